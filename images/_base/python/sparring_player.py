@@ -1,0 +1,326 @@
+"""The participant's helper: one file between your Python code and the image protocol.
+
+Import it before anything else, write one class, and serve it:
+
+    from sparring_player import Defence, serve
+
+    class Mine(Defence):
+        def load(self, task):
+            self.model = ...                      # slow things go here, under their own time limit
+
+        def classify(self, pixels):               # uint8 [n, channels, height, width]
+            return self.model.predict(pixels)     # n labels; None abstains
+
+    serve(Mine())
+
+Importing this module moves the orchestrator's pipes out of reach: from then on print() writes to stderr, your log, and
+input() finds nothing to read. Standard library and NumPy only, Python 3.8 or newer; copy it into your image.
+The specification is schemas/protocol.md.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def _take_pipes() -> tuple:
+    """Returns the orchestrator's stdin and stdout as binary files, and leaves harmless ones in their places."""
+    questions, answers = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return os.fdopen(questions, "rb"), os.fdopen(answers, "wb")
+
+
+_questions, _answers = _take_pipes()
+
+# Everything below may print what it likes: even NumPy is imported after the pipes are safe.
+# isort: split
+import json  # noqa: E402  after the pipes are safe
+import struct  # noqa: E402  after the pipes are safe
+import traceback  # noqa: E402  after the pipes are safe
+import zlib  # noqa: E402  after the pipes are safe
+
+import numpy as np  # noqa: E402  after the pipes are safe
+
+MAGIC = b"SPI1"
+PREFIX = struct.Struct("<4sII")
+PROTOCOL_VERSION = 1
+POSITIONS_LIMIT = 4096
+"""Pictures in one message at most, so that their positions fit into a header of 65,536 bytes."""
+TEXT_LIMIT = 4000
+
+
+class WrongReply(Exception):
+    """The player's class returned something that cannot be sent; the message says what would be right."""
+
+
+class Task:
+    """What is played for, as `hello` said it.
+
+    `shape` is (channels, height, width) of one picture; `epsilon` is in steps of 1/255, so for `norm` "linf" it is how
+    far a uint8 value may move; `batch` is the most pictures in one question and `seconds` the time for that many;
+    `threads` is how many threads numerical libraries should use.
+    """
+
+    def __init__(self, hello: dict) -> None:
+        task, limits = hello["task"], hello["limits"]
+        self.name: str = task["name"]
+        self.classes: tuple = tuple(task["classes"])
+        self.shape: tuple = tuple(task["shape"])
+        self.norm: str = task["budget"]["norm"]
+        self.epsilon: float = task["budget"]["epsilon"]
+        self.seed: int = hello["seed"]
+        self.threads: int = limits["threads"]
+        self.batch: int = limits["batch"]
+        self.seconds: float = limits["step_seconds"]
+
+    def rng(self, pixels: np.ndarray | None = None) -> np.random.Generator:
+        """Returns a random generator that starts from the seed, the same at every call.
+
+        Given the pixels of a question it starts from the seed and these pixels: different for each batch, and the same
+        whichever batches came before, also when a job is taken up again in a new sandbox.
+        """
+        if pixels is None:
+            return np.random.default_rng(self.seed)
+        return np.random.default_rng([self.seed, zlib.crc32(np.ascontiguousarray(pixels))])
+
+
+class Attack:
+    """Makes candidates. Derive from it, or write any class with the same methods."""
+
+    name = ""
+
+    def load(self, task: Task) -> None:
+        """Prepares whatever takes long; called once, before the first question."""
+
+    def perturb(self, pixels: np.ndarray, labels: np.ndarray | None) -> object:
+        """Returns candidates for `pixels`, uint8 [n, c, h, w], in the same shape; `labels` are the true ones, or None.
+
+        It may instead yield pairs (positions in the batch, their candidates) as they are ready: what arrived before
+        the time limit counts.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs a method perturb(pixels, labels)")
+
+
+class Defence:
+    """Classifies. Derive from it, or write any class with the same methods.
+
+    With `scores = True`, `classify` returns a pair: labels, and floats [n, classes], larger for likelier classes. With
+    a method `gradient(pixels, labels)`, float32 like the pixels, it also offers gradients of its loss.
+    """
+
+    name = ""
+    scores = False
+
+    def load(self, task: Task) -> None:
+        """Prepares whatever takes long; called once, before the first question."""
+
+    def classify(self, pixels: np.ndarray) -> object:
+        """Returns n labels, each an int or None to abstain, for `pixels`, uint8 [n, c, h, w]."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method classify(pixels)")
+
+
+def serve(player: Attack | Defence) -> None:
+    """Answers the orchestrator's questions until it says `bye` or closes stdin.
+
+    An exception in the player's code becomes a `fault` message; its traceback goes to stderr.
+    """
+    speaker = _Speaker(player)
+    while True:
+        question = _read()
+        if question is None or question[0].get("type") == "bye":
+            return
+        header, payload = question
+        try:
+            speaker.answer(header, payload)
+        except BrokenPipeError:
+            return
+        except Exception as error:  # noqa: BLE001  whatever the participant's code raises is reported
+            traceback.print_exc()
+            sys.stderr.flush()
+            known = isinstance(error, WrongReply)
+            text = str(error) if known else f"{type(error).__name__}: {error}"
+            _write(
+                {
+                    "type": "fault",
+                    "id": header["id"],
+                    "code": "reply" if known else "exception",
+                    "text": text[:TEXT_LIMIT],
+                }
+            )
+
+
+class _Speaker:
+    """Turns questions into calls of the player's methods, and what they return into replies."""
+
+    def __init__(self, player: Attack | Defence) -> None:
+        self.player = player
+        self.task: Task | None = None
+        self.payload_limit = 0
+
+    def answer(self, header: dict, payload: bytes) -> None:
+        kind = header["type"]
+        if kind == "hello":
+            self._greet(header)
+            return
+        if kind not in ("perturb", "classify", "gradient") or not hasattr(self.player, kind):
+            raise WrongReply(f"{type(self.player).__name__} does not offer {kind!r}")
+        pixels = np.frombuffer(payload, np.uint8).reshape(header["shape"]).copy()
+        getattr(self, "_" + kind)(header, pixels)
+
+    def _greet(self, header: dict) -> None:
+        role, protocol = header["role"], header["protocol"]
+        if protocol != PROTOCOL_VERSION:
+            raise WrongReply(f"this helper speaks protocol {PROTOCOL_VERSION}, not {protocol}")
+        needed = "perturb" if role == "attack" else "classify"
+        if not hasattr(self.player, needed):
+            raise WrongReply(f"{type(self.player).__name__} plays {role} and needs a method {needed}")
+        self.task = Task(header)
+        self.payload_limit = header["limits"]["payload_bytes"]
+        self.player.load(self.task)
+        gives = []
+        if role == "defence":
+            gives = ["label"]
+            gives += ["scores"] if getattr(self.player, "scores", False) else []
+            gives += ["gradient"] if hasattr(self.player, "gradient") else []
+        name = getattr(self.player, "name", "") or type(self.player).__name__
+        _write({"type": "ready", "id": header["id"], "name": name[:80], "gives": gives})
+
+    def _perturb(self, header: dict, pixels: np.ndarray) -> None:
+        labels = header.get("labels")
+        count, waiting = len(pixels), set(range(len(pixels)))
+        made = self.player.perturb(pixels, None if labels is None else np.array(labels, np.int64))
+        for piece in [(range(count), made)] if isinstance(made, np.ndarray) else _pieces(made):
+            if not isinstance(piece, tuple) or len(piece) != 2:  # noqa: PLR2004  a pair
+                raise WrongReply(f"perturb must yield pairs (positions, pixels), got {_kind(piece)}")
+            index = [int(place) for place in np.atleast_1d(np.asarray(piece[0]))]
+            if len(set(index)) != len(index) or not set(index) <= waiting:
+                raise WrongReply(f"positions {index} were not asked for, or came twice; the batch has {count}")
+            waiting -= set(index)
+            self._send_candidates(header["id"], index, _pixels(piece[1], (len(index), *self.task.shape)))
+        if waiting:
+            raise WrongReply(f"perturb ended without the pictures at positions {sorted(waiting)[:20]}")
+
+    def _send_candidates(self, question: int, index: list, pixels: np.ndarray) -> None:
+        room = max(1, min(POSITIONS_LIMIT, self.payload_limit // int(np.prod(self.task.shape))))
+        for start in range(0, len(index), room):
+            part = pixels[start : start + room]
+            header = {"type": "candidates", "id": question, "index": index[start : start + room], "dtype": "u8"}
+            _write(dict(header, shape=list(part.shape)), part.tobytes())
+
+    def _classify(self, header: dict, pixels: np.ndarray) -> None:
+        result, scores = self.player.classify(pixels), None
+        offered = bool(getattr(self.player, "scores", False))
+        paired = isinstance(result, tuple) and len(result) == 2 and np.ndim(result[0]) > 0  # noqa: PLR2004  a pair
+        if paired != offered:
+            raise WrongReply(
+                f"with `scores = True` classify must return (labels, scores), got {_kind(result)}"
+                if offered
+                else "classify returned scores, but the class does not say `scores = True`"
+            )
+        if paired:
+            result, scores = result
+        reply = {"type": "answers", "id": header["id"], "labels": _labels(result, len(pixels), len(self.task.classes))}
+        if scores is None:
+            _write(reply)
+            return
+        values = _floats("scores", scores, (len(pixels), len(self.task.classes)))
+        if np.isnan(values).any():
+            raise WrongReply("a score is NaN")
+        _write(dict(reply, dtype="f32", shape=list(values.shape)), values.tobytes())
+
+    def _gradient(self, header: dict, pixels: np.ndarray) -> None:
+        slopes = self.player.gradient(pixels, np.array(header["labels"], np.int64))
+        values = _floats("gradients", slopes, pixels.shape)
+        reply = {"type": "gradients", "id": header["id"], "dtype": "f32", "shape": list(values.shape)}
+        _write(reply, values.tobytes())
+
+
+def _pieces(made: object) -> object:
+    if hasattr(made, "__next__"):
+        return made
+    raise WrongReply(f"perturb must return one uint8 array, or yield pairs (positions, pixels); got {_kind(made)}")
+
+
+def _pixels(value: object, shape: tuple) -> np.ndarray:
+    """Returns candidates ready to send, or raises WrongReply with what a student can do about it."""
+    if not isinstance(value, np.ndarray):
+        raise WrongReply(f"pixels must be a NumPy array, got {_kind(value)}{_tensor_hint(value)}")
+    if value.dtype != np.uint8:
+        floating = np.issubdtype(value.dtype, np.floating)
+        cure = "(x * 255).round().astype('uint8')" if floating else "x.clip(0, 255).astype('uint8')"
+        raise WrongReply(f"pixels must be uint8 0..255, got {value.dtype}; did you forget {cure}?")
+    if value.shape == shape[1:] and shape[0] == 1:
+        value = value[None]
+    if value.shape != shape:
+        turned = value.ndim == len(shape) and value.transpose(0, 3, 1, 2).shape == shape
+        hint = "; channels come first, did you forget x.transpose(0, 3, 1, 2)?" if turned else ""
+        raise WrongReply(f"pixels must have shape {shape}, got {value.shape}{hint}")
+    return np.ascontiguousarray(value)
+
+
+def _labels(value: object, count: int, classes: int) -> list:
+    """Returns labels as JSON wants them, or raises WrongReply."""
+    array = isinstance(value, np.ndarray)
+    if not array and not isinstance(value, (list, tuple)):
+        raise WrongReply(f"classify must return a list of {count} labels, got {_kind(value)}{_tensor_hint(value)}")
+    if array and value.ndim > 1:
+        raise WrongReply(f"labels must be a flat list, got shape {value.shape}; did you forget .argmax(axis=1)?")
+    if len(value) != count:
+        raise WrongReply(f"{len(value)} labels for {count} pictures")
+    labels = []
+    for label in value:
+        if label is None:
+            labels.append(None)
+        elif isinstance(label, (bool, np.bool_)) or not isinstance(label, (int, np.integer)):
+            raise WrongReply(f"a label must be an int from 0 to {classes - 1} or None, got {_kind(label)}")
+        elif not 0 <= label < classes:
+            raise WrongReply(f"a label must be an int from 0 to {classes - 1} or None, got {int(label)}")
+        else:
+            labels.append(int(label))
+    return labels
+
+
+def _floats(what: str, value: object, shape: tuple) -> np.ndarray:
+    if not isinstance(value, np.ndarray) or not np.issubdtype(value.dtype, np.floating):
+        raise WrongReply(f"{what} must be a float NumPy array, got {_kind(value)}{_tensor_hint(value)}")
+    if value.shape != tuple(shape):
+        raise WrongReply(f"{what} must have shape {tuple(shape)}, got {value.shape}")
+    return np.ascontiguousarray(value, "<f4")
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} {value.shape}"
+    return type(value).__name__
+
+
+def _tensor_hint(value: object) -> str:
+    return "; did you forget .cpu().numpy()?" if hasattr(value, "detach") else ""
+
+
+def _read() -> tuple | None:
+    """Returns the next question's header and payload, or None at the end of stdin."""
+    prefix = _questions.read(PREFIX.size)
+    if len(prefix) < PREFIX.size:
+        return None
+    magic, header_length, payload_length = PREFIX.unpack(prefix)
+    if magic != MAGIC:
+        raise SystemExit("stdin does not speak the image protocol; a player is started by sparring, not by hand")
+    header = _questions.read(header_length)
+    payload = _questions.read(payload_length)
+    if len(header) < header_length or len(payload) < payload_length:
+        return None
+    return json.loads(header.decode("utf-8")), payload
+
+
+def _write(header: dict, payload: bytes = b"") -> None:
+    text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode("utf-8")
+    _answers.write(PREFIX.pack(MAGIC, len(text), len(payload)))
+    _answers.write(text)
+    _answers.write(payload)
+    _answers.flush()

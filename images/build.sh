@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# Builds the organizers' images and the demo's submissions, without a network inside the builds.
+#
+#   images/build.sh [--cuda] [FOLDER ...]
+#
+# FOLDER is a folder with a submission.yaml and a Dockerfile; without one, all under images/ and examples/demo/submissions/
+# are built. Tags: the manifest's `image`, with :cpu, or with --cuda :cuda (then only what says `gpu: true`).
+#
+# Environment:
+#   SPARRING_BASE_IMAGE      what sparring/base is built on (python:3.11-slim)
+#   SPARRING_DEBIAN_MIRROR   where debootstrap finds Debian, if the base image has to be made here
+#   PYTHON                   whose pip downloads the wheels (.venv/bin/python, else python3); pip's settings are honoured
+set -euo pipefail
+from=$PWD
+cd "$(dirname "$0")/.."
+
+flavour=cpu
+fallback=sparring/debian-python:bookworm
+work=build/images
+if [ -z "${PYTHON:-}" ]; then
+  PYTHON=python3
+  [ -x .venv/bin/python ] && PYTHON=.venv/bin/python
+fi
+
+say() { printf '%s\n' "$*"; }
+die() { printf 'images/build.sh: %s\n  remedy: %s\n' "$1" "$2" >&2; exit 1; }
+present() { docker image inspect "$1" >/dev/null 2>&1; }
+
+main() {
+  if [ "${1:-}" = --cuda ]; then flavour=cuda; shift; fi
+  local base folders=("$@") folder
+  command -v docker >/dev/null || die "the docker program is not installed" "install Docker's command line"
+  docker version >/dev/null 2>&1 || die "no Docker engine answers" "start it, or point DOCKER_HOST at one"
+  "$PYTHON" -m pip --version >/dev/null 2>&1 || die "$PYTHON has no pip" "set PYTHON to one that has"
+  if [ ${#folders[@]} = 0 ]; then
+    folders=("$PWD"/images/[!_]*/ "$PWD"/examples/demo/submissions/*/)
+  fi
+
+  base_image
+  build_bases
+  for folder in "${folders[@]}"; do
+    case $folder in
+      /*) build_submission "${folder%/}" ;;
+      *) build_submission "$from/${folder%/}" ;;
+    esac
+  done
+}
+
+# Sets `base` to an image with python3 that is present.
+base_image() {
+  base=${SPARRING_BASE_IMAGE:-python:3.11-slim}
+  if present "$base"; then say "base image: $base"; return; fi
+  say "base image: $base is not here, pulling it"
+  if docker pull -q "$base" >/dev/null 2>&1; then return; fi
+  say "base image: $base cannot be pulled, using $fallback"
+  base=$fallback
+  present "$base" || debian_image
+}
+
+# Makes `fallback` from Debian's packages.
+debian_image() {
+  local root
+  command -v debootstrap >/dev/null || die "there is no base image and no debootstrap to make one" \
+    "docker load one and name it in SPARRING_BASE_IMAGE, or install debootstrap"
+  [ "$(id -u)" = 0 ] || die "debootstrap needs root" "run as root, or name an image in SPARRING_BASE_IMAGE"
+  mkdir -p "$work"
+  root=$(mktemp -d "$work/debian.XXXXXX")
+  chmod 755 "$root"
+  # shellcheck disable=SC2064  the folder as it is now
+  trap "rm -rf '$root'" EXIT
+  say "base image: making $fallback with debootstrap (minutes)"
+  debootstrap --variant=minbase --include=python3,python3-venv bookworm "$root" ${SPARRING_DEBIAN_MIRROR:-} \
+    >"$work/debootstrap.log" 2>&1 || die "debootstrap failed, see $work/debootstrap.log" \
+    "name a mirror that can be reached in SPARRING_DEBIAN_MIRROR"
+  rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/var/log/*
+  ln -s /usr/bin/python3 "$root/usr/local/bin/python"
+  tar -C "$root" --one-file-system -c . | docker import --change 'CMD ["python3"]' - "$fallback" >/dev/null
+  rm -rf "$root"
+  trap - EXIT
+}
+
+build_bases() {
+  local wheels
+  wheelhouse base images/_base/requirements.lock
+  cpu_torch "$wheels"
+  build images/_base sparring/base:cpu -f cpu.Dockerfile --target base --build-arg BASE_IMAGE="$base"
+  if [ "$flavour" = cpu ]; then
+    build images/_base sparring/base-torch:cpu -f cpu.Dockerfile --target base-torch --build-arg BASE_IMAGE="$base"
+  else
+    wheelhouse base-cuda images/_base/requirements.cuda.lock
+    build images/_base sparring/base-torch:cuda -f cuda.Dockerfile --build-arg BASE=sparring/base:cpu
+  fi
+  docker run --rm --network none --read-only "sparring/base-torch:$flavour" python -c 'import sparring_models' ||
+    die "PyTorch does not load in sparring/base-torch:$flavour" "the message above says why"
+}
+
+# build_submission FOLDER
+build_submission() {
+  local folder=$1 wheels= image options=()
+  [ -f "$folder/submission.yaml" ] || die "$folder has no submission.yaml" "name a submission's folder"
+  [ -f "$folder/Dockerfile" ] || die "$folder has no Dockerfile" "images/README.md shows one"
+  if [ "$flavour" = cuda ] && ! grep -q '^gpu: true' "$folder/submission.yaml"; then return; fi
+  image=$(sed -n 's/^image: *//p' "$folder/submission.yaml")
+  [ -n "$image" ] || die "$folder/submission.yaml has no image" "add a line like 'image: sparring/my-attack'"
+  [ ! -f "$folder/requirements.lock" ] || wheelhouse "$(basename "$folder")" "$folder/requirements.lock"
+  if [ "$flavour" = cuda ] && grep -q '^ARG BASE=sparring/base-torch:cpu' "$folder/Dockerfile"; then
+    options=(--build-arg BASE=sparring/base-torch:cuda)
+  fi
+  build "$folder" "${image%:*}:$flavour" "${options[@]}"
+}
+
+# wheelhouse NAME LOCK: sets `wheels` to a folder that holds wheels/, complete and fresh for the base image's Python.
+# Debian 12 and everything newer has glibc 2.36, so wheels for any glibc up to that will do.
+wheelhouse() {
+  local version machine stamp name platforms=()
+  read -r version machine < <(docker run --rm --network none --entrypoint python3 "$base" -c \
+    'import platform, sys; print("%d.%d" % sys.version_info[:2], platform.machine())') ||
+    die "python3 does not run in $base" "name another image in SPARRING_BASE_IMAGE"
+  wheels=$work/$1
+  stamp="$version $machine $(sha256sum <"$2")"
+  if [ "$(cat "$wheels/stamp" 2>/dev/null)" = "$stamp" ]; then return; fi
+  say "wheels: downloading what $2 names, for Python $version on $machine"
+  rm -rf "$wheels"
+  mkdir -p "$wheels/wheels"
+  for name in 1 2010 2014 $(seq -f '_2_%g' 5 36); do platforms+=(--platform "manylinux${name}_$machine"); done
+  "$PYTHON" -m pip download -qq --no-deps --only-binary :all: --implementation cp --python-version "$version" \
+    "${platforms[@]}" --dest "$wheels/wheels" -r "$2" ||
+    die "not every wheel that $2 names can be downloaded" "set pip's index or find-links (PIP_INDEX_URL, PIP_FIND_LINKS)"
+  printf '%s\n' "$stamp" >"$wheels/stamp"
+}
+
+# cpu_torch WHEELS: refuses PyTorch's CUDA build, which does not load without libraries that the lock does not name.
+cpu_torch() {
+  ls "$1"/wheels/torch-*+cpu-*.whl >/dev/null 2>&1 && return
+  [ "$flavour" = cuda ] && return
+  rm -rf "$1"
+  die "pip found a PyTorch that is not the CPU build" \
+    "add PyTorch's index of CPU wheels to PIP_EXTRA_INDEX_URL (PyTorch's installation page names it)"
+}
+
+# build FOLDER TAG [docker build's options ...]: the folder, and its wheels if it has any, go to the engine as one stream.
+build() {
+  local folder=$1 tag=$2 started=$SECONDS
+  shift 2
+  local files=(-C "$folder" --exclude=__pycache__ --exclude=./wheels .)
+  [ -z "${wheels:-}" ] || files+=(-C "$PWD/$wheels" wheels)
+  printf 'building %s' "$tag"
+  tar -c --owner=0 --group=0 --mode=u=rwX,go=rX "${files[@]}" |
+    docker build -q --network none --build-arg PIP_NO_INDEX=1 --build-arg PIP_FIND_LINKS=/wheels -t "$tag" "$@" - \
+      >"$work/build.log" 2>&1 || {
+    printf '\n'
+    cat "$work/build.log" >&2
+    die "docker build of $folder failed" "the last lines above name the step"
+  }
+  say " ($((SECONDS - started)) s)"
+}
+
+main "$@"

@@ -1,0 +1,1 @@
+"""Playing: jobs, players, the gate, and the order in which things happen."""

@@ -1,0 +1,100 @@
+"""A player at work: a sandbox, the protocol's session, and deadlines.
+
+What arrived before a deadline counts. After any fault the player is over: a late reply must never be read as the next
+question's, so its sandbox is stopped and the job goes on with another.
+"""
+
+from collections.abc import Callable, Iterator
+
+from orchestrator.arena.setting import Clock
+from orchestrator.backends.base import Ending, Exit, Sandbox
+from orchestrator.domain.samples import Pixels
+from orchestrator.domain.tasks import Limits
+from orchestrator.errors import Cancelled, DeadlinePassed, OutOfMemory, PlayerDied
+from orchestrator.wire import session as wire
+from orchestrator.wire.messages import LimitsHeader, TaskHeader
+
+SLICE = 0.5
+"""Seconds between two looks at whether the operator cancelled."""
+GRACE = 1.0
+"""Seconds after a deadline in which bytes that were already on their way are still read."""
+FAREWELL = 0.5
+"""Seconds a player has to exit by itself after `bye`."""
+
+
+class Player:
+    """One player, from start to end.
+
+    Every question raises SubmissionFault for what the player did, InfrastructureFault for what we did, and Cancelled.
+    """
+
+    def __init__(self, sandbox: Sandbox, session: wire.Session, clock: Clock, cancelled: Callable[[], bool]) -> None:
+        self._sandbox, self._session = sandbox, session
+        self._clock, self._cancelled = clock, cancelled
+
+    def greet(self, task: TaskHeader, limits: LimitsHeader, seed: int) -> None:
+        """Says hello and waits until the player has loaded."""
+        self._ask(self._session.ask_hello(task, limits, seed), limits.ready_seconds)
+
+    def perturb(self, pixels: Pixels, labels: list[int] | None, limits: Limits) -> Iterator[wire.Delivered]:
+        """Yields an attack's candidates for pixels [n, c, h, w] as they arrive, each position once (rule A15)."""
+        deadline = self._send(self._session.ask_perturb(pixels, labels), limits.perturb_limit(len(pixels)))
+        while self._session.waiting:
+            for reply in self._replies(deadline):
+                if isinstance(reply, wire.Delivered):
+                    yield reply
+
+    def classify(self, pixels: Pixels, limits: Limits) -> tuple[int | None, ...]:
+        """Returns a defence's labels for pixels [n, c, h, w], None where it abstains."""
+        reply = self._ask(self._session.ask_classify(pixels), limits.classify_seconds)
+        if not isinstance(reply, wire.Answered):  # pragma: no cover  the session allows nothing else
+            raise TypeError(f"{reply} does not answer classify")
+        return reply.labels
+
+    def dismiss(self) -> Exit:
+        """Says bye, gives the player a moment to leave, and ends its sandbox."""
+        until = self._clock() + FAREWELL
+        if self._sandbox.send(self._session.bye(), until):
+            while self._sandbox.receive(until):
+                if self._clock() > until:
+                    break
+        return self.stop()
+
+    def stop(self) -> Exit:
+        """Ends the sandbox. Safe to call twice."""
+        return self._sandbox.stop()
+
+    def _ask(self, question: bytes, seconds: float) -> wire.Reply:
+        deadline = self._send(question, seconds)
+        while True:
+            for reply in self._replies(deadline):
+                return reply
+
+    def _send(self, question: bytes, seconds: float) -> float:
+        deadline = self._clock() + seconds
+        if not self._sandbox.send(question, deadline):
+            if self._sandbox.receive(self._clock()) == b"":
+                self._died()
+            raise DeadlinePassed(f"the player did not read its question of {len(question)} bytes in {seconds:g} s")
+        return deadline
+
+    def _replies(self, deadline: float) -> Iterator[wire.Reply]:
+        """Yields the replies that the next bytes complete, perhaps none."""
+        if self._cancelled():
+            raise Cancelled("cancelled by the operator")
+        now = self._clock()
+        data = self._sandbox.receive(min(deadline, now + SLICE))
+        if data == b"":
+            self._died()
+        if data:
+            yield from self._session.feed(data)
+        late = self._clock() - deadline
+        if self._session.waiting and (late > GRACE or (late >= 0 and data is None)):
+            raise DeadlinePassed("no complete answer before the deadline")
+
+    def _died(self) -> None:
+        ended = self.stop()
+        if ended.ending is Ending.OUT_OF_MEMORY:
+            raise OutOfMemory("the player was killed at its memory limit")
+        code = "" if ended.code is None else f" with exit code {ended.code}"
+        raise PlayerDied(f"the player ended{code} before it answered")

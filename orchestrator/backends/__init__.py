@@ -1,0 +1,1 @@
+"""Where players live. One file per backend, found by name; `base` says what a backend owes."""

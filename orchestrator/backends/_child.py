@@ -1,0 +1,218 @@
+"""One child process as a sandbox: three pipes, and a handle on its life.
+
+There are no threads: `send` and `receive` wait on all of its pipes at once. A small frame costs one write; an answer
+costs one poll and one read.
+"""
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from orchestrator.backends import _processes, _snapshot
+from orchestrator.backends._streams import CHUNK, Held
+from orchestrator.backends.base import Ending, Exit, Tail
+
+_PIPE = 1024 * 1024
+_STDERR_BLOCK = 64 * 1024
+_GRACE = 1.0
+_LOOK_EVERY = 0.25
+
+
+class Child:
+    """One child in a session of its own, its three pipes, and a handle on its life (a pidfd)."""
+
+    def __init__(self, child: subprocess.Popen[bytes], mark: str, home: Path) -> None:
+        assert child.stdin is not None  # noqa: S101  they were asked for as pipes
+        assert child.stdout is not None  # noqa: S101
+        assert child.stderr is not None  # noqa: S101
+        self._child = child
+        self._mark = mark
+        self._home = home
+        self._stdin = child.stdin.fileno()
+        self._stdout = child.stdout.fileno()
+        self._stderr = child.stderr.fileno()
+        self._life = os.pidfd_open(child.pid)
+        self._begun = time.monotonic()
+        self._held = Held()
+        self._tail = Tail()
+        self._deaf = False  # its stdin is closed
+        self._broken = False  # nobody reads its stdin
+        self._dead = False  # its first process has ended
+        self._mute = False  # its stdout has ended
+        self._quiet = False  # its stderr has ended
+        self._peak: int | None = None
+        self._looked = 0.0
+        self._ours = _high_water(os.getpid()) or 0
+        self._exit: Exit | None = None
+        self._poll = select.poll()
+        for pipe in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(pipe, False)
+            with contextlib.suppress(OSError):  # a user's share of pipe memory may be used up; small pipes work too
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
+        for handle in (self._stdout, self._stderr, self._life):
+            self._poll.register(handle, select.POLLIN)
+
+    def send(self, data: bytes, deadline: float) -> bool:
+        """Writes all of `data`; see `Sandbox.send`. After half a message its stdin is closed: nothing may follow."""
+        left = memoryview(data)
+        while left and not self._deaf:
+            try:
+                left = left[os.write(self._stdin, left[:CHUNK]) :]
+                continue
+            except BlockingIOError:
+                pass
+            except BrokenPipeError:
+                self._broken = True
+                self._close_stdin()
+                break
+            seconds = deadline - time.monotonic()
+            if seconds <= 0 or self._dead:
+                self._close_stdin()
+                break
+            self._turn(seconds, writing=True)
+        return not left
+
+    def receive(self, deadline: float) -> bytes | None:
+        """Returns stdout as it comes; see `Sandbox.receive`."""
+        late = False
+        while not self._held.size:
+            if self._mute:
+                return b""
+            seconds = deadline - time.monotonic()
+            if seconds <= 0 and late:
+                return None
+            late = seconds <= 0
+            self._turn(max(0.0, seconds))
+        self._look()
+        return self._held.take()
+
+    def stop(self) -> Exit:
+        """Ends it and removes its folder; see `Sandbox.stop`."""
+        if self._exit is None:
+            self._exit = self._end()
+        return self._exit
+
+    def _turn(self, seconds: float, *, writing: bool = False) -> None:
+        """Waits once, for at most so long, and takes what is there."""
+        was_dead = self._dead
+        wait = 0 if was_dead else min(seconds * 1000, 2**31 - 1)
+        listening = not (self._mute or (writing and self._held.full))
+        if writing:
+            self._poll.register(self._stdin, select.POLLOUT)
+        if not listening and not self._mute:
+            self._poll.unregister(self._stdout)
+        ready = dict(self._poll.poll(wait))
+        if writing:
+            self._poll.unregister(self._stdin)
+        if not listening and not self._mute:
+            self._poll.register(self._stdout, select.POLLIN)
+        if self._life in ready:
+            self._poll.unregister(self._life)
+            self._dead = True
+        if self._stderr in ready:
+            self._read_stderr()
+        if self._stdout in ready:
+            self._read_stdout()
+        elif was_dead and listening:  # what it wrote has been read; a child of its own may still hold the pipe
+            self._end_stdout()
+
+    def _read_stdout(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(self._stdout, CHUNK)
+            self._held.add(data)
+            if not data:
+                self._end_stdout()
+
+    def _end_stdout(self) -> None:
+        if not self._mute:
+            self._poll.unregister(self._stdout)
+            self._mute = True
+
+    def _read_stderr(self) -> bool:
+        """Reads what is there, once; returns whether there may be more."""
+        try:
+            data = os.read(self._stderr, _STDERR_BLOCK)
+        except BlockingIOError:
+            return False
+        self._tail.add(data)
+        if not (data or self._quiet):
+            self._quiet = True
+            self._poll.unregister(self._stderr)
+        return bool(data)
+
+    def _close_stdin(self) -> None:
+        if not self._deaf:
+            self._deaf = True
+            assert self._child.stdin is not None  # noqa: S101
+            self._child.stdin.close()
+
+    def _look(self) -> None:
+        """Notes its peak memory now and then: afterwards nobody can tell it."""
+        now = time.monotonic()
+        if now - self._looked >= _LOOK_EVERY:
+            self._looked = now
+            self._peak = _high_water(self._child.pid) or self._peak
+
+    def _end(self) -> Exit:
+        if (
+            self._mute or self._broken
+        ):  # it is probably about to end by itself: its own exit code says more than our kill
+            self._wait(_GRACE)
+        itself = self._wait(0)
+        wall = time.monotonic() - self._begun
+        self._looked = 0.0
+        self._look()
+        self._close_stdin()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+        _processes.end(self._mark, self._child.pid)
+        _, status, usage = os.wait4(self._child.pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        code = code if code >= 0 else 128 - code
+        self._child.returncode = code  # waited for here, for the sake of its usage; Popen need not do so again
+        left = 64  # a pipe holds no more than 1 MiB
+        while left and self._read_stderr():
+            left -= 1
+        self._release()
+        own = Ending.CLEAN if code == 0 else Ending.CRASHED
+        peak = usage.ru_maxrss * 1024
+        return Exit(
+            ending=own if itself else Ending.STOPPED,
+            code=code if itself else None,
+            wall_seconds=wall,
+            cpu_seconds=usage.ru_utime + usage.ru_stime,
+            # The kernel counts our own size at the fork into a child's peak, so only a larger one is the child's.
+            peak_bytes=peak if peak > self._ours else self._peak,
+            stderr=bytes(self._tail),
+        )
+
+    def _wait(self, seconds: float) -> bool:
+        """Returns whether its first process has ended, waiting for at most so long."""
+        if not self._dead:
+            life = select.poll()
+            life.register(self._life, select.POLLIN)
+            self._dead = bool(life.poll(seconds * 1000))
+        return self._dead
+
+    def _release(self) -> None:
+        os.close(self._life)
+        for pipe in (self._child.stdout, self._child.stderr):
+            assert pipe is not None  # noqa: S101
+            pipe.close()
+        _snapshot.remove(self._home)
+
+
+def _high_water(pid: int) -> int | None:
+    """Returns the most memory a process has held, in bytes; None when it has ended."""
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text("ascii", "replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        return None
+    return None

@@ -1,0 +1,56 @@
+"""The environment a player gets: the same on every backend, and nothing of the host's."""
+
+import re
+from collections.abc import Iterable
+
+from orchestrator.backends.base import Order
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMEXPR_MAX_THREADS",
+    "BLIS_NUM_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+)
+"""What numerical libraries read. Without them torch starts a thread per core of the host, whatever the cpu limit."""
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DROPPED_PREFIXES = ("LD_", "NVIDIA_", "DOCKER_", "SPARRING_", "GLIBC_", "GCONV_")
+_DROPPED_SUFFIX = "_PROXY"
+
+
+def told(order: Order, home: str) -> dict[str, str]:
+    """Returns the variables that every player gets, `home` being the folder it may write to.
+
+    Hash seeds are fixed, so that an honest player that iterates over a set of strings answers the same twice (A10).
+    """
+    return {
+        "HOME": home,
+        "TMPDIR": home,
+        "LANG": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "CUDA_VISIBLE_DEVICES": order.device or "",
+        **dict.fromkeys(THREAD_VARIABLES, str(order.limits.threads)),
+        **order.environment,
+    }
+
+
+def filtered(image: Iterable[str]) -> dict[str, str]:
+    """Returns an image's `NAME=value` variables without those that reach beyond the player.
+
+    Dropped are what the dynamic loader and the GPU hook act on (CVE-2025-23266: LD_PRELOAD from an image ran in the
+    hook, on the host), proxies, and the engine's and our own names. Everything else is the submission's affair.
+    """
+    kept = {}
+    for entry in image:
+        name, _, value = entry.partition("=")
+        loud = name.upper()
+        if _NAME.fullmatch(name) and not loud.startswith(_DROPPED_PREFIXES) and not loud.endswith(_DROPPED_SUFFIX):
+            kept[name] = value
+    return kept

@@ -1,0 +1,187 @@
+"""The seam between the arena and whatever runs a player: bytes in, bytes out, and a way to end it.
+
+A new backend is one file in this folder whose last line is `plugin = TheClass`; tests/contract/ finds it by listing the
+folder and holds it to what is written here. Deadlines are moments of `time.monotonic()`.
+
+Whose fault it is, is decided here, at the boundary: what the engine did wrong is an `InfrastructureFault`; what the
+player did ends its stream, and `Sandbox.stop` says how it ended.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from orchestrator.domain.tasks import Limits
+
+STDERR_KEPT = 64 * 1024
+"""How many bytes of a player's stderr are kept: the last ones."""
+
+
+class Ending(StrEnum):
+    """How a sandbox ended."""
+
+    CLEAN = "clean"
+    """The player exited by itself with code 0."""
+    CRASHED = "crashed"
+    """The player exited by itself with another code, or by a signal of its own."""
+    OUT_OF_MEMORY = "out-of-memory"
+    """The kernel killed it at its memory limit."""
+    STOPPED = "stopped"
+    """It was still running, and we ended it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a sandbox ended and what it used.
+
+    `code` is the exit status, 128 + n for signal n, None where it was not observed or is our own doing. `stderr` is
+    the last `STDERR_KEPT` bytes the player wrote there: hostile text.
+    """
+
+    ending: Ending
+    code: int | None = None
+    wall_seconds: float = 0.0
+    cpu_seconds: float | None = None
+    peak_bytes: int | None = None
+    stderr: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a submission comes from: its folder, or an image that the engine already has."""
+
+    folder: Path | None = None
+    image: str | None = None
+    command: tuple[str, ...] = ()
+    """How to start it inside `folder`, for backends without images."""
+    trusted: bool = False
+    """Whether the organizers wrote it themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What a backend starts. `digest` is the identity, fixed at admission; `name` is for people."""
+
+    digest: str
+    name: str
+    command: tuple[str, ...] = ()
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Everything a backend needs to start one sandbox."""
+
+    image: Image
+    limits: Limits
+    run: str
+    """The round's run id; `sweep` removes what a dead run left."""
+    job: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    device: str | None = None
+    """The UUID of the one GPU it may use."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSettings:
+    """What wiring tells every backend; each takes what it needs, and is built as `plugin(settings)`."""
+
+    workspace: Path
+    """A folder of the orchestrator's own, for snapshots of submissions."""
+    python_path: tuple[Path, ...] = ()
+    """Folders that a player's Python finds modules in, where the player shares our file system."""
+    python: str = sys.executable
+    """The interpreter that `python` means in a command, where the player shares our file system."""
+    allow_unisolated: bool = False
+    """Whether strangers' submissions may run without isolation."""
+
+
+class CheckStatus(StrEnum):
+    """What `sparring doctor` found."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One fact about this machine, with the remedy where it is not as it should be."""
+
+    name: str
+    status: CheckStatus
+    detail: str
+    remedy: str = ""
+
+
+class Sandbox(Protocol):
+    """One running player."""
+
+    def send(self, data: bytes, deadline: float) -> bool:
+        """Writes all of `data` to the player's stdin. Returns False if the deadline passed or its stdin is closed.
+
+        It keeps reading what the player writes meanwhile, so that two full pipes never wait for each other.
+        """
+        ...
+
+    def receive(self, deadline: float) -> bytes | None:
+        """Returns what the player wrote to stdout, None when the deadline passed; b"" is the end and stays the end.
+
+        Bytes that arrived before the deadline are returned even when it is asked for them later. It returns at most
+        1 MiB at a time, so the caller decides how much it holds.
+
+        Raises:
+            SandboxLost: the engine lost the sandbox; ours, not the player's.
+        """
+        ...
+
+    def stop(self) -> Exit:
+        """Ends the player and all it started, and removes what the sandbox used. Safe to call twice."""
+        ...
+
+
+class Backend(Protocol):
+    """What opens sandboxes."""
+
+    name: ClassVar[str]
+
+    def check(self) -> None:
+        """Raises BackendUnavailable, with the remedy, when this backend cannot play here."""
+        ...
+
+    def examine(self) -> list[Check]:
+        """Returns what `sparring doctor` shows of this backend; it never raises."""
+        ...
+
+    def admit(self, source: Source) -> Image:
+        """Fixes what will be started. Raises Rejected when the source cannot be started here."""
+        ...
+
+    def start(self, order: Order) -> Sandbox:
+        """Starts a player. Raises SandboxLost or BackendUnavailable; a player that dies at once is no error here."""
+        ...
+
+    def sweep(self, *, keep: str | None = None) -> int:
+        """Removes what dead runs left behind, sparing the run `keep`; returns how many things it removed."""
+        ...
+
+
+class Tail:
+    """The last bytes of a stream."""
+
+    def __init__(self, kept: int = STDERR_KEPT) -> None:
+        self._kept = kept
+        self._bytes = bytearray()
+
+    def add(self, data: bytes) -> None:
+        """Takes more of the stream and forgets what is too old."""
+        self._bytes += data
+        if len(self._bytes) > 2 * self._kept:
+            del self._bytes[: -self._kept]
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._bytes[-self._kept :])

@@ -1,0 +1,42 @@
+"""The command line: one app, its groups in the order of a contest."""
+
+from typing import Annotated
+
+import typer
+
+from orchestrator import __version__
+from orchestrator.cli import baseline, contests, doctor, rounds
+
+app = typer.Typer(
+    name="sparring",
+    no_args_is_help=True,
+    help="Attack-versus-defence competitions for image classifiers, played between isolated containers.",
+    epilog="Exit codes: 0 fine, 1 the submission's fault or a failed check, 2 usage, 3 infrastructure.",
+    pretty_exceptions_show_locals=False,
+)
+app.command("demo", epilog="Example: sparring demo --out demo --backend docker")(rounds.demo)
+app.add_typer(contests.app, name="contest")
+app.add_typer(rounds.app, name="round")
+app.command("report", epilog="Example: sparring report round1")(rounds.report)
+app.command("doctor", epilog="Example: sparring doctor --sweep")(doctor.doctor)
+app.add_typer(baseline.app, name="baseline")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"sparring {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version_asked: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Attack-versus-defence competitions for image classifiers, played between isolated containers."""
+
+
+def main() -> None:
+    """Runs the command line."""
+    app()

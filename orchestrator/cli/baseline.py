@@ -1,0 +1,42 @@
+"""`sparring baseline`."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli import console
+from orchestrator.cli.console import Json, out
+from orchestrator.errors import UsageError
+from orchestrator.wiring import training
+
+app = typer.Typer(no_args_is_help=True, help="Make the organizers' own classifiers.")
+
+
+class RecipeName(StrEnum):
+    """How the network is trained."""
+
+    CLEAN = "clean"
+    FGSM = "fgsm"
+
+
+@app.command("train", epilog="Example: sparring baseline train --recipe fgsm --epsilon 51 --out weights.safetensors")
+@console.command
+def train(
+    out_file: Annotated[Path, typer.Option("--out", help="Where to write the weights (safetensors).", dir_okay=False)],
+    recipe: Annotated[RecipeName, typer.Option(help="Plain, or FGSM adversarial training.")] = RecipeName.CLEAN,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same file, bit for bit.", min=0)] = 0,
+    epsilon: Annotated[float, typer.Option(help="Budget of the fgsm recipe in steps of 1/255.", min=0.0)] = 51.0,
+    as_json: Json = False,
+) -> None:
+    """Train a classifier on the handwritten digits' training part and measure it on the test part."""
+    if not out_file.parent.is_dir():
+        raise UsageError(f"{out_file.parent} is not a folder; make it first")
+    wanted = training.Recipe(recipe.value, "digits_cnn", seed, epsilon)
+    report = training.train(wanted, training.digits("train"), training.digits("test"), out_file)
+    if as_json:
+        console.emit(report)
+        return
+    for key, value in report.items():
+        out.print(f"{key:14} {value}", soft_wrap=True)

@@ -1,0 +1,95 @@
+"""What every command shares: output, errors and exit codes.
+
+Results go to stdout, everything else to stderr. Exit codes: 0 fine, 1 the submission's fault or a failed check,
+2 usage, 3 infrastructure, 130 ended by the operator.
+"""
+
+import functools
+import json
+import signal
+import sys
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Annotated, Any, ParamSpec
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from orchestrator import logs
+from orchestrator.domain.text import printable
+from orchestrator.errors import Cancelled, InfrastructureFault, Rejected, SparringError, SubmissionFault, UsageError
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead of text.")]
+P = ParamSpec("P")
+
+
+class ExitCode(IntEnum):
+    """What a command's exit status means."""
+
+    FINE = 0
+    FAILED = 1
+    USAGE = 2
+    INFRASTRUCTURE = 3
+    CANCELLED = 130
+
+
+def exit_code(error: SparringError) -> ExitCode:
+    """Returns the exit status that tells an error's kind."""
+    match error:
+        case Rejected() | SubmissionFault():
+            return ExitCode.FAILED
+        case UsageError():
+            return ExitCode.USAGE
+        case Cancelled():
+            return ExitCode.CANCELLED
+        case InfrastructureFault():
+            return ExitCode.INFRASTRUCTURE
+        case _:
+            return ExitCode.INFRASTRUCTURE
+
+
+def command(function: Callable[P, None]) -> Callable[P, None]:
+    """Wraps a command: our errors become one clear message and an exit code; with `--json`, one JSON document."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            function(*args, **kwargs)
+        except SparringError as error:
+            fail(error, as_json=bool(kwargs.get("as_json")))
+        except KeyboardInterrupt:
+            fail(Cancelled("cancelled; run the same command again to go on"), as_json=bool(kwargs.get("as_json")))
+
+    return run
+
+
+def fail(error: SparringError, *, as_json: bool) -> None:
+    """Prints an error and ends the command with its exit code."""
+    if as_json:
+        problems = [{"place": p.place, "what": p.what, "remedy": p.remedy} for p in getattr(error, "problems", ())]
+        emit({"error": {"code": error.code, "message": str(error), "problems": problems}})
+    else:
+        text = "\n".join(printable(line, 2000) for line in str(error).splitlines())
+        err.print(f"[bold red]{escape(error.code)}[/]: {escape(text)}", soft_wrap=True)
+        err.print(f"[dim]docs/errors.md#{error.code}[/]")
+    raise typer.Exit(exit_code(error))
+
+
+def emit(document: Any) -> None:
+    """Prints a JSON document on stdout."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def safe(text: str, limit: int = 300) -> str:
+    """Returns text of a submission fit for the terminal: no control characters, no markup."""
+    return escape(printable(text, limit))
+
+
+def quiet_logs(*, log_json: bool, verbose: bool) -> None:
+    """Sets up logs: all lines where they are asked for or nobody watches a progress bar, else warnings only."""
+    logs.configure(json_lines=log_json, verbose=verbose, quiet=err.is_terminal and not (verbose or log_json))

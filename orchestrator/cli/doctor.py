@@ -1,0 +1,81 @@
+"""`sparring doctor`: what this machine has, and what to do about what it has not."""
+
+import os
+import platform
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from orchestrator import plugins
+from orchestrator.backends.base import Backend, Check, CheckStatus
+from orchestrator.cli import console
+from orchestrator.cli.console import ExitCode, Json, out, safe
+from orchestrator.errors import BackendUnavailable
+from orchestrator.gpus import gpus
+from orchestrator.wiring import machine
+
+_COLOURS = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.FAIL: "red", CheckStatus.ABSENT: "dim"}
+
+
+@console.command
+def doctor(
+    sweep: Annotated[bool, typer.Option("--sweep", help="Remove what dead rounds left behind, then look.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what this machine has: engine, GPUs, runtimes, and limits that really work.
+
+    Exits with 1 when something that is there does not work.
+    """
+    checks = [*_machine()]
+    with tempfile.TemporaryDirectory(prefix="sparring-doctor-") as workspace:
+        for name in plugins.names("backends"):
+            backend = machine.backend(name, Path(workspace))
+            if sweep:
+                checks.append(_sweep(name, backend))
+            checks += backend.examine()
+    failed = any(check.status is CheckStatus.FAIL for check in checks)
+    if as_json:
+        rows = [{"name": c.name, "status": c.status.value, "detail": c.detail, "remedy": c.remedy} for c in checks]
+        console.emit({"ok": not failed, "checks": rows})
+    else:
+        _print(checks)
+    if failed:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _machine() -> list[Check]:
+    cores = f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, Python {platform.python_version()}"
+    checks = [Check("machine", CheckStatus.OK, cores)]
+    if sys.version_info < (3, 11):  # noqa: UP036  said to whoever forces it onto an older Python
+        checks.append(Check("python", CheckStatus.FAIL, platform.python_version(), "use Python 3.11 or newer"))
+    try:
+        found = gpus()
+    except BackendUnavailable as error:
+        return [*checks, Check("gpu", CheckStatus.FAIL, str(error), "nvidia-smi must answer before GPUs can be used")]
+    if not found:
+        detail = "none; tasks with `limits.gpus: 1` cannot be played here"
+        return [*checks, Check("gpu", CheckStatus.ABSENT, detail, "install the NVIDIA driver where there is a GPU")]
+    return [*checks, *(Check("gpu", CheckStatus.OK, f"{g.name}, {g.memory}, {g.uuid}") for g in found)]
+
+
+def _sweep(name: str, backend: Backend) -> Check:
+    try:
+        removed = backend.sweep()
+    except BackendUnavailable:
+        return Check(f"sweep {name}", CheckStatus.ABSENT, "the backend is not there, so nothing was removed")
+    return Check(f"sweep {name}", CheckStatus.OK, f"{removed} leftovers of dead rounds removed")
+
+
+def _print(checks: list[Check]) -> None:
+    table = Table(show_header=True)
+    for column in ("check", "status", "detail", "remedy"):
+        table.add_column(column, overflow="fold")
+    for check in checks:
+        status = f"[{_COLOURS[check.status]}]{check.status}[/]"
+        remedy = "" if check.status is CheckStatus.OK else safe(check.remedy)
+        table.add_row(safe(check.name), status, safe(check.detail), remedy)
+    out.print(table)

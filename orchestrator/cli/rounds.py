@@ -1,0 +1,131 @@
+"""`sparring round`, `sparring report` and `sparring demo`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli import console, show
+from orchestrator.cli.console import Json, out, safe
+from orchestrator.domain.plan import Stage
+from orchestrator.intake.contest_file import Contest
+from orchestrator.results.document import Results
+from orchestrator.wiring import rounds
+from orchestrator.wiring.folders import RoundFolder, shared
+
+app = typer.Typer(no_args_is_help=True, help="Play a round and look at it.")
+
+Out = Annotated[Path, typer.Option("--out", help="Folder for ledger, blobs, results and report.", file_okay=False)]
+RoundDir = Annotated[Path, typer.Argument(help="The --out folder of `sparring round run`.", metavar="DIR")]
+Backend = Annotated[str, typer.Option("--backend", help="Where players run: process or docker.")]
+Slots = Annotated[int | None, typer.Option("--slots", help="Jobs at once; default: what the cores or GPUs allow.")]
+LogJson = Annotated[bool, typer.Option("--log-json", help="Write logs as JSON lines on stderr.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Write every log line on stderr.")]
+Unisolated = Annotated[
+    bool,
+    typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend. It is no wall."),
+]
+
+
+@app.command("run", epilog="Example: sparring round run examples/demo/contest.yaml --out round1 --backend docker")
+@console.command
+def run(
+    contest: Annotated[Path, typer.Argument(help="The contest file.", metavar="FILE")],
+    out_dir: Out,
+    backend: Backend = "process",
+    slots: Slots = None,
+    allow_unisolated: Unisolated = False,
+    as_json: Json = False,
+    log_json: LogJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Play every attack against every defence, then rank them.
+
+    A round that was interrupted goes on where it was: run the same command again.
+    """
+    console.quiet_logs(log_json=log_json, verbose=verbose)
+    how = rounds.How(backend=backend, slots=slots, allow_unisolated=allow_unisolated)
+    _play(contest, out_dir, how, as_json=as_json)
+
+
+@app.command("status", epilog="Example: sparring round status round1")
+@console.command
+def status(folder: RoundDir, as_json: Json = False) -> None:
+    """Show how far a round is, and what went wrong."""
+    record, _ = rounds.read(folder)
+    document = rounds.results(folder)
+    stages = {
+        stage.value: {
+            "finished": sum(job.status == "finished" for job in document.jobs if job.stage is stage),
+            "jobs": sum(1 for job in document.jobs if job.stage is stage),
+        }
+        for stage in Stage
+    }
+    retried = [failure.model_dump(exclude={"kind"}) for failure in record.round.failures]
+    faulted = [s.id for s in document.submissions if s.faults]
+    if as_json:
+        console.emit(
+            {
+                "contest": document.contest,
+                "round": document.round,
+                "complete": document.complete,
+                "stages": stages,
+                "retried": retried,
+                "faulted": faulted,
+                "findings": [finding.id for finding in document.findings],
+            }
+        )
+        return
+    state = "complete" if document.complete else "not finished: run `sparring round run` again to go on"
+    out.print(f"{safe(document.title)}, {safe(document.round)}: {state}")
+    for stage, count in stages.items():
+        out.print(f"  {stage:9} {count['finished']} of {count['jobs']} jobs finished")
+    for failure in retried:
+        out.print(f"  ours, tried again: job {failure['job']}: {safe(str(failure['message']))}")
+    for submission in document.submissions:
+        for fault in submission.faults:
+            out.print(f"  {safe(submission.id)}: {fault.code} on {fault.pictures} pictures: {safe(fault.message)}")
+    for finding in document.findings:
+        out.print(f"  finding {finding.id} against {safe(finding.submission)}: {safe(finding.summary)}")
+
+
+@console.command
+def report(folder: RoundDir, as_json: Json = False) -> None:
+    """Write results.json, cells.csv and the report again, from the ledger alone."""
+    target = RoundFolder(folder)
+    target.require()
+    reported = rounds.write(target)
+    if as_json:
+        _emit(reported.results)
+        return
+    show.files(reported)
+
+
+@console.command
+def demo(
+    out_dir: Out = Path("demo"),
+    backend: Backend = "process",
+    slots: Slots = None,
+    as_json: Json = False,
+    log_json: LogJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Play a whole tournament on handwritten digits: nine baselines and six submissions, under a minute."""
+    console.quiet_logs(log_json=log_json, verbose=verbose)
+    # The demo's submissions are ours, so the process backend may run them.
+    how = rounds.How(backend=backend, slots=slots, allow_unisolated=True)
+    _play(shared("examples", "demo", "contest.yaml"), out_dir, how, as_json=as_json)
+
+
+def _play(contest: Path, out_dir: Path, how: rounds.How, *, as_json: bool) -> None:
+    with show.progress() as watch:
+        reported = rounds.play(Contest(contest), out_dir, how, watch)
+    if as_json:
+        _emit(reported.results)
+        return
+    show.results(reported.results)
+    show.files(reported)
+
+
+def _emit(document: Results) -> None:
+    console.emit(document.model_dump(mode="json"))

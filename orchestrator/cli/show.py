@@ -1,0 +1,97 @@
+"""Boards, matrix and progress on a terminal."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich import box
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from orchestrator.arena.dispatcher import Watch
+from orchestrator.cli.console import err, out, safe
+from orchestrator.domain import events
+from orchestrator.results.document import BoardPart, Results
+from orchestrator.wiring.rounds import Reported
+
+
+@contextmanager
+def progress() -> Iterator[Watch]:
+    """Shows a bar of finished jobs on stderr while a round is played; gives the watch that moves it."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("playing", total=None)
+
+        def watch(event: events.Event) -> None:
+            if isinstance(event, events.PlanMade):
+                bar.update(task, total=len(event.jobs))
+            elif isinstance(event, events.JobFinished):
+                bar.update(task, advance=1, description=f"{event.stage} {safe(event.submission, 40)}")
+
+        yield watch
+
+
+def results(document: Results) -> None:
+    """Prints the boards, the matrix and what a reader has to know."""
+    for board in document.boards:
+        out.print(_board(board, document))
+    out.print(_matrix(document))
+    for finding in document.findings:
+        out.print(f"[bold red]finding {finding.id}[/] against {safe(finding.submission)}: {safe(finding.summary)}")
+    for note in document.notes:
+        out.print(f"[yellow]note:[/] {safe(note)}", soft_wrap=True)
+
+
+def files(reported: Reported) -> None:
+    """Prints where the results were written."""
+    out.print(f"results  {safe(str(reported.results_file))}", soft_wrap=True)
+    out.print(f"cells    {safe(str(reported.cells_file))}", soft_wrap=True)
+    out.print(f"report   {safe(str(reported.report_file))}", soft_wrap=True)
+
+
+def _board(board: BoardPart, document: Results) -> Table:
+    teams = {submission.id: submission.team for submission in document.submissions}
+    better = "more is better" if board.more_is_better else "less is better"
+    title = f"{board.title}: {safe(board.measure)}, in {board.unit}, {better}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("rank", justify="right")
+    table.add_column("submission", overflow="fold")
+    table.add_column("team", overflow="fold")
+    table.add_column("score", justify="right")
+    table.add_column("not ranked because", overflow="fold")
+    for row in board.rows:
+        table.add_row(
+            str(row.rank or "-"),
+            safe(row.submission),
+            safe(teams.get(row.submission, "")),
+            "-" if row.score is None else f"{row.score:.2f}",
+            safe(row.reason),
+            style=None if row.rank else "dim",
+        )
+    return table
+
+
+def _matrix(document: Results) -> Table:
+    """Returns the matrix with the longer side downwards, so that it fits a terminal."""
+    attacks = list(dict.fromkeys(cell.attack for cell in document.cells))
+    defences = list(dict.fromkeys(cell.defence for cell in document.cells))
+    shown = {(cell.defence, cell.attack): f"{100 * cell.accuracy:.1f}" for cell in document.cells}
+    down = len(attacks) > len(defences)
+    table = Table(title="Accuracy in %", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("attack" if down else "defence", overflow="fold")
+    if down:
+        for defence in defences:
+            table.add_column(safe(defence), justify="right", overflow="fold")
+        for attack in attacks:
+            table.add_row(safe(attack or "clean"), *(shown.get((defence, attack), "-") for defence in defences))
+    else:
+        for attack in attacks:
+            table.add_column(safe(attack or "clean"), justify="right", overflow="fold")
+        for defence in defences:
+            table.add_row(safe(defence), *(shown.get((defence, attack), "-") for attack in attacks))
+    return table

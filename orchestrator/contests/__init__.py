@@ -1,0 +1,1 @@
+"""Contest formats: who meets whom, and what it is worth. One file each, found by name."""

@@ -1,0 +1,1 @@
+"""Where pictures come from. One file per kind, found by name."""

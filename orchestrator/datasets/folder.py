@@ -1,0 +1,178 @@
+"""Pictures in a folder or a zip, with `label.txt`: one line a picture, `name class` (rules B6 and C1).
+
+    |-- images
+    |   |-- 0.png
+    |   `-- 1.png
+    `-- label.txt
+
+The class is a number or a name. A zip is read with suspicion: only the names that `label.txt` lists are opened, each is
+decoded under a size limit, and nothing is unpacked to disk.
+"""
+
+import io
+import lzma
+import stat
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from orchestrator.datasets.base import CLASS_LIMIT, SIDE_LIMIT, Dataset, Options, samples_of
+from orchestrator.domain.samples import Samples
+from orchestrator.domain.text import printable
+from orchestrator.errors import Problem, Rejected
+
+FILE_LIMIT = 32 * 1024**2
+"""The most bytes of one file, unpacked."""
+TOTAL_LIMIT = 4 * 1024**3
+"""The most bytes of all pictures, decoded."""
+FORMATS = ("PNG", "JPEG", "BMP", "PPM")
+LABELS = "label.txt"
+SHOWN = 20
+"""How many problems are listed; the rest are counted."""
+
+UNREADABLE = (
+    *(OSError, KeyError, ValueError),
+    *(EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+    *(SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning),
+)
+"""What a missing, damaged or hostile file makes the system, zipfile and Pillow raise."""
+
+Opener = Callable[[str], bytes]
+
+
+class FolderOptions(Options):
+    """Which folder or zip."""
+
+    path: str
+    mode: Literal["auto", "L", "RGB"] = "auto"
+    """`L` for grey, `RGB` for colour; `auto` takes that of the first picture."""
+
+
+class Folder(Dataset[FolderOptions]):
+    """A folder or zip of pictures."""
+
+    name = "folder"
+    options_type = FolderOptions
+
+    def read(self, options: FolderOptions, folder: Path) -> Samples:
+        """Returns the pictures in the order of `label.txt`."""
+        path = folder / options.path
+        subject = f"dataset {options.path}"
+        try:
+            if path.is_dir():
+                return _read(subject, options, lambda name: _from_folder(path, name))
+            with zipfile.ZipFile(path) as archive:
+                return _read(subject, options, lambda name: _from_zip(archive, name))
+        except UNREADABLE as error:
+            remedy = "give the path of a folder or a zip, relative to the contest file"
+            raise Rejected(subject, [Problem(str(path), printable(str(error)), remedy)]) from error
+
+
+def _read(subject: str, options: FolderOptions, opener: Opener) -> Samples:
+    lines, problems = _lines(opener)
+    classes = options.classes or _classes(lines)
+    pixels: list[NDArray[np.uint8]] = []
+    labels: list[int] = []
+    mode = options.mode
+    for number, name, label in lines:
+        place = f"{LABELS} line {number}"
+        known = classes.index(label) if label in classes else _number(label)
+        if not 0 <= known < len(classes):
+            problems.append(Problem(place, f"unknown class {printable(label)!r}", f"use one of {', '.join(classes)}"))
+            continue
+        try:
+            picture = _decode(opener(f"images/{name}"), mode)
+        except UNREADABLE as error:
+            problems.append(Problem(place, f"images/{printable(name)}: {printable(str(error))}", "mend or remove it"))
+            continue
+        if not pixels and picture.nbytes * len(lines) > TOTAL_LIMIT:
+            what = f"{len(lines)} pictures of {picture.nbytes} bytes, at most {TOTAL_LIMIT} bytes in all"
+            raise Rejected(subject, [Problem(LABELS, what, "use fewer or smaller pictures")])
+        mode = "L" if picture.ndim == 2 else "RGB"  # noqa: PLR2004  [h, w] or [h, w, 3]
+        if pixels and picture.shape != pixels[0].shape:
+            what = f"images/{printable(name)} is {picture.shape}, the first is {pixels[0].shape}"
+            problems.append(Problem(place, what, "make all pictures the same size"))
+            continue
+        pixels.append(picture)
+        labels.append(known)
+    if problems or not pixels:
+        rest = len(problems) - SHOWN
+        more = [Problem(LABELS, f"and {rest} more problems")] if rest > 0 else []
+        raise Rejected(subject, problems[:SHOWN] + more or [Problem(LABELS, "no pictures", "list at least one")])
+    return samples_of(subject, np.stack(pixels), np.array(labels), classes)
+
+
+def _lines(opener: Opener) -> tuple[list[tuple[int, str, str]], list[Problem]]:
+    """Returns (line number, picture name, class) of every usable line, and what is wrong with the others."""
+    try:
+        text = opener(LABELS).decode("utf-8-sig")
+    except UNREADABLE as error:
+        return [], [Problem(LABELS, printable(str(error)), "put a label.txt beside images/")]
+    lines: list[tuple[int, str, str]] = []
+    problems = []
+    seen: set[str] = set()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        name, _, label = line.strip().rpartition(" ")
+        place = f"{LABELS} line {number}"
+        if not name or PurePosixPath(name).name != name or name.startswith("."):
+            problems.append(Problem(place, f"{printable(line)!r} is not `name class`", "write `0.png 7`"))
+        elif name in seen:
+            problems.append(Problem(place, f"{printable(name)!r} is listed twice", "list each picture once"))
+        else:
+            seen.add(name)
+            lines.append((number, name, label))
+    return lines, problems
+
+
+def _classes(lines: list[tuple[int, str, str]]) -> list[str]:
+    labels = {label for _, _, label in lines}
+    numbers = [_number(label) for label in labels]
+    if labels and min(numbers) >= 0:
+        return [str(number) for number in range(max(numbers) + 1)]
+    return sorted(labels)
+
+
+def _number(label: str) -> int:
+    """Returns the class number that the label writes in at most five digits, -1 where it writes none."""
+    return int(label) if label.isascii() and label.isdigit() and len(label) <= len(str(CLASS_LIMIT - 1)) else -1
+
+
+def _decode(data: bytes, mode: Literal["auto", "L", "RGB"]) -> NDArray[np.uint8]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        opened = Image.open(io.BytesIO(data), formats=FORMATS)
+    with opened as image:
+        if max(image.size) > SIDE_LIMIT:
+            raise ValueError(f"{image.size[0]} x {image.size[1]} pixels, at most {SIDE_LIMIT} a side")
+        wanted = ("L" if image.mode in ("L", "1") else "RGB") if mode == "auto" else mode
+        return np.asarray(image.convert(wanted), np.uint8)
+
+
+def _from_folder(folder: Path, name: str) -> bytes:
+    path = folder / name
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("not a regular file")
+    if status.st_size > FILE_LIMIT:
+        raise ValueError(f"{status.st_size} bytes, at most {FILE_LIMIT}")
+    return path.read_bytes()
+
+
+def _from_zip(archive: zipfile.ZipFile, name: str) -> bytes:
+    with archive.open(name) as file:
+        data = file.read(FILE_LIMIT + 1)
+    if len(data) > FILE_LIMIT:
+        raise ValueError(f"more than {FILE_LIMIT} bytes unpacked")
+    return data
+
+
+plugin = Folder

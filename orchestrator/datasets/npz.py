@@ -1,0 +1,67 @@
+"""Pictures and labels in a NumPy archive."""
+
+import lzma
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.datasets.base import Dataset, Options, samples_of
+from orchestrator.domain.samples import Samples
+from orchestrator.domain.text import printable
+from orchestrator.errors import Problem, Rejected
+
+_DAMAGED = (
+    *(OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+    *(ValueError, OverflowError, MemoryError),  # a header that is none, holds objects, or asks for too much
+    RuntimeError,  # encrypted, or a compression that zipfile does not know
+)
+"""What a file that is no archive, or a damaged one, makes zipfile and NumPy raise."""
+
+
+class NpzOptions(Options):
+    """Which archive, and the names of its arrays."""
+
+    path: str
+    images: str = "images"
+    labels: str = "labels"
+
+
+class Npz(Dataset[NpzOptions]):
+    """An `.npz` with u8 pictures and integer labels; pickled members are refused."""
+
+    name = "npz"
+    options_type = NpzOptions
+
+    def read(self, options: NpzOptions, folder: Path) -> Samples:
+        """Returns the archive's samples, in its order."""
+        path = folder / options.path
+        subject = f"dataset {options.path}"
+        try:
+            with zipfile.ZipFile(path) as archive:
+                held = [name.removesuffix(".npy") for name in archive.namelist()]
+                missing = [
+                    Problem(name, "no such array", f"the archive holds {printable(', '.join(held)) or 'nothing'}")
+                    for name in (options.images, options.labels)
+                    if name not in held
+                ]
+                if missing:
+                    raise Rejected(subject, missing)
+                pixels, labels = _array(archive, options.images), _array(archive, options.labels)
+        except _DAMAGED as error:
+            remedy = "give the path of an .npz file, relative to the contest file"
+            what = printable(str(error)) or type(error).__name__
+            raise Rejected(subject, [Problem(str(path), what, remedy)]) from error
+        return samples_of(subject, pixels, labels, options.classes)
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    with archive.open(f"{name}.npy") as member:
+        array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+    return array
+
+
+plugin = Npz

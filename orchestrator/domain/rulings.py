@@ -1,0 +1,113 @@
+"""One picture decided. Everything here works on whole cells, one array element a picture."""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.domain.samples import Labels
+
+Answers = NDArray[np.int32]
+"""A label, or one of the three negative values below."""
+
+ABSTAINED = -1
+FAULTED = -2
+"""The defence was asked and gave no valid answer (rule A7)."""
+NOT_ASKED = -3
+"""The candidate was forfeited and the rules do not ask the defence (rule A8)."""
+
+
+class Forfeit(IntEnum):
+    """Why a candidate does not count as delivered."""
+
+    NONE = 0
+    MISSING = 1
+    """Not delivered: error, crash, deadline, malformed reply (rule A8)."""
+    TYPE = 2
+    """Not unsigned 8-bit values."""
+    SHAPE = 3
+    """Not the shape of its picture."""
+    NOT_FINITE = 4
+    """Floating-point values that are not even finite."""
+    BUDGET = 5
+    """Farther from its picture than the budget (rule A14)."""
+
+
+class Call(IntEnum):
+    """What became of one picture."""
+
+    HELD = 0
+    FOOLED = 1
+    ABSTAINED = 2
+
+
+class OnMissing(StrEnum):
+    """What becomes of a picture that an attack does not deliver (rule A8)."""
+
+    HELD = "held"
+    ASK = "ask"
+    CLEAN = "clean"
+
+
+class OnViolation(StrEnum):
+    """What becomes of a candidate beyond the budget (rule A14)."""
+
+    FORFEIT = "forfeit"
+    CLIP = "clip"
+    DISQUALIFY = "disqualify"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A cell counted. `held + fooled + abstained == total`; the denominator is always all pictures of the task.
+
+    `forfeits` are the attack's (rules A8 and A14) and `violations` those of them beyond the budget; `faults` are the
+    defence's (rule A7), and are among `fooled`.
+    """
+
+    total: int
+    held: int
+    fooled: int
+    abstained: int
+    forfeits: int = 0
+    violations: int = 0
+    faults: int = 0
+
+    @property
+    def accuracy(self) -> Fraction:
+        """The share of all pictures that the defence classified correctly, exactly."""
+        return Fraction(self.held, self.total)
+
+
+def decide(labels: Labels, answers: Answers) -> NDArray[np.int8]:
+    """Returns one `Call` per picture.
+
+    A picture that was not asked is held (A8). An abstention is its own call. Every other answer than the true label,
+    and every fault of the defence (A7), is fooled.
+    """
+    calls = np.full(answers.shape, Call.FOOLED, np.int8)
+    calls[answers == labels] = Call.HELD
+    calls[answers == NOT_ASKED] = Call.HELD
+    calls[answers == ABSTAINED] = Call.ABSTAINED
+    return calls
+
+
+def tally(labels: Labels, answers: Answers, forfeits: NDArray[np.uint8] | None = None) -> Tally:
+    """Returns the counts of one cell; `forfeits` holds a `Forfeit` per picture, None for clean pictures."""
+    calls = decide(labels, answers)
+    return Tally(
+        total=len(labels),
+        held=int((calls == Call.HELD).sum()),
+        fooled=int((calls == Call.FOOLED).sum()),
+        abstained=int((calls == Call.ABSTAINED).sum()),
+        forfeits=0 if forfeits is None else int((forfeits != Forfeit.NONE).sum()),
+        violations=0 if forfeits is None else int((forfeits == Forfeit.BUDGET).sum()),
+        faults=int((answers == FAULTED).sum()),
+    )
+
+
+def points(before: Fraction, after: Fraction) -> Fraction:
+    """Returns delta, the decrease in accuracy in percentage points: 80 % to 60 % is 20 (rule A11)."""
+    return (before - after) * 100

@@ -1,0 +1,50 @@
+"""Who plays."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Side(StrEnum):
+    """Attack or defence."""
+
+    ATTACK = "attack"
+    DEFENCE = "defence"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One admitted version of one team's entry.
+
+    `id` is a slug, unique in the contest. `digest` is the identity of what is started, fixed at admission.
+    `submitted` is an ISO 8601 time in UTC, "" where the contest file gives none.
+    """
+
+    id: str
+    name: str
+    team: str
+    side: Side
+    digest: str
+    image: str
+    baseline: bool = False
+    submitted: str = ""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The submissions admitted to a round, in the order of the contest file."""
+
+    submissions: tuple[Submission, ...]
+
+    def __iter__(self) -> Iterator[Submission]:
+        return iter(self.submissions)
+
+    def __getitem__(self, submission_id: str) -> Submission:
+        for submission in self.submissions:
+            if submission.id == submission_id:
+                return submission
+        raise KeyError(submission_id)
+
+    def side(self, side: Side) -> tuple[Submission, ...]:
+        """Returns the submissions of one side."""
+        return tuple(s for s in self.submissions if s.side is side)

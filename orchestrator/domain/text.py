@@ -1,0 +1,19 @@
+"""Text from strangers, made fit to show."""
+
+LONGEST = 300
+
+
+def printable(text: str | bytes, limit: int = LONGEST) -> str:
+    """Returns the text with control and non-printing characters written as escapes, cut to `limit` characters.
+
+    Everything a submission wrote passes through here before it reaches a terminal, a log or an error message, so that
+    it can neither move the cursor nor fake a line of ours. HTML is escaped where HTML is made.
+    """
+    if isinstance(text, bytes):
+        text = text[: 4 * (limit + 1)].decode("utf-8", "replace")
+    shown = "".join(c if c.isprintable() else _escape(c) for c in text[: limit + 1])
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

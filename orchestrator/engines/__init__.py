@@ -1,0 +1,1 @@
+"""Where jobs run. One file per engine, found by name."""

@@ -1,0 +1,46 @@
+"""Where jobs run. The engine orders and repeats nothing by its own lights: it runs what the plan says is ready.
+
+A new engine is one file in this folder whose last line is `plugin = TheClass`. What a job does is handed in, so an
+engine knows neither players nor ledgers.
+"""
+
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from typing import Protocol
+
+from orchestrator.domain.events import Event
+from orchestrator.domain.ids import JobId
+from orchestrator.domain.plan import Job, Plan
+
+Emit = Callable[[Event], None]
+
+
+class Performance(Protocol):
+    """One job about to be played."""
+
+    def prepare(self) -> None:
+        """Starts the first sandbox ahead of time, in the background. Optional; `run` works without it."""
+        ...
+
+    def run(self, emit: Emit) -> None:
+        """Plays the job to its end and hands out what happened. Raises what cannot be retried any more."""
+        ...
+
+    def close(self) -> None:
+        """Ends what is still running, from any thread. Safe to call twice and after `run`."""
+        ...
+
+
+Perform = Callable[[Job, str | None], Performance]
+"""Makes the performance of a job on a device (the UUID of a GPU, or None)."""
+
+
+class Engine(Protocol):
+    """What runs the jobs of a plan."""
+
+    def run(self, plan: Plan, done: AbstractSet[JobId], perform: Perform) -> Iterator[Event]:
+        """Yields what happens until the plan is done. An event is kept before the next is asked for.
+
+        A job starts only when everything it needs has been yielded as finished.
+        """
+        ...

@@ -1,0 +1,137 @@
+"""Jobs in threads of this process, one slot a device.
+
+A slot is one CPU place or one GPU. On CPU slots the next job's first sandbox starts while a job plays, so that loading
+is not waited for. On a GPU slot nothing starts ahead: two live sandboxes never share a GPU.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+from orchestrator.domain.events import Event
+from orchestrator.domain.ids import JobId
+from orchestrator.domain.plan import Job, Plan
+from orchestrator.engines.base import Perform, Performance
+from orchestrator.errors import UsageError
+
+
+@dataclass(eq=False)
+class _Work:
+    """A job on its way through a slot."""
+
+    job: Job
+    performance: Performance
+    thread: threading.Thread | None = None
+
+
+@dataclass(eq=False)
+class _Slot:
+    device: str | None
+    work: _Work | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _News:
+    """What a thread has to say: an event, or (without one) that its job ended, perhaps with an error."""
+
+    slot: _Slot
+    event: Event | None = None
+    error: BaseException | None = None
+
+
+class LocalEngine:
+    """Runs jobs on this machine.
+
+    Args:
+        devices: one entry a slot: the UUID of a GPU, or None for a CPU place.
+    """
+
+    def __init__(self, devices: Sequence[str | None]) -> None:
+        gpus = [device for device in devices if device is not None]
+        if not devices:
+            raise UsageError("no slots to play on; give at least one")
+        if len(set(gpus)) != len(gpus):
+            raise UsageError("a GPU is listed twice; every live sandbox has a GPU of its own")
+        self._devices = tuple(devices)
+
+    def run(self, plan: Plan, done: AbstractSet[JobId], perform: Perform) -> Iterator[Event]:
+        """Yields what happens until the plan is done.
+
+        Raises:
+            SparringError: a job failed for good. The others' events up to then were yielded.
+        """
+        yield from _Run(plan, done, perform, self._devices).events()
+
+
+class _Run:
+    def __init__(self, plan: Plan, done: AbstractSet[JobId], perform: Perform, devices: Sequence[str | None]) -> None:
+        self._plan, self._perform = plan, perform
+        self._done = set(done)
+        self._taken: set[JobId] = set()
+        self._slots = [_Slot(device) for device in devices]
+        self._ahead: list[_Work] = []
+        self._news: SimpleQueue[_News] = SimpleQueue()
+
+    def events(self) -> Iterator[Event]:
+        try:
+            self._fill()
+            while any(slot.work for slot in self._slots):
+                news = self._news.get()
+                if news.event is not None:
+                    yield news.event
+                    continue
+                work = news.slot.work
+                if news.error is not None or work is None:
+                    raise news.error or RuntimeError("a slot spoke without work")
+                self._done.add(work.job.id)
+                news.slot.work = None
+                self._fill()
+        finally:
+            self._end()
+
+    def _fill(self) -> None:
+        for slot in self._slots:
+            if slot.work is None and (work := self._next(slot.device)):
+                slot.work = work
+                work.thread = threading.Thread(target=self._play, args=(slot, work), name=f"job-{work.job.id}")
+                work.thread.start()
+        places = sum(1 for slot in self._slots if slot.device is None and slot.work)
+        while len(self._ahead) < places and (job := self._ready()):
+            work = _Work(job, self._perform(job, None))
+            self._ahead.append(work)
+            work.performance.prepare()
+
+    def _next(self, device: str | None) -> _Work | None:
+        if device is None and self._ahead:
+            return self._ahead.pop(0)
+        job = self._ready()
+        return None if job is None else _Work(job, self._perform(job, device))
+
+    def _ready(self) -> Job | None:
+        for job in self._plan.ready(self._done):
+            if job.id not in self._taken:
+                self._taken.add(job.id)
+                return job
+        return None
+
+    def _play(self, slot: _Slot, work: _Work) -> None:
+        error: BaseException | None = None
+        try:
+            work.performance.run(lambda event: self._news.put(_News(slot, event)))
+        except BaseException as found:  # noqa: BLE001  carried to the main thread and raised there
+            error = found
+        self._news.put(_News(slot, error=error))
+
+    def _end(self) -> None:
+        """Ends everything that still runs; after a complete run there is nothing."""
+        running = [slot.work for slot in self._slots if slot.work]
+        for work in (*self._ahead, *running):
+            work.performance.close()
+        for work in running:
+            if work.thread:
+                work.thread.join()
+
+
+plugin = LocalEngine

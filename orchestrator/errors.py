@@ -1,0 +1,151 @@
+"""Every error this software raises on purpose, in one tree.
+
+    SparringError
+    ├── InfrastructureFault      ours: retried, never scored
+    │   ├── BackendUnavailable   no engine, or one that cannot do what the policy asks
+    │   ├── SandboxLost          the engine lost the sandbox, or refused to start it
+    │   └── StoreFault           the ledger or a blob cannot be read or written
+    │       └── Conflict         somebody else appended first
+    ├── SubmissionFault          theirs: scored by the rules, never retried
+    │   ├── ProtocolFault        bytes that are not the image protocol
+    │   ├── DeadlinePassed       no answer in time
+    │   ├── PlayerDied           the player ended before it answered
+    │   │   └── OutOfMemory      killed at the memory limit
+    │   ├── OutputFlood          more output than was asked for
+    │   ├── PlayerReported       the player itself sent a `fault`
+    │   └── GaveUp               no more sandboxes after too many faults in one job
+    ├── Rejected                 cannot be admitted: all problems at once
+    ├── Cancelled                the operator ended the round
+    └── UsageError               the operator asked for the impossible
+
+Each leaf has a stable `code` with a heading in docs/errors.md. A message says what happened with both numbers, then
+the likely cause or the remedy. Text that a submission wrote never goes into a message unescaped: see
+`orchestrator.domain.text.printable`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class SparringError(Exception):
+    """Root of the tree; never raised itself."""
+
+    code: str = "error"
+
+
+class InfrastructureFault(SparringError):
+    """Something of ours failed. The work is tried again; nothing is scored (rule X1)."""
+
+    code = "infrastructure"
+
+
+class BackendUnavailable(InfrastructureFault):
+    """The backend cannot play on this machine. The message holds the remedy."""
+
+    code = "backend-unavailable"
+
+
+class SandboxLost(InfrastructureFault):
+    """The engine did not start a sandbox, or lost one that was running."""
+
+    code = "sandbox-lost"
+
+
+class StoreFault(InfrastructureFault):
+    """The ledger or a blob cannot be read or written."""
+
+    code = "store"
+
+
+class Conflict(StoreFault):
+    """Another orchestrator appended to the ledger first."""
+
+    code = "store-conflict"
+
+
+class SubmissionFault(SparringError):
+    """A submission broke a limit or a rule. It is scored by the rules and never tried again (rule X1)."""
+
+    code = "submission"
+
+
+class ProtocolFault(SubmissionFault):
+    """The player's bytes are not the image protocol; `reason` is one of the words in schemas/protocol.md."""
+
+    code = "protocol"
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class DeadlinePassed(SubmissionFault):
+    """No (complete) answer before the deadline."""
+
+    code = "deadline"
+
+
+class PlayerDied(SubmissionFault):
+    """The player ended before it answered."""
+
+    code = "died"
+
+
+class OutOfMemory(PlayerDied):
+    """The player was killed at its memory limit."""
+
+    code = "out-of-memory"
+
+
+class OutputFlood(SubmissionFault):
+    """The player wrote more than it was asked for."""
+
+    code = "flood"
+
+
+class PlayerReported(SubmissionFault):
+    """The player sent a `fault` message instead of a reply."""
+
+    code = "reported"
+
+
+class GaveUp(SubmissionFault):
+    """The job used up its replacement sandboxes; what was left of it counts as faults."""
+
+    code = "gave-up"
+
+
+class Cancelled(SparringError):
+    """The operator ended the round; what is finished is in the ledger."""
+
+    code = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing to mend: where it is, what is wrong, and how to put it right."""
+
+    place: str
+    what: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.what}" + (f"; {self.remedy}" if self.remedy else "")
+
+
+class Rejected(SparringError):
+    """A contest file or a submission cannot be admitted; `problems` holds every reason, not only the first."""
+
+    code = "rejected"
+
+    def __init__(self, subject: str, problems: Sequence[Problem]) -> None:
+        self.subject = subject
+        self.problems = tuple(problems)
+        count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        super().__init__("\n".join([f"{subject}: {count}", *(f"  {problem}" for problem in self.problems)]))
+
+
+class UsageError(SparringError):
+    """The operator asked for something that cannot be done; the message says what to do instead."""
+
+    code = "usage"

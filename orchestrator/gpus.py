@@ -1,0 +1,35 @@
+"""Which GPUs this machine has."""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+from orchestrator.errors import BackendUnavailable
+
+_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One whole GPU. Names come from the driver; the UUID is what is asked for."""
+
+    uuid: str
+    name: str
+    memory: str
+
+
+def gpus() -> tuple[Gpu, ...]:
+    """Returns the machine's GPUs, none where there is no NVIDIA driver.
+
+    Raises:
+        BackendUnavailable: there is a driver, but it does not answer.
+    """
+    if shutil.which("nvidia-smi") is None:
+        return ()
+    query = ["nvidia-smi", "--query-gpu=uuid,name,memory.total", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise BackendUnavailable(f"nvidia-smi does not answer ({error}); mend the driver, or hide the GPUs") from error
+    lines = [line.split(", ") for line in answer.stdout.splitlines() if line.strip()]
+    return tuple(Gpu(*parts[:3]) for parts in lines if len(parts) >= 3)  # noqa: PLR2004  the three asked for

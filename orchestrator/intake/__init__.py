@@ -1,0 +1,1 @@
+"""The way in: contest files, manifests, and what of them can play."""

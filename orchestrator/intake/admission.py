@@ -1,0 +1,98 @@
+"""From the entries of a contest file to a roster: every entry is read, found on the backend and fixed by its digest."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC
+from pathlib import Path
+
+from orchestrator.backends.base import Image, Source
+from orchestrator.domain.submissions import Roster, Side, Submission
+from orchestrator.errors import Problem, Rejected
+from orchestrator.intake import manifest
+from orchestrator.intake.contest_file import Contest, EntrySection
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """Who plays, and what the backend starts for each, by submission id."""
+
+    roster: Roster
+    images: dict[str, Image]
+
+
+def admit(contest: Contest, identify: Callable[[Source], Image]) -> Admitted:
+    """Returns the contest's roster with everything that is started fixed by its digest; `identify` is `Backend.admit`.
+
+    Raises:
+        Rejected: with every entry that cannot play, and why.
+    """
+    problems: list[Problem] = []
+    submissions: list[Submission] = []
+    images: dict[str, Image] = {}
+    for section, entries in (("baselines", contest.file.baselines), ("submissions", contest.file.submissions)):
+        for place, entry in enumerate(entries):
+            at = (section, place)
+            try:
+                submission, image = _entry(contest, identify, entry, baseline=section == "baselines")
+            except Rejected as error:
+                problems += [contest.problem(at, str(found)) for found in error.problems]
+                continue
+            if submission.id in images:
+                problems.append(contest.problem(at, f"a second {submission.id!r}", "give one of them a `name:`"))
+                continue
+            submissions.append(submission)
+            images[submission.id] = image
+    roster = Roster(tuple(submissions))
+    if not problems:
+        problems = _objections(contest, roster)
+    if problems:
+        raise Rejected(str(contest.path), problems)
+    return Admitted(roster, images)
+
+
+def described(contest: Contest) -> Roster:
+    """Returns the roster as the files describe it, without asking a backend; identities are empty.
+
+    Raises:
+        Rejected: with every entry that cannot be read.
+    """
+    return admit(contest, lambda source: Image(digest="", name=source.image or "")).roster
+
+
+def _entry(
+    contest: Contest, identify: Callable[[Source], Image], entry: EntrySection, *, baseline: bool
+) -> tuple[Submission, Image]:
+    folder = None if entry.folder is None else contest.folder / entry.folder
+    described = None if folder is None else manifest.read(folder)
+    source = _source(entry, folder, described, trusted=baseline)
+    image = identify(source)
+    name = entry.name or (described.name if described else "")
+    side = entry.side or (described.side if described else None)
+    if side is None:
+        raise Rejected("entry", [Problem("side", "is missing", "write `side: attack` or `side: defence`")])
+    if described and described.side is not side:
+        what = f"the contest file says {side}, its submission.yaml {described.side}"
+        raise Rejected("entry", [Problem("side", what, "make them agree")])
+    submission = Submission(
+        id=name,
+        name=name,
+        team=entry.team,
+        side=Side(side),
+        digest=image.digest,
+        image=image.name,
+        baseline=baseline,
+        submitted=entry.submitted.astimezone(UTC).isoformat() if entry.submitted else "",
+    )
+    return submission, image
+
+
+def _source(entry: EntrySection, folder: Path | None, found: manifest.Manifest | None, *, trusted: bool) -> Source:
+    tag = entry.image or (found.image if found else "") or None
+    if tag and ":" not in tag.rsplit("/", 1)[-1]:
+        tag += ":cpu"
+    return Source(folder=folder, image=tag, command=tuple(found.command) if found else (), trusted=trusted)
+
+
+def _objections(contest: Contest, roster: Roster) -> list[Problem]:
+    found: list[Problem] = contest.format.objections(roster)
+    return [contest.problem(tuple(p.place.split(".")), p.what, p.remedy) for p in found]

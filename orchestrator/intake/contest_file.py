@@ -1,0 +1,189 @@
+"""`contest.yaml`: one competition, every rule switched in one file.
+
+The model here is the file's format; its JSON schema is schemas/contest.schema.json. What a key means and its default is
+in docs/contest-file.md. Options of the dataset and the format's rules are checked by their plug-ins, so that a new
+plug-in brings its own keys.
+"""
+
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, ByteSize, ConfigDict, Field, ValidationError, model_validator
+
+from orchestrator import plugins
+from orchestrator.contests.base import Format
+from orchestrator.datasets.base import Dataset
+from orchestrator.domain.samples import Samples
+from orchestrator.domain.submissions import Side
+from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm, Task
+from orchestrator.errors import Problem, Rejected, UsageError
+from orchestrator.intake.manifest import Label, Slug
+from orchestrator.intake.yaml_file import Place, YamlFile
+
+Positive = Annotated[float, Field(gt=0)]
+_DEFAULT = Limits()
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class BudgetSection(_Section):
+    """How far a candidate may be from its picture (rule A14)."""
+
+    norm: Norm = Norm.LINF
+    epsilon: Annotated[Decimal, Field(gt=0, max_digits=12, decimal_places=3)]
+    """In steps of 1/255."""
+
+
+class TaskSection(_Section):
+    """The pictures and the budget."""
+
+    name: Slug
+    dataset: dict[str, Any]
+    """`kind` names the dataset plug-in; the other keys are its options."""
+    budget: BudgetSection
+
+
+class LimitsSection(_Section):
+    """What one sandbox may use; see docs/contest-file.md for what happens at each limit."""
+
+    memory: ByteSize = ByteSize(_DEFAULT.memory)
+    cpus: Positive = _DEFAULT.cpus
+    threads: Annotated[int, Field(ge=1, le=256)] = _DEFAULT.threads
+    pids: Annotated[int, Field(ge=8, le=100_000)] = _DEFAULT.pids
+    files: Annotated[int, Field(ge=32, le=20_000)] = _DEFAULT.files
+    tmp: ByteSize = ByteSize(_DEFAULT.tmp)
+    shm: ByteSize = ByteSize(_DEFAULT.shm)
+    gpus: Literal[0, 1] = 0
+    ready_seconds: Positive = _DEFAULT.ready_seconds
+    perturb_seconds: Positive = _DEFAULT.perturb_seconds
+    perturb_batch: Annotated[int, Field(ge=1, le=4096)] = _DEFAULT.perturb_batch
+    classify_seconds: Positive = _DEFAULT.classify_seconds
+    classify_batch: Annotated[int, Field(ge=1, le=4096)] = _DEFAULT.classify_batch
+    restarts: Annotated[int, Field(ge=0, le=1000)] = _DEFAULT.restarts
+
+
+class ReplaySection(_Section):
+    """The first replay check: a share of each defence's pictures again in a fresh sandbox, shuffled."""
+
+    share: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """Of each defence's pictures; at least one is replayed unless the share is 0."""
+    repeats: Annotated[int, Field(ge=0)] = 5
+    """So many of them are then asked a second time in that sandbox."""
+
+
+class EntrySection(_Section):
+    """One submission: a folder with a manifest, or an image that the engine has, with what the manifest would say."""
+
+    folder: str | None = None
+    image: str | None = None
+    name: Slug | None = None
+    side: Side | None = None
+    team: Label = "organizers"
+    submitted: AwareDatetime | None = None
+
+    @model_validator(mode="after")
+    def _enough_said(self) -> "EntrySection":
+        if self.folder is None and (self.image is None or self.name is None or self.side is None):
+            raise ValueError("give `folder`, or `image` with `name` and `side`")
+        return self
+
+
+class ContestFile(_Section):
+    """The whole file."""
+
+    sparring: Literal[1]
+    """The version of this file format."""
+    contest: Slug
+    title: Annotated[str, Field(min_length=1, max_length=200)]
+    format: Slug
+    seed: Annotated[int, Field(ge=0, lt=2**53)] = 0
+    """Attacks draw their chance from this number; it is public."""
+    task: TaskSection
+    labels: Literal[True, "none"] = True
+    """Whether attacks get the true labels (rule A2)."""
+    isolation: Isolation = Isolation.ATTACK
+    limits: LimitsSection = LimitsSection()
+    replay: ReplaySection = ReplaySection()
+    rules: dict[str, Any] = {}
+    """The format's rules."""
+    baselines: list[EntrySection] = []
+    submissions: list[EntrySection] = []
+
+    def sandbox_limits(self) -> Limits:
+        """Returns what one sandbox may use."""
+        return Limits(**{key: int(value) if isinstance(value, ByteSize) else value for key, value in self.limits})
+
+
+class Contest:
+    """A contest file that was read and checked, with its plug-ins."""
+
+    def __init__(self, path: Path) -> None:
+        """Reads the file. Raises Rejected with all problems at once, each with its line."""
+        self.folder = path.resolve().parent
+        self._yaml = YamlFile(path)
+        self.file = self._yaml.model(ContestFile)
+        self.format, format_problems = self._find_format()
+        self._dataset, dataset_problems = self._find_dataset()
+        if problems := format_problems + dataset_problems:
+            raise Rejected(str(path), problems)
+
+    @property
+    def path(self) -> Path:
+        """Where the file lies."""
+        return self._yaml.path
+
+    def problem(self, place: Place, what: str, remedy: str = "") -> Problem:
+        """Returns a problem at a key of the file, with its line."""
+        return self._yaml.problem(place, what, remedy)
+
+    def samples(self) -> Samples:
+        """Returns the task's pictures. Raises Rejected when they cannot be read."""
+        dataset, options = self._dataset
+        try:
+            samples: Samples = dataset.load(options, self.folder)
+        except Rejected as error:
+            problems = [self.problem(("task", "dataset"), str(found)) for found in error.problems]
+            raise Rejected(str(self.path), problems) from error
+        return samples
+
+    def task(self, samples: Samples) -> Task:
+        """Returns the task that these pictures and the file's budget make."""
+        section = self.file.task
+        return Task(
+            name=section.name,
+            classes=samples.classes,
+            shape=samples.shape,
+            count=len(samples),
+            digest=samples.digest,
+            budget=Budget(section.budget.norm, Fraction(section.budget.epsilon)),
+        )
+
+    def _find_format(self) -> tuple[Any, list[Problem]]:
+        try:
+            kind: type[Format[Any]] = plugins.find("contests", self.file.format)
+        except UsageError as error:
+            return None, [self.problem(("format",), str(error))]
+        try:
+            return kind(kind.rules_type.model_validate(self.file.rules)), []
+        except ValidationError as error:
+            return None, self._yaml.problems(kind.rules_type, error, ("rules",))
+
+    def _find_dataset(self) -> tuple[Any, list[Problem]]:
+        options = dict(self.file.task.dataset)
+        place = ("task", "dataset")
+        name = options.pop("kind", None)
+        if not isinstance(name, str):
+            known = ", ".join(plugins.names("datasets"))
+            return None, [self.problem(place, "`kind` is missing", f"add it: one of {known}")]
+        try:
+            kind: type[Dataset[Any]] = plugins.find("datasets", name)
+        except UsageError as error:
+            return None, [self.problem((*place, "kind"), str(error))]
+        try:
+            return (kind(), kind.options_type.model_validate(options)), []
+        except ValidationError as error:
+            return None, self._yaml.problems(kind.options_type, error, place)

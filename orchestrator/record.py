@@ -1,0 +1,88 @@
+"""What the ledger says of a round, arrays included. The arena and the results meet here and nowhere else."""
+
+import threading
+from collections.abc import Iterable
+
+import numpy as np
+
+from orchestrator.domain import events
+from orchestrator.domain.ids import JobId
+from orchestrator.domain.plan import Cell, Stage
+from orchestrator.domain.round import Round
+from orchestrator.domain.rulings import NOT_ASKED, Answers
+from orchestrator.domain.samples import Candidates, Samples
+from orchestrator.errors import StoreFault
+from orchestrator.stores.base import Blobs, get_array
+
+
+class Record:
+    """The fold of the ledger, safe to read from any thread while one thread adds to it.
+
+    Arrays come back from blobs: nothing that a job needs lives only in memory, so a resumed round is like any other.
+    """
+
+    def __init__(self, blobs: Blobs, past: Iterable[events.Event] = ()) -> None:
+        self.round = Round()
+        self._blobs = blobs
+        self._lock = threading.Lock()
+        for event in past:
+            self.apply(event)
+
+    def apply(self, event: events.Event) -> None:
+        """Learns one event that was appended to the ledger."""
+        with self._lock:
+            self.round.apply(event)
+
+    @property
+    def done(self) -> frozenset[JobId]:
+        """The jobs that are finished."""
+        with self._lock:
+            return frozenset(JobId(job) for job in self.round.finished)
+
+    def steps(self, job: JobId) -> dict[int, events.StepFinished]:
+        """Returns the finished steps of a job."""
+        with self._lock:
+            return dict(self.round.steps.get(job, {}))
+
+    @property
+    def samples(self) -> Samples:
+        """The task's pictures and labels. Raises StoreFault when they cannot be read."""
+        if self.round.opened is None:
+            raise StoreFault("the ledger is empty: no round was opened here")
+        task = self.round.opened.task
+        return Samples(get_array(self._blobs, task.pixels), get_array(self._blobs, task.labels), tuple(task.classes))
+
+    def candidates(self, attack: str) -> Candidates | None:
+        """Returns what an attack made, in the order of the samples; None until all of it is there."""
+        steps = self._finished(Stage.PERTURB, attack)
+        if not steps:
+            return None
+        arrays = {
+            name: np.concatenate([get_array(self._blobs, step.blobs[name]) for step in steps])
+            for name in ("index", "candidates", "forfeits", "violations", "distances")
+        }
+        order = np.argsort(arrays["index"])
+        return Candidates(
+            pixels=arrays["candidates"][order],
+            forfeits=arrays["forfeits"][order],
+            violations=arrays["violations"][order],
+            distances=arrays["distances"][order],
+        )
+
+    def answers(self, defence: str, count: int) -> dict[Cell, Answers]:
+        """Returns a defence's answers [n] per cell, `NOT_ASKED` where there is none."""
+        cells: dict[Cell, Answers] = {}
+        for step in self._finished(Stage.CLASSIFY, defence):
+            rows = get_array(self._blobs, step.blobs["rows"])
+            for position, named in enumerate(step.cells):
+                own = rows[rows[:, 0] == position]
+                into = cells.setdefault(Cell(named.defence, named.attack), np.full(count, NOT_ASKED, np.int32))
+                into[own[:, 1]] = own[:, 2]
+        return cells
+
+    def _finished(self, stage: Stage, submission: str) -> list[events.StepFinished]:
+        """Returns the steps of the planned, finished jobs of one submission."""
+        with self._lock:
+            jobs = [j.id for j in self.round.planned if j.stage is stage and j.submission == submission]
+            finished = [job for job in jobs if job in self.round.finished]
+            return [step for job in finished for step in self.round.steps.get(job, {}).values()]

@@ -1,0 +1,1 @@
+"""What the record says: tallies, boards, the results file and the report."""

@@ -1,0 +1,229 @@
+"""From the record to numbers: tallies, boards and the results file. Nothing here runs or measures anything."""
+
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from orchestrator.contests.base import Format, Records
+from orchestrator.domain import events
+from orchestrator.domain.findings import Finding, OnFinding
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.rulings import Forfeit, Tally, points, tally
+from orchestrator.domain.samples import Candidates
+from orchestrator.domain.standings import Board
+from orchestrator.domain.submissions import Side, Submission
+from orchestrator.record import Record
+from orchestrator.results import document as doc
+
+ISOLATION_NOTES = {
+    "round": "Isolation per round: one sandbox of a defence saw every version of every picture, so a defence that "
+    "remembers pictures is caught by replay only. Results are weaker than with the default, isolation per attack.",
+    "picture": "Isolation per picture: every question met a fresh sandbox.",
+}
+UNISOLATED = "Played on the process backend: submissions were not isolated from the organizers' machine."
+
+
+class Scoring:
+    """Everything that can be said of a round so far.
+
+    Args:
+        record: the fold of the ledger, with its arrays.
+        contest_format: the format with this round's rules.
+    """
+
+    def __init__(self, record: Record, contest_format: Format[Any]) -> None:
+        self._record, self._format = record, contest_format
+        self._round = record.round
+        if self._round.opened is None:
+            raise ValueError("no round was opened")
+        self._opened = self._round.opened
+        self._samples = record.samples
+        self.candidates = self._candidates()
+        self.tallies = self._tallies()
+
+    def records(self) -> Records:
+        """Returns what the format's rules see."""
+        return Records(
+            roster=self._round.roster,
+            tallies=self.tallies,
+            findings=tuple(self._round.findings),
+            violations={attack: int(made.violations.sum()) for attack, made in self.candidates.items()},
+        )
+
+    def results(self, head: str) -> doc.Results:
+        """Returns the results file's content; `head` is the hash of the last ledger entry."""
+        opened, contest = self._opened, self._opened.contest
+        return doc.Results(
+            contest=contest["contest"],
+            title=contest["title"],
+            format=contest["format"],
+            round=opened.round,
+            complete=self._round.closed,
+            task=doc.TaskPart(
+                name=opened.task.name,
+                classes=opened.task.classes,
+                shape=opened.task.shape,
+                pictures=opened.task.count,
+                digest=opened.task.digest,
+                norm=opened.task.norm,
+                epsilon=opened.task.epsilon,
+            ),
+            isolation=contest["isolation"],
+            backend=opened.backend,
+            seed=contest["seed"],
+            notes=self._notes(),
+            rules=self._format.rules.model_dump(mode="json"),
+            commitment=opened.commitment,
+            ledger=head,
+            software=opened.software,
+            submissions=[self._submission(s) for s in self._round.roster],
+            cells=[self._cell(cell) for cell in self._format.cells(self._round.roster) if cell in self.tallies],
+            boards=[_board(board) for board in self._format.boards(self.records())],
+            findings=[_finding(finding) for finding in self._round.findings],
+            jobs=[self._job(job) for job in self._round.planned],
+        )
+
+    def _candidates(self) -> dict[str, Candidates]:
+        made = {a.id: self._record.candidates(a.id) for a in self._round.roster.side(Side.ATTACK)}
+        return {attack: candidates for attack, candidates in made.items() if candidates is not None}
+
+    def _tallies(self) -> dict[Cell, Tally]:
+        labels = self._samples.labels
+        tallies = {}
+        for defence in self._round.roster.side(Side.DEFENCE):
+            for cell, answers in self._record.answers(defence.id, len(labels)).items():
+                made = self.candidates.get(cell.attack) if cell.attack else None
+                tallies[cell] = tally(labels, answers, None if made is None else made.forfeits)
+        return tallies
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if (isolation := self._opened.contest["isolation"]) in ISOLATION_NOTES:
+            notes.append(ISOLATION_NOTES[isolation])
+        if self._opened.backend == "process":
+            notes.append(UNISOLATED)
+        if self._opened.contest["limits"]["classify_batch"] > 1:
+            notes.append("Defences got several pictures in one question, a departure from rule A9.")
+        if not self._round.closed:
+            notes.append("The round is not finished; boards are of what is decided so far.")
+        return notes
+
+    def _submission(self, submission: Submission) -> doc.SubmissionPart:
+        finished = [job for job in self._round.finished.values() if job.submission == submission.id]
+        sandboxes = [sandbox for job in finished for sandbox in job.sandboxes]
+        made = self.candidates.get(submission.id)
+        findings = [finding.id for finding in self._round.findings if finding.submission == submission.id]
+        faults = self._faults(submission.id)
+        distances = made.distances[~np.isnan(made.distances)] if made else np.empty(0)
+        return doc.SubmissionPart(
+            id=submission.id,
+            name=submission.name,
+            team=submission.team,
+            side=submission.side,
+            baseline=submission.baseline,
+            image=submission.digest,
+            status=self._status(submission.id, findings, faults),
+            findings=findings,
+            forfeits=int((made.forfeits != Forfeit.NONE).sum()) if made else 0,
+            violations=int(made.violations.sum()) if made else 0,
+            largest=round(float(distances.max()), 3) if distances.size else None,
+            faults=faults,
+            sandboxes=len(sandboxes),
+            seconds=round(sum(job.seconds for job in finished), 3),
+            cpu_seconds=_sum([sandbox.cpu_seconds for sandbox in sandboxes]),
+            peak_bytes=max((s.peak_bytes for s in sandboxes if s.peak_bytes is not None), default=None),
+        )
+
+    def _status(self, submission: str, findings: list[str], faults: list[doc.FaultPart]) -> Any:
+        if findings and self._format.rules.on_finding is OnFinding.DISQUALIFY:
+            return "disqualified"
+        planned = {job.id for job in self._round.planned if job.submission == submission}
+        if not planned <= self._round.finished.keys():
+            return "pending"
+        return "faulted" if faults else "played"
+
+    def _faults(self, submission: str) -> list[doc.FaultPart]:
+        counts: Counter[tuple[str, str]] = Counter()
+        first: dict[tuple[str, str], str] = {}
+        planned = [job.id for job in self._round.planned if job.submission == submission]
+        for step in (step for job in planned for step in self._round.steps.get(job, {}).values()):
+            for fault in step.faults:
+                counts[fault.code, fault.reason] += fault.pictures
+                first.setdefault((fault.code, fault.reason), fault.message)
+        return [
+            doc.FaultPart(code=code, reason=reason, pictures=count, message=first[code, reason])
+            for (code, reason), count in sorted(counts.items())
+        ]
+
+    def _cell(self, cell: Cell) -> doc.CellPart:
+        counts = self.tallies[cell]
+        clean = self.tallies.get(Cell(cell.defence))
+        delta = points(clean.accuracy, counts.accuracy) if clean and cell.attack else None
+        return doc.CellPart(
+            defence=cell.defence,
+            attack=cell.attack,
+            total=counts.total,
+            held=counts.held,
+            fooled=counts.fooled,
+            abstained=counts.abstained,
+            forfeits=counts.forfeits,
+            faults=counts.faults,
+            accuracy=float(counts.accuracy),
+            delta=None if delta is None else float(delta),
+        )
+
+    def _job(self, job: events.JobRecord) -> doc.JobPart:
+        finished = self._round.finished.get(job.id)
+        return doc.JobPart(
+            id=job.id,
+            stage=job.stage,
+            submission=job.submission,
+            status="finished" if finished else "pending",
+            seconds=round(finished.seconds, 3) if finished else None,
+        )
+
+
+def _finding(finding: Finding) -> doc.FindingPart:
+    return doc.FindingPart(
+        id=finding.id,
+        submission=finding.submission,
+        kind=finding.kind,
+        rules=list(finding.rules),
+        summary=finding.summary,
+        compared=finding.compared,
+        disagreements=[
+            doc.DisagreementPart(
+                attack=d.attack, picture=d.picture, played=d.played, replayed=d.replayed, repeated=d.repeated
+            )
+            for d in finding.disagreements
+        ],
+    )
+
+
+def _board(board: Board) -> doc.BoardPart:
+    return doc.BoardPart(
+        name=board.name,
+        title=board.title,
+        measure=board.measure,
+        unit=board.unit,
+        more_is_better=board.more_is_better,
+        rules=list(board.rules),
+        rows=[
+            doc.RowPart(
+                rank=row.rank,
+                submission=row.submission,
+                score=None if row.score is None else float(row.score),
+                exact=None if row.score is None else str(Fraction(row.score)),
+                violations=row.violations,
+                reason=row.reason,
+            )
+            for row in board.rows
+        ],
+    )
+
+
+def _sum(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(sum(known), 3) if known else None

@@ -1,0 +1,119 @@
+"""The JSON schemas of every text that crosses our border, made from the models that check it.
+
+`make schemas` writes them to schemas/ by `python -m orchestrator.schemas schemas`; a test fails when a file there is
+out of step.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+from orchestrator import plugins
+from orchestrator.domain.events import Event
+from orchestrator.intake.contest_file import ContestFile
+from orchestrator.intake.manifest import Manifest
+from orchestrator.results.document import Results
+from orchestrator.wire import messages
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def documents() -> dict[str, str]:
+    """Returns the text of each schema by its file name in schemas/."""
+    schemas = {
+        "messages.schema.json": _messages(),
+        "contest.schema.json": _contest(),
+        "submission.schema.json": _model(Manifest, "A submission's manifest, submission.yaml"),
+        "results.schema.json": _model(Results, "A round's results.json", mode="serialization"),
+        "events.schema.json": _events(),
+    }
+    return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas.items()}
+
+
+class _Plain(GenerateJsonSchema):
+    """Leaves out the titles that only repeat a field's name."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  the base class names it
+        return False
+
+
+def _model(model: type[BaseModel], title: str, mode: Any = "validation") -> dict[str, Any]:
+    schema = model.model_json_schema(schema_generator=_Plain, mode=mode)
+    return {"$schema": DIALECT} | schema | {"title": title}
+
+
+def _events() -> dict[str, Any]:
+    schema = TypeAdapter(Event).json_schema(schema_generator=_Plain)
+    return {"$schema": DIALECT, "title": "The events of a round's ledger"} | schema
+
+
+def _contest() -> dict[str, Any]:
+    """Returns the contest file's schema with the options of every dataset and the rules of every format in it."""
+    schema = _model(ContestFile, "A contest file, contest.yaml")
+    definitions: dict[str, Any] = schema["$defs"]
+    rules = {name: plugins.find("contests", name).rules_type for name in plugins.names("contests")}
+    kinds = {name: plugins.find("datasets", name).options_type for name in plugins.names("datasets")}
+    for model in (*rules.values(), *kinds.values()):
+        part = model.model_json_schema(schema_generator=_Plain, ref_template="#/$defs/{model}")
+        definitions |= part.pop("$defs", {})
+        definitions[model.__name__] = part
+    for name, model in kinds.items():
+        properties = definitions[model.__name__]["properties"]
+        definitions[model.__name__]["properties"] = {"kind": {"const": name}} | properties
+        required = definitions[model.__name__].get("required", [])
+        definitions[model.__name__]["required"] = ["kind", *required]
+    schema["properties"]["rules"] = {"anyOf": [_reference(model) for model in rules.values()]}
+    definitions["TaskSection"]["properties"]["dataset"] = {"anyOf": [_reference(model) for model in kinds.values()]}
+    return schema
+
+
+def _reference(model: type[BaseModel]) -> dict[str, str]:
+    return {"$ref": f"#/$defs/{model.__name__}"}
+
+
+def _messages() -> dict[str, Any]:
+    sides: dict[str, TypeAdapter[Any]] = {
+        "FromOrchestrator": TypeAdapter(messages.FromOrchestrator),
+        "FromPlayer": TypeAdapter(messages.FromPlayer),
+    }
+    references, collected = TypeAdapter.json_schemas(
+        [(name, "validation", side) for name, side in sides.items()], schema_generator=_Plain
+    )
+    definitions: dict[str, Any] = collected["$defs"]
+    for definition in definitions.values():
+        _require_constants(definition)
+    definitions |= {name: schema for (name, _), schema in references.items()}
+    return {
+        "$schema": DIALECT,
+        "title": "Headers of the image protocol, version 1",
+        "description": "Generated from orchestrator/wire/messages.py. The rest is in schemas/protocol.md.",
+        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in sides],
+        "$defs": definitions,
+    }
+
+
+def _require_constants(definition: dict[str, Any]) -> None:
+    """Makes `type` and `protocol` required: our models fill them in, but they are always on the wire."""
+    properties = definition.get("properties", {})
+    constants = [name for name, field in properties.items() if "const" in field]
+    for name in constants:
+        properties[name].pop("default", None)
+    if constants:
+        definition["required"] = constants + [name for name in definition.get("required", []) if name not in constants]
+
+
+def main(arguments: list[str]) -> None:
+    """Writes every schema into the folder that is named."""
+    if len(arguments) != 1:
+        sys.exit("usage: python -m orchestrator.schemas FOLDER")
+    folder = Path(arguments[0])
+    for name, text in documents().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,58 @@
+"""Blobs as files named by their SHA-256, written whole or not at all."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from orchestrator.domain.ids import digest as digest_of
+from orchestrator.errors import StoreFault
+
+
+class FolderBlobs:
+    """Blobs under one folder: `ab/cdef...` for `sha256:abcdef...`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def put(self, data: bytes) -> str:
+        """Keeps the bytes and returns their digest; a reader never sees half a blob."""
+        name = digest_of(data)
+        path = self._path(name)
+        if path.exists():
+            return name
+        try:
+            path.parent.mkdir(exist_ok=True)
+            _write(path, data)
+        except OSError as error:
+            raise StoreFault(f"cannot keep a blob under {self._folder}: {error}") from error
+        return name
+
+    def get(self, digest: str) -> bytes:
+        """Returns the bytes. Raises StoreFault when they are missing or damaged."""
+        try:
+            data = self._path(digest).read_bytes()
+        except OSError as error:
+            raise StoreFault(f"blob {digest} cannot be read: {error}") from error
+        if digest_of(data) != digest:
+            raise StoreFault(f"blob {digest} is damaged; remove {self._path(digest)} and run again")
+        return data
+
+    def _path(self, digest: str) -> Path:
+        _, _, digits = digest.partition(":")
+        return self._folder / digits[:2] / digits[2:]
+
+
+def _write(path: Path, data: bytes) -> None:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
+        try:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).replace(path)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+
+
+plugin = FolderBlobs

@@ -1,0 +1,97 @@
+"""Where things lie: a round's folder, and what is shipped with this software."""
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from orchestrator import plugins
+from orchestrator.errors import StoreFault, UsageError
+from orchestrator.stores.base import Blobs, Ledger
+
+SECRET_BYTES = 32
+
+
+def shared(*parts: str) -> Path:
+    """Returns the path of something shipped with this software: `images/...` or `examples/...`."""
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "_share"
+    return (installed if installed.is_dir() else package.parent).joinpath(*parts)
+
+
+class RoundFolder:
+    """The output folder of one round.
+
+    ledger.sqlite, blobs/ and secret are the record; results.json, cells.csv and report/ are folded from it and can be
+    made again at any time. `images/` holds what the process backend admitted.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def exists(self) -> bool:
+        """Whether a round was opened here."""
+        return (self.path / "ledger.sqlite").exists()
+
+    def create(self) -> None:
+        """Makes the folder. Raises UsageError when something else lies there."""
+        if self.path.is_dir() and not self.exists and any(self.path.iterdir()):
+            raise UsageError(f"{self.path} holds other files; give an empty or new folder as --out")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be made: {error}; give another --out") from error
+
+    def require(self) -> None:
+        """Raises UsageError when no round was opened here."""
+        if not self.exists:
+            raise UsageError(f"{self.path} holds no round; give the --out folder of `sparring round run`")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the round for this process. Raises UsageError when another orchestrator plays it."""
+        with (self.path / "lock").open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UsageError(
+                    f"another orchestrator plays the round in {self.path}; wait for it or end it"
+                ) from None
+            yield
+
+    def ledger(self) -> Ledger:
+        """Returns the round's ledger, made if it is not there."""
+        ledger: Ledger = plugins.find("stores", "sql")(f"sqlite:///{self.path / 'ledger.sqlite'}")
+        return ledger
+
+    def blobs(self) -> Blobs:
+        """Returns the round's blobs."""
+        blobs: Blobs = plugins.find("stores", "folder")(self.path / "blobs")
+        return blobs
+
+    def secret(self) -> bytes:
+        """Returns the round's secret, drawn the first time; only its owner can read the file."""
+        path = self.path / "secret"
+        try:
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(secrets.token_bytes(SECRET_BYTES))
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise StoreFault(f"{path} cannot be written: {error}") from error
+        secret = path.read_bytes()
+        if len(secret) != SECRET_BYTES:
+            raise StoreFault(f"{path} is damaged: {len(secret)} bytes, expected {SECRET_BYTES}")
+        return secret
+
+    def write(self, name: str, text: str) -> Path:
+        """Writes a derived file whole or not at all, and returns its path."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f".{path.name}.new")
+        fresh.write_text(text, "utf-8")
+        fresh.replace(path)
+        return path

@@ -1,0 +1,45 @@
+"""Which backend, which engine, which devices."""
+
+import os
+from pathlib import Path
+
+from orchestrator import plugins
+from orchestrator.backends.base import Backend, BackendSettings
+from orchestrator.domain.tasks import Limits
+from orchestrator.engines.base import Engine
+from orchestrator.errors import BackendUnavailable, UsageError
+from orchestrator.gpus import gpus
+from orchestrator.wiring.folders import shared
+
+
+def backend(name: str, workspace: Path, *, allow_unisolated: bool = False) -> Backend:
+    """Returns the backend of that name; `workspace` is where it may keep what it admitted."""
+    settings = BackendSettings(
+        workspace=workspace,
+        python_path=(shared("images", "_base", "python"),),
+        allow_unisolated=allow_unisolated,
+    )
+    made: Backend = plugins.find("backends", name)(settings)
+    return made
+
+
+def engine(limits: Limits, slots: int | None) -> Engine:
+    """Returns the local engine with its slots: one a GPU where the task asks for GPUs, else as many as the cores allow.
+
+    Raises:
+        UsageError: fewer than one slot, or more than there are GPUs.
+        BackendUnavailable: the task asks for GPUs and there is none.
+    """
+    if slots is not None and slots < 1:
+        raise UsageError(f"--slots {slots}: give at least 1")
+    if not limits.gpus:
+        devices: list[str | None] = [None] * (slots or max(1, int((os.cpu_count() or 1) / limits.cpus)))
+    else:
+        found = gpus()
+        if not found:
+            raise BackendUnavailable("the task asks for a GPU and this machine has none; set `limits.gpus: 0`")
+        if slots and slots > len(found):
+            raise UsageError(f"--slots {slots}, but there are {len(found)} GPUs; every live sandbox has one of its own")
+        devices = [gpu.uuid for gpu in found[: slots or len(found)]]
+    made: Engine = plugins.find("engines", "local")(devices)
+    return made

@@ -1,0 +1,213 @@
+"""What a container is made of, read from the options alone."""
+
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.backends import _container
+from orchestrator.backends.base import Image, Order
+from orchestrator.domain.tasks import Limits
+from orchestrator.errors import UsageError
+
+GPU = "GPU-5f1c2b7e-0d3a-4b6c-8f9e-0123456789ab"
+ID = "sha256:" + "ab" * 32
+HOST = _container.Host(cpus=4, files=20_000, cgroup1=True)
+CONFIG = _container.ImageConfig(("python3", "player.py"), "/player", {"PATH": "/opt/bin", "MODEL": "small"})
+ORDER = Order(Image(ID, "entry"), Limits(), run="run-1", job="job-1")
+PLAIN = {"Os": "linux", "Architecture": "amd64", "Config": {"Cmd": ["python3"], "WorkingDir": "/player"}}
+
+
+def options(order: Order = ORDER, host: _container.Host = HOST) -> dict:
+    """Returns the options of a sandbox with user id 20007."""
+    return _container.container_options(order, CONFIG, 20_007, host, "owner")
+
+
+def variables(made: dict) -> dict[str, str]:
+    """Returns the environment that the options describe."""
+    return dict(entry.split("=", 1) for entry in made["Env"])
+
+
+def test_everything_dangerous_is_off():
+    """No network, no capabilities, no privileges to gain, no writable root, no log on the host's disk, no restart."""
+    made = options()
+    host = made["HostConfig"]
+    assert host["NetworkMode"] == "none"
+    assert host["ReadonlyRootfs"] is True
+    assert host["CapDrop"] == ["ALL"]
+    assert host["Privileged"] is False
+    assert host["SecurityOpt"] == ["no-new-privileges:true"]
+    assert host["IpcMode"] == host["CgroupnsMode"] == "private"
+    assert host["LogConfig"]["Type"] == "none"
+    assert host["RestartPolicy"]["Name"] == "no"
+    assert made["Healthcheck"] == {"Test": ["NONE"]}
+    assert not {"Binds", "Mounts", "VolumesFrom", "Devices", "CapAdd", "PidMode"} & set(host)
+
+
+def test_each_limit_reaches_the_engine():
+    """Memory without swap, processors, processes, files, /tmp and shared memory come from the order."""
+    limits = replace(Limits(), memory=10**9, cpus=1.5, pids=77, files=333, tmp=5_000_000, shm=6_000_000)
+    host = options(replace(ORDER, limits=limits))["HostConfig"]
+    ulimits = {entry["Name"]: (entry["Soft"], entry["Hard"]) for entry in host["Ulimits"]}
+    assert host["Memory"] == host["MemorySwap"] == 10**9
+    assert host["NanoCpus"] == 1_500_000_000
+    assert host["PidsLimit"] == 77
+    assert host["ShmSize"] == 6_000_000
+    assert ulimits["nofile"] == (333, 333)
+    assert ulimits["core"] == (0, 0)
+    assert host["OomScoreAdj"] == 1000
+    assert set(host["Tmpfs"]) == {_container.HOME}
+    assert {"noexec", "nosuid", "nodev", "size=5000000", "mode=0700", "uid=20007", "gid=20007"} <= set(
+        host["Tmpfs"][_container.HOME].split(",")
+    )
+
+
+def test_more_than_the_machine_has_is_not_asked_for():
+    """Processors and open files are bounded by what the engine's machine allows: asking for more is an error."""
+    greedy = replace(ORDER, limits=replace(Limits(), cpus=64.0, files=10**6))
+    host = options(greedy)["HostConfig"]
+    assert host["NanoCpus"] == 4_000_000_000
+    assert {"Name": "nofile", "Soft": 20_000, "Hard": 20_000} in host["Ulimits"]
+
+
+@pytest.mark.parametrize(("version1", "there"), [(True, True), (False, False)])
+def test_swappiness_is_for_version_1_groups_only(version1, there):
+    """Version 2 control groups refuse a swappiness, so it is given to version 1 only."""
+    assert ("MemorySwappiness" in options(host=replace(HOST, cgroup1=version1))["HostConfig"]) is there
+
+
+def test_one_device_is_exactly_that_one():
+    """An order with a GPU asks for that one UUID and for nothing by count, and says so in the environment."""
+    made = options(replace(ORDER, device=GPU))
+    (request,) = made["HostConfig"]["DeviceRequests"]
+    assert request["DeviceIDs"] == [GPU]
+    assert request["Count"] == 0
+    assert request["Capabilities"] == [["gpu"]]
+    assert variables(made)["NVIDIA_VISIBLE_DEVICES"] == GPU
+
+
+def test_no_device_is_none_at_all():
+    """An order without a GPU requests none, and the GPU hook is told `void` whatever the image says."""
+    made = options()
+    assert made["HostConfig"]["DeviceRequests"] == []
+    assert variables(made)["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert variables(made)["CUDA_VISIBLE_DEVICES"] == ""
+
+
+@pytest.mark.parametrize("device", ["all", "0", "", f"{GPU},{GPU}", "GPU-", f"{GPU}\n"])
+def test_what_is_not_one_gpu_is_refused(device):
+    """Indices, `all` and lists are not the UUID of one GPU."""
+    with pytest.raises(UsageError, match="UUID"):
+        options(replace(ORDER, device=device))
+
+
+def test_the_labels_say_whose_it_is():
+    """Run, job and owner are labels; the container's own name and host name tell the player nothing."""
+    made = options()
+    assert made["Labels"] == {"sparring.run": "run-1", "sparring.job": "job-1", "sparring.owner": "owner"}
+    assert made["Hostname"] == "sandbox"
+    assert "run-1" not in str(made["Env"])
+    assert "job-1" not in str(made["Env"])
+
+
+def test_the_image_is_started_by_id_with_its_own_command():
+    """The container is created from the image's id; the order's command wins over the image's."""
+    assert options()["Image"] == ID
+    assert options()["Entrypoint"] == ["python3", "player.py"]
+    other = replace(ORDER, image=replace(ORDER.image, command=("other",)))
+    assert options(other)["Entrypoint"] == ["other"]
+    assert options(other)["Cmd"] == []
+
+
+def test_an_images_environment_is_filtered():
+    """The loader's, the GPU hook's, the engine's and our variables and proxies go; the submission's own stay."""
+    image = {
+        **PLAIN,
+        "Config": {
+            **PLAIN["Config"],
+            "Env": [
+                "PATH=/opt/bin",
+                "PYTHONPATH=/a:/b",
+                "MODEL=x=y",
+                "LD_PRELOAD=/evil.so",
+                "NVIDIA_VISIBLE_DEVICES=all",
+                "DOCKER_HOST=tcp://x",
+                "https_proxy=http://x",
+                "NO_PROXY=*",
+                "GLIBC_TUNABLES=x",
+                "SPARRING_SANDBOX=x",
+                "bad name=1",
+                "OMP_NUM_THREADS=64",
+            ],
+        },
+    }
+    config, problems = _container.read_config(image)
+    assert problems == []
+    assert config.environment == {"PATH": "/opt/bin", "PYTHONPATH": "/a:/b", "MODEL": "x=y", "OMP_NUM_THREADS": "64"}
+    made = _container.container_options(ORDER, config, 20_000, HOST)
+    assert variables(made)["OMP_NUM_THREADS"] == "1"
+    assert variables(made)["PATH"] == "/opt/bin"
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["relative", "/a/../b", "/proc/self/fd/8", "/proc", "/sys/x", "/dev/x", "//a", "/a/./b", "/a\nb", "/a//b"],
+)
+def test_an_odd_working_directory_is_refused(folder):
+    """A working directory is a plain absolute path outside the kernel's own folders (CVE-2024-21626)."""
+    _, problems = _container.read_config({"Config": {"Cmd": ["x"], "WorkingDir": folder}})
+    assert [problem.place for problem in problems] == ["WORKDIR"]
+
+
+@pytest.mark.parametrize("folder", ["", "/", "/player", "/player/", "/opt/a-b_c/d.e"])
+def test_a_plain_working_directory_is_taken(folder):
+    """Plain absolute paths are taken as they are; none is the root."""
+    config, problems = _container.read_config({"Config": {"Cmd": ["x"], "WorkingDir": folder}})
+    assert problems == []
+    assert config.folder == (folder or "/")
+
+
+def test_an_image_for_another_machine_is_refused():
+    """Another architecture or system is refused by name, with the way to build the right one."""
+    _, problems = _container.read_config(PLAIN, "arm64")
+    assert [problem.place for problem in problems] == ["platform"]
+    assert "linux/arm64" in problems[0].remedy
+    _, problems = _container.read_config({**PLAIN, "Os": "windows"}, "amd64")
+    assert [problem.place for problem in problems] == ["platform"]
+    assert _container.read_config(PLAIN, "amd64")[1] == []
+
+
+def test_a_flood_in_the_configuration_is_refused():
+    """Thousands of arguments or variables are refused, not passed on."""
+    config = {"Cmd": ["x"] * 1000, "Env": ["A=1"] * 1000}
+    _, problems = _container.read_config({"Config": config})
+    assert {problem.place for problem in problems} == {"ENTRYPOINT", "ENV"}
+
+
+def test_a_configuration_of_other_types_is_no_crash():
+    """What an image claims may be of any type; nothing of it is taken then, and it cannot be started."""
+    config = {"Cmd": "python3", "Env": [1, 2], "Entrypoint": None, "Healthcheck": None, "Volumes": None, "Labels": None}
+    taken, problems = _container.read_config({"Config": config})
+    assert taken.environment == {}
+    assert [problem.place for problem in problems] == ["ENTRYPOINT"]
+    assert _container.read_config({})[1][0].place == "ENTRYPOINT"
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ("team/entry:1", True),
+        ("localhost:5000/a/b@sha256:" + "0" * 64, True),
+        (ID, True),
+        ("../x", False),
+        ("a/../../b", False),
+        ("a b", False),
+        ("a?x=1", False),
+        ("", False),
+        ("-x", False),
+        ("a" * 300, False),
+        ("a\n", False),
+    ],
+)
+def test_only_references_reach_the_engine(text, good):
+    """What could lead elsewhere in the engine's interface is no reference."""
+    assert _container.is_reference(text) is good

@@ -1,0 +1,36 @@
+"""What every test may ask for."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+Require = Callable[[str, str], NoReturn]
+
+
+def _require(what: str, reason: str) -> NoReturn:
+    """Skips the test, or fails it where the environment says that the thing is supposed to be there.
+
+    `SPARRING_REQUIRE` holds words such as `docker,data`: in CI a missing engine must not pass for a passed test.
+    """
+    if what in os.environ.get("SPARRING_REQUIRE", "").replace(",", " ").split():
+        pytest.fail(f"{what} is required here (SPARRING_REQUIRE), but {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def require() -> Require:
+    """Returns `require(what, reason)`, which ends the test as skipped, or as failed where `what` must be there."""
+    return _require
+
+
+@pytest.fixture(scope="session")
+def shared_data(require: Require) -> Path:
+    """The folder with the shared pictures: SPARRING_SHARED_DATA, or ../shared/data beside the checkout."""
+    named = os.environ.get("SPARRING_SHARED_DATA")
+    folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        require("data", f"there is no {folder}; set SPARRING_SHARED_DATA")
+    return folder

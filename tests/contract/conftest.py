@@ -1,0 +1,157 @@
+"""Backends under test, and the image that holds the raw players."""
+
+import importlib
+import io
+import json
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import docker
+import pytest
+from docker.errors import APIError, DockerException
+
+from orchestrator.backends.base import Backend, BackendSettings, Image, Order, Sandbox, Source
+from orchestrator.domain.tasks import Limits
+from orchestrator.errors import BackendUnavailable
+
+BASE = "sparring/base:cpu"
+PLAYERS = Path(__file__).with_name("players")
+Play = Callable[..., Sandbox]
+
+
+@pytest.fixture(scope="session")
+def engine(require) -> Iterator[docker.DockerClient]:
+    """The Docker engine itself, to look behind the backend's back."""
+    try:
+        client = docker.from_env()
+    except DockerException as error:
+        require("docker", f"no Docker engine answers ({error}); .ci/engine.sh starts one")
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def test_image(engine, require) -> str:
+    """An image with python3."""
+    if not engine.images.list(BASE):
+        require("docker", f"there is no {BASE}: make images")
+    return BASE
+
+
+@pytest.fixture(scope="session")
+def build(engine, test_image) -> Iterator[Callable[..., str]]:
+    """Returns a function that makes an image of the raw players with more lines in its Dockerfile, and gives its id."""
+    made = []
+
+    def build(more: str = "", tag: str | None = None) -> str:
+        archive = io.BytesIO()
+        recipe = (
+            f'FROM {test_image}\nCOPY players /players\nWORKDIR /players\nENTRYPOINT ["python3", "echo.py"]\n{more}'
+        )
+        files = {"Dockerfile": recipe.encode()}
+        files |= {f"players/{path.name}": path.read_bytes() for path in sorted(PLAYERS.glob("*.py"))}
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            for name, content in files.items():
+                entry = tarfile.TarInfo(name)
+                entry.size = len(content)
+                tar.addfile(entry, io.BytesIO(content))
+        archive.seek(0)
+        image, _ = engine.images.build(fileobj=archive, custom_context=True, network_mode="none", tag=tag, forcerm=True)
+        if tag is None:
+            made.append(image.id)
+        return image.id
+
+    yield build
+    for identity in made:
+        with suppress(APIError):  # another test run made the same one, and still needs it
+            engine.images.remove(identity, force=True)
+
+
+@pytest.fixture(scope="session")
+def player_image(build) -> str:
+    """The id of an image that holds the raw players. It stays in the engine, so that the next run finds it."""
+    return build(tag="sparring-test/players")
+
+
+def open_backend(name: str, workspace: Path) -> Backend:
+    """Returns the backend of the file `name`."""
+    return importlib.import_module(f"orchestrator.backends.{name}").plugin(BackendSettings(workspace))
+
+
+@pytest.fixture(scope="module")
+def backend(request, tmp_path_factory, require) -> Backend:
+    """The backend under test, ready to play."""
+    made = open_backend(request.param, tmp_path_factory.mktemp(request.param))
+    try:
+        made.check()
+    except BackendUnavailable as error:
+        require(request.param, str(error))
+    return made
+
+
+@pytest.fixture(scope="module")
+def source(request, backend) -> Source:
+    """The raw players as a submission of the organizers."""
+    image = request.getfixturevalue("player_image") if backend.name == "docker" else None
+    return Source(folder=PLAYERS, image=image, command=("python3", "echo.py"), trusted=True)
+
+
+@pytest.fixture(scope="module")
+def image(backend, source) -> Image:
+    """The raw players, admitted."""
+    return backend.admit(source)
+
+
+@pytest.fixture
+def play(backend, image) -> Iterator[Play]:
+    """Returns a function that starts one raw player; whatever it started is stopped afterwards."""
+    started = []
+
+    def play(player: str, *arguments: str, limits: Limits | None = None, environment=None, command=None) -> Sandbox:
+        words = command or ("python3", f"{player}.py", *arguments)
+        order = Order(replace(image, command=words), limits or Limits(), "test", "job", environment or {})
+        sandbox = backend.start(order)
+        started.append(sandbox)
+        return sandbox
+
+    yield play
+    for sandbox in started:
+        sandbox.stop()
+
+
+@pytest.fixture(scope="session")
+def listen() -> SimpleNamespace:
+    """Ways to hear a sandbox out: `exactly(sandbox, count)`, `end(sandbox)` and `report(sandbox)`."""
+
+    def exactly(sandbox: Sandbox, count: int, seconds: float = 30) -> bytes:
+        heard = bytearray()
+        deadline = time.monotonic() + seconds
+        while len(heard) < count:
+            data = sandbox.receive(deadline)
+            assert data, f"{data!r} after {len(heard)} of {count} bytes"
+            heard += data
+        return bytes(heard)
+
+    def end(sandbox: Sandbox, seconds: float = 30) -> bytes:
+        heard = bytearray()
+        deadline = time.monotonic() + seconds
+        while data := sandbox.receive(deadline):
+            heard += data
+        assert data == b"", f"no end within {seconds} s"
+        return bytes(heard)
+
+    def report(sandbox: Sandbox, seconds: float = 30) -> dict:
+        heard = bytearray()
+        deadline = time.monotonic() + seconds
+        while not heard.endswith(b"\n"):
+            data = sandbox.receive(deadline)
+            assert data, f"{data!r} after {bytes(heard)!r}"
+            heard += data
+        return json.loads(heard)
+
+    return SimpleNamespace(exactly=exactly, end=end, report=report)

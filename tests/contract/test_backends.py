@@ -1,0 +1,374 @@
+"""What every backend owes (orchestrator/backends/base.py), held against each file in the folder."""
+
+import os
+import pkgutil
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator import backends
+from orchestrator.backends.base import STDERR_KEPT, CheckStatus, Ending, Exit, Order, Source
+from orchestrator.domain.tasks import Limits
+from orchestrator.errors import Rejected
+
+NAMES = sorted(
+    module.name
+    for module in pkgutil.iter_modules(backends.__path__)
+    if module.name != "base" and not module.name.startswith("_")
+)
+MARKS = {"docker": (pytest.mark.docker,)}
+MIB = 1024 * 1024
+
+pytestmark = pytest.mark.parametrize(
+    "backend", [pytest.param(name, marks=MARKS.get(name, ())) for name in NAMES], indirect=True, scope="module"
+)
+
+
+def soon(seconds: float) -> float:
+    """Returns the deadline that is so many seconds away."""
+    return time.monotonic() + seconds
+
+
+def living(token: str) -> list[int]:
+    """Returns the processes of this machine, in containers too, whose command line holds the token."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if token.encode() in words:
+            found.append(int(path.parent.name))
+    return found
+
+
+def gone(token: str, seconds: float = 3) -> bool:
+    """Whether nothing with that token is alive, at the latest so many seconds from now."""
+    deadline = soon(seconds)
+    while living(token):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_what_is_sent_comes_back(play, listen):
+    """A player's stdin gets the bytes that were sent, and its stdout is what is received."""
+    sandbox = play("echo")
+    every = bytes(range(256))
+    assert sandbox.send(every, soon(30))
+    assert listen.exactly(sandbox, 256) == every
+
+
+def test_two_full_pipes_do_not_wait_for_each_other(play, listen):
+    """8 MiB go out while the player writes 8 MiB back, in pieces of at most 1 MiB."""
+    sandbox = play("echo")
+    data = secrets.token_bytes(MIB) * 8
+    assert sandbox.send(data, soon(60))
+    heard = bytearray()
+    while len(heard) < len(data):
+        piece = sandbox.receive(soon(30))
+        assert piece
+        assert len(piece) <= MIB
+        heard += piece
+    assert heard == data
+
+
+def test_two_sandboxes_do_not_mix(play, listen):
+    """Each sandbox hears its own player."""
+    one, two = play("echo"), play("echo")
+    assert one.send(b"first", soon(30))
+    assert two.send(b"other", soon(30))
+    assert listen.exactly(two, 5) == b"other"
+    assert listen.exactly(one, 5) == b"first"
+
+
+def test_a_deadline_passes_with_none(play):
+    """A player that says nothing is None at the deadline, neither earlier nor much later."""
+    sandbox = play("silent")
+    begun = time.monotonic()
+    assert sandbox.receive(begun + 0.3) is None
+    assert 0.3 <= time.monotonic() - begun < 3
+
+
+def test_bytes_in_time_count_when_asked_for_late(play, listen):
+    """What arrived before a deadline is returned after it; then the deadline has passed."""
+    sandbox = play("echo")
+    assert sandbox.send(b"ready?", soon(30))
+    listen.exactly(sandbox, 6)
+    assert sandbox.send(b"in time", soon(30))
+    time.sleep(0.5)
+    assert sandbox.receive(time.monotonic() - 0.1) == b"in time"
+    assert sandbox.receive(time.monotonic() - 0.1) is None
+
+
+def test_a_chattering_stderr_does_not_stretch_a_deadline(play):
+    """A player that floods stderr is still None at the deadline."""
+    sandbox = play("flood", "2")
+    begun = time.monotonic()
+    assert sandbox.receive(begun + 1) is None
+    assert time.monotonic() - begun < 3
+
+
+def test_the_end_stays_the_end(play, listen):
+    """After the last bytes comes b"", and nothing but b"" afterwards."""
+    sandbox = play("leave", "0")
+    assert listen.end(sandbox) == b"farewell"
+    assert [sandbox.receive(soon(1)) for _ in range(3)] == [b"", b"", b""]
+
+
+@pytest.mark.parametrize(
+    ("code", "ending", "seen"), [("0", Ending.CLEAN, 0), ("7", Ending.CRASHED, 7), ("-11", Ending.CRASHED, 139)]
+)
+def test_a_clean_exit_and_a_crash_are_told_apart(play, listen, code, ending, seen):
+    """A player that ended by itself is clean with code 0, else crashed, 128 + n for signal n."""
+    sandbox = play("leave", code)
+    listen.end(sandbox)
+    end = sandbox.stop()
+    assert (end.ending, end.code) == (ending, seen)
+    assert end.stderr == b"it was me\n"
+
+
+def test_an_end_that_nobody_read_is_still_its_own(play):
+    """A player that ended before `stop` is not called stopped, even if its output was never received."""
+    sandbox = play("leave", "7")
+    time.sleep(2)
+    assert sandbox.stop().ending is Ending.CRASHED
+
+
+def test_stopping_a_running_player_is_our_doing(play):
+    """A player that was still running is stopped, and no exit code is made up."""
+    end = play("silent").stop()
+    assert (end.ending, end.code) == (Ending.STOPPED, None)
+    assert end.wall_seconds >= 0
+
+
+def test_the_tail_of_stderr_is_kept(play, listen):
+    """Of 200 KiB of stderr the last 64 KiB are kept."""
+    sandbox = play("talkative")
+    listen.end(sandbox)
+    end = sandbox.stop()
+    assert (end.ending, end.code) == (Ending.CRASHED, 3)
+    assert len(end.stderr) == STDERR_KEPT
+    assert end.stderr.endswith(b"\nthe last line\n")
+    assert b"00000..." not in end.stderr
+
+
+def test_a_player_that_does_not_read_stops_a_send_at_its_deadline(play):
+    """Sending to a player that does not read is False at the deadline, and at once afterwards."""
+    sandbox = play("silent")
+    begun = time.monotonic()
+    assert not sandbox.send(bytes(8 * MIB), begun + 0.5)
+    assert 0.4 < time.monotonic() - begun < 3
+    begun = time.monotonic()
+    assert not sandbox.send(b"more", begun + 10)
+    assert time.monotonic() - begun < 1
+
+
+def test_sending_to_a_dead_player_is_refused_early(play, listen):
+    """A closed stdin ends a send long before its deadline."""
+    sandbox = play("leave", "0")
+    listen.end(sandbox)
+    begun = time.monotonic()
+    assert not sandbox.send(bytes(8 * MIB), begun + 20)
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("stays", ["stay", "go"])
+def test_stop_ends_all_that_a_player_started(play, listen, stays):
+    """Children that ignore signals, lead sessions of their own and were forked twice are dead after `stop`."""
+    token = f"token-{secrets.token_hex(8)}"
+    sandbox = play("stray", token, stays)
+    assert listen.exactly(sandbox, 2) == b"up"
+    if stays == "stay":
+        assert len(living(token)) >= 4
+    sandbox.stop()
+    assert gone(token)
+
+
+def test_stop_is_safe_to_call_twice(play):
+    """A second `stop` returns what the first one did."""
+    sandbox = play("echo")
+    first = sandbox.stop()
+    assert isinstance(first, Exit)
+    assert sandbox.stop() is first
+
+
+@pytest.mark.parametrize("descriptor", ["1", "2"])
+def test_a_flood_does_not_hold_up_stop(play, descriptor):
+    """A player in the middle of a flood is stopped within seconds."""
+    sandbox = play("flood", descriptor)
+    sandbox.receive(soon(5))
+    time.sleep(0.3)
+    begun = time.monotonic()
+    assert sandbox.stop().ending is Ending.STOPPED
+    assert time.monotonic() - begun < 8
+
+
+def test_nothing_of_the_host_is_in_the_environment(play, listen, monkeypatch):
+    """A player sees none of the orchestrator's variables, has the thread limits, and what the order says."""
+    monkeypatch.setenv("SPARRING_TEST_SECRET", "hunter2")
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:hunter2@proxy")
+    limits = replace(Limits(), threads=3, files=123)
+    report = listen.report(play("surroundings", limits=limits, environment={"ASKED": "for"}))
+    environment = report["environment"]
+    assert "hunter2" not in str(environment)
+    assert environment["ASKED"] == "for"
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
+        assert environment[name] == "3"
+    assert environment["CUDA_VISIBLE_DEVICES"] == ""
+    assert (report["files"], report["core"]) == (123, 0)
+    assert report["descriptors"] == [0, 1, 2]
+    assert "surroundings.py" in report["beside"]
+
+
+def test_neither_run_nor_job_is_told(backend, image, listen):
+    """A player cannot read which run or job it plays in: that would tell a replay from the first time."""
+    words = ("python3", "surroundings.py")
+    sandbox = backend.start(Order(replace(image, command=words), Limits(), "secret-run", "secret-job"))
+    try:
+        assert "secret-" not in str(listen.report(sandbox))
+    finally:
+        sandbox.stop()
+
+
+def test_a_second_sandbox_finds_nothing_of_the_first(play, listen):
+    """There is a place to write, it is empty at the start, and what is left there is gone afterwards."""
+    for _ in range(2):
+        sandbox = play("surroundings")
+        report = listen.report(sandbox)
+        assert report["left"]
+        assert report["home"]
+        assert report["found"] == []
+        sandbox.stop()
+
+
+def test_a_missing_program_is_a_crash(play, listen):
+    """A program that is not there ends the stream at once, and the reason is on stderr."""
+    begun = time.monotonic()
+    sandbox = play("", command=("there-is-no-such-program", "argument"))
+    assert listen.end(sandbox) == b""
+    end = sandbox.stop()
+    assert end.ending is Ending.CRASHED
+    assert end.code in {126, 127}
+    assert b"there-is-no-such-program" in end.stderr
+    assert time.monotonic() - begun < 10
+
+
+def test_too_much_memory_ends_a_player(backend, play, listen):
+    """A player beyond its memory limit ends; where the kernel kills it, that is what is reported."""
+    sandbox = play("hoard", limits=replace(Limits(), memory=64 * MIB))
+    listen.end(sandbox)
+    end = sandbox.stop()
+    assert end.ending is (Ending.CRASHED if backend.name == "process" else Ending.OUT_OF_MEMORY)
+
+
+def test_usage_is_reported(play, listen):
+    """After a talk of more than a moment, processor time and peak memory are known."""
+    sandbox = play("echo")
+    for _ in range(3):
+        assert sandbox.send(b"x", soon(30))
+        listen.exactly(sandbox, 1)
+        time.sleep(0.3)
+    end = sandbox.stop()
+    assert end.cpu_seconds is not None
+    assert 0 < end.cpu_seconds < 5
+    assert end.peak_bytes is not None
+    assert MIB < end.peak_bytes < 256 * MIB
+    assert 0.9 < end.wall_seconds < 30
+
+
+def test_sweep_removes_what_a_dead_run_left(backend, image, play, listen, tmp_path):
+    """The players of a killed orchestrator are ended, those of a live one and of the run to keep are spared."""
+    token, run = f"token-{secrets.token_hex(8)}", f"dead-{secrets.token_hex(4)}"
+    live = play("echo")
+    words = [
+        backend.name,
+        str(tmp_path),
+        image.digest,
+        str(image.folder or ""),
+        run,
+        "python3",
+        "stray.py",
+        token,
+        "stay",
+    ]
+    script = Path(__file__).with_name("abandon.py")
+    root = Path(backends.__path__[0]).parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    with subprocess.Popen([sys.executable, str(script), *words], stdout=subprocess.PIPE, env=environment) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"up\n"
+        backend.sweep()
+        assert living(token), "a live orchestrator's player was swept away"
+        other.send_signal(signal.SIGKILL)
+    assert [pid for pid in living(token) if pid != other.pid], "there is nothing to sweep"
+    backend.sweep(keep=run)
+    assert living(token), "the run to keep was swept away"
+    assert backend.sweep() >= 1
+    assert gone(token)
+    assert not list(Path(tempfile.gettempdir()).glob(f"sparring-*-{other.pid}-*"))
+    assert live.send(b"still here", soon(30))
+    assert listen.exactly(live, 10) == b"still here"
+
+
+def test_twenty_sandboxes_leave_nothing_behind(backend, play, listen):
+    """File descriptors, temporary folders and containers are as many after 20 sandboxes as before."""
+
+    def open_now() -> tuple[int, list[str], list[str]]:
+        folders = sorted(str(path) for path in Path(tempfile.gettempdir()).glob(f"sparring-*-{os.getpid()}-*"))
+        engine = getattr(backend, "_engine", None)
+        containers = (
+            [] if engine is None else [c["Id"] for c in engine.containers() if f":{os.getpid()}:" in str(c["Labels"])]
+        )
+        return len(list(Path("/proc/self/fd").iterdir())), folders, containers
+
+    def once() -> None:
+        sandbox = play("echo")
+        assert sandbox.send(b"x", soon(30))
+        listen.exactly(sandbox, 1)
+        sandbox.stop()
+
+    once()
+    before = open_now()
+    for _ in range(20):
+        once()
+    assert open_now() == before
+
+
+def test_examine_tells_what_holds_and_what_does_not(backend):
+    """The examination has findings, none of them a failure here; what is lacking comes with its remedy."""
+    checks = backend.examine()
+    assert checks
+    assert [check for check in checks if check.status is CheckStatus.FAIL] == []
+    assert all(check.remedy for check in checks if check.status is not CheckStatus.OK)
+    if backend.name == "process":
+        warning = next(check for check in checks if check.name == "process: isolation")
+        assert warning.status is CheckStatus.WARN
+        assert "network" in warning.detail
+    if backend.name == "docker":
+        held = {check.name for check in checks if check.status is CheckStatus.OK}
+        assert {"docker: network", "docker: read-only root", "docker: memory limit", "docker: pids limit"} <= held
+
+
+def test_the_same_source_is_the_same_image(backend, source):
+    """Admitting twice gives one identity, a SHA-256."""
+    one, two = backend.admit(source), backend.admit(source)
+    assert one.digest == two.digest
+    assert one.digest.startswith("sha256:")
+    assert len(one.digest) == 71
+
+
+def test_a_source_that_cannot_start_is_rejected_with_remedies(backend):
+    """An empty source is refused, and each problem says how to mend it."""
+    with pytest.raises(Rejected) as caught:
+        backend.admit(Source())
+    assert caught.value.problems
+    assert all(problem.remedy for problem in caught.value.problems)

@@ -1,0 +1,237 @@
+"""What the docker backend owes beyond the contract: hostile images, ghosts, and whose fault an ended stream is."""
+
+import io
+import json
+import secrets
+import socket
+import tarfile
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.backends import docker as docker_backend
+from orchestrator.backends.base import BackendSettings, Ending, Order, Source
+from orchestrator.domain.tasks import Limits
+from orchestrator.errors import BackendUnavailable, Rejected, SandboxLost
+
+pytestmark = [pytest.mark.docker, pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")]
+
+
+class Relay:
+    """Stands between a backend and the engine, and can be cut."""
+
+    def __init__(self, path: Path, engine: str) -> None:
+        self._engine = engine
+        self._lines: list[socket.socket] = []
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def cut(self) -> None:
+        """Hangs up on everyone, and answers nobody any more."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._threads[0].join()
+        for line in self._lines:
+            with suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads[1:]:
+            thread.join()
+        for line in self._lines:
+            line.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(self._engine)
+                self._lines += [near, far]
+                for ends in ((near, far), (far, near)):
+                    self._threads.append(threading.Thread(target=self._pump, args=ends))
+                    self._threads[-1].start()
+
+    @staticmethod
+    def _pump(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+
+def soon(seconds: float) -> float:
+    """Returns the deadline that is so many seconds away."""
+    return time.monotonic() + seconds
+
+
+def label(engine, run: str) -> list:
+    """Returns the containers of a run, ended ones too."""
+    return engine.containers.list(all=True, filters={"label": f"sparring.run={run}"})
+
+
+def test_everything_refused_in_an_image_is_named_at_once(backend, build):
+    """VOLUME, HEALTHCHECK, ONBUILD, our labels and a working directory in /proc are refused together, by name."""
+    image = build(
+        "VOLUME /data\nHEALTHCHECK CMD true\nONBUILD RUN true\nLABEL sparring.run=mine\nWORKDIR /proc/self\n"
+        "ENTRYPOINT []\nCMD []\n"
+    )
+    with pytest.raises(Rejected) as caught:
+        backend.admit(Source(image=image))
+    places = {problem.place for problem in caught.value.problems}
+    assert places == {"VOLUME", "HEALTHCHECK", "ONBUILD", "LABEL", "WORKDIR", "ENTRYPOINT"}
+    assert all(problem.remedy for problem in caught.value.problems)
+
+
+def test_a_missing_image_is_rejected_with_the_way_to_get_it(backend):
+    """An image that the engine lacks is never pulled: the message says how to bring it."""
+    with pytest.raises(Rejected, match="make images"):
+        backend.admit(Source(image=f"sparring/there-is-none:{secrets.token_hex(4)}"))
+
+
+def test_a_reference_that_is_none_is_not_asked_for(backend):
+    """A name that would lead elsewhere in the engine's interface is refused before it is used."""
+    with pytest.raises(Rejected, match="not the name or id"):
+        backend.admit(Source(image="../containers/x"))
+
+
+def test_the_operators_proxy_is_not_handed_to_players(backend, image, listen, monkeypatch, tmp_path):
+    """Proxy credentials in the operator's client configuration do not reach a player."""
+    (tmp_path / "config.json").write_text(json.dumps({"proxies": {"default": {"httpProxy": "http://u:hunter2@proxy"}}}))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    fresh = docker_backend.plugin(BackendSettings(tmp_path))
+    sandbox = fresh.start(Order(replace(image, command=("python3", "surroundings.py")), Limits(), "test", "job"))
+    try:
+        assert "hunter2" not in str(listen.report(sandbox))
+    finally:
+        sandbox.stop()
+
+
+def test_live_sandboxes_have_user_ids_of_their_own(play, engine):
+    """Two live sandboxes never share a user id, and an ended one's is free again."""
+    one, two = play("silent"), play("silent")
+    users = [container.attrs["Config"]["User"] for container in label(engine, "test")]
+    assert len(users) == len(set(users)) == 2
+    one.stop()
+    two.stop()
+    play("silent")
+    assert label(engine, "test")[0].attrs["Config"]["User"] in users
+
+
+@pytest.mark.parametrize(
+    ("files", "change"),
+    [
+        ({"tmp": b""}, ""),
+        ({"sbin": b""}, ""),
+        ({"player": b""}, "WORKDIR /player"),
+        ({"player": "/proc"}, "WORKDIR /player/self/fd/8"),
+    ],
+)
+def test_an_image_that_is_in_its_own_way_is_not_our_fault(backend, engine, listen, files, change):
+    """A file where /tmp, the init program or the working directory belongs is a crash with its reason, not retried."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            if isinstance(content, str):
+                entry.type, entry.linkname = tarfile.SYMTYPE, content
+            tar.addfile(entry, io.BytesIO(b""))
+    changes = ['ENTRYPOINT ["/x"]', *([change] if change else [])]
+    identity = json.loads(engine.api.import_image_from_data(archive.getvalue(), changes=changes))["status"]
+    try:
+        sandbox = backend.start(Order(backend.admit(Source(image=identity)), Limits(), "unfit", "job"))
+        assert not sandbox.send(b"x", soon(1))
+        assert listen.end(sandbox) == b""
+        end = sandbox.stop()
+        assert end.ending is Ending.CRASHED
+        assert b"cannot be started" in end.stderr
+        assert label(engine, "unfit") == []
+    finally:
+        engine.images.remove(identity, force=True)
+
+
+def test_a_player_that_kills_itself_has_crashed(play, listen):
+    """SIGKILL by the player's own hand is its crash, not ours and not the memory limit."""
+    sandbox = play("leave", "-9")
+    listen.end(sandbox)
+    end = sandbox.stop()
+    assert (end.ending, end.code) == (Ending.CRASHED, 137)
+
+
+def test_a_player_killed_by_others_is_lost_not_dead(play, engine):
+    """Somebody else's `docker kill` is never scored: the sandbox is lost."""
+    sandbox = play("silent")
+    label(engine, "test")[0].kill()
+    with pytest.raises(SandboxLost, match="somebody"):
+        sandbox.receive(soon(20))
+    sandbox.stop()
+    assert label(engine, "test") == []
+
+
+def test_a_removed_container_is_lost_not_dead(play, engine):
+    """Somebody else's `docker rm` is never scored either."""
+    sandbox = play("silent")
+    label(engine, "test")[0].remove(force=True)
+    with pytest.raises(SandboxLost, match="somebody"):
+        sandbox.receive(soon(20))
+    sandbox.stop()
+
+
+def test_an_engine_that_goes_away_is_never_the_players_fault(image, engine, monkeypatch, tmp_path, backend):
+    """When the stream ends because the engine ended, the sandbox is lost; a later sweep finds the container."""
+    relay = Relay(tmp_path / "engine", "/var/run/docker.sock")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'engine'}")
+    run = f"cut-{secrets.token_hex(4)}"
+    far = docker_backend.plugin(BackendSettings(tmp_path))
+    sandbox = far.start(Order(replace(image, command=("python3", "silent.py")), Limits(), run, "job"))
+    try:
+        assert sandbox.receive(soon(0.2)) is None
+    finally:
+        relay.cut()
+    with pytest.raises(SandboxLost):
+        sandbox.receive(soon(20))
+    with pytest.raises(SandboxLost):
+        sandbox.stop()
+    left = label(engine, run)
+    assert len(left) == 1
+    left[0].remove(force=True)
+
+
+def test_no_engine_is_said_with_the_remedy(backend, monkeypatch, tmp_path):
+    """Without an engine, or with one elsewhere, `check` says what to do."""
+    for address, said in (("unix:///nonexistent/engine", "start the engine"), ("tcp://127.0.0.1:1", "DOCKER_HOST")):
+        monkeypatch.setenv("DOCKER_HOST", address)
+        absent = docker_backend.plugin(BackendSettings(tmp_path))
+        with pytest.raises(BackendUnavailable, match=said):
+            absent.check()
+        assert [check.status for check in absent.examine()] == ["fail"]
+
+
+def test_a_ghost_container_is_exorcised(backend, image, monkeypatch, listen):
+    """Processes that live on after the engine took their container for ended are killed, and their group is removed."""
+    described = docker_backend._container.container_options
+
+    def without_init(*arguments):
+        options = described(*arguments)
+        options["HostConfig"]["Init"] = False
+        return options
+
+    monkeypatch.setattr(docker_backend._container, "container_options", without_init)
+    sandbox = backend.start(Order(replace(image, command=("python3", "ghost.py")), Limits(), "test", "ghost"))
+    assert listen.exactly(sandbox, 2) == b"up"
+    group = sandbox._group
+    assert sandbox.send(b"x", soon(5))
+    deadline = soon(20)
+    while sandbox._engine.state(sandbox._container)["Running"]:
+        assert time.monotonic() < deadline, "the engine did not take the stop for an exit"
+        time.sleep(0.05)
+    assert group._processes(), "nothing haunts: the test proves nothing"
+    sandbox.stop()
+    assert group._processes() == set()
+    assert not any(folder.exists() for folder in group._folders)

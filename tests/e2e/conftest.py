@@ -1,0 +1,145 @@
+"""A laboratory for whole rounds: a tiny task, players that behave as told, and every backend there is."""
+
+import json
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from orchestrator.intake.contest_file import Contest
+from orchestrator.results.document import Results
+from orchestrator.wiring import rounds
+
+PLAYER = Path(__file__).parent / "players" / "player.py"
+IMAGE = "sparring-test/player"
+
+
+@dataclass
+class Lab:
+    """Builds and plays small contests. `side` and `behaviour` of a player are told by its name: attack_hangs."""
+
+    folder: Path
+    backend: str
+    pictures: int = 16
+    settings: dict[str, Any] = field(default_factory=dict)
+    rules: dict[str, Any] = field(default_factory=lambda: {"clean_floor": None})
+    images: dict[str, str] = field(default_factory=dict)
+
+    def contest(self, *players: str, **changes: Any) -> Path:
+        """Writes a contest file with these players and returns its path. JSON is YAML."""
+        np.savez(self.folder / "quarters.npz", **quarters(self.pictures))
+        body = {
+            "sparring": 1,
+            "contest": "lab",
+            "title": "Laboratory",
+            "format": "tournament",
+            "task": {
+                "name": "quarters",
+                "dataset": {"kind": "npz", "path": "quarters.npz"},
+                "budget": {"norm": "linf", "epsilon": 20},
+            },
+            "isolation": "round",
+            "limits": {
+                "memory": "512MiB",
+                "ready_seconds": 20,
+                "perturb_seconds": 1.5,
+                "perturb_batch": 8,
+                "classify_seconds": 1.0,
+                "restarts": 2,
+            },
+            "rules": self.rules,
+            "submissions": [self._entry(player) for player in players],
+        }
+        for key, value in (self.settings | changes).items():
+            body[key] = body[key] | value if isinstance(body.get(key), dict) and key != "rules" else value
+        path = self.folder / "contest.yaml"
+        path.write_text(json.dumps(body))
+        return path
+
+    def play(self, *players: str, out: str = "out", **changes: Any) -> Results:
+        """Plays a round between these players and returns its results."""
+        path = self.contest(*players, **changes)
+        how = rounds.How(backend=self.backend, slots=2, allow_unisolated=True)
+        return rounds.play(Contest(path), self.folder / out, how, lambda _: None).results
+
+    def _entry(self, player: str) -> dict[str, Any]:
+        side, _, behaviour = player.partition("_")
+        if self.backend == "docker":
+            return {"image": self._image(side, behaviour), "name": player, "side": side, "team": f"team {behaviour}"}
+        folder = self.folder / "players" / player
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PLAYER, folder)
+        manifest = {"sparring": 1, "name": player, "side": side, "command": ["python", "player.py", side, behaviour]}
+        (folder / "submission.yaml").write_text(json.dumps(manifest))
+        return {"folder": str(folder), "team": f"team {behaviour}"}
+
+    def _image(self, side: str, behaviour: str) -> str:
+        tag = f"{IMAGE}:{side}-{behaviour}"
+        command = json.dumps(["python", "/player/player.py", side, behaviour])
+        recipe = f"FROM sparring/base:cpu\nCOPY player.py /player/\nCMD {command}\n"
+        context = self.folder / "context"
+        context.mkdir(exist_ok=True)
+        shutil.copy(PLAYER, context)
+        (context / "Dockerfile").write_text(recipe)
+        subprocess.run(
+            ["docker", "build", "--quiet", "--network", "none", "--tag", tag, str(context)],
+            check=True,
+            capture_output=True,
+            env={"DOCKER_BUILDKIT": "0", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+        )
+        return tag
+
+
+def quarters(count: int) -> dict[str, Any]:
+    """Returns pictures u8 [count, 4, 4] whose label is their brightest quarter; the first one has a speck."""
+    chance = np.random.default_rng(7)
+    labels = np.arange(count) % 4
+    images = np.full((count, 4, 4), 100, np.uint8)
+    for image, label in zip(images, labels, strict=True):
+        row, column = divmod(int(label), 2)
+        image[2 * row : 2 * row + 2, 2 * column : 2 * column + 2] += np.uint8(chance.integers(10, 80))
+    images[0, 0, 0] = 255
+    return {"images": images, "labels": labels}
+
+
+def _engine_has(image: str) -> bool:
+    try:
+        return subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def base_image(require) -> str:
+    """The base image of all players; without it (or an engine) there is nothing to play in containers."""
+    if not _engine_has("sparring/base:cpu"):
+        require("docker", "no engine answers, or it has no sparring/base:cpu: run .ci/engine.sh and make images")
+    return "sparring/base:cpu"
+
+
+@pytest.fixture(scope="session")
+def demo_images(base_image, require) -> None:
+    """The images of the demo's players."""
+    del base_image
+    if not _engine_has("sparring/attack-cw-l2:cpu") or not _engine_has("sparring/defence-median:cpu"):
+        require("docker", "the demo's images are missing: make images")
+
+
+@pytest.fixture
+def process_lab(tmp_path: Path) -> Lab:
+    """A laboratory on the process backend."""
+    return Lab(tmp_path, "process")
+
+
+@pytest.fixture(
+    params=["process", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.xdist_group("docker")])]
+)
+def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
+    """A laboratory on every backend that this machine has."""
+    if request.param == "docker":
+        request.getfixturevalue("base_image")
+    return Lab(tmp_path, request.param)

@@ -1,0 +1,100 @@
+"""A small player for whole-round tests: `player.py SIDE BEHAVIOUR`. Most behaviours break a rule on purpose.
+
+The task is to find the brightest quarter of a picture; see the `quarters` fixture.
+"""
+
+import os
+import sys
+import time
+
+side, behaviour = sys.argv[1:3]
+
+if behaviour == "prints":
+    print("Downloading weights ... 100%", flush=True)
+if behaviour == "floods":
+    os.read(0, 1)
+    while True:
+        os.write(1, b"\0" * 65536)
+if behaviour == "dies_loading":
+    sys.exit(7)
+if behaviour == "never_ready":
+    time.sleep(600)
+
+import numpy as np  # noqa: E402  some behaviours come before it
+from sparring_player import Attack, Defence, serve  # noqa: E402
+
+
+def quarters(pixels):
+    """Returns the mean brightness [n, 4] of the four quarters."""
+    n, _, h, w = pixels.shape
+    parts = pixels.reshape(n, 2, h // 2, 2, w // 2).astype(np.float64)
+    return parts.mean(axis=(2, 4)).reshape(n, 4)
+
+
+class Attacker(Attack):
+    """Honest: takes all it may from the brightest quarter and gives it to the next."""
+
+    batches = 0
+
+    def load(self, task):
+        self.epsilon = int(task.epsilon)
+
+    def perturb(self, pixels, labels):
+        self.batches += 1
+        if behaviour == "noop":
+            return pixels
+        if behaviour == "crashes" and self.batches == 2:
+            os._exit(3)
+        if behaviour == "hangs" and self.batches == 2:
+            time.sleep(600)
+        if behaviour == "wrong_shape":
+            return pixels[:, :, :-1]
+        if behaviour == "half":
+            return self.half(pixels, labels)
+        if behaviour == "one_step_too_far":
+            return self.honest(pixels, labels, self.epsilon + 1)
+        return self.honest(pixels, labels, self.epsilon)
+
+    def half(self, pixels, labels):
+        count = len(pixels) // 2
+        yield list(range(count)), self.honest(pixels, labels, self.epsilon)[:count]
+        time.sleep(600)
+
+    def honest(self, pixels, labels, much):
+        out = pixels.astype(np.int64)
+        half = pixels.shape[-1] // 2
+        for picture, label in zip(out, labels):  # noqa: B905  Python 3.8 has no strict
+            for place, sign in ((label, -1), ((label + 1) % 4, 1)):
+                row, column = divmod(int(place), 2)
+                picture[:, row * half : (row + 1) * half, column * half : (column + 1) * half] += sign * much
+        return np.clip(out, 0, 255).astype(np.uint8)
+
+
+class Defender(Defence):
+    """Honest: answers the brightest quarter."""
+
+    asked = 0
+
+    def classify(self, pixels):
+        self.asked += 1
+        labels = quarters(pixels).argmax(axis=1)
+        if behaviour == "crashes" and (pixels[:, 0, 0, 0] == 255).any():
+            os._exit(3)
+        if behaviour == "hangs":
+            time.sleep(600)
+        if behaviour == "nonsense":
+            return [99] * len(labels)
+        if behaviour == "abstains":
+            return [None] * len(labels)
+        if behaviour == "constant":
+            return [0] * len(labels)
+        if behaviour == "chance":
+            return [int.from_bytes(os.urandom(1), "big") % 4 for _ in labels]
+        if behaviour == "counter":
+            return [(int(label) + self.asked // 8) % 4 for label in labels]
+        if behaviour == "stderr":
+            os.write(2, b"\x1b[31m<script>alert(1)</script>" * 10_000)
+        return labels
+
+
+serve(Attacker() if side == "attack" else Defender())

@@ -1,0 +1,134 @@
+"""Whatever a submission does costs only itself; the round ends, and the reason is on the report (X1, A7, A8, A14)."""
+
+import html
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator.results.document import CellPart, Results, SubmissionPart
+
+ATTACKS = {
+    "attack_crashes": "died",
+    "attack_hangs": "deadline",
+    "attack_half": "deadline",
+    "attack_prints": "protocol",
+    "attack_wrong_shape": "reported",
+    "attack_dies_loading": "died",
+    "attack_floods": "protocol",
+}
+DEFENCES = {
+    "defence_crashes": "died",
+    "defence_hangs": "deadline",
+    "defence_nonsense": "reported",
+    "defence_prints": "protocol",
+    "defence_floods": "protocol",
+    "defence_dies_loading": "died",
+}
+
+
+def cell(results: Results, defence: str, attack: str | None = None) -> CellPart:
+    """Returns one cell of the matrix."""
+    return next(c for c in results.cells if (c.defence, c.attack) == (defence, attack))
+
+
+def submission(results: Results, name: str) -> SubmissionPart:
+    """Returns one submission's part of the results."""
+    return next(s for s in results.submissions if s.id == name)
+
+
+@pytest.fixture
+def played(lab) -> tuple[Results, Results, Path]:
+    """A round with every misfit, and the same honest players alone."""
+    honest = ["attack_noop", "attack_honest", "defence_honest"]
+    alone = lab.play(*honest, out="alone")
+    crowded = lab.play(*honest, *ATTACKS, *DEFENCES, "attack_one_step_too_far", "defence_abstains", out="crowded")
+    return alone, crowded, lab.folder / "crowded"
+
+
+def test_misfits_cost_only_themselves(played) -> None:
+    """Honest cells are the same with and without misfits, and every misfit is reported with its fault."""
+    alone, crowded, out = played
+    assert crowded.complete
+    for attack in (None, "attack_noop", "attack_honest"):
+        assert cell(crowded, "defence_honest", attack) == cell(alone, "defence_honest", attack)
+    assert cell(crowded, "defence_honest", "attack_noop").delta == 0
+    for name, code in (ATTACKS | DEFENCES).items():
+        part = submission(crowded, name)
+        assert part.status == "faulted", name
+        assert code in [fault.code for fault in part.faults], name
+    for honest in ("attack_noop", "attack_honest", "defence_honest"):
+        assert submission(crowded, honest).status == "played"
+    page = html.unescape((out / "report" / "index.html").read_text())
+    for fault in (fault for part in crowded.submissions for fault in part.faults):
+        assert fault.message.replace("\\", "")[:40] in page.replace("\\", "")
+
+
+def test_misfits_are_scored_by_the_rules(played) -> None:
+    """A missing candidate is held (A8), a picture without an answer fooled (A7), an excess forfeited (A14)."""
+    _, crowded, _ = played
+    # Two batches of eight: the second is lost, the first counts.
+    assert cell(crowded, "defence_honest", "attack_crashes").forfeits == 8
+    assert cell(crowded, "defence_honest", "attack_hangs").forfeits == 8
+    # Half of each batch arrived before the deadline (A15).
+    assert cell(crowded, "defence_honest", "attack_half").forfeits == 8
+    for silent in ("attack_dies_loading", "attack_prints", "attack_wrong_shape", "attack_floods"):
+        lost = cell(crowded, "defence_honest", silent)
+        assert (lost.forfeits, lost.held) == (16, 16)
+    over = submission(crowded, "attack_one_step_too_far")
+    assert (over.violations, over.forfeits, over.largest) == (16, 16, 21.0)
+    for mute in ("defence_hangs", "defence_nonsense", "defence_prints", "defence_floods", "defence_dies_loading"):
+        clean = cell(crowded, mute)
+        assert (clean.held, clean.faults) == (0, 16)
+    # It crashes on the one picture with a speck, twice in the round, and is replaced each time.
+    for attack in (None, "attack_noop"):
+        assert (cell(crowded, "defence_crashes", attack).faults, cell(crowded, "defence_crashes", attack).held) == (
+            1,
+            15,
+        )
+    assert submission(crowded, "defence_crashes").sandboxes > 3
+    assert cell(crowded, "defence_abstains").abstained == 16
+
+
+def test_cheats_are_found(lab) -> None:
+    """A defence that draws at random is found, one that counts too; an honest one is not accused (A9, A10)."""
+    results = lab.play("attack_noop", "defence_honest", "defence_chance", "defence_counter", replay={"share": 1.0})
+
+    found = {finding.submission: finding for finding in results.findings}
+
+    assert set(found) == {"defence_chance", "defence_counter"}
+    assert found["defence_chance"].kind == "chance"
+    assert found["defence_chance"].rules == ["A10"]
+    assert found["defence_counter"].rules[0] in ("A9", "A10")
+    rows = {row.submission: row for board in results.boards for row in board.rows if board.name == "defences"}
+    assert rows["defence_chance"].rank is None
+    assert "disqualified" in rows["defence_chance"].reason
+    assert rows["defence_honest"].rank == 1
+
+
+@pytest.mark.parametrize("isolation", ["attack", "round", "picture"])
+def test_isolation_does_not_change_what_honest_players_do(process_lab, isolation) -> None:
+    """Cells are keyed by attack and defence, never by what shared a sandbox."""
+    results = process_lab.play("attack_honest", "attack_noop", "defence_honest", isolation=isolation)
+
+    images = np.load(process_lab.folder / "quarters.npz")["images"].astype(int)
+    labels = np.load(process_lab.folder / "quarters.npz")["labels"]
+    # Independently: the attack takes 20 from the labelled quarter and gives it to the next; the brightest is answered.
+    held = 0
+    for image, label in zip(images, labels, strict=True):
+        means = [image[r : r + 2, c : c + 2].mean() for r in (0, 2) for c in (0, 2)]
+        means[label] -= 20
+        means[(label + 1) % 4] += 20
+        held += means.index(max(means)) == label
+    assert cell(results, "defence_honest", "attack_honest").held == held
+    assert cell(results, "defence_honest").held == len(labels)
+    assert cell(results, "defence_honest", "attack_noop").delta == 0
+
+
+def test_stderr_of_a_submission_reaches_no_page(process_lab) -> None:
+    """What a player writes to stderr is kept with its sandbox, and is neither on the report nor in the results."""
+    results = process_lab.play("attack_noop", "defence_stderr")
+
+    page = (process_lab.folder / "out" / "report" / "index.html").read_text()
+    assert "alert(1)" not in page
+    assert "alert(1)" not in results.model_dump_json()

@@ -1,0 +1,136 @@
+"""What the tests of players share: the digits, the helper modules, and a way to talk to a player over its pipes."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator.datasets.digits import Digits, DigitsOptions
+from orchestrator.domain.samples import Samples
+from orchestrator.wire.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
+from orchestrator.wire.session import Reply, Session
+
+ROOT = Path(__file__).parents[2]
+HELPERS = ROOT / "images" / "_base" / "python"
+EPSILON = 51
+
+# The networks, the attacks and the training are imported as a player imports them. sparring_player itself is not: it
+# moves the process's own pipes.
+sys.path.insert(0, str(HELPERS))
+
+
+class Player:
+    """A player in a process of its own, and the session with it."""
+
+    def __init__(self, command: list[str], folder: Path, role: Role, **options) -> None:
+        task = TaskHeader(
+            name="digits",
+            classes=[str(label) for label in range(10)],
+            shape=options.get("shape", [1, 8, 8]),
+            budget=BudgetHeader(norm="linf", epsilon=options.get("epsilon", EPSILON)),
+        )
+        limits = LimitsHeader(
+            ready_seconds=60, step_seconds=60, batch=64, payload_bytes=1, memory_bytes=2**31, threads=1
+        )
+        self.session = Session(role, 10, options.get("payload_limit", 2**24))
+        self.log = (folder / f"{id(self)}.stderr") if options.get("keep_log") else None
+        environment = dict(os.environ, PYTHONPATH=str(HELPERS), PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1")
+        with open(self.log or os.devnull, "wb") as log:  # noqa: PTH123  devnull is no Path
+            self.process = subprocess.Popen(
+                command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+            )
+        self.watchdog = threading.Timer(60, self.process.kill)
+        self.watchdog.start()
+        self._hello = self.session.ask_hello(task, limits, seed=options.get("seed", 7))
+
+    def hello(self) -> Reply:
+        """Returns the answer to `hello`."""
+        return self.ask(self._hello)[0]
+
+    def ask(self, question: bytes) -> list[Reply]:
+        """Sends a question and returns all replies to it; faults are raised."""
+        replies = []
+        for some in self.each(question):
+            replies += some
+        return replies
+
+    def each(self, question: bytes) -> Iterator[list[Reply]]:
+        """Sends a question and yields its replies as they come."""
+        self.process.stdin.write(question)
+        self.process.stdin.flush()
+        while self.session.waiting:
+            data = os.read(self.process.stdout.fileno(), 2**20)
+            assert data, "the player ended before it answered"
+            yield self.session.feed(data)
+
+    def perturb(self, pixels: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+        """Returns the candidates for one batch."""
+        made = np.zeros_like(pixels)
+        for reply in self.ask(self.session.ask_perturb(pixels, None if labels is None else labels.tolist())):
+            made[list(reply.index)] = reply.pixels
+        return made
+
+    def classify(self, pixels: np.ndarray) -> list[int | None]:
+        """Returns the labels for one batch."""
+        return list(self.ask(self.session.ask_classify(pixels))[0].labels)
+
+    def leave(self) -> int:
+        """Says `bye` and returns the exit status."""
+        self.process.stdin.write(self.session.bye())
+        self.process.stdin.flush()
+        return self.process.wait(10)
+
+    def close(self) -> None:
+        """Ends the process."""
+        self.watchdog.cancel()
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):  # it left with bytes unread
+            self.process.stdin.close()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Player]]:
+    """Starts players and ends them with the test."""
+    players = []
+
+    def begin(command: list[str], folder: Path, role: Role, **options) -> Player:
+        players.append(Player(command, folder, role, **options))
+        return players[-1]
+
+    yield begin
+    for player in players:
+        player.close()
+
+
+@pytest.fixture
+def written(start, tmp_path) -> Callable[..., Player]:
+    """Starts a player from a participant's source text, with `hello` answered."""
+
+    def begin(source: str, role: Role, *, greet: bool = True, **options) -> Player:
+        (tmp_path / "player.py").write_text(source)
+        player = start([sys.executable, "player.py"], tmp_path, role, keep_log=True, **options)
+        if greet:
+            player.hello()
+        return player
+
+    return begin
+
+
+@pytest.fixture(scope="session")
+def test_digits() -> Samples:
+    """The 500 test digits."""
+    return Digits().read(DigitsOptions(split="test"), Path())
+
+
+@pytest.fixture(scope="session")
+def train_digits() -> Samples:
+    """The 1297 training digits."""
+    return Digits().read(DigitsOptions(split="train"), Path())
