@@ -1,5 +1,5 @@
-# sparring/base:cpu (target `base`: Python, NumPy, Pillow, the helper modules) and, on top of it, sparring/base-torch:cpu
-# (target `base-torch`: and PyTorch). images/build.sh builds both without a network, from wheels it adds to the context.
+# sparring/base:cpu (target `base`: Python, NumPy, Pillow, the helper modules) and sparring/base-torch:cpu (target
+# `base-torch`: and PyTorch). images/build.sh builds both without a network, from wheels it adds to the context.
 # By hand, where pip finds its packages:
 #   docker build -f images/_base/cpu.Dockerfile --target base-torch -t sparring/base-torch:cpu images/_base
 ARG BASE_IMAGE=python:3.11-slim
@@ -12,12 +12,14 @@ COPY requirements.lock wheels* /wheels/
 RUN grep -E '^(numpy|pillow)==' /wheels/requirements.lock > /small.lock \
  && /builder/bin/pip install --no-cache-dir --no-deps --target /opt/packages -r /small.lock
 
-FROM ${BASE_IMAGE} AS base
+FROM ${BASE_IMAGE} AS common
 COPY --from=packages /opt/packages /opt/packages
-COPY python/ /opt/sparring/
 ENV PYTHONPATH=/opt/sparring:/opt/packages
 WORKDIR /opt/player
 USER 10001:10001
+
+FROM common AS base
+COPY python/ /opt/sparring/
 
 FROM packages AS torch-packages
 ARG PIP_NO_INDEX
@@ -25,5 +27,7 @@ ARG PIP_FIND_LINKS
 RUN grep -vE '^(numpy|pillow)==' /wheels/requirements.lock > /torch.lock \
  && /builder/bin/pip install --no-cache-dir --no-deps --target /opt/torch-packages -r /torch.lock
 
-FROM base AS base-torch
+# The helper modules come last: a change to them leaves PyTorch's layer as it is.
+FROM common AS base-torch
 COPY --from=torch-packages /opt/torch-packages /opt/packages
+COPY python/ /opt/sparring/

@@ -47,11 +47,11 @@ class Dispatcher:
         self._ledger, self._record = ledger, record
         self._now, self._watch = now, watch
 
-    def open(self, name: str, contest: dict[str, Any]) -> None:
+    def open(self, contest: dict[str, Any]) -> None:
         """Writes the round's first events. The secret's hash is on record before anything is played."""
         setting, task = self._setting, self._setting.task
         opened = events.RoundOpened(
-            round=name,
+            round=setting.round,
             contest=contest,
             task=events.TaskRecord(
                 name=task.name,
@@ -83,7 +83,8 @@ class Dispatcher:
             self._append(events.PlanMade(jobs=jobs))
         self._close_play()
         left = len(self._plan.jobs) - len(self._record.done & self._plan.by_id.keys())
-        _log.info("round_started", round=self._setting.run, jobs=len(self._plan.jobs), left=left)
+        names = {"contest": self._setting.contest, "round": self._setting.round}
+        _log.info("round_started", **names, jobs=len(self._plan.jobs), left=left)
         for event in engine.run(self._plan, self._record.done, self._perform):
             self._append(event)
             if isinstance(event, events.JobFinished):
@@ -91,6 +92,7 @@ class Dispatcher:
         self._judge_replays()
         if not self._record.round.closed:
             self._append(events.RoundClosed())
+            _log.info("round_closed", **names, findings=len(self._record.round.findings))
 
     def _perform(self, job: Job, device: str | None) -> Performance:
         return Performance(job, self._setting, self._record, device)

@@ -49,7 +49,13 @@ class Performance:
         self._opened = itertools.count()
         self._casting = self._cast()
         self._running = False
-        self._log = _log.bind(round=setting.run, job=job.id, stage=job.stage.value, submission=job.submission)
+        self._log = _log.bind(
+            contest=setting.contest,
+            round=setting.round,
+            job=job.id,
+            stage=job.stage.value,
+            submission=job.submission,
+        )
 
     def prepare(self) -> None:
         """Starts the first sandbox in the background."""

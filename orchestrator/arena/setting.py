@@ -21,7 +21,10 @@ Clock = Callable[[], float]
 class Setting:
     """A round's task, players, rules of play and tools."""
 
+    contest: str
+    round: str
     run: str
+    """Names what this orchestrator starts, so that a later one can tell what a dead one left behind."""
     task: Task
     samples: Samples
     limits: Limits

@@ -159,11 +159,8 @@ class Child:
             self._peak = _high_water(self._child.pid) or self._peak
 
     def _end(self) -> Exit:
-        if (
-            self._mute or self._broken
-        ):  # it is probably about to end by itself: its own exit code says more than our kill
-            self._wait(_GRACE)
-        itself = self._wait(0)
+        # Without its pipes it is most likely about to end by itself, and its own exit code says more than our kill.
+        itself = self._wait(_GRACE if self._mute or self._broken else 0)
         wall = time.monotonic() - self._begun
         self._looked = 0.0
         self._look()

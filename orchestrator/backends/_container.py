@@ -79,47 +79,12 @@ def container_options(order: Order, config: ImageConfig, uid: int, host: Host, o
     Raises:
         UsageError: `order.device` is not the UUID of one GPU.
     """
-    limits = order.limits
-    files = min(limits.files, host.files)
     environment = {
         **config.environment,
         **_environment.told(order, HOME),
         "NVIDIA_VISIBLE_DEVICES": order.device or "void",
     }
     environment.setdefault("PATH", _environment.PATH)
-    host_config: dict[str, Any] = {
-        "NetworkMode": "none",
-        "ReadonlyRootfs": True,
-        "Tmpfs": {
-            HOME: f"rw,noexec,nosuid,nodev,size={limits.tmp},nr_inodes={_INODES},mode=0700,uid={uid},gid={uid}",
-        },
-        "IpcMode": "private",
-        "ShmSize": limits.shm,
-        "CgroupnsMode": "private",
-        "Privileged": False,
-        "CapDrop": ["ALL"],
-        "SecurityOpt": ["no-new-privileges:true"],
-        "Memory": limits.memory,
-        "MemorySwap": limits.memory,
-        "OomScoreAdj": 1000,
-        "NanoCpus": int(min(limits.cpus, float(host.cpus)) * 1_000_000_000),
-        "PidsLimit": limits.pids,
-        "Ulimits": [
-            _ulimit("nofile", files),
-            _ulimit("core", 0),
-            _ulimit("fsize", max(limits.tmp, limits.shm)),
-            _ulimit("memlock", _MEMLOCK),
-            _ulimit("msgqueue", 0),
-            _ulimit("sigpending", _SIGNALS),
-        ],
-        "LogConfig": {"Type": "none", "Config": {}},
-        "Init": True,
-        "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
-        "AutoRemove": False,
-        "DeviceRequests": _devices(order.device),
-    }
-    if host.cgroup1:
-        host_config["MemorySwappiness"] = 0
     return {
         "Image": order.image.digest,
         "Entrypoint": list(order.image.command or config.command),
@@ -138,8 +103,46 @@ def container_options(order: Order, config: ImageConfig, uid: int, host: Host, o
         "StopSignal": "SIGKILL",
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": {RUN: order.run, JOB: order.job, OWNER: owner},
-        "HostConfig": host_config,
+        "HostConfig": _host_config(order, uid, host),
     }
+
+
+def _host_config(order: Order, uid: int, host: Host) -> dict[str, Any]:
+    limits = order.limits
+    made: dict[str, Any] = {
+        "NetworkMode": "none",
+        "ReadonlyRootfs": True,
+        "Tmpfs": {
+            HOME: f"rw,noexec,nosuid,nodev,size={limits.tmp},nr_inodes={_INODES},mode=0700,uid={uid},gid={uid}",
+        },
+        "IpcMode": "private",
+        "ShmSize": limits.shm,
+        "CgroupnsMode": "private",
+        "Privileged": False,
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges:true"],
+        "Memory": limits.memory,
+        "MemorySwap": limits.memory,
+        "OomScoreAdj": 1000,
+        "NanoCpus": int(min(limits.cpus, float(host.cpus)) * 1_000_000_000),
+        "PidsLimit": limits.pids,
+        "Ulimits": [
+            _ulimit("nofile", min(limits.files, host.files)),
+            _ulimit("core", 0),
+            _ulimit("fsize", max(limits.tmp, limits.shm)),
+            _ulimit("memlock", _MEMLOCK),
+            _ulimit("msgqueue", 0),
+            _ulimit("sigpending", _SIGNALS),
+        ],
+        "LogConfig": {"Type": "none", "Config": {}},
+        "Init": True,
+        "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
+        "AutoRemove": False,
+        "DeviceRequests": _devices(order.device),
+    }
+    if host.cgroup1:
+        made["MemorySwappiness"] = 0
+    return made
 
 
 def _ulimit(name: str, value: int) -> dict[str, Any]:

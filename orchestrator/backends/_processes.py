@@ -1,8 +1,9 @@
 """Finding and ending everything that one player started, by looking through /proc.
 
 A player is known by its session and by a mark in its environment, which its children inherit through double forks and
-new sessions. A child that drops the mark is found as long as it is a descendant of one that has it. One that drops
-the mark and is orphaned is not: the process backend does not contain a hostile player.
+new sessions. A child that drops the mark is found as long as it shares a session with one that has it, or descends
+from one. One that drops the mark, opens a session and is orphaned is not: the process backend does not contain a
+hostile player.
 """
 
 import hashlib
@@ -97,7 +98,9 @@ def end(mark: str, session: int | None = None) -> int:
 
 def _family(mark: str, session: int | None) -> list[_Process]:
     everyone = _living()
-    found = {p.pid for p in everyone if p.mark == mark or (session is not None and p.session == session)}
+    # A player leads a session, so every session that the mark is seen in was opened by it or by its children.
+    sessions = ({p.session for p in everyone if p.mark == mark} | {session}) - {os.getsid(0)}
+    found = {p.pid for p in everyone if p.mark == mark or p.session in sessions}
     grown = True
     while grown:
         children = {p.pid for p in everyone if p.parent in found} - found

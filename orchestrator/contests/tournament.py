@@ -35,7 +35,7 @@ class Initial(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     classifier: str = "fgsm_trained"
     weights: dict[str, Annotated[Decimal, Field(gt=0, le=1)]] = Field(
-        default={"fgsm": Decimal("0.2"), "bim": Decimal("0.4"), "pgd": Decimal("0.4")}
+        default={"fgsm": Decimal("0.2"), "bim": Decimal("0.4"), "pgd": Decimal("0.4")}, min_length=1
     )
 
 
@@ -65,11 +65,11 @@ class Tournament(Format[TournamentRules]):
             if not roster.side(side)
         ]
         floor = self.rules.clean_floor
-        if floor and floor.baseline not in {s.id for s in roster.side(Side.DEFENCE)}:
+        if floor and floor.baseline not in _baselines(roster, Side.DEFENCE):
             problems.append(
                 Problem(
                     "rules.clean_floor",
-                    f"the floor is measured on {floor.baseline!r}, which does not take part",
+                    f"the floor is measured on the baseline {floor.baseline!r}, which does not take part",
                     "add that baseline, name another, or write `clean_floor: null`",
                 )
             )
@@ -77,11 +77,10 @@ class Tournament(Format[TournamentRules]):
 
     def boards(self, records: Records) -> tuple[Board, ...]:
         """Returns the final round's boards, and the initial round's where their baselines play."""
-        ids = {s.id for s in records.roster}
         boards = [self._final_attacks(records), self._final_defences(records)]
-        if self.rules.initial.classifier in ids:
+        if self.rules.initial.classifier in _baselines(records.roster, Side.DEFENCE):
             boards.append(self._initial_attacks(records))
-        if set(self.rules.initial.weights) <= ids:
+        if self.rules.initial.weights.keys() <= _baselines(records.roster, Side.ATTACK):
             boards.append(self._initial_defences(records))
         return tuple(boards)
 
@@ -205,6 +204,11 @@ class Tournament(Format[TournamentRules]):
                 return None
             total += Fraction(weight) * delta
         return total
+
+
+def _baselines(roster: Roster, side: Side) -> set[str]:
+    """Returns the organizers' submissions: a team's entry of the same name measures nothing."""
+    return {submission.id for submission in roster.side(side) if submission.baseline}
 
 
 plugin = Tournament

@@ -55,6 +55,8 @@ def samples_of(
 ) -> Samples:
     """Returns checked samples from arrays: u8 [n, h, w], [n, h, w, c] or [n, c, h, w] with c of 1 or 3, and labels [n].
 
+    An array that fits both is taken for [n, c, h, w].
+
     Raises:
         Rejected: with all that is wrong at once.
     """

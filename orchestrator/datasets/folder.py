@@ -106,7 +106,9 @@ def _read(subject: str, options: FolderOptions, opener: Opener) -> Samples:
         rest = len(problems) - SHOWN
         more = [Problem(LABELS, f"and {rest} more problems")] if rest > 0 else []
         raise Rejected(subject, problems[:SHOWN] + more or [Problem(LABELS, "no pictures", "list at least one")])
-    return samples_of(subject, np.stack(pixels), np.array(labels), classes)
+    stacked = np.stack(pixels)
+    channels_first = stacked if mode == "L" else stacked.transpose(0, 3, 1, 2)
+    return samples_of(subject, channels_first, np.array(labels), classes)
 
 
 def _lines(opener: Opener) -> tuple[list[tuple[int, str, str]], list[Problem]]:
@@ -121,7 +123,8 @@ def _lines(opener: Opener) -> tuple[list[tuple[int, str, str]], list[Problem]]:
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
-        name, _, label = line.strip().rpartition(" ")
+        *words, label = line.rsplit(maxsplit=1)
+        name = "".join(words).strip()
         place = f"{LABELS} line {number}"
         if not name or PurePosixPath(name).name != name or name.startswith("."):
             problems.append(Problem(place, f"{printable(line)!r} is not `name class`", "write `0.png 7`"))

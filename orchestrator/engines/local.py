@@ -7,6 +7,7 @@ is not waited for. On a GPU slot nothing starts ahead: two live sandboxes never 
 import threading
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
 from dataclasses import dataclass
 from queue import SimpleQueue
 
@@ -24,6 +25,7 @@ class _Work:
     job: Job
     performance: Performance
     thread: threading.Thread | None = None
+    """Set once it runs."""
 
 
 @dataclass(eq=False)
@@ -61,6 +63,7 @@ class LocalEngine:
 
         Raises:
             SparringError: a job failed for good. The others' events up to then were yielded.
+            ValueError: jobs are left that wait for something which nothing in the plan makes.
         """
         yield from _Run(plan, done, perform, self._devices).events()
 
@@ -85,9 +88,13 @@ class _Run:
                 work = news.slot.work
                 if news.error is not None or work is None:
                     raise news.error or RuntimeError("a slot spoke without work")
+                if work.thread:
+                    work.thread.join()
                 self._done.add(work.job.id)
                 news.slot.work = None
                 self._fill()
+            if left := [job.id for job in self._plan.jobs if job.id not in self._done]:
+                raise ValueError(f"the plan cannot be done: {', '.join(left)} wait for what it does not hold")
         finally:
             self._end()
 
@@ -95,8 +102,9 @@ class _Run:
         for slot in self._slots:
             if slot.work is None and (work := self._next(slot.device)):
                 slot.work = work
-                work.thread = threading.Thread(target=self._play, args=(slot, work), name=f"job-{work.job.id}")
-                work.thread.start()
+                thread = threading.Thread(target=self._play, args=(slot, work), name=f"job-{work.job.id}")
+                thread.start()
+                work.thread = thread
         places = sum(1 for slot in self._slots if slot.device is None and slot.work)
         while len(self._ahead) < places and (job := self._ready()):
             work = _Work(job, self._perform(job, None))
@@ -125,13 +133,14 @@ class _Run:
         self._news.put(_News(slot, error=error))
 
     def _end(self) -> None:
-        """Ends everything that still runs; after a complete run there is nothing."""
+        """Ends everything that still runs, also where ending one fails; after a complete run there is nothing."""
         running = [slot.work for slot in self._slots if slot.work]
-        for work in (*self._ahead, *running):
-            work.performance.close()
-        for work in running:
-            if work.thread:
-                work.thread.join()
+        with ExitStack() as ending:  # which runs the last first
+            for work in running:
+                if work.thread:
+                    ending.callback(work.thread.join)
+            for work in (*self._ahead, *running):
+                ending.callback(work.performance.close)
 
 
 plugin = LocalEngine

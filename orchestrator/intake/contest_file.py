@@ -22,7 +22,9 @@ from orchestrator.errors import Problem, Rejected, UsageError
 from orchestrator.intake.manifest import Label, Slug
 from orchestrator.intake.yaml_file import Place, YamlFile
 
-Positive = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Size = Annotated[ByteSize, Field(gt=0)]
+"""A number of bytes, as `1GiB` or plain; 0 would mean "no limit" to an engine."""
 _DEFAULT = Limits()
 
 
@@ -50,13 +52,13 @@ class TaskSection(_Section):
 class LimitsSection(_Section):
     """What one sandbox may use; see docs/contest-file.md for what happens at each limit."""
 
-    memory: ByteSize = ByteSize(_DEFAULT.memory)
+    memory: Size = ByteSize(_DEFAULT.memory)
     cpus: Positive = _DEFAULT.cpus
     threads: Annotated[int, Field(ge=1, le=256)] = _DEFAULT.threads
     pids: Annotated[int, Field(ge=8, le=100_000)] = _DEFAULT.pids
     files: Annotated[int, Field(ge=32, le=20_000)] = _DEFAULT.files
-    tmp: ByteSize = ByteSize(_DEFAULT.tmp)
-    shm: ByteSize = ByteSize(_DEFAULT.shm)
+    tmp: Size = ByteSize(_DEFAULT.tmp)
+    shm: Size = ByteSize(_DEFAULT.shm)
     gpus: Literal[0, 1] = 0
     ready_seconds: Positive = _DEFAULT.ready_seconds
     perturb_seconds: Positive = _DEFAULT.perturb_seconds

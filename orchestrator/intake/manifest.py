@@ -6,9 +6,12 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from orchestrator.domain.submissions import Side
+from orchestrator.errors import Problem, Rejected
 from orchestrator.intake.yaml_file import YamlFile
 
 FILE_NAME = "submission.yaml"
+SIZE_LIMIT = 64 * 1024
+"""The most bytes of a manifest: strangers write it."""
 
 Slug = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="lower case, digits, - and _")]
 Label = Annotated[str, Field(min_length=1, max_length=120)]
@@ -37,5 +40,8 @@ class Manifest(BaseModel):
 
 
 def read(folder: Path) -> Manifest:
-    """Returns the manifest in a folder. Raises Rejected with all problems at once."""
-    return YamlFile(folder / FILE_NAME).model(Manifest)
+    """Returns the manifest in a folder. Raises Rejected with all problems at once; a link is not followed."""
+    path = folder / FILE_NAME
+    if path.is_symlink():
+        raise Rejected(str(path), [Problem("file", "a symbolic link", "put the file itself there")])
+    return YamlFile(path, SIZE_LIMIT).model(Manifest)

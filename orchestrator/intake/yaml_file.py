@@ -1,9 +1,14 @@
 """YAML files read into models, with every problem at its line.
 
-YAML 1.2 through ruamel.yaml: `no` is a word, a key that occurs twice is an error, and every value knows its line.
+YAML 1.2 through ruamel.yaml: `no` is a word, a key that occurs twice is an error, and every value knows its line. A
+file may be a stranger's: whatever it makes the parser do, it is refused in words of bounded length.
 """
 
 import difflib
+import stat
+import warnings
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning
 
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
@@ -20,15 +25,18 @@ M = TypeVar("M", bound=BaseModel)
 Place = tuple[str | int, ...]
 """Keys and list positions from the top of a file down."""
 SIZE_LIMIT = 1024 * 1024
+SHOWN = 50
+"""How many problems of one file are listed; the rest are counted."""
+_LONGEST_NUMBER = 64
 
 
 class YamlFile:
     """A YAML mapping whose values know where they stand."""
 
-    def __init__(self, path: Path) -> None:
-        """Reads the file. Raises Rejected when it cannot be read or is not one YAML mapping."""
+    def __init__(self, path: Path, limit: int = SIZE_LIMIT) -> None:
+        """Reads the file. Raises Rejected when it cannot be read, exceeds `limit` bytes or is not one YAML mapping."""
         self.path = path
-        self._root = _load(path)
+        self._root = _parse(path, _read(path, limit))
 
     def model(self, kind: type[M]) -> M:
         """Returns the file's content as a model. Raises Rejected with all problems at once."""
@@ -39,7 +47,9 @@ class YamlFile:
 
     def problems(self, kind: type[BaseModel], error: ValidationError, at: Place = ()) -> list[Problem]:
         """Returns every problem that a model found in the part of this file that begins at the key `at`."""
-        return [self._problem(kind, at, found) for found in error.errors(include_url=False)]
+        found = error.errors(include_url=False)
+        more = [Problem("file", f"and {len(found) - SHOWN} more problems")] if len(found) > SHOWN else []
+        return [self._problem(kind, at, each) for each in found[:SHOWN]] + more
 
     def problem(self, place: Place, what: str, remedy: str = "") -> Problem:
         """Returns a problem at a key of this file, with its line."""
@@ -50,17 +60,17 @@ class YamlFile:
         node: Any = self._root
         line = node.lc.line
         for key in place:
-            if isinstance(node, CommentedMap) and key in node:
-                line = node.lc.key(key)[0]
-            elif isinstance(node, CommentedSeq) and isinstance(key, int) and key < len(node):
-                line = node.lc.item(key)[0]
-            else:
+            in_list = isinstance(node, CommentedSeq) and isinstance(key, int) and key < len(node)
+            if not in_list and not (isinstance(node, CommentedMap) and key in node):
                 break
+            marks = node.lc.data or {}
+            # What a merge key `<<` brought in has no line of its own here.
+            line = marks[key][0] if key in marks else line
             node = node[key]
         return int(line) + 1
 
     def _problem(self, kind: type[BaseModel], at: Place, error: ErrorDetails) -> Problem:
-        place = at + tuple(part for part in error["loc"] if not str(part).startswith(("function-", "tagged-")))
+        place = at + error["loc"]
         if error["type"] == "extra_forbidden":
             close = difflib.get_close_matches(str(place[-1]), _known_keys(kind), n=1)
             remedy = (
@@ -68,30 +78,51 @@ class YamlFile:
             )
             return self.problem(place, "unknown key", remedy)
         message = printable(error["msg"].removeprefix("Value error, "))
-        given = "" if error["type"] == "missing" else f", got {printable(repr(error['input']), 60)}"
+        given = "" if error["type"] == "missing" else f", got {_shown(error['input'])}"
         return self.problem(place, message[:1].lower() + message[1:] + given)
 
 
-def _load(path: Path) -> CommentedMap:
+def _read(path: Path, limit: int) -> str:
     try:
-        if path.stat().st_size > SIZE_LIMIT:
-            raise Rejected(str(path), [Problem("file", f"larger than {SIZE_LIMIT} bytes", "split it")])
-        root = YAML(typ="rt").load(path.read_text("utf-8"))
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise Rejected(str(path), [Problem("file", "not a regular file", "give the path of a YAML file")])
+        if status.st_size > limit:
+            raise Rejected(str(path), [Problem("file", f"{status.st_size} bytes, at most {limit}", "shorten it")])
+        return path.read_text("utf-8")
     except OSError as error:
-        raise Rejected(
-            str(path), [Problem("file", error.strerror or str(error), "give the path of a YAML file")]
-        ) from None
+        what = error.strerror or str(error)
+        raise Rejected(str(path), [Problem("file", what, "give the path of a YAML file")]) from None
     except UnicodeDecodeError as error:
         raise Rejected(str(path), [Problem("file", str(error), "store it as UTF-8")]) from None
+
+
+def _parse(path: Path, text: str) -> CommentedMap:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ReusedAnchorWarning)
+            root = YAML(typ="rt").load(text)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         what = printable(f"not YAML: {error.problem or error.context}")
         raise Rejected(str(path), [Problem(f"line {line}", what, "mend this line")]) from None
-    except YAMLError as error:
-        raise Rejected(str(path), [Problem("file", printable(f"not YAML: {error}"), "mend it")]) from None
+    except Exception as error:  # noqa: BLE001  a bad date, number, tag or depth raises whatever Python makes of it
+        what = printable(f"not YAML: {error or type(error).__name__}")
+        raise Rejected(str(path), [Problem("file", what, "mend it")]) from None
     if not isinstance(root, CommentedMap):
         raise Rejected(str(path), [Problem("line 1", "not a mapping of keys to values", "start with `sparring: 1`")])
     return root
+
+
+def _shown(value: Any) -> str:
+    """Returns a value in a few words: aliases can make a short file mean a huge one."""
+    if isinstance(value, Mapping):
+        return f"a mapping of {len(value)} keys"
+    if isinstance(value, Collection) and not isinstance(value, str | bytes):
+        return f"a list of {len(value)} items"
+    if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER:
+        return f"a number of {value.bit_length()} bits"
+    return printable(repr(value), 60)
 
 
 def _dotted(place: Place) -> str:
@@ -101,6 +132,7 @@ def _dotted(place: Place) -> str:
     return printable(text.lstrip(".")) or "file"
 
 
+@lru_cache
 def _known_keys(kind: type[BaseModel]) -> list[str]:
     """Returns every key that the model and the models in it know."""
     schema = kind.model_json_schema()

@@ -23,6 +23,9 @@ from orchestrator.results.scoring import Scoring
 from orchestrator.wiring import machine
 from orchestrator.wiring.folders import RoundFolder
 
+ROUND = "round-1"
+"""The name of a round: a contest file describes one."""
+
 
 @dataclass(frozen=True, slots=True)
 class How:
@@ -66,7 +69,7 @@ def play(contest: Contest, out: Path, how: How, watch: Watch) -> Reported:
             record = Record(setting.blobs, (entry.event for entry in ledger.read()))
             dispatcher = Dispatcher(setting, plan, ledger, record, _now, watch)
             if record.round.opened is None:
-                dispatcher.open("round-1", contest.file.model_dump(mode="json"))
+                dispatcher.open(contest.file.model_dump(mode="json"))
             else:
                 _check_same(record, contest, setting, out)
             dispatcher.run(engine)
@@ -117,6 +120,8 @@ def _setting(contest: Contest, folder: RoundFolder, backend: Backend, admitted: 
     samples = contest.samples()
     file, rules = contest.file, contest.format.rules
     return Setting(
+        contest=file.contest,
+        round=ROUND,
         run=f"{file.contest}-{secrets.token_hex(4)}",
         task=contest.task(samples),
         samples=samples,

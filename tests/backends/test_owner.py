@@ -58,7 +58,7 @@ def test_ending_a_mark_spares_everybody_else():
     pipe = subprocess.PIPE
     with (
         subprocess.Popen([sys.executable, "-c", "print(input())"], stdin=pipe, stdout=pipe) as bystander,
-        subprocess.Popen([sys.executable, "-c", inner], stdin=pipe, env=marked) as victim,
+        subprocess.Popen([sys.executable, "-c", inner], stdin=pipe, env=marked, start_new_session=True) as victim,
     ):
         while len(_processes._family(mark, None)) < 2:
             assert victim.poll() is None

@@ -3,6 +3,7 @@
 import importlib
 import io
 import json
+import pkgutil
 import tarfile
 import time
 from collections.abc import Callable, Iterator
@@ -13,14 +14,21 @@ from types import SimpleNamespace
 
 import docker
 import pytest
-from docker.errors import APIError, DockerException
+from docker.errors import APIError
 
+from orchestrator import backends
 from orchestrator.backends.base import Backend, BackendSettings, Image, Order, Sandbox, Source
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import BackendUnavailable
 
 BASE = "sparring/base:cpu"
 PLAYERS = Path(__file__).with_name("players")
+NAMES = sorted(
+    module.name
+    for module in pkgutil.iter_modules(backends.__path__)
+    if module.name != "base" and not module.name.startswith("_")
+)
+MARKS = {"docker": pytest.mark.docker}
 Play = Callable[..., Sandbox]
 
 
@@ -28,9 +36,10 @@ Play = Callable[..., Sandbox]
 def engine(require) -> Iterator[docker.DockerClient]:
     """The Docker engine itself, to look behind the backend's back."""
     try:
-        client = docker.from_env()
-    except DockerException as error:
-        require("docker", f"no Docker engine answers ({error}); .ci/engine.sh starts one")
+        open_backend("docker", Path()).check()  # first, since a failing library leaves its socket open
+    except BackendUnavailable as error:
+        require("docker", f"{error}; .ci/engine.sh starts one")
+    client = docker.from_env()
     yield client
     client.close()
 
@@ -83,9 +92,9 @@ def open_backend(name: str, workspace: Path) -> Backend:
     return importlib.import_module(f"orchestrator.backends.{name}").plugin(BackendSettings(workspace))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=MARKS.get(name, ())) for name in NAMES])
 def backend(request, tmp_path_factory, require) -> Backend:
-    """The backend under test, ready to play."""
+    """Each backend in turn, ready to play."""
     made = open_backend(request.param, tmp_path_factory.mktemp(request.param))
     try:
         made.check()
@@ -155,3 +164,26 @@ def listen() -> SimpleNamespace:
         return json.loads(heard)
 
     return SimpleNamespace(exactly=exactly, end=end, report=report)
+
+
+@pytest.fixture(scope="session")
+def population() -> SimpleNamespace:
+    """Who lives on this machine, in containers too: `living(token)` by a word of the command line, `gone(token)`."""
+
+    def living(token: str) -> list[int]:
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                if token.encode() in path.read_bytes().split(b"\0"):
+                    found.append(int(path.parent.name))
+        return found
+
+    def gone(token: str, seconds: float = 3) -> bool:
+        deadline = time.monotonic() + seconds
+        while living(token):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        return True
+
+    return SimpleNamespace(living=living, gone=gone)

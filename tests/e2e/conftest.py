@@ -136,10 +136,23 @@ def process_lab(tmp_path: Path) -> Lab:
 
 
 @pytest.fixture(
-    params=["process", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.xdist_group("docker")])]
+    scope="module",
+    params=["process", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.xdist_group("docker")])],
 )
-def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
-    """A laboratory on every backend that this machine has."""
+def backend(request: pytest.FixtureRequest) -> str:
+    """The name of every backend that this machine has."""
     if request.param == "docker":
         request.getfixturevalue("base_image")
-    return Lab(tmp_path, request.param)
+    return str(request.param)
+
+
+@pytest.fixture
+def lab(backend: str, tmp_path: Path) -> Lab:
+    """A laboratory on every backend."""
+    return Lab(tmp_path, backend)
+
+
+@pytest.fixture(scope="module")
+def shared_lab(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """A laboratory on every backend, for rounds that several tests look at."""
+    return Lab(tmp_path_factory.mktemp("lab"), backend)

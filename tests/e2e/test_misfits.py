@@ -37,13 +37,14 @@ def submission(results: Results, name: str) -> SubmissionPart:
     return next(s for s in results.submissions if s.id == name)
 
 
-@pytest.fixture
-def played(lab) -> tuple[Results, Results, Path]:
+@pytest.fixture(scope="module")
+def played(shared_lab) -> tuple[Results, Results, Path]:
     """A round with every misfit, and the same honest players alone."""
     honest = ["attack_noop", "attack_honest", "defence_honest"]
-    alone = lab.play(*honest, out="alone")
-    crowded = lab.play(*honest, *ATTACKS, *DEFENCES, "attack_one_step_too_far", "defence_abstains", out="crowded")
-    return alone, crowded, lab.folder / "crowded"
+    alone = shared_lab.play(*honest, out="alone")
+    misfits = (*ATTACKS, *DEFENCES, "attack_one_step_too_far", "defence_abstains")
+    crowded = shared_lab.play(*honest, *misfits, out="crowded")
+    return alone, crowded, shared_lab.folder / "crowded"
 
 
 def test_misfits_cost_only_themselves(played) -> None:

@@ -73,10 +73,13 @@ def test_dockerfile_suits_the_sandbox_and_the_old_builder(path):
 
 
 def test_images_do_not_run_as_root():
-    """The image that all others stand on ends with a numbered user that is not root."""
+    """What all images stand on sets a numbered user that is not root, and only throw-away stages set another."""
     text = (ROOT / "images" / "_base" / "cpu.Dockerfile").read_text()
-    base = text.partition("AS base\n")[2].partition("FROM")[0]
-    assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", base, re.MULTILINE)
+    common = text.partition("AS common\n")[2].partition("FROM")[0]
+    assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", common, re.MULTILINE)
+    for path in DOCKERFILES:
+        last = path.read_text().rpartition("\nFROM ")[2]
+        assert "USER" not in last
 
 
 @pytest.mark.parametrize(

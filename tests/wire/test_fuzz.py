@@ -1,12 +1,14 @@
 """A small run of the fuzzer that `python tests/wire/fuzz_frames.py` runs at full size."""
 
+import os
+
 import pytest
 
-INPUTS = 5000
+INPUTS = 1_000_000 if os.environ.get("SPARRING_SOAK") else 5000
 
 
 def test_a_small_run_breaks_no_promise(script):
-    """Five thousand mutated conversations end in replies and faults, of many kinds."""
+    """Five thousand mutated conversations (a million in the soak) end in replies and faults, of many kinds."""
     report = script("fuzz_frames.py")["run"](INPUTS, 1)
     assert sum(report.endings.values()) == INPUTS
     assert {"(answered)", "(waiting)", "json", "header", "type", "magic", "flood", "id"} <= set(report.endings)

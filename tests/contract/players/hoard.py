@@ -1,5 +1,3 @@
-"""Asks for more and more memory, and touches it."""
+"""Asks for 1 GiB of memory, piece by piece, and touches it. Nobody who is limited to less comes to the end."""
 
-hoard = []
-while True:
-    hoard.append(bytearray(b"x" * (8 << 20)))
+hoard = [bytearray(b"x" * (8 << 20)) for _ in range(128)]

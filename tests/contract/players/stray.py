@@ -23,6 +23,17 @@ def child(*, session: bool, twice: bool) -> None:
     os._exit(0)
 
 
+def nameless() -> None:
+    """An orphan in the same session that drops everything it could be known by but that."""
+    if os.fork():
+        return
+    if os.fork():
+        os._exit(0)
+    os.setpgid(0, 0)
+    os.execve(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)", sys.argv[1]], {})  # noqa: S606  no shell
+
+
+nameless()
 child(session=False, twice=False)
 child(session=True, twice=False)
 child(session=True, twice=True)

@@ -1,0 +1,159 @@
+"""The commands as an operator meets them: output, JSON, errors with remedies, exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from orchestrator import errors
+from orchestrator.cli import console
+from orchestrator.cli.app import app
+from orchestrator.wiring.folders import shared
+
+DEMO = shared("examples", "demo", "contest.yaml")
+runner = CliRunner()
+
+
+def sparring(*arguments: object):
+    """Runs one command in this process."""
+    return runner.invoke(app, [str(argument) for argument in arguments])
+
+
+def test_check_shows_every_effective_value() -> None:
+    """`contest check` names the task, both sides and every limit and rule, and marks the defaults."""
+    done = sparring("contest", "check", DEMO)
+    assert done.exit_code == 0
+    assert "200 pictures" in done.stdout
+    assert "9: noop, noise, fgsm, bim, pgd, cw_l2, corners, softmax, meanward" in done.stdout
+    assert "limits.pids = 256  (default)" in done.stdout
+    assert "rules.on_violation = forfeit  (default)" in done.stdout
+
+
+def test_check_gives_json() -> None:
+    """With --json the same is one document on stdout."""
+    answer = json.loads(sparring("contest", "check", DEMO, "--json").stdout)
+    assert answer["ok"]
+    assert answer["summary"]["cells"] == 60
+    assert answer["contest"]["isolation"] == "round"
+
+
+def test_all_problems_are_listed_at_once_with_their_lines(tmp_path) -> None:
+    """A contest file with several mistakes gets one message that names each line, and exit code 1."""
+    text = DEMO.read_text().replace("isolation: round", "isolation: rounds").replace("  memory: 1GiB", "  memry: 1GiB")
+    (tmp_path / "contest.yaml").write_text(text)
+    lines = text.splitlines()
+
+    done = sparring("contest", "check", tmp_path / "contest.yaml")
+
+    assert done.exit_code == 1
+    assert f"line {lines.index('isolation: rounds') + 1}, isolation" in done.stderr
+    assert f"line {lines.index('  memry: 1GiB') + 1}, limits.memry: unknown key; did you mean 'memory'?" in done.stderr
+    assert "docs/errors.md#rejected" in done.stderr
+
+
+def test_problems_come_as_json_too(tmp_path) -> None:
+    """With --json an error is one document on stdout with its code and every problem."""
+    (tmp_path / "contest.yaml").write_text("sparring: 1\ncontest: x\n")
+    done = sparring("contest", "check", tmp_path / "contest.yaml", "--json")
+    error = json.loads(done.stdout)["error"]
+    assert done.exit_code == 1
+    assert error["code"] == "rejected"
+    assert {problem["place"] for problem in error["problems"]} >= {"line 1, title", "line 1, task"}
+
+
+def test_strangers_are_refused_on_the_process_backend(tmp_path) -> None:
+    """Without --allow-unisolated the process backend plays the organizers' own submissions only."""
+    done = sparring("round", "run", DEMO, "--out", tmp_path / "out")
+    assert done.exit_code == 1
+    assert done.stderr.count("docker backend") == 6
+    assert not (tmp_path / "out" / "ledger.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["round", "run", DEMO, "--out", "{}/out", "--backend", "dcoker"], "no 'dcoker' among the backends"),
+        (["round", "run", DEMO, "--out", "{}/full"], "give an empty or new folder"),
+        (["demo", "--out", "{}/out", "--slots", "0"], "give at least 1"),
+        (["round", "status", "{}/nothing"], "holds no round"),
+        (["report", "{}/full"], "holds no round"),
+        (["baseline", "train", "--out", "{}/none/w.safetensors"], "is not a folder"),
+    ],
+)
+def test_impossible_wishes_are_usage_errors(tmp_path, arguments, said) -> None:
+    """What cannot be done ends with exit code 2, one message and its remedy, and writes nothing."""
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("keep")
+
+    done = sparring(*(str(argument).replace("{}", str(tmp_path)) for argument in arguments))
+
+    assert done.exit_code == 2, done.output
+    assert said in " ".join(done.stderr.split())
+    assert (tmp_path / "full" / "mine.txt").read_text() == "keep"
+    assert not (tmp_path / "out" / "ledger.sqlite").exists()
+
+
+def test_exit_codes_tell_whose_fault_it_was() -> None:
+    """Every class of the error tree has the exit code that the README promises."""
+    expected = {
+        errors.Rejected("x", []): 1,
+        errors.DeadlinePassed("x"): 1,
+        errors.UsageError("x"): 2,
+        errors.BackendUnavailable("x"): 3,
+        errors.StoreFault("x"): 3,
+        errors.Cancelled("x"): 130,
+    }
+    assert {error: int(console.exit_code(error)) for error in expected} == expected
+
+
+def test_doctor_reports_both_backends() -> None:
+    """`doctor` names machine, GPU and each backend with a status and a remedy, as text and as JSON."""
+    answer = json.loads(sparring("doctor", "--json").stdout)
+    names = [check["name"] for check in answer["checks"]]
+    assert {"machine", "gpu", "process: isolation"} <= set(names)
+    assert any(name.startswith("docker") for name in names)
+    for check in answer["checks"]:
+        assert check["status"] in {"ok", "warn", "fail", "absent"}
+        assert check["detail"]
+    assert "process: isolation" in sparring("doctor").stdout
+
+
+def test_doctor_sweeps_on_request() -> None:
+    """`doctor --sweep` says for each backend what it removed."""
+    names = [check["name"] for check in json.loads(sparring("doctor", "--sweep", "--json").stdout)["checks"]]
+    assert {"sweep process", "sweep docker"} <= set(names)
+
+
+def test_baseline_training_is_reproducible(tmp_path) -> None:
+    """The same recipe and seed give the committed weights' accuracy, and the same file twice."""
+    files = [tmp_path / name for name in ("a.safetensors", "b.safetensors")]
+    reports = [json.loads(sparring("baseline", "train", "--out", file, "--json").stdout) for file in files]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert reports[0]["test_accuracy"] > 0.95
+    assert reports[0]["recipe"] == "clean"
+
+
+def test_the_module_and_the_command_are_the_same() -> None:
+    """`python -m orchestrator` is `sparring`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "orchestrator", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("sparring ")
+
+
+def test_hostile_text_cannot_move_the_cursor() -> None:
+    """Text of a submission reaches the terminal without control characters and without markup."""
+    assert console.safe("\x1b[2J[bold]x[/]\r\n") == r"\x1b[2J\[bold]x\[/]\r\n"
+
+
+def test_a_damaged_ledger_is_an_infrastructure_error(tmp_path) -> None:
+    """A ledger that cannot be read ends with exit code 3 and names the file's trouble."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "ledger.sqlite").write_bytes(b"this is no database" * 100)
+    done = sparring("round", "status", Path(folder))
+    assert done.exit_code == 3
+    assert "the ledger cannot be used" in done.stderr

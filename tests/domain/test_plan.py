@@ -1,0 +1,65 @@
+"""The plan is the scheduler: what is ready, given what is done."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.domain.ids import JobId
+from orchestrator.domain.plan import Cell, Job, Plan, Stage
+
+
+def job(name, *needs):
+    """Returns a job of that id."""
+    return Job(JobId(name), Stage.CLASSIFY, "team", needs=frozenset(map(JobId, needs)))
+
+
+def ready(plan, *done):
+    """Returns the ids of what can start."""
+    return [found.id for found in plan.ready(frozenset(map(JobId, done)))]
+
+
+def test_jobs_without_needs_are_ready_in_the_plans_order():
+    """What needs nothing can start at once, the preferred one first."""
+    assert ready(Plan((job("b"), job("a"), job("c", "a")))) == ["b", "a"]
+
+
+def test_a_job_waits_for_all_its_needs():
+    """One of two needs is not enough."""
+    plan = Plan((job("a"), job("b"), job("c", "a", "b")))
+    assert ready(plan, "a") == ["b"]
+    assert ready(plan, "a", "b") == ["c"]
+
+
+def test_what_is_done_is_not_ready():
+    """A finished round has nothing ready, and resuming is handing in what is done."""
+    plan = Plan((job("a"), job("b", "a")))
+    assert ready(plan, "a") == ["b"]
+    assert ready(plan, "a", "b") == []
+
+
+def test_done_may_hold_more_than_the_plan():
+    """A need that another round finished counts (X4)."""
+    assert ready(Plan((job("new", "old"),)), "old", "unknown") == ["new"]
+
+
+def test_jobs_are_found_by_id():
+    """`by_id` holds every job once."""
+    plan = Plan((job("a"), job("b", "a")))
+    assert plan.by_id == {"a": plan.jobs[0], "b": plan.jobs[1]}
+
+
+def test_clean_pictures_sort_apart_from_attacks():
+    """A cell without an attack is its own cell."""
+    assert Cell("d") == Cell("d", None)
+    assert len({Cell("d"), Cell("d", "a"), Cell("e", "a")}) == 3
+
+
+@given(st.lists(st.sets(st.integers(0, 7)), min_size=1, max_size=8))
+def test_every_job_runs_once_after_its_needs(needs):
+    """Playing what is ready until nothing is, plays each job exactly once and never before what it needs."""
+    jobs = [job(str(place), *(str(n) for n in wanted if n < place)) for place, wanted in enumerate(needs)]
+    plan = Plan(tuple(reversed(jobs)))
+    done: list[str] = []
+    while found := plan.ready(frozenset(map(JobId, done))):
+        assert found[0].needs <= set(done)
+        done.append(found[0].id)
+    assert sorted(done) == sorted(j.id for j in jobs)

@@ -1,0 +1,61 @@
+"""Text from strangers."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.domain.text import LONGEST, printable
+
+
+def test_plain_text_stays():
+    """What can be shown is shown as it is, accents and emoji included."""
+    assert printable("Gentle Slope, ünïcode ✓ 😀") == "Gentle Slope, ünïcode ✓ 😀"
+
+
+@pytest.mark.parametrize(
+    ("hostile", "shown"),
+    [
+        ("\x1b[2Jgone", r"\x1b[2Jgone"),
+        ("ok\r\nERROR: ours", r"ok\r\nERROR: ours"),
+        ("\x00\x07\x7f\x9b", r"\x00\x07\x7f\x9b"),
+        ("\u202egnp.exe", r"\u202egnp.exe"),
+        ("a\u200bb\u2066c", r"a\u200bb\u2066c"),
+        ("line\u2028line", r"line\u2028line"),
+        ("\ud800", r"\ud800"),
+        ("\U000e0041", r"\U000e0041"),
+    ],
+)
+def test_control_characters_are_written_as_escapes(hostile, shown):
+    """Nothing moves the cursor, fakes a line, turns the text around or hides in it."""
+    assert printable(hostile) == shown
+
+
+def test_bytes_that_are_no_text_become_marks():
+    """Bytes are read as UTF-8, and what is none becomes the replacement character."""
+    assert printable(b"a\xff\xfeb") == "a\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}b"
+
+
+def test_long_text_is_cut():
+    """The text ends with an ellipsis within the limit, and text of exactly the limit is whole."""
+    assert printable("x" * 1000, 10) == "xxxxxxxxx…"
+    assert printable("x" * 10, 10) == "x" * 10
+    assert len(printable("x" * 1000)) == LONGEST
+
+
+def test_escapes_do_not_stretch_the_limit():
+    """A text of control characters is cut after it was escaped."""
+    assert printable("\x1b" * 300, 10) == r"\x1b\x1b\…"
+
+
+def test_bytes_are_cut_like_text():
+    """Characters of four bytes are counted as characters."""
+    assert printable(("😀" * 20).encode(), 5) == "😀😀😀😀…"
+
+
+@given(st.text() | st.binary(), st.integers(1, 60))
+def test_everything_is_printable_and_short(text, limit):
+    """Whatever comes, the result is printable, within the limit, and stays itself when it passes again."""
+    shown = printable(text, limit)
+    assert shown.isprintable()
+    assert len(shown) <= limit
+    assert printable(shown, limit) == shown

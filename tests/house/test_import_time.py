@@ -1,0 +1,29 @@
+"""The command line starts without the heavy libraries."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ["torch", "sklearn", "scipy", "docker", "kubernetes", "foolbox", "requests"]
+ASK = "import json, sys; import {}; print(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
+
+
+def loaded(module: str) -> set[str]:
+    """Returns the top-level names that importing a module in a fresh interpreter loads."""
+    done = subprocess.run([sys.executable, "-c", ASK.format(module)], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+def test_the_command_line_loads_nothing_heavy() -> None:
+    """Importing every command loads neither torch nor scikit-learn nor an engine's client."""
+    names = loaded("orchestrator.cli.app")
+    assert {"orchestrator", "typer", "numpy"} <= names
+    assert not names & set(HEAVY)
+
+
+@pytest.mark.parametrize("module", ["orchestrator.datasets.digits", "orchestrator.wiring.training"])
+def test_heavy_libraries_wait_until_they_are_used(module) -> None:
+    """The digits load scikit-learn when they are read, and training leaves torch to its own process."""
+    assert not loaded(module) & set(HEAVY)

@@ -1,0 +1,19 @@
+"""One spelling."""
+
+import re
+
+AMERICAN = re.compile(r"defen" + "se", re.IGNORECASE)
+QUOTED: dict[str, tuple[str, ...]] = {}
+"""File -> titles and names in it that others spelt so."""
+
+
+def test_defence_is_spelt_as_in_the_rules(texts) -> None:
+    """The other side is a *defence* everywhere, but in titles and names of others, which are listed above."""
+    assert len(texts) > 100
+    found = []
+    for path, text in texts.items():
+        for title in QUOTED.get(str(path), ()):
+            assert title in text, f"{title!r} is not in {path} any more"
+            text = text.replace(title, "")  # noqa: PLW2901  what is quoted is not looked at
+        found += [f"{path}:{text[: each.start()].count(chr(10)) + 1}" for each in AMERICAN.finditer(text)]
+    assert not found
