@@ -33,7 +33,7 @@ if __name__ == "__main__":
 
 from orchestrator import plugins
 from orchestrator.backends.base import BackendSettings, Order, Source
-from orchestrator.domain.tasks import Limits
+from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.wire.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
 from orchestrator.wire.session import Pixels, Session
 
@@ -210,7 +210,9 @@ def boxed(folder: Path, count: int) -> Iterator[Way]:
     """A player in a sandbox of the process backend."""
     backend = plugins.find("backends", "process")(BackendSettings(workspace=folder / "workspace"))
     source = Source(folder=folder / "source", command=("python", "-S", "player.py", str(count)), trusted=True)
-    sandbox = backend.start(Order(image=backend.admit(source), limits=Limits(), run="bench", job=f"wire-{count}"))
+    sandbox = backend.start(
+        Order(image=backend.admit(source), policy=SandboxPolicy(), run="bench", job=f"wire-{count}")
+    )
     try:
         yield sandbox
     finally:

@@ -88,7 +88,7 @@ class Performance:
             stop=stop_after_attempt(ATTEMPTS),
             wait=wait_exponential(multiplier=0.5, max=10),
             retry=retry_if_exception_type(InfrastructureFault),
-            before_sleep=failed,
+            after=failed,
             reraise=True,
         )
         for attempt in retrying:
@@ -236,7 +236,7 @@ class Performance:
         attack = self._submission.side is Side.ATTACK
         order = Order(
             image=setting.images[self._submission.id],
-            limits=setting.limits,
+            policy=setting.policy,
             run=setting.run,
             job=self._job.id,
             device=self._device,

@@ -1,7 +1,8 @@
 """From cells to jobs.
 
 A job's id is a digest of all that goes into it, so the same work has the same id on every machine and is never done
-twice. Attacks are played once and shared by all defences. What a defence's sandbox sees follows `isolation`.
+twice. Whose work it is goes in too: two entries with the same image are two entries. Attacks are played once and shared
+by all defences. What a defence's sandbox sees follows `isolation`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,12 +29,13 @@ def _perturb(setting: Setting, attack: str) -> Job:
     key = job_id(
         stage=Stage.PERTURB,
         protocol=PROTOCOL_VERSION,
+        submission=attack,
         image=submission.digest,
         seed=setting.attack_seed(submission),
         labels=setting.labels,
         rules=[setting.on_missing, setting.on_violation],
         task=_task(setting),
-        limits=repr(setting.limits),
+        policy=repr(setting.policy),
     )
     return Job(key, Stage.PERTURB, attack)
 
@@ -53,12 +55,13 @@ def _classify(setting: Setting, defence: str, cells: tuple[Cell, ...], perturb: 
     key = job_id(
         stage=Stage.CLASSIFY,
         protocol=PROTOCOL_VERSION,
+        submission=defence,
         image=setting.roster[defence].digest,
         isolation=setting.isolation,
         cells=[cell.attack for cell in cells],
         sources=sources,
         task=_task(setting),
-        limits=repr(setting.limits),
+        policy=repr(setting.policy),
     )
     return Job(key, Stage.CLASSIFY, defence, cells, frozenset(sources))
 

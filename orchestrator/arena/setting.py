@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.backends.base import Backend, Image
 from orchestrator.domain.ids import derive_seed
+from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.rulings import OnMissing, OnViolation
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.submissions import Roster, Submission
@@ -27,7 +28,7 @@ class Setting:
     """Names what this orchestrator starts, so that a later one can tell what a dead one left behind."""
     task: Task
     samples: Samples
-    limits: Limits
+    policy: SandboxPolicy
     isolation: Isolation
     labels: bool
     on_missing: OnMissing
@@ -42,6 +43,11 @@ class Setting:
     blobs: Blobs
     clock: Clock
     cancelled: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def limits(self) -> Limits:
+        """The amounts in the policy."""
+        return self.policy.limits
 
     def task_header(self) -> TaskHeader:
         """Returns what a player is told of the task (rule A2)."""

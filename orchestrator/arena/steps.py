@@ -72,7 +72,7 @@ def ask(casting: Casting, limits: Limits, pictures: Sequence[Pixels], clock: Clo
         began = clock()
         try:
             player = casting.player()
-            if fresh:
+            if fresh and start + len(batch) < len(pictures):
                 casting.prepare()
             began = clock()
             labels = player.classify(batch, limits)

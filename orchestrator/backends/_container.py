@@ -14,6 +14,7 @@ from typing import Any
 
 from orchestrator.backends import _environment
 from orchestrator.backends.base import Order
+from orchestrator.domain.policy import SandboxPolicy, Seccomp, User
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, UsageError
 
@@ -73,12 +74,13 @@ def read_config(image: Mapping[str, Any], architecture: str = "") -> tuple[Image
 def container_options(order: Order, config: ImageConfig, uid: int, host: Host, owner: str = "") -> dict[str, Any]:
     """Returns the engine's description of one sandbox (the body of POST /containers/create).
 
-    Each limit comes from `order.limits`; what the machine has less of bounds processors and open files, where asking
+    Everything comes from `order.policy`; what the machine has less of bounds processors and open files, where asking
     for more is an error and changes nothing. The image's own command is used when the order names none.
 
     Raises:
         UsageError: `order.device` is not the UUID of one GPU.
     """
+    uid = uid if order.policy.user is User.UNIQUE else 0
     environment = {
         **config.environment,
         **_environment.told(order, HOME),
@@ -108,19 +110,19 @@ def container_options(order: Order, config: ImageConfig, uid: int, host: Host, o
 
 
 def _host_config(order: Order, uid: int, host: Host) -> dict[str, Any]:
-    limits = order.limits
+    policy, limits = order.policy, order.limits
     made: dict[str, Any] = {
-        "NetworkMode": "none",
-        "ReadonlyRootfs": True,
-        "Tmpfs": {
-            HOME: f"rw,noexec,nosuid,nodev,size={limits.tmp},nr_inodes={_INODES},mode=0700,uid={uid},gid={uid}",
-        },
-        "IpcMode": "private",
+        "Runtime": policy.runtime.value,
+        "NetworkMode": policy.network.value,
+        "ReadonlyRootfs": policy.read_only_root,
+        "Tmpfs": {HOME: _tmp(policy, uid)},
+        "IpcMode": "private" if policy.private_ipc else "host",
         "ShmSize": limits.shm,
-        "CgroupnsMode": "private",
+        "CgroupnsMode": "private" if policy.private_cgroup else "host",
         "Privileged": False,
         "CapDrop": ["ALL"],
-        "SecurityOpt": ["no-new-privileges:true"],
+        "CapAdd": list(policy.capabilities),
+        "SecurityOpt": _security(policy),
         "Memory": limits.memory,
         "MemorySwap": limits.memory,
         "OomScoreAdj": 1000,
@@ -134,8 +136,8 @@ def _host_config(order: Order, uid: int, host: Host) -> dict[str, Any]:
             _ulimit("msgqueue", 0),
             _ulimit("sigpending", _SIGNALS),
         ],
-        "LogConfig": {"Type": "none", "Config": {}},
-        "Init": True,
+        "LogConfig": {"Type": "json-file" if policy.engine_logs else "none", "Config": {}},
+        "Init": policy.init,
         "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
         "AutoRemove": False,
         "DeviceRequests": _devices(order.device),
@@ -143,6 +145,20 @@ def _host_config(order: Order, uid: int, host: Host) -> dict[str, Any]:
     if host.cgroup1:
         made["MemorySwappiness"] = 0
     return made
+
+
+def _tmp(policy: SandboxPolicy, uid: int) -> str:
+    execution = "noexec" if policy.noexec_tmp else "exec"
+    return f"rw,{execution},nosuid,nodev,size={policy.limits.tmp},nr_inodes={_INODES},mode=0700,uid={uid},gid={uid}"
+
+
+def _security(policy: SandboxPolicy) -> list[str]:
+    options = [f"no-new-privileges:{str(policy.no_new_privileges).lower()}"]
+    if policy.seccomp is Seccomp.NONE:
+        options.append("seccomp=unconfined")
+    if not policy.masked_proc:
+        options.append("systempaths=unconfined")
+    return options
 
 
 def _ulimit(name: str, value: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator.backends.base import Check, CheckStatus, Ending, Exit, Image, Order, Sandbox
+from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
 from orchestrator.domain.text import printable
 from orchestrator.errors import SparringError
@@ -118,7 +119,9 @@ def choose(images: Sequence[Mapping[str, Any]]) -> Image | None:
 
 def order(image: Image) -> Order:
     """Returns the order for the looking program, on any image that has python3."""
-    return Order(replace(image, command=("python3", "-I", "-S", "-c", _LOOK)), LIMITS, run="doctor", job="probe")
+    return Order(
+        replace(image, command=("python3", "-I", "-S", "-c", _LOOK)), SandboxPolicy(LIMITS), run="doctor", job="probe"
+    )
 
 
 def look(start: Callable[[], Sandbox] | None) -> list[Check]:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
 
 STDERR_KEPT = 64 * 1024
@@ -76,13 +77,18 @@ class Order:
     """Everything a backend needs to start one sandbox."""
 
     image: Image
-    limits: Limits
+    policy: SandboxPolicy
     run: str
     """The round's run id; `sweep` removes what a dead run left."""
     job: str
     environment: Mapping[str, str] = field(default_factory=dict)
     device: str | None = None
     """The UUID of the one GPU it may use."""
+
+    @property
+    def limits(self) -> Limits:
+        """The amounts in its policy."""
+        return self.policy.limits
 
 
 @dataclass(frozen=True, slots=True)

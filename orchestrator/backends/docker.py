@@ -92,6 +92,9 @@ class Engine:
             ) from error
         if tuple(int(part) for part in version.split(".")) < _OLDEST_API:
             raise BackendUnavailable(f"the engine speaks API {version}; Docker 20.10 or newer (API 1.41) is needed")
+        for client in (general, endings):
+            # The library keeps idle connections for each path, 25 of them, and a container's path never comes again.
+            client.headers["Connection"] = "close"
         return general, endings
 
     def host(self) -> Host:
@@ -211,8 +214,10 @@ class DockerBackend:
         try:
             facts = _probe.facts(self._engine.info())
             images = self._engine.images(_probe.IMAGES)
+        except BackendUnavailable as error:
+            return [Check("docker: engine", CheckStatus.ABSENT, str(error), _START_ENGINE)]
         except SparringError as error:
-            return [Check("docker: engine", CheckStatus.FAIL, str(error), _START_ENGINE)]
+            return [Check("docker: engine", CheckStatus.FAIL, str(error), "look at the engine's own log")]
         image = _probe.choose(images)
         return [*facts, *_probe.look(None if image is None else partial(self.start, _probe.order(image)))]
 

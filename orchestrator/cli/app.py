@@ -11,7 +11,7 @@ app = typer.Typer(
     name="sparring",
     no_args_is_help=True,
     help="Attack-versus-defence competitions for image classifiers, played between isolated containers.",
-    epilog="Exit codes: 0 fine, 1 the submission's fault or a failed check, 2 usage, 3 infrastructure.",
+    epilog="Exit codes: 0 fine, 1 the submission's fault or a failed check, 2 usage, 3 infrastructure, 130 cancelled.",
     pretty_exceptions_show_locals=False,
 )
 app.command("demo", epilog="Example: sparring demo --out demo --backend docker")(rounds.demo)

@@ -1,9 +1,9 @@
 """What a sandbox may do, in one place: the object that a security reviewer reads.
 
-Backends translate it: docker into a container, Kubernetes into a pod. Neither decides anything of its own; after a start
-they read back what the engine applied and refuse to play when a control is missing or weaker. The defaults are what
-strangers' submissions get. A weaker policy exists for one purpose: the hostile zoo (`sparring sandbox check`) removes
-one control at a time and shows that its program then does its harm.
+Backends translate it: docker into a container, Kubernetes into a pod. Neither decides anything of its own; after a
+start they read back what the engine applied and refuse to play when a control is missing or weaker. The defaults are
+what strangers' submissions get. A weaker policy exists for one purpose: the hostile zoo (`sparring sandbox check`)
+removes one control at a time and shows that its program then does its harm.
 """
 
 from dataclasses import dataclass, field

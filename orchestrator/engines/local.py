@@ -7,15 +7,18 @@ is not waited for. On a GPU slot nothing starts ahead: two live sandboxes never 
 import threading
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from orchestrator.domain.events import Event
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Job, Plan
 from orchestrator.engines.base import Perform, Performance
 from orchestrator.errors import UsageError
+
+_LOOK = 0.5
+"""Seconds between two looks at signals: Python does not see one that came just before it began to wait."""
 
 
 @dataclass(eq=False)
@@ -25,7 +28,6 @@ class _Work:
     job: Job
     performance: Performance
     thread: threading.Thread | None = None
-    """Set once it runs."""
 
 
 @dataclass(eq=False)
@@ -81,7 +83,7 @@ class _Run:
         try:
             self._fill()
             while any(slot.work for slot in self._slots):
-                news = self._news.get()
+                news = self._next_news()
                 if news.event is not None:
                     yield news.event
                     continue
@@ -98,13 +100,17 @@ class _Run:
         finally:
             self._end()
 
+    def _next_news(self) -> _News:
+        while True:
+            with suppress(Empty):
+                return self._news.get(timeout=_LOOK)
+
     def _fill(self) -> None:
         for slot in self._slots:
             if slot.work is None and (work := self._next(slot.device)):
                 slot.work = work
-                thread = threading.Thread(target=self._play, args=(slot, work), name=f"job-{work.job.id}")
-                thread.start()
-                work.thread = thread
+                work.thread = threading.Thread(target=self._play, args=(slot, work), name=f"job-{work.job.id}")
+                work.thread.start()
         places = sum(1 for slot in self._slots if slot.device is None and slot.work)
         while len(self._ahead) < places and (job := self._ready()):
             work = _Work(job, self._perform(job, None))
@@ -137,7 +143,7 @@ class _Run:
         running = [slot.work for slot in self._slots if slot.work]
         with ExitStack() as ending:  # which runs the last first
             for work in running:
-                if work.thread:
+                if work.thread and work.thread.ident:  # else it could not start
                     ending.callback(work.thread.join)
             for work in (*self._ahead, *running):
                 ending.callback(work.performance.close)

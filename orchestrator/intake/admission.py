@@ -64,7 +64,8 @@ def _entry(
 ) -> tuple[Submission, Image]:
     folder = None if entry.folder is None else contest.folder / entry.folder
     described = None if folder is None else manifest.read(folder)
-    source = _source(entry, folder, described, trusted=baseline)
+    cuda = bool(contest.file.limits.gpus and described and described.gpu)
+    source = _source(entry, folder, described, flavour="cuda" if cuda else "cpu", trusted=baseline)
     image = identify(source)
     name = entry.name or (described.name if described else "")
     side = entry.side or (described.side if described else None)
@@ -86,10 +87,12 @@ def _entry(
     return submission, image
 
 
-def _source(entry: EntrySection, folder: Path | None, found: manifest.Manifest | None, *, trusted: bool) -> Source:
+def _source(
+    entry: EntrySection, folder: Path | None, found: manifest.Manifest | None, *, flavour: str, trusted: bool
+) -> Source:
     tag = entry.image or (found.image if found else "") or None
     if tag and ":" not in tag.rsplit("/", 1)[-1]:
-        tag += ":cpu"
+        tag += f":{flavour}"
     return Source(folder=folder, image=tag, command=tuple(found.command) if found else (), trusted=trusted)
 
 

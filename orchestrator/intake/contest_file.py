@@ -10,11 +10,21 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ByteSize, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ByteSize,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from orchestrator import plugins
 from orchestrator.contests.base import Format
 from orchestrator.datasets.base import Dataset
+from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm, Task
@@ -23,8 +33,16 @@ from orchestrator.intake.manifest import Label, Slug
 from orchestrator.intake.yaml_file import Place, YamlFile
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Size = Annotated[ByteSize, Field(gt=0)]
-"""A number of bytes, as `1GiB` or plain; 0 would mean "no limit" to an engine."""
+
+
+def _some(size: ByteSize) -> ByteSize:
+    if size <= 0:
+        raise ValueError("input should be more than 0 bytes: to an engine 0 is no limit")
+    return size
+
+
+Size = Annotated[ByteSize, AfterValidator(_some)]
+"""A number of bytes, as `1GiB` or plain."""
 _DEFAULT = Limits()
 
 
@@ -108,6 +126,8 @@ class ContestFile(_Section):
     labels: Literal[True, "none"] = True
     """Whether attacks get the true labels (rule A2)."""
     isolation: Isolation = Isolation.ATTACK
+    runtime: Runtime = Runtime.RUNC
+    """What runs the containers; `sparring doctor` says which there are."""
     limits: LimitsSection = LimitsSection()
     replay: ReplaySection = ReplaySection()
     rules: dict[str, Any] = {}
@@ -115,9 +135,10 @@ class ContestFile(_Section):
     baselines: list[EntrySection] = []
     submissions: list[EntrySection] = []
 
-    def sandbox_limits(self) -> Limits:
-        """Returns what one sandbox may use."""
-        return Limits(**{key: int(value) if isinstance(value, ByteSize) else value for key, value in self.limits})
+    def sandbox_policy(self) -> SandboxPolicy:
+        """Returns what one sandbox may do and use."""
+        limits = Limits(**{key: int(value) if isinstance(value, ByteSize) else value for key, value in self.limits})
+        return SandboxPolicy(limits, runtime=self.runtime)
 
 
 class Contest:

@@ -10,7 +10,7 @@ from orchestrator.contests.base import Format, Records
 from orchestrator.domain import events
 from orchestrator.domain.findings import Finding, OnFinding
 from orchestrator.domain.plan import Cell
-from orchestrator.domain.rulings import Forfeit, Tally, points, tally
+from orchestrator.domain.rulings import Forfeit, OnViolation, Tally, points, tally
 from orchestrator.domain.samples import Candidates
 from orchestrator.domain.standings import Board
 from orchestrator.domain.submissions import Side, Submission
@@ -116,6 +116,7 @@ class Scoring:
         made = self.candidates.get(submission.id)
         findings = [finding.id for finding in self._round.findings if finding.submission == submission.id]
         faults = self._faults(submission.id)
+        violations = int(made.violations.sum()) if made else 0
         distances = made.distances[~np.isnan(made.distances)] if made else np.empty(0)
         return doc.SubmissionPart(
             id=submission.id,
@@ -124,10 +125,10 @@ class Scoring:
             side=submission.side,
             baseline=submission.baseline,
             image=submission.digest,
-            status=self._status(submission.id, findings, faults),
+            status=self._status(submission.id, findings, faults, violations),
             findings=findings,
             forfeits=int((made.forfeits != Forfeit.NONE).sum()) if made else 0,
-            violations=int(made.violations.sum()) if made else 0,
+            violations=violations,
             largest=round(float(distances.max()), 3) if distances.size else None,
             faults=faults,
             sandboxes=len(sandboxes),
@@ -136,8 +137,10 @@ class Scoring:
             peak_bytes=max((s.peak_bytes for s in sandboxes if s.peak_bytes is not None), default=None),
         )
 
-    def _status(self, submission: str, findings: list[str], faults: list[doc.FaultPart]) -> Any:
-        if findings and self._format.rules.on_finding is OnFinding.DISQUALIFY:
+    def _status(self, submission: str, findings: list[str], faults: list[doc.FaultPart], violations: int) -> Any:
+        rules = self._format.rules
+        cheated = findings and rules.on_finding is OnFinding.DISQUALIFY
+        if cheated or (violations and rules.on_violation is OnViolation.DISQUALIFY):
             return "disqualified"
         planned = {job.id for job in self._round.planned if job.submission == submission}
         if not planned <= self._round.finished.keys():

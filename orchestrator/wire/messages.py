@@ -84,7 +84,9 @@ class LimitsHeader(BaseModel):
 
     model_config = ConfigDict(frozen=True)
     ready_seconds: float = Field(description="from hello to ready")
-    step_seconds: float = Field(description="for one question of `batch` pictures; fewer pictures get their share")
+    step_seconds: float = Field(
+        description="for one question of `batch` pictures; to an attack, fewer pictures get their share"
+    )
     batch: int = Field(description="the most pictures in one question")
     payload_bytes: int = Field(description="the longest payload the orchestrator reads")
     memory_bytes: int

@@ -61,7 +61,7 @@ def play(contest: Contest, out: Path, how: How, watch: Watch) -> Reported:
     backend.check()
     with folder.locked():
         backend.sweep()
-        engine = machine.engine(contest.file.sandbox_limits(), how.slots)
+        engine = machine.engine(contest.file.sandbox_policy().limits, how.slots)
         setting = _setting(contest, folder, backend, admit(contest, backend.admit))
         plan = lay_out(setting, contest.format.cells(setting.roster))
         ledger = folder.ledger()
@@ -125,7 +125,7 @@ def _setting(contest: Contest, folder: RoundFolder, backend: Backend, admitted: 
         run=f"{file.contest}-{secrets.token_hex(4)}",
         task=contest.task(samples),
         samples=samples,
-        limits=file.sandbox_limits(),
+        policy=file.sandbox_policy(),
         isolation=file.isolation,
         labels=file.labels is True,
         on_missing=rules.on_missing,

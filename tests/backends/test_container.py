@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator.backends import _container
 from orchestrator.backends.base import Image, Order
+from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import UsageError
 
@@ -13,7 +14,7 @@ GPU = "GPU-5f1c2b7e-0d3a-4b6c-8f9e-0123456789ab"
 ID = "sha256:" + "ab" * 32
 HOST = _container.Host(cpus=4, files=20_000, cgroup1=True)
 CONFIG = _container.ImageConfig(("python3", "player.py"), "/player", {"PATH": "/opt/bin", "MODEL": "small"})
-ORDER = Order(Image(ID, "entry"), Limits(), run="run-1", job="job-1")
+ORDER = Order(Image(ID, "entry"), SandboxPolicy(), run="run-1", job="job-1")
 PLAIN = {"Os": "linux", "Architecture": "amd64", "Config": {"Cmd": ["python3"], "WorkingDir": "/player"}}
 
 
@@ -38,15 +39,17 @@ def test_everything_dangerous_is_off():
     assert host["SecurityOpt"] == ["no-new-privileges:true"]
     assert host["IpcMode"] == host["CgroupnsMode"] == "private"
     assert host["LogConfig"]["Type"] == "none"
+    assert host["CapAdd"] == []
+    assert host["Runtime"] == "runc"
     assert host["RestartPolicy"]["Name"] == "no"
     assert made["Healthcheck"] == {"Test": ["NONE"]}
-    assert not {"Binds", "Mounts", "VolumesFrom", "Devices", "CapAdd", "PidMode"} & set(host)
+    assert not {"Binds", "Mounts", "VolumesFrom", "Devices", "PidMode"} & set(host)
 
 
 def test_each_limit_reaches_the_engine():
     """Memory without swap, processors, processes, files, /tmp and shared memory come from the order."""
     limits = replace(Limits(), memory=10**9, cpus=1.5, pids=77, files=333, tmp=5_000_000, shm=6_000_000)
-    host = options(replace(ORDER, limits=limits))["HostConfig"]
+    host = options(replace(ORDER, policy=SandboxPolicy(limits)))["HostConfig"]
     ulimits = {entry["Name"]: (entry["Soft"], entry["Hard"]) for entry in host["Ulimits"]}
     assert host["Memory"] == host["MemorySwap"] == 10**9
     assert host["NanoCpus"] == 1_500_000_000
@@ -63,7 +66,7 @@ def test_each_limit_reaches_the_engine():
 
 def test_more_than_the_machine_has_is_not_asked_for():
     """Processors and open files are bounded by what the engine's machine allows: asking for more is an error."""
-    greedy = replace(ORDER, limits=replace(Limits(), cpus=64.0, files=10**6))
+    greedy = replace(ORDER, policy=SandboxPolicy(replace(Limits(), cpus=64.0, files=10**6)))
     host = options(greedy)["HostConfig"]
     assert host["NanoCpus"] == 4_000_000_000
     assert {"Name": "nofile", "Soft": 20_000, "Hard": 20_000} in host["Ulimits"]

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 from orchestrator.backends.base import BackendSettings, Image, Order
-from orchestrator.domain.tasks import Limits
+from orchestrator.domain.policy import SandboxPolicy
 
 name, workspace, digest, folder, run, *words = sys.argv[1:]
 backend = importlib.import_module(f"orchestrator.backends.{name}").plugin(BackendSettings(Path(workspace)))
 image = Image(digest, "abandoned", tuple(words), Path(folder) if folder else None)
-sandbox = backend.start(Order(image, Limits(), run, "job"))
+sandbox = backend.start(Order(image, SandboxPolicy(), run, "job"))
 assert sandbox.receive(time.monotonic() + 60) == b"up"
 sys.stdout.write("up\n")
 sys.stdout.flush()

@@ -4,6 +4,7 @@ import importlib
 import io
 import json
 import pkgutil
+import secrets
 import tarfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from docker.errors import APIError
 
 from orchestrator import backends
 from orchestrator.backends.base import Backend, BackendSettings, Image, Order, Sandbox, Source
+from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import BackendUnavailable
 
@@ -117,13 +119,19 @@ def image(backend, source) -> Image:
 
 
 @pytest.fixture
-def play(backend, image) -> Iterator[Play]:
+def run() -> str:
+    """The run that this test's sandboxes belong to."""
+    return f"test-{secrets.token_hex(8)}"
+
+
+@pytest.fixture
+def play(backend, image, run) -> Iterator[Play]:
     """Returns a function that starts one raw player; whatever it started is stopped afterwards."""
     started = []
 
     def play(player: str, *arguments: str, limits: Limits | None = None, environment=None, command=None) -> Sandbox:
         words = command or ("python3", f"{player}.py", *arguments)
-        order = Order(replace(image, command=words), limits or Limits(), "test", "job", environment or {})
+        order = Order(replace(image, command=words), SandboxPolicy(limits or Limits()), run, "job", environment or {})
         sandbox = backend.start(order)
         started.append(sandbox)
         return sandbox

@@ -15,7 +15,7 @@ import pytest
 
 from orchestrator.backends import docker as docker_backend
 from orchestrator.backends.base import BackendSettings, Ending, Order, Source
-from orchestrator.domain.tasks import Limits
+from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.errors import BackendUnavailable, Rejected, SandboxLost
 
 pytestmark = [pytest.mark.docker, pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")]
@@ -106,22 +106,22 @@ def test_the_operators_proxy_is_not_handed_to_players(backend, image, listen, mo
     (tmp_path / "config.json").write_text(json.dumps({"proxies": {"default": {"httpProxy": "http://u:hunter2@proxy"}}}))
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     fresh = docker_backend.plugin(BackendSettings(tmp_path))
-    sandbox = fresh.start(Order(replace(image, command=("python3", "surroundings.py")), Limits(), "test", "job"))
+    sandbox = fresh.start(Order(replace(image, command=("python3", "surroundings.py")), SandboxPolicy(), "test", "job"))
     try:
         assert "hunter2" not in str(listen.report(sandbox))
     finally:
         sandbox.stop()
 
 
-def test_live_sandboxes_have_user_ids_of_their_own(play, engine):
+def test_live_sandboxes_have_user_ids_of_their_own(play, engine, run):
     """Two live sandboxes never share a user id, and an ended one's is free again."""
     one, two = play("silent"), play("silent")
-    users = [container.attrs["Config"]["User"] for container in label(engine, "test")]
+    users = [container.attrs["Config"]["User"] for container in label(engine, run)]
     assert len(users) == len(set(users)) == 2
     one.stop()
     two.stop()
     play("silent")
-    assert label(engine, "test")[0].attrs["Config"]["User"] in users
+    assert label(engine, run)[0].attrs["Config"]["User"] in users
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_an_image_that_is_in_its_own_way_is_not_our_fault(backend, engine, liste
     changes = ['ENTRYPOINT ["/x"]', *([change] if change else [])]
     identity = json.loads(engine.api.import_image_from_data(archive.getvalue(), changes=changes))["status"]
     try:
-        sandbox = backend.start(Order(backend.admit(Source(image=identity)), Limits(), "unfit", "job"))
+        sandbox = backend.start(Order(backend.admit(Source(image=identity)), SandboxPolicy(), "unfit", "job"))
         assert not sandbox.send(b"x", soon(1))
         assert listen.end(sandbox) == b""
         end = sandbox.stop()
@@ -164,20 +164,20 @@ def test_a_player_that_kills_itself_has_crashed(play, listen):
     assert (end.ending, end.code) == (Ending.CRASHED, 137)
 
 
-def test_a_player_killed_by_others_is_lost_not_dead(play, engine):
+def test_a_player_killed_by_others_is_lost_not_dead(play, engine, run):
     """Somebody else's `docker kill` is never scored: the sandbox is lost."""
     sandbox = play("silent")
-    label(engine, "test")[0].kill()
+    label(engine, run)[0].kill()
     with pytest.raises(SandboxLost, match="somebody"):
         sandbox.receive(soon(20))
     sandbox.stop()
-    assert label(engine, "test") == []
+    assert label(engine, run) == []
 
 
-def test_a_removed_container_is_lost_not_dead(play, engine):
+def test_a_removed_container_is_lost_not_dead(play, engine, run):
     """Somebody else's `docker rm` is never scored either."""
     sandbox = play("silent")
-    label(engine, "test")[0].remove(force=True)
+    label(engine, run)[0].remove(force=True)
     with pytest.raises(SandboxLost, match="somebody"):
         sandbox.receive(soon(20))
     sandbox.stop()
@@ -189,7 +189,7 @@ def test_an_engine_that_goes_away_is_never_the_players_fault(image, engine, monk
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'engine'}")
     run = f"cut-{secrets.token_hex(4)}"
     far = docker_backend.plugin(BackendSettings(tmp_path))
-    sandbox = far.start(Order(replace(image, command=("python3", "silent.py")), Limits(), run, "job"))
+    sandbox = far.start(Order(replace(image, command=("python3", "silent.py")), SandboxPolicy(), run, "job"))
     try:
         assert sandbox.receive(soon(0.2)) is None
     finally:
@@ -210,7 +210,7 @@ def test_no_engine_is_said_with_the_remedy(backend, monkeypatch, tmp_path):
         absent = docker_backend.plugin(BackendSettings(tmp_path))
         with pytest.raises(BackendUnavailable, match=said):
             absent.check()
-        assert [check.status for check in absent.examine()] == ["fail"]
+        assert [check.status for check in absent.examine()] == ["absent"]
 
 
 def test_a_ghost_container_is_exorcised(backend, image, monkeypatch, listen):
@@ -223,7 +223,7 @@ def test_a_ghost_container_is_exorcised(backend, image, monkeypatch, listen):
         return options
 
     monkeypatch.setattr(docker_backend._container, "container_options", without_init)
-    sandbox = backend.start(Order(replace(image, command=("python3", "ghost.py")), Limits(), "test", "ghost"))
+    sandbox = backend.start(Order(replace(image, command=("python3", "ghost.py")), SandboxPolicy(), "test", "ghost"))
     assert listen.exactly(sandbox, 2) == b"up"
     group = sandbox._group
     assert sandbox.send(b"x", soon(5))

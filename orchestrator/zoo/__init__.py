@@ -1,0 +1,1 @@
+"""The hostile zoo: programs that attack the walls, and what must become of each."""

@@ -1,0 +1,263 @@
+"""contest.yaml: what it means, and how it is refused."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm
+from orchestrator.errors import Rejected
+from orchestrator.intake.contest_file import Contest
+
+
+def test_what_is_left_out_has_the_documents_defaults(contest):
+    """True labels, isolation `attack`, A15's minutes, and nobody entered yet (A2, A15)."""
+    file = contest().file
+    assert (file.labels, file.isolation, file.seed) == (True, Isolation.ATTACK, 0)
+    assert file.sandbox_policy().limits == Limits()
+    assert (file.limits.perturb_seconds, file.limits.perturb_batch) == (256 * 60, 64)
+    assert (file.replay.share, file.baselines, file.submissions) == (0.1, [], [])
+
+
+def test_everything_can_be_said(contest):
+    """Every section of the file arrives where it belongs."""
+    file = contest(
+        seed="7",
+        labels="none",
+        isolation="picture",
+        limits="{memory: 512MiB, cpus: 0.5, gpus: 1, restarts: 0}",
+        replay="{share: 0.5, repeats: 2}",
+        rules="{on_missing: ask}",
+        baselines="[{folder: a}]",
+        submissions="[{image: 'x:cpu', name: n, side: defence, team: T, submitted: 2026-03-01T10:00:00+02:00}]",
+    ).file
+    limits = file.sandbox_policy().limits
+    assert (limits.memory, limits.cpus, limits.gpus, limits.restarts) == (512 * 1024**2, 0.5, 1, 0)
+    assert (file.labels, file.isolation, file.seed, file.replay.share) == ("none", Isolation.PICTURE, 7, 0.5)
+    entry = file.submissions[0]
+    assert (entry.image, entry.name, entry.side, entry.team) == ("x:cpu", "n", "defence", "T")
+    assert entry.submitted == datetime(2026, 3, 1, 8, tzinfo=UTC)
+    assert (file.baselines[0].folder, file.baselines[0].team) == ("a", "organizers")
+
+
+def test_the_rules_are_the_formats(contest):
+    """The format is found by name and made with the rules, decimals exact."""
+    found = contest(rules="{on_missing: clean, clean_floor: {points: 12.5}, initial: {weights: {a: 0.1, b: 0.9}}}")
+    rules = found.format.rules
+    assert (found.format.name, rules.on_missing) == ("tournament", "clean")
+    assert rules.clean_floor.points == Decimal("12.5")
+    assert rules.initial.weights == {"a": Decimal("0.1"), "b": Decimal("0.9")}
+    assert contest(rules="{clean_floor: null}").format.rules.clean_floor is None
+
+
+def test_the_file_survives_the_ledger(contest):
+    """What the ledger keeps of the file makes the same rules again."""
+    found = contest(rules="{clean_floor: {points: 12.5}, initial: {weights: {a: 0.1}}}")
+    kept = found.file.model_dump(mode="json")["rules"]
+    assert type(found.format.rules).model_validate(kept) == found.format.rules
+
+
+@pytest.mark.parametrize(
+    ("written", "epsilon"),
+    [
+        ("8", 8),
+        ("8.0", 8),
+        ("'8'", 8),
+        ("0x10", 16),
+        ("1e1", 10),
+        ("25.5", Fraction(51, 2)),
+        ("0.001", Fraction(1, 1000)),
+        ("0.1", Fraction(1, 10)),
+        ("999999999.999", Fraction(999_999_999_999, 1000)),
+    ],
+)
+def test_epsilon_is_exact(contest, written, epsilon):
+    """An epsilon is the decimal that stands in the file, in steps of 1/255 (A14)."""
+    found = contest(task=f"{{name: t, dataset: {{kind: digits}}, budget: {{norm: l2, epsilon: {written}}}}}")
+    assert found.task(found.samples()).budget == Budget(Norm.L2, epsilon)
+
+
+@pytest.mark.parametrize(
+    ("written", "what"),
+    [
+        ("8/255", "input should be a valid decimal, got '8/255'"),
+        (".inf", "input should be a finite number, got inf"),
+        (".nan", "input should be a finite number, got nan"),
+        ("0", "input should be greater than 0, got 0"),
+        ("-8", "input should be greater than 0, got -8"),
+        ("0.0001", "decimal input should have no more than 3 decimal places, got 0.0001"),
+        ("true", "decimal input should be an integer, float, string or Decimal object, got True"),
+        ("[8]", "decimal input should be an integer, float, string or Decimal object, got a list of 1 items"),
+        ("", "decimal input should be an integer, float, string or Decimal object, got None"),
+    ],
+)
+def test_an_epsilon_that_is_none_is_refused(problems, written, what):
+    """Fractions, signs, words and more than three decimals are named with what was given."""
+    task = f"{{name: t, dataset: {{kind: digits}}, budget: {{epsilon: {written}}}}}"
+    assert problems(task=task) == [f"line 5, task.budget.epsilon: {what}"]
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [("2GiB", 2 * 1024**3), ("64MB", 64_000_000), ("1.5 GiB", 1536 * 1024**2), ("4096", 4096), ("'1k'", 1000)],
+)
+def test_sizes_have_units(contest, written, size):
+    """Binary and decimal units, with or without a space, become bytes."""
+    found = contest(limits=f"{{memory: {written}, tmp: {written}, shm: {written}}}").file.sandbox_policy().limits
+    assert (found.memory, found.tmp, found.shm) == (size, size, size)
+    assert isinstance(found.memory, int)
+
+
+@pytest.mark.parametrize("written", ["0", "-1", "2 parsecs", "lots", "[]", ".inf", "0 MiB"])
+@pytest.mark.parametrize("key", ["memory", "tmp", "shm"])
+def test_a_size_is_more_than_nothing(problems, key, written):
+    """No size is 0, which an engine would read as no limit, and none is below."""
+    [problem] = problems(limits=f"{{{key}: {written}}}")
+    assert problem.startswith(f"line 6, limits.{key}: ")
+
+
+@pytest.mark.parametrize("key", ["cpus", "ready_seconds", "perturb_seconds", "classify_seconds"])
+@pytest.mark.parametrize("written", ["0", "-1", ".inf", ".nan", "soon"])
+def test_a_limit_is_a_positive_number(problems, key, written):
+    """Zero, infinity and words are no limits."""
+    [problem] = problems(limits=f"{{{key}: {written}}}")
+    assert problem.startswith(f"line 6, limits.{key}: input should be ")
+
+
+def test_an_unknown_key_is_met_with_a_guess(problems):
+    """The nearest known key is offered, at the line of the wrong one, at any depth."""
+    found = problems(isolaton="attack", limits="{memroy: 1GiB}")
+    assert found == [
+        "line 7, limits.memroy: unknown key; did you mean 'memory'?",
+        "line 6, isolaton: unknown key; did you mean 'isolation'?",
+    ]
+
+
+def test_an_unknown_key_like_no_other_is_to_be_looked_up(problems):
+    """Where no key is near, the remedy is the documentation."""
+    assert problems(zzzzzz="1") == [
+        "line 6, zzzzzz: unknown key; remove it, or look its name up in docs/contest-file.md"
+    ]
+
+
+def test_all_problems_come_at_once(problems):
+    """Every problem has its line: types, ranges, unknown words, missing and unknown keys."""
+    found = problems(
+        sparring="2",
+        title="''",
+        format=None,
+        seed="-1",
+        labels="false",
+        isolation="some",
+        limits="{pids: 1, gpus: 2}",
+        replay="{share: 1.5}",
+        submissions="\n  - {team: T}\n  - {folder: x, side: both}",
+    )
+    assert found == [
+        "line 1, sparring: input should be 1, got 2",
+        "line 3, title: string should have at least 1 character, got ''",
+        "line 1, format: field required",
+        "line 5, seed: input should be greater than or equal to 0, got -1",
+        "line 6, labels: input should be True or 'none', got False",
+        "line 7, isolation: input should be 'attack', 'round' or 'picture', got 'some'",
+        "line 8, limits.pids: input should be greater than or equal to 8, got 1",
+        "line 8, limits.gpus: input should be 0 or 1, got 2",
+        "line 9, replay.share: input should be less than or equal to 1, got 1.5",
+        "line 11, submissions[0]: give `folder`, or `image` with `name` and `side`, got a mapping of 1 keys",
+        "line 12, submissions[1].side: input should be 'attack' or 'defence', got 'both'",
+    ]
+
+
+def test_the_plug_ins_problems_come_together(problems):
+    """The rules' and the dataset's problems are told at once, each at its line."""
+    dataset = "{name: t, dataset: {kind: digits, first: 0, splt: test}, budget: {epsilon: 8}}"
+    assert problems(task=dataset, rules="{on_mising: held, clean_floor: {points: 200}}") == [
+        "line 6, rules.clean_floor.points: input should be less than or equal to 100, got 200",
+        "line 6, rules.on_mising: unknown key; did you mean 'on_missing'?",
+        "line 5, task.dataset.first: input should be greater than 0, got 0",
+        "line 5, task.dataset.splt: unknown key; did you mean 'split'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "problem"),
+    [
+        ("{kind: digitz}", "task.dataset.kind: no 'digitz' among the datasets: there is digits, folder, npz"),
+        ("{kind: base}", "task.dataset.kind: no 'base' among the datasets: there is digits, folder, npz"),
+        ("{path: x}", "task.dataset: `kind` is missing; add it: one of digits, folder, npz"),
+        ("{kind: 3}", "task.dataset: `kind` is missing; add it: one of digits, folder, npz"),
+        ("{kind: npz}", "task.dataset.path: field required"),
+        ("{kind: digits, classes: [one]}", "task.dataset.classes: list should have at least 2 items"),
+        ("digits", "task.dataset: input should be a valid dictionary, got 'digits'"),
+    ],
+)
+def test_a_dataset_is_found_by_its_kind(problems, dataset, problem):
+    """An unknown kind is met with the known ones, and its options are its own."""
+    [found] = problems(task=f"{{name: t, dataset: {dataset}, budget: {{epsilon: 8}}}}")
+    assert found.startswith(f"line 5, {problem}")
+
+
+def test_the_line_of_an_option_is_its_own(problems):
+    """A dataset option that stands on its own line is found there."""
+    task = "\n  name: t\n  dataset:\n    kind: digits\n    split: all\n  budget: {epsilon: 8}"
+    assert problems(task=task) == ["line 9, task.dataset.split: input should be 'test' or 'train', got 'all'"]
+
+
+@pytest.mark.parametrize("name", ["tornament", "base", "__init__", "attack-set"])
+def test_a_format_is_found_by_its_name(problems, name):
+    """An unknown format is refused, with the known ones where it could be a name at all."""
+    [problem] = problems(format=name)
+    assert problem.startswith("line 4, format: ")
+    assert "tournament" in problem or "string should match pattern" in problem
+
+
+@pytest.mark.parametrize("name", ["Upper", "", "-x", "a b", "a/b", "x" * 65, "ünï", "a\n"])
+def test_names_are_slugs(problems, name):
+    """A contest's name is lower case, digits, dashes and underscores, at most 64 of them."""
+    [problem] = problems(contest=f'"{name}"')
+    assert problem.startswith("line 2, contest: string should match pattern")
+
+
+@pytest.mark.parametrize("written", ["2026-03-01", "2026-03-01T10:00:00", "'2026-03-01T10:00:00'"])
+def test_a_time_says_its_zone(problems, written):
+    """A time without a zone is refused: it decides ties (A16)."""
+    [problem] = problems(submissions=f"[{{folder: x, submitted: {written}}}]")
+    assert problem.startswith("line 6, submissions[0].submitted: input should have timezone info")
+
+
+def test_a_date_that_is_none_is_refused(problems):
+    """A thirteenth month is told as such, and is no crash."""
+    [problem] = problems(submissions="[{folder: x, submitted: 2026-13-01T00:00:00Z}]")
+    assert problem == "file: not YAML: month must be in 1..12; mend it"
+
+
+def test_a_task_is_its_pictures_and_its_budget(contest):
+    """Count, shape, classes and digest are those of the pictures that `first` leaves."""
+    found = contest(task="{name: t, dataset: {kind: digits, first: 3}, budget: {norm: linf, epsilon: 8}}")
+    samples = found.samples()
+    task = found.task(samples)
+    assert (task.name, task.count, task.shape, task.classes) == ("t", 3, (1, 8, 8), tuple("0123456789"))
+    assert (task.digest, task.budget) == (samples.digest, Budget(Norm.LINF, Fraction(8)))
+
+
+def test_pictures_lie_beside_the_contest_file(contest, tmp_path):
+    """Relative paths start at the contest file, and what is wrong with the pictures is told at its line."""
+    dataset = "{name: t, dataset: {kind: folder, path: set}, budget: {epsilon: 8}}"
+    with pytest.raises(Rejected) as caught:
+        contest(task=dataset).samples()
+    [problem] = caught.value.problems
+    assert str(problem).startswith(f"line 5, task.dataset: {tmp_path}/set: [Errno 2] No such file or directory")
+    (tmp_path / "set" / "images").mkdir(parents=True)
+    (tmp_path / "set" / "label.txt").write_text("0.png 0\n")
+    Image.fromarray(np.full((2, 2), 9, np.uint8)).save(tmp_path / "set" / "images" / "0.png")
+    assert contest(task=dataset).samples().pixels.tolist() == [[[[9, 9], [9, 9]]]]
+
+
+def test_a_contest_file_is_found_from_anywhere(write, tmp_path, monkeypatch):
+    """The folder is absolute even when the path was not."""
+    write()
+    monkeypatch.chdir(tmp_path)
+    assert Contest(tmp_path.joinpath("contest.yaml").relative_to(tmp_path)).folder == tmp_path

@@ -1,0 +1,209 @@
+"""YAML as it is read: strict, with lines, and safe from strangers."""
+
+import os
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from orchestrator.errors import Rejected
+from orchestrator.intake import manifest
+from orchestrator.intake.manifest import Manifest
+from orchestrator.intake.yaml_file import SIZE_LIMIT, YamlFile
+
+GOOD = "sparring: 1\nname: a\nside: attack\ncommand: [python, player.py]\n"
+BOMB = GOOD + "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+for level in range(1, 30):
+    BOMB += f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n"
+
+
+@pytest.fixture
+def refused(submitted):
+    """Returns the problems with which a manifest of this text is refused, as text."""
+
+    def problems(text):
+        with pytest.raises(Rejected) as caught:
+            manifest.read(submitted(text))
+        return [str(problem) for problem in caught.value.problems]
+
+    return problems
+
+
+def test_a_manifest_says_who_plays(submitted):
+    """What a submission says of itself, and what it may leave out."""
+    found = manifest.read(submitted(GOOD + "licence: MIT\n"))
+    assert (found.name, found.side, found.command) == ("a", "attack", ["python", "player.py"])
+    assert (found.licence, found.image, found.gpu, found.description) == ("MIT", "", False, "")
+
+
+def test_this_is_yaml_1_2(submitted):
+    """`no` and `on` are words; only true and false are truth."""
+    assert manifest.read(submitted(GOOD + "description: no\n")).description == "no"
+    assert manifest.read(submitted(GOOD + "description: on\n")).description == "on"
+
+
+def test_a_byte_order_mark_is_no_key(submitted):
+    """A file that begins with one is read like any other."""
+    assert manifest.read(submitted(b"\xef\xbb\xbf" + GOOD.encode())).name == "a"
+
+
+def test_every_problem_of_a_manifest_is_told(refused):
+    """Wrong types, ranges, patterns, unknown and missing keys come together, each with its line."""
+    text = "sparring: '1'\nname: A\ncommand: []\nimage: ../x\ngpu: maybe\nlicense: MIT\n"
+    pattern = "^[a-z0-9][a-z0-9._/-]{0,200}(:[A-Za-z0-9._-]{1,100})?$"
+    assert [problem.split(";")[0] for problem in refused(text)] == [
+        "line 1, sparring: input should be 1, got '1'",
+        "line 2, name: string should match pattern '^[a-z0-9][a-z0-9_-]{0,63}$', got 'A'",
+        "line 1, side: field required",
+        "line 3, command: list should have at least 1 item after validation, not 0, got a list of 0 items",
+        f"line 4, image: string should match pattern '{pattern}', got '../x'",
+        "line 5, gpu: input should be a valid boolean, unable to interpret input, got 'maybe'",
+        "line 6, license: unknown key",
+    ]
+    assert refused(GOOD + "license: MIT\n") == ["line 5, license: unknown key; did you mean 'licence'?"]
+
+
+def test_a_key_that_occurs_twice_is_an_error(refused):
+    """Which of the two was meant cannot be known; the second one's line is told."""
+    [problem] = refused(GOOD + "name: b\n")
+    assert problem.startswith("line 5: not YAML: found duplicate key")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (GOOD + "x: [1, 2\n", 6),
+        (GOOD + "\tx: 1\n", 5),
+        (GOOD + "x: *unknown\n", 5),
+        (GOOD + "x: 'never closed\n", 6),
+        (GOOD + "x: @y\n", 5),
+        (GOOD + "---\nx: 1\n", 5),
+        (GOOD + "<<: 3\n", 5),
+        ("%YAML 9.9\n---\n" + GOOD, 1),
+    ],
+)
+def test_what_is_not_yaml_is_told_with_its_line(refused, text, line):
+    """Unclosed brackets and quotes, tabs, unknown aliases and second documents are refused where they stand."""
+    [problem] = refused(text)
+    assert problem.startswith(f"line {line}: not YAML: ")
+
+
+@pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words", "3", "null", "# nothing\n"])
+def test_a_file_is_one_mapping(refused, text):
+    """Lists, words and nothing are no contest and no manifest."""
+    assert refused(text) == ["line 1: not a mapping of keys to values; start with `sparring: 1`"]
+
+
+@pytest.mark.parametrize("data", [b"name: \xff\n", GOOD.encode("utf-16"), b"\x80"])
+def test_a_file_is_utf_8(refused, data):
+    """Other encodings are refused with the remedy."""
+    [problem] = refused(data)
+    assert problem.endswith("; store it as UTF-8")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "description: " + "1" * 5000,
+        "description: 0x" + "f" * 5000,
+        "description: 2026-13-45",
+        "description: 2026-01-01T99:00:00Z",
+        "description: !!int abc",
+        "description: !!float abc",
+        "description: !!bool abc",
+        "description: !!python/object/apply:os.system [id]",
+        "description: &again [*again]",
+        "description: &a x\nimage: &a y",
+        "description: " + "[" * 1000,
+        "description: " + "{a: " * 1000,
+        "description: \x01",
+        'description: "\\ud800"',
+        "function-x: 1",
+        "tagged-x: 1",
+        "<<: {sparring: 2, name: 7}\n? [a, b]\n: 1",
+        "1: x",
+        "null: x",
+        "? {a: b}\n: x",
+        "? [&k [a]]\n: x",
+    ],
+)
+def test_whatever_a_stranger_writes_is_a_refusal(refused, more):
+    """Endless numbers, bad dates, tags, depth, odd keys and merges are problems of the file and no crash."""
+    found = refused(GOOD + more + "\n")
+    assert found
+    assert all(problem.isprintable() and len(problem) < 700 for problem in found)
+
+
+def test_a_merged_key_is_told_at_the_merge(refused):
+    """A key that came in by `<<` has no line of its own; its problem stands at the line of the mapping around it."""
+    [problem] = refused("<<: {name: A}\nsparring: 1\nside: attack\ncommand: [x]\n")
+    assert problem.startswith("line 1, name: string should match pattern")
+
+
+def test_a_short_file_that_means_a_huge_one_costs_nothing(refused):
+    """Aliases of aliases mean 10^30 items; they are neither counted out nor printed."""
+    began = time.monotonic()
+    found = refused(BOMB + "description: *a29\nlicence: *a29\n")
+    assert "description: input should be a valid string, got a list of 10 items" in found[0]
+    assert sum(map(len, found)) < 10_000
+    assert time.monotonic() - began < 5
+
+
+def test_many_problems_are_counted(refused):
+    """Fifty problems are listed and the others counted."""
+    found = refused(GOOD + "".join(f"k{n}: 1\n" for n in range(200)))
+    assert (len(found), found[-1]) == (51, "file: and 150 more problems")
+
+
+def test_hostile_values_are_shown_escaped(refused):
+    """Control characters of keys and values come out as escapes, and long ones are cut."""
+    found = refused(GOOD + '"\\e[2J\\nline 1, all: well": 1\nlicence: "' + "\\e" * 500 + '"\n')
+    assert all(problem.isprintable() for problem in found)
+    assert r"\x1b[2J\nline 1, all: well" in found[1]
+    assert len(found[0]) < 200
+
+
+def test_a_manifest_is_short(refused, submitted):
+    """64 KiB is the most that a stranger's manifest may have; a contest file may have 1 MiB."""
+    text = GOOD + "#" * (64 * 1024)
+    assert refused(text) == [f"file: {len(text)} bytes, at most 65536; shorten it"]
+    assert YamlFile(submitted(text) / manifest.FILE_NAME).model(Manifest).name == "a"
+    assert SIZE_LIMIT == 1024**2
+
+
+def test_a_missing_manifest_is_told(tmp_path):
+    """The problem is the system's word for it."""
+    with pytest.raises(Rejected, match="file: No such file or directory; give the path of a YAML file"):
+        manifest.read(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "loop", "device"])
+def test_a_manifest_is_a_file(tmp_path, kind):
+    """Links, pipes, folders and devices in its place are refused and never opened."""
+    path = tmp_path / manifest.FILE_NAME
+    if kind == "link":
+        (tmp_path / "other.yaml").write_text(GOOD)
+        path.symlink_to(tmp_path / "other.yaml")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(path if kind == "loop" else "/dev/zero")
+    with pytest.raises(Rejected, match=r"a symbolic link|not a regular file"):
+        manifest.read(tmp_path)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text("abc:-?[]{}&*!|>'\"%#<, \n\t0123é\\", max_size=60), before=st.booleans())
+def test_any_text_is_read_or_refused(submitted, text, before):
+    """Whatever stands in a file, the answer is a manifest or a refusal with at least one problem."""
+    folder = submitted(text + "\n" + GOOD if before else GOOD + text)
+    try:
+        manifest.read(folder)
+    except Rejected as error:
+        problems = error.problems
+    else:
+        problems = None
+    assert problems is None or len(problems) > 0
