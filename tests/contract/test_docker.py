@@ -144,14 +144,15 @@ def test_an_image_that_is_in_its_own_way_is_not_our_fault(backend, engine, liste
             tar.addfile(entry, io.BytesIO(b""))
     changes = ['ENTRYPOINT ["/x"]', *([change] if change else [])]
     identity = json.loads(engine.api.import_image_from_data(archive.getvalue(), changes=changes))["status"]
+    run = f"unfit-{secrets.token_hex(4)}"
     try:
-        sandbox = backend.start(Order(backend.admit(Source(image=identity)), SandboxPolicy(), "unfit", "job"))
+        sandbox = backend.start(Order(backend.admit(Source(image=identity)), SandboxPolicy(), run, "job"))
         assert not sandbox.send(b"x", soon(1))
         assert listen.end(sandbox) == b""
         end = sandbox.stop()
         assert end.ending is Ending.CRASHED
         assert b"cannot be started" in end.stderr
-        assert label(engine, "unfit") == []
+        assert label(engine, run) == []
     finally:
         engine.images.remove(identity, force=True)
 
