@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from orchestrator.backends import _environment
+from orchestrator.backends import _environment, _seccomp
 from orchestrator.backends.base import Order
 from orchestrator.domain.policy import SandboxPolicy, Seccomp, User
 from orchestrator.domain.text import printable
@@ -154,8 +154,8 @@ def _tmp(policy: SandboxPolicy, uid: int) -> str:
 
 def _security(policy: SandboxPolicy) -> list[str]:
     options = [f"no-new-privileges:{str(policy.no_new_privileges).lower()}"]
-    if policy.seccomp is Seccomp.NONE:
-        options.append("seccomp=unconfined")
+    if policy.seccomp is not Seccomp.ENGINE:
+        options.append(f"seccomp={_seccomp.profile() if policy.seccomp is Seccomp.PLAYER else 'unconfined'}")
     if not policy.masked_proc:
         options.append("systempaths=unconfined")
     return options

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from orchestrator import plugins
 from orchestrator.backends.base import Backend, Check, CheckStatus
@@ -71,11 +70,8 @@ def _sweep(name: str, backend: Backend) -> Check:
 
 
 def _print(checks: list[Check]) -> None:
-    table = Table(show_header=True)
-    for column in ("check", "status", "detail", "remedy"):
-        table.add_column(column, overflow="fold")
     for check in checks:
-        status = f"[{_COLOURS[check.status]}]{check.status}[/]"
-        remedy = "" if check.status is CheckStatus.OK else safe(check.remedy)
-        table.add_row(safe(check.name), status, safe(check.detail), remedy)
-    out.print(table)
+        colour = _COLOURS[check.status]
+        out.print(f"[{colour}]{check.status:6}[/]  {safe(check.name)}: {safe(check.detail)}", soft_wrap=True)
+        if check.remedy and check.status is not CheckStatus.OK:
+            out.print(f"        [dim]remedy:[/] {safe(check.remedy)}", soft_wrap=True)

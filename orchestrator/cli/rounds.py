@@ -1,5 +1,6 @@
 """`sparring round`, `sparring report` and `sparring demo`."""
 
+import importlib.util
 from pathlib import Path
 from typing import Annotated
 
@@ -8,10 +9,14 @@ import typer
 from orchestrator.cli import console, show
 from orchestrator.cli.console import Json, out, safe
 from orchestrator.domain.plan import Stage
+from orchestrator.errors import UsageError
 from orchestrator.intake.contest_file import Contest
 from orchestrator.results.document import Results
 from orchestrator.wiring import rounds
 from orchestrator.wiring.folders import RoundFolder, shared
+
+_DEMO_NEEDS = ("foolbox", "safetensors", "sklearn", "torch")
+"""What the demo's baselines import in their own processes."""
 
 app = typer.Typer(no_args_is_help=True, help="Play a round and look at it.")
 
@@ -112,6 +117,9 @@ def demo(
 ) -> None:
     """Play a whole tournament on handwritten digits: nine baselines and six submissions, under a minute."""
     console.quiet_logs(log_json=log_json, verbose=verbose)
+    missing = [name for name in _DEMO_NEEDS if backend == "process" and importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(f"the demo's baselines need {', '.join(missing)}; pip install 'sparring[demo]'")
     # The demo's submissions are ours, so the process backend may run them.
     how = rounds.How(backend=backend, slots=slots, allow_unisolated=True)
     _play(shared("examples", "demo", "contest.yaml"), out_dir, how, as_json=as_json)

@@ -12,6 +12,9 @@ from orchestrator.errors import StoreFault, UsageError
 from orchestrator.stores.base import Blobs, Ledger
 
 SECRET_BYTES = 32
+_OURS = frozenset(
+    {".gitignore", "blobs", "cells.csv", "images", "ledger.sqlite", "lock", "report", "results.json", "secret"}
+)
 
 
 def shared(*parts: str) -> Path:
@@ -38,10 +41,13 @@ class RoundFolder:
 
     def create(self) -> None:
         """Makes the folder. Raises UsageError when something else lies there."""
-        if self.path.is_dir() and not self.exists and any(self.path.iterdir()):
-            raise UsageError(f"{self.path} holds other files; give an empty or new folder as --out")
         try:
+            others = {entry.name for entry in self.path.iterdir()} - _OURS if self.path.is_dir() else set()
+            if others and not self.exists:
+                raise UsageError(f"{self.path} holds other files; give an empty or new folder as --out")
             self.path.mkdir(parents=True, exist_ok=True)
+            # The folder holds the round's secret: it is not for anybody's repository.
+            (self.path / ".gitignore").write_text("*\n", "ascii")
         except OSError as error:
             raise UsageError(f"{self.path} cannot be made: {error}; give another --out") from error
 

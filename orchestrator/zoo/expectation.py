@@ -7,12 +7,13 @@ cannot be run so say why (`exception`).
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from orchestrator.backends.base import Ending
-from orchestrator.domain.policy import Runtime
+from orchestrator.domain.policy import Runtime, SandboxPolicy
+from orchestrator.domain.tasks import Limits
 from orchestrator.intake.yaml_file import YamlFile
 
 FILE_NAME = "expect.yaml"
@@ -43,7 +44,8 @@ class Kind(StrEnum):
 
     `sandbox`: `program.py` in one sandbox; it prints a report. `pair`: `program.py first TOKEN` and `program.py second
     TOKEN` in two sandboxes. `protocol`: `player.py` is greeted and asked like any player. `image`: the Dockerfile's
-    image is offered for admission. `upload`: `make.py FOLDER` writes files that our readers then read.
+    image is offered for admission. `upload`: `make.py FOLDER` writes files that our readers then read. `ending`:
+    `program.py` is ended while it runs, and looked for afterwards.
     """
 
     SANDBOX = "sandbox"
@@ -51,6 +53,60 @@ class Kind(StrEnum):
     PROTOCOL = "protocol"
     IMAGE = "image"
     UPLOAD = "upload"
+    ENDING = "ending"
+
+
+class Asks(StrEnum):
+    """What a `protocol` program is asked after `hello`."""
+
+    CLASSIFY = "classify"
+    PERTURB = "perturb"
+
+
+class Weaker(StrEnum):
+    """What a careless orchestrator would do, where the control is code of ours.
+
+    The first eight are for `protocol` (orchestrator/zoo/weakened.py), the others for `ending`
+    (orchestrator/zoo/endings.py).
+    """
+
+    IDS = "ids"
+    """Takes a reply whatever question it answers."""
+    SILENCE = "silence"
+    """Takes bytes although nothing was asked."""
+    OVER = "over"
+    """Goes on with a player after a deadline has passed."""
+    TYPES = "types"
+    """Takes every message for the reply that is waited for."""
+    SIZES = "sizes"
+    """Makes room for the array that a header announces, whatever arrived."""
+    PAYLOAD = "payload"
+    """Reads payloads of any length."""
+    READING = "reading"
+    """Keeps all that a player writes, and looks at it at the end."""
+    TEXT = "text"
+    """Shows a player's text as it is."""
+    TERMINATE = "terminate"
+    """Ends a player with SIGTERM."""
+    PROCESS = "process"
+    """Ends the process that was started, and no other."""
+    GROUP = "group"
+    """Ends the process group that was started."""
+    UNREAD = "unread"
+    """Has the engine kill a player whose output waits to be read."""
+
+
+def _typed(values: dict[str, Any], kind: type) -> dict[str, Any]:
+    """Returns the values as a dataclass has them. Raises ValueError for what is no field of it, or not of its type."""
+    types = get_type_hints(kind)
+    unknown = sorted(set(values) - set(types))
+    if unknown:
+        raise ValueError(f"no field of {kind.__name__}: {', '.join(unknown)}")
+    return {name: TypeAdapter(types[name]).validate_python(value) for name, value in values.items()}
+
+
+PolicyFields = Annotated[dict[str, Any], AfterValidator(lambda values: _typed(values, SandboxPolicy))]
+LimitFields = Annotated[dict[str, Any], AfterValidator(lambda values: _typed(values, Limits))]
 
 
 class _Part(BaseModel):
@@ -78,10 +134,12 @@ class Seen(_Part):
 class Removed(_Part):
     """The run with the control removed."""
 
-    policy: dict[str, Any] = {}
+    policy: PolicyFields = {}
     """Fields of SandboxPolicy, weakened."""
-    limits: dict[str, Any] = {}
+    limits: LimitFields = {}
     """Fields of Limits, raised."""
+    weaker: Weaker | None = None
+    """`protocol` and `ending`: the one check of ours that is left out."""
     bypass: bool = False
     """`image` and `upload`: what our check refuses is used as a careless program would use it."""
     seen: Seen
@@ -101,10 +159,16 @@ class Expectation(_Part):
     removed: Removed | None = None
     exception: str = ""
     """Why it is not run without its control."""
-    limits: dict[str, Any] = {}
+    limits: LimitFields = {}
     """Fields of Limits that differ for this program."""
     seconds: Annotated[float, Field(gt=0, le=120)] = 20.0
     """How long it is given."""
+    asks: Asks = Asks.CLASSIFY
+    """`protocol`: what it is asked."""
+    questions: Annotated[int, Field(ge=1, le=8)] = 1
+    """`protocol`: how often."""
+    largest_image: int | None = None
+    """`image`: bytes from which an image is too large, where the real limit is too large to be tried."""
     concurrent: bool = False
     """`pair`: both sandboxes live at once."""
     known_failures: dict[Runtime, str] = {}

@@ -72,6 +72,14 @@ def test_strangers_are_refused_on_the_process_backend(tmp_path) -> None:
     assert not (tmp_path / "out" / "ledger.sqlite").exists()
 
 
+def test_a_refused_round_can_be_run_again(tmp_path) -> None:
+    """What a refused attempt left in its folder is no other's: the same command is refused for the same reason."""
+    for _ in range(2):
+        done = sparring("round", "run", DEMO, "--out", tmp_path / "out")
+        assert done.exit_code == 1
+        assert "docker backend" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -94,6 +102,14 @@ def test_impossible_wishes_are_usage_errors(tmp_path, arguments, said) -> None:
     assert said in " ".join(done.stderr.split())
     assert (tmp_path / "full" / "mine.txt").read_text() == "keep"
     assert not (tmp_path / "out" / "ledger.sqlite").exists()
+
+
+def test_the_demo_names_what_is_not_installed(tmp_path, monkeypatch) -> None:
+    """Without the demo's extra the demo says what to install, instead of playing baselines that cannot load."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "torch" else object())
+    done = sparring("demo", "--out", tmp_path / "out")
+    assert done.exit_code == 2
+    assert "need torch; pip install 'sparring[demo]'" in done.stderr
 
 
 def test_exit_codes_tell_whose_fault_it_was() -> None:

@@ -4,6 +4,7 @@ import hashlib
 import io
 import os
 import struct
+import warnings
 import zipfile
 import zlib
 from contextlib import suppress
@@ -206,7 +207,10 @@ def test_a_fifo_does_not_block(problems, bare):
 def test_a_picture_that_claims_to_be_huge_is_not_decoded(problems, put, size, reason):
     """Sides beyond 4096 are refused by the header, also where Pillow would only warn of a bomb."""
     path = put("0.png 0\n", {"0.png": png(*size)})
-    [problem] = problems("folder", path=path)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        [problem] = problems("folder", path=path)
+    assert seen == []
     assert problem.startswith("label.txt line 1: images/0.png: ")
     assert reason in problem
 
@@ -358,13 +362,13 @@ def test_a_damaged_picture_is_read_or_refused(load, tmp_path, kind, data):
 
 
 def test_a_png_with_a_broken_chunk_is_named(problems, put):
-    """Pillow calls a chunk with a broken name a syntax error; it is a problem of that picture."""
-    body = encoded(RANDOM)
+    """Pillow raises a SyntaxError where pixels should go on and no chunk begins; it is a problem of that picture."""
+    body = bytearray(encoded(RANDOM))
     at = body.index(b"IDAT")
-    broken = body[:at] + b"I\0AT" + body[at + 4 :]
-    path = put("0.png 0\n", {"0.png": broken})
+    body[at - 4 : at] = (100).to_bytes(4, "big")
+    path = put("0.png 0\n", {"0.png": bytes(body)})
     [problem] = problems("folder", path=path)
-    assert problem.startswith("label.txt line 1: images/0.png: ")
+    assert problem.startswith("label.txt line 1: images/0.png: broken PNG file (chunk ")
 
 
 @pytest.mark.data

@@ -110,12 +110,18 @@ def test_two_gpus_play_at_once(stage, play, plan):
 
 
 def test_jobs_ahead_stay_on_processors(stage, play, plan):
-    """With slots of both kinds, what started ahead without a device never plays on a GPU."""
-    stage.keep(play(plan(*"abcdefgh"), [None, "GPU-0"]))
-    devices = dict(stage.made)
-    assert {devices[job] for job in stage.prepared} == {None}
-    assert stage.most["GPU-0"] == 1
-    assert sorted(stage.kept) == list("abcdefgh")
+    """With slots of both kinds, a GPU that is free leaves what started ahead without a device to the processors."""
+    stage.held = {"a", "b", "d"}
+    caller = threading.Thread(target=stage.keep, args=(play(plan("a", "b", "c", "d"), [None, "GPU-0"]),))
+    caller.start()
+    stage.wait(lambda: sorted(stage.started) == ["a", "b"] and stage.prepared == ["c"])
+    stage.release("b")
+    stage.wait(lambda: "d" in stage.started)
+    assert stage.made == [("a", None), ("b", "GPU-0"), ("c", None), ("d", "GPU-0")]
+    assert "c" not in stage.started
+    stage.release("a", "d")
+    caller.join()
+    assert (sorted(stage.kept), stage.prepared) == (["a", "b", "c", "d"], ["c"])
 
 
 @pytest.mark.parametrize("error", [SandboxLost("the engine went away"), Cancelled("enough"), KeyError("a bug")])

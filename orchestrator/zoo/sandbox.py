@@ -1,0 +1,128 @@
+"""Runs `program.py` in one sandbox, or in two, and hears what it reports.
+
+A program ends its report with one JSON line, `{"harm": true, "evidence": "..."}`. One that was killed reports nothing,
+and is judged by how it ended and by what the kernel counted.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from orchestrator.backends.base import Exit, Order, Sandbox, Tail
+from orchestrator.domain.policy import SandboxPolicy
+from orchestrator.domain.text import printable
+from orchestrator.errors import UsageError
+from orchestrator.zoo.bait import Bait
+from orchestrator.zoo.context import Context
+from orchestrator.zoo.expectation import Kind, Program
+from orchestrator.zoo.outcome import Observed
+
+PRELUDE = "_report.py"
+"""Beside the programs: what each may `from _report import`."""
+ROLES = {Kind.SANDBOX: ("only",), Kind.PAIR: ("first", "second")}
+_LONGEST_SOURCE = 120 * 1024
+"""The kernel takes 128 KiB for one argument."""
+_KEPT = 64 * 1024
+_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What one sandbox reported, how it ended, and how long that took."""
+
+    harm: bool | None
+    evidence: str
+    end: Exit
+    seconds: float
+
+
+def run(program: Program, context: Context, *, removed: bool) -> Observed:
+    """Returns what was seen of a program of the kinds `sandbox` and `pair`.
+
+    Raises:
+        SparringError: the backend could not run it; nothing is shown then.
+    """
+    expectation = program.expectation
+    source = _source(program.folder)
+    policy = context.policy(program, removed=removed)
+    with Bait() as bait:
+        runs = [partial(_hear, context, program, policy, (source, role, bait.token)) for role in ROLES[expectation.kind]]
+        if expectation.concurrent:
+            with ThreadPoolExecutor(len(runs)) as pool:
+                heard = [done.result() for done in [pool.submit(each) for each in runs]]
+        else:
+            heard = [each() for each in runs]
+        visits = bait.visits
+    return _observed(heard, visits)
+
+
+def _source(folder: Path) -> str:
+    """Returns the program behind its prelude, as one argument for `python3 -c`."""
+    prelude = (folder.parent / PRELUDE).read_text("utf-8")
+    program = (folder / "program.py").read_text("utf-8")
+    source = f"{prelude}\nimport sys\nsys.modules['_report'] = sys.modules['__main__']\n{program}"
+    if len(source.encode()) > _LONGEST_SOURCE:
+        raise UsageError(f"{folder} has {len(source.encode())} bytes with its prelude, at most {_LONGEST_SOURCE}")
+    return source
+
+
+def _hear(context: Context, program: Program, policy: SandboxPolicy, words: tuple[str, str, str]) -> Heard:
+    image = replace(context.image, command=("python3", "-I", "-S", "-c", *words))
+    sandbox = context.backend.start(Order(image, policy, context.run, f"{program.name}-{words[1]}"))
+    begun = time.monotonic()
+    try:
+        output = _until_the_end(sandbox, begun + program.expectation.seconds)
+        seconds = time.monotonic() - begun
+    finally:
+        end = sandbox.stop()
+    harm, evidence = _report(output)
+    return Heard(harm, evidence, end, seconds)
+
+
+def _until_the_end(sandbox: Sandbox, deadline: float) -> bytes:
+    """Returns the last of what a sandbox wrote before it ended or its time was up."""
+    tail = Tail(_KEPT)
+    while data := sandbox.receive(deadline):
+        tail.add(data)
+    return bytes(tail)
+
+
+def _report(output: bytes) -> tuple[bool | None, str]:
+    """Returns harm and evidence of the last line that is a report; None when there is none."""
+    for line in reversed(output.splitlines()):
+        try:
+            said = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(said, dict) and isinstance(said.get("harm"), bool):
+            return said["harm"], printable(str(said.get("evidence", "")), _SHOWN)
+    return None, ""
+
+
+def _observed(heard: Sequence[Heard], visits: int) -> Observed:
+    reports = [each.harm for each in heard]
+    harm = True if True in reports or visits else False if False in reports else None
+    last = heard[-1]
+    evidence = [each.evidence for each in heard if each.evidence]
+    if last.harm is None:
+        said = last.end.stderr.strip().splitlines()
+        evidence.append("no report" + (f", stderr {printable(said[-1], _SHOWN)}" if said else ""))
+    if visits:
+        evidence.append(f"the host's services were reached {visits} times")
+    peaks = [each.end.peak_bytes for each in heard if each.end.peak_bytes is not None]
+    peak = max(peaks, default=None)
+    if peak is not None:
+        evidence.append(f"peak {peak / 1024**2:.0f} MiB")
+    used = last.end.cpu_seconds
+    return Observed(
+        harm=harm,
+        ending=last.end.ending,
+        seconds=max(each.seconds for each in heard),
+        peak=peak,
+        cpu=None if used is None else used / max(last.end.wall_seconds, 0.1),
+        evidence=evidence,
+    )

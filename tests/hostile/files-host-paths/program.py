@@ -1,0 +1,36 @@
+"""Looks for anything of the host."""
+
+import os
+import socket
+from pathlib import Path
+
+from _report import attempt, report_all
+
+SOCKETS = ("/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock", "/run/crio/crio.sock")
+FOLDERS = ("/host", "/mnt/host", "/rootfs", "/hostfs", "/var/lib/docker", "/var/lib/kubelet", "/run/containerd")
+TOKENS = ("/var/run/secrets/kubernetes.io/serviceaccount/token", "/run/secrets")
+OURS = ("/", "/proc", "/dev", "/sys", "/tmp", "/etc/resolv.conf", "/etc/hostname", "/etc/hosts", "/sbin/docker-init")
+
+
+def call(path: str) -> None:
+    """Connects to a service's socket."""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(path)
+
+
+def mounted() -> str:
+    """Returns what is mounted that a sandbox has no need of."""
+    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text("ascii").splitlines()]
+    foreign = [p for p in points if p not in OURS and not p.startswith(("/proc/", "/dev/", "/sys/"))]
+    if not foreign:
+        raise FileNotFoundError(2, "no foreign mounts")
+    return ", ".join(foreign)
+
+
+report_all(
+    *(attempt(path, call, path) for path in SOCKETS),
+    *(attempt(path, os.listdir, path) for path in FOLDERS),
+    *(attempt(path, os.stat, path) for path in TOKENS),
+    attempt("mounts", mounted),
+    attempt("init's root", os.listdir, "/proc/1/root/root"),
+)
