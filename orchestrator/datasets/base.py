@@ -45,9 +45,14 @@ class Dataset(ABC, Generic[O]):
         """
 
     def load(self, options: O, folder: Path) -> Samples:
-        """Returns the samples that the contest file asks for."""
+        """Returns the samples that the contest file asks for. Raises Rejected also when there are too few."""
         samples = self.read(options, folder)
-        return samples if options.first is None else samples.first(options.first)
+        if options.first is None:
+            return samples
+        if options.first > len(samples):
+            what = f"{options.first} pictures, there are {len(samples)}"
+            raise Rejected(f"dataset {self.name}", [Problem("first", what, "ask for fewer, or leave it out")])
+        return samples.first(options.first)
 
 
 def samples_of(

@@ -5,6 +5,7 @@ in docs/contest-file.md. Options of the dataset and the format's rules are check
 plug-in brings its own keys.
 """
 
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -148,11 +149,17 @@ class Contest:
         """Reads the file. Raises Rejected with all problems at once, each with its line."""
         self.folder = path.resolve().parent
         self._yaml = YamlFile(path)
-        self.file = self._yaml.model(ContestFile)
         self.format, format_problems = self._find_format()
         self._dataset, dataset_problems = self._find_dataset()
-        if problems := format_problems + dataset_problems:
-            raise Rejected(str(path), problems)
+        plugin_problems = format_problems + dataset_problems
+        try:
+            self.file = self._yaml.model(ContestFile)
+        except Rejected as error:
+            named = {problem.place for problem in error.problems}
+            more = [problem for problem in plugin_problems if problem.place not in named]
+            raise Rejected(str(path), [*error.problems, *more]) from None
+        if plugin_problems:
+            raise Rejected(str(path), plugin_problems)
 
     @property
     def path(self) -> Path:
@@ -186,18 +193,24 @@ class Contest:
         )
 
     def _find_format(self) -> tuple[Any, list[Problem]]:
+        name, rules = self._yaml.value("format"), self._yaml.value("rules")
+        if not isinstance(name, str) or not isinstance(rules, Mapping | None):
+            return None, []  # the file's own model says what is wrong
         try:
-            kind: type[Format[Any]] = plugins.find("contests", self.file.format)
+            kind: type[Format[Any]] = plugins.find("contests", name)
         except UsageError as error:
             return None, [self.problem(("format",), str(error))]
         try:
-            return kind(kind.rules_type.model_validate(self.file.rules)), []
+            return kind(kind.rules_type.model_validate(rules or {})), []
         except ValidationError as error:
             return None, self._yaml.problems(kind.rules_type, error, ("rules",))
 
     def _find_dataset(self) -> tuple[Any, list[Problem]]:
-        options = dict(self.file.task.dataset)
         place = ("task", "dataset")
+        section = self._yaml.value(*place)
+        if not isinstance(section, Mapping):
+            return None, []  # the file's own model says what is wrong
+        options = dict(section)
         name = options.pop("kind", None)
         if not isinstance(name, str):
             known = ", ".join(plugins.names("datasets"))

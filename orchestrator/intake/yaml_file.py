@@ -51,6 +51,13 @@ class YamlFile:
         more = [Problem("file", f"and {len(found) - SHOWN} more problems")] if len(found) > SHOWN else []
         return [self._problem(kind, at, each) for each in found[:SHOWN]] + more
 
+    def value(self, *place: str) -> Any:
+        """Returns what the file has at a key, unchecked; None where it has nothing."""
+        node: Any = self._root
+        for key in place:
+            node = node.get(key) if isinstance(node, Mapping) else None
+        return node
+
     def problem(self, place: Place, what: str, remedy: str = "") -> Problem:
         """Returns a problem at a key of this file, with its line."""
         return Problem(f"line {self.line(place)}, {_dotted(place)}", what, remedy)

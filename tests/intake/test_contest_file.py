@@ -261,3 +261,14 @@ def test_a_contest_file_is_found_from_anywhere(write, tmp_path, monkeypatch):
     write()
     monkeypatch.chdir(tmp_path)
     assert Contest(tmp_path.joinpath("contest.yaml").relative_to(tmp_path)).folder == tmp_path
+
+
+def test_problems_of_plugins_are_listed_with_the_files_own(contest) -> None:
+    """A bad title, an unknown rule and an unknown dataset option are three problems of one message."""
+    with pytest.raises(Rejected) as caught:
+        task = "{name: t, dataset: {kind: digits, frist: 5}, budget: {norm: linf, epsilon: 8}}"
+        contest(title="''", rules="{foo: 1}", task=task)
+    text = str(caught.value)
+    assert "title" in text
+    assert "rules.foo: unknown key" in text
+    assert "did you mean 'first'?" in text
