@@ -28,15 +28,17 @@ from orchestrator.backends.base import (
     Check,
     CheckStatus,
     Image,
+    ImageFacts,
     Order,
     Sandbox,
     Source,
 )
-from orchestrator.errors import BackendUnavailable, Problem, Rejected, SandboxLost
+from orchestrator.domain.text import printable
+from orchestrator.errors import BackendUnavailable, Problem, Rejected, SandboxLost, UsageError
 
 _LAUNCHER = Path(__file__).with_name("_launch.py")
 _PYTHONS = frozenset({"python", "python3"})
-_REMEDY = "play it on the docker backend, or allow unisolated play if you trust its authors"
+_REMEDY = "play it on the docker backend, or say --allow-unisolated if you trust its authors"
 
 
 class ProcessBackend:
@@ -107,6 +109,10 @@ class ProcessBackend:
             raise Rejected(str(source.folder or source.image or "submission"), problems)
         digest, kept = _snapshot.take(source.folder, self._images, source.command)
         return Image(digest=digest, name=source.folder.name, command=source.command, folder=kept)
+
+    def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:  # noqa: ARG002  of those that have images
+        """Raises UsageError: there are no images here."""
+        raise UsageError(f"the process backend has no images, so none called {printable(reference)}; use docker")
 
     def start(self, order: Order) -> Sandbox:
         """Starts the command in the snapshot, with a temporary folder of its own."""

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from orchestrator import __version__
-from orchestrator.cli import baseline, contests, doctor, rounds
+from orchestrator.cli import baseline, contests, doctor, images, rounds, sandbox
 
 app = typer.Typer(
     name="sparring",
@@ -19,6 +19,8 @@ app.add_typer(contests.app, name="contest")
 app.add_typer(rounds.app, name="round")
 app.command("report", epilog="Example: sparring report round1")(rounds.report)
 app.command("doctor", epilog="Example: sparring doctor --sweep")(doctor.doctor)
+app.add_typer(sandbox.app, name="sandbox")
+app.add_typer(images.app, name="image")
 app.add_typer(baseline.app, name="baseline")
 
 

@@ -39,7 +39,10 @@ def progress() -> Iterator[Watch]:
 def results(document: Results) -> None:
     """Prints the boards, the matrix and what a reader has to know."""
     for board in document.boards:
+        better = "more is better" if board.more_is_better else "less is better"
+        out.print(f"[bold]{board.title}[/]: {safe(board.measure)}, in {board.unit}, {better}", soft_wrap=True)
         out.print(_board(board, document))
+    out.print("[bold]Accuracy in %[/]")
     out.print(_matrix(document))
     for finding in document.findings:
         out.print(f"[bold red]finding {finding.id}[/] against {safe(finding.submission)}: {safe(finding.summary)}")
@@ -56,9 +59,7 @@ def files(reported: Reported) -> None:
 
 def _board(board: BoardPart, document: Results) -> Table:
     teams = {submission.id: submission.team for submission in document.submissions}
-    better = "more is better" if board.more_is_better else "less is better"
-    title = f"{board.title}: {safe(board.measure)}, in {board.unit}, {better}"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("rank", justify="right")
     table.add_column("submission", overflow="fold")
     table.add_column("team", overflow="fold")
@@ -82,7 +83,7 @@ def _matrix(document: Results) -> Table:
     defences = list(dict.fromkeys(cell.defence for cell in document.cells))
     shown = {(cell.defence, cell.attack): f"{100 * cell.accuracy:.1f}" for cell in document.cells}
     down = len(attacks) > len(defences)
-    table = Table(title="Accuracy in %", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("attack" if down else "defence", overflow="fold")
     if down:
         for defence in defences:

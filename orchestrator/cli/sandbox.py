@@ -1,0 +1,110 @@
+"""`sparring sandbox`: whether the walls of this machine hold, shown to whoever has to sign for it."""
+
+import platform
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from orchestrator import __version__
+from orchestrator.backends.base import Check
+from orchestrator.cli import console
+from orchestrator.cli.console import ExitCode, Json, err, out, safe
+from orchestrator.domain.policy import Runtime
+from orchestrator.wiring import folders, machine
+from orchestrator.zoo import check as zoo
+from orchestrator.zoo.context import Context
+from orchestrator.zoo.expectation import catalogue
+from orchestrator.zoo.outcome import Outcome, Verdict
+
+app = typer.Typer(no_args_is_help=True, help="What strangers' code can and cannot do here.")
+
+_COLOURS = {
+    Verdict.CONTAINED: "green",
+    Verdict.PROVED: "green",
+    Verdict.THROUGH: "bold red",
+    Verdict.TOOTHLESS: "bold red",
+    Verdict.KNOWN: "yellow",
+    Verdict.SKIPPED: "dim",
+}
+_PAGE = 180
+"""Columns of a table that goes into a file."""
+_UNISOLATED = "This backend contains nothing: it is for code that you wrote or read. Play strangers on docker."
+
+
+@app.command("check", epilog="Example: sparring sandbox check --backend docker --prove")
+@console.command
+def check(
+    backend: Annotated[str, typer.Option("--backend", help="docker; process contains nothing.")] = "docker",
+    runtime: Annotated[Runtime, typer.Option("--runtime", help="What runs the containers.")] = Runtime.RUNC,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Run each program again without the control that stops it.")
+    ] = False,
+    only: Annotated[list[str] | None, typer.Option("--only", help="A program or a family; may be repeated.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Attack the sandbox with the hostile zoo, and show what stopped each program.
+
+    Exits with 1 when anything got through, or, with --prove, when a program does no harm without its control.
+    """
+    programs = zoo.choose(catalogue(folders.hostile()), only or [])
+    outcomes: list[Outcome] = []
+    with tempfile.TemporaryDirectory(prefix="sparring-zoo-") as workspace:
+        context, facts = zoo.prepare(machine.backend(backend, Path(workspace)), runtime, Path(workspace))
+        header = _header(context, facts, datetime.now(UTC))
+        total = len(zoo.runs(programs, prove=prove))
+        for outcome in zoo.check(programs, context, prove=prove):
+            outcomes.append(outcome)
+            err.print(f"[{len(outcomes)}/{total}] {outcome.program}: {outcome.verdict}", markup=False)
+    walls = backend != zoo.UNISOLATED
+    fine = walls and all(outcome.fine for outcome in outcomes)
+    if as_json:
+        rows = [{**asdict(outcome), "fine": outcome.fine} for outcome in outcomes]
+        console.emit({"ok": fine, "machine": header, "programs": rows, "totals": _totals(outcomes)})
+    else:
+        _print(header, outcomes)
+        if not walls:
+            out.print(f"[bold red]{_UNISOLATED}[/]")
+    if not fine:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _header(context: Context, facts: Sequence[Check], now: datetime) -> dict[str, str]:
+    """Returns on what the zoo was run: without it a table proves nothing to whoever reads it later."""
+    return {
+        "date": now.strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "machine": f"{platform.node()}, {platform.machine()}",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "sparring": __version__,
+        "backend": context.backend.name,
+        "runtime": context.runtime.value,
+        **{fact.name: f"{fact.status.value}, {fact.detail}" for fact in facts},
+    }
+
+
+def _totals(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    counted = Counter(outcome.verdict for outcome in outcomes)
+    return {verdict.value: counted[verdict] for verdict in Verdict}
+
+
+def _print(header: dict[str, str], outcomes: Sequence[Outcome]) -> None:
+    page = out if out.is_terminal else Console(highlight=False, width=_PAGE)
+    for name, value in header.items():
+        page.print(f"{safe(name)}: {safe(value)}", soft_wrap=True)
+    table = Table(show_header=True, show_lines=True)
+    for column, share in (("program", 2), ("attempted", 4), ("stopped by", 2), ("evidence", 6), ("verdict", 1)):
+        table.add_column(column, overflow="fold", ratio=share)
+    for outcome in outcomes:
+        verdict = f"[{_COLOURS[outcome.verdict]}]{outcome.verdict}[/]"
+        words = (outcome.program, outcome.attempted, outcome.stopped_by, outcome.evidence)
+        table.add_row(*(safe(word, 600) for word in words), verdict)
+    page.print(table)
+    found = ", ".join(f"{count} {verdict}" for verdict, count in _totals(outcomes).items() if count)
+    page.print(f"{len(outcomes)} runs: {found}")
