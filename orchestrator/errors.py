@@ -4,6 +4,7 @@
     ├── InfrastructureFault      ours: retried, never scored
     │   ├── BackendUnavailable   no engine, or one that cannot do what the policy asks
     │   ├── SandboxLost          the engine lost the sandbox, or refused to start it
+    │   │   └── AmbiguousEnd     a player ended, and nobody can tell whose doing it was
     │   └── StoreFault           the ledger or a blob cannot be read or written
     │       └── Conflict         somebody else appended first
     ├── SubmissionFault          theirs: scored by the rules, never retried
@@ -49,6 +50,16 @@ class SandboxLost(InfrastructureFault):
     """The engine did not start a sandbox, or lost one that was running."""
 
     code = "sandbox-lost"
+
+
+class AmbiguousEnd(SandboxLost):
+    """A player's stream ended, and the engine was not shown to have lived through it.
+
+    It is run again, and counts against the submission in the end (see `orchestrator.arena.doubts`), so that a player
+    that could bring this about would gain nothing by it.
+    """
+
+    code = "ambiguous-end"
 
 
 class StoreFault(InfrastructureFault):

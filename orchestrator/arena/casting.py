@@ -3,13 +3,48 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass
 
 from orchestrator.arena.player import Player
-from orchestrator.backends.base import Exit
-from orchestrator.errors import GaveUp, SubmissionFault
+from orchestrator.backends.base import Ending, Exit
+from orchestrator.domain.endings import ExitReason
+from orchestrator.errors import DeadlinePassed, GaveUp, InfrastructureFault, OutputFlood, SubmissionFault
 
 Opener = Callable[[], Player]
 """Starts a player and waits until it is ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """How a sandbox of the job ended, and why."""
+
+    exit: Exit
+    reason: ExitReason
+
+
+def end(how: Callable[[], Exit], leaves: list[Leave], fault: BaseException | None = None) -> None:
+    """Ends a player and notes it: the one place that says why a sandbox ended. `fault` is what it is ended for.
+
+    What the kernel did says more than what we ended it for, and that says more than how it went then.
+
+    Raises:
+        InfrastructureFault: it could not be ended; it is noted as lost.
+    """
+    try:
+        ended = how()
+    except InfrastructureFault:
+        leaves.append(Leave(Exit(Ending.LOST), ExitReason.LOST))
+        raise
+    if ended.ending in {Ending.OUT_OF_MEMORY, Ending.LOST}:
+        reason = ExitReason(ended.ending)
+    elif isinstance(fault, DeadlinePassed):
+        reason = ExitReason.TIMED_OUT
+    elif isinstance(fault, OutputFlood):
+        reason = ExitReason.FLOODED
+    else:
+        reason = ExitReason(ended.ending)
+    leaves.append(Leave(ended, reason))
 
 
 class Casting:
@@ -17,13 +52,13 @@ class Casting:
 
     Args:
         opener: starts and greets the next player.
-        exits: takes how every player ended.
+        leaves: takes how every player ended, and why.
         restarts: how many players may be replaced after faults.
         ahead: whether a second sandbox may live while one plays (never on a GPU).
     """
 
-    def __init__(self, opener: Opener, exits: list[Exit], *, restarts: int, ahead: bool) -> None:
-        self._opener, self._exits, self._restarts, self._ahead = opener, exits, restarts, ahead
+    def __init__(self, opener: Opener, leaves: list[Leave], *, restarts: int, ahead: bool) -> None:
+        self._opener, self._leaves, self._restarts, self._ahead = opener, leaves, restarts, ahead
         self._player: Player | None = None
         self._next: Future[Player] | None = None
         self._faults = 0
@@ -55,29 +90,30 @@ class Casting:
                 raise
         return self._player
 
-    def replace(self) -> None:
+    def replace(self, fault: SubmissionFault) -> None:
         """Ends the player at work after a fault of its own."""
-        if self._player is not None:
+        player, self._player = self._player, None
+        if player is not None:
             self._faults += 1
-            self._exits.append(self._player.stop())
-            self._player = None
+            end(player.stop, self._leaves, fault)
 
     def retire(self) -> None:
         """Ends the player at work in peace, so that the next question meets a fresh one."""
-        if self._player is not None:
-            self._exits.append(self._player.dismiss())
-            self._player = None
+        player, self._player = self._player, None
+        if player is not None:
+            end(player.dismiss, self._leaves)
 
     def close(self) -> None:
         """Ends everything, the player started ahead included."""
         with self._lock:
             self._closed = True
             waiting, self._next = self._next, None
-        if self._player is not None:
-            self._exits.append(self._player.stop())
-            self._player = None
-        if waiting is not None and waiting.exception() is None:
-            self._exits.append(waiting.result().stop())
+        player, self._player = self._player, None
+        with ExitStack() as ending:  # which goes on where one of them cannot be ended
+            if waiting is not None and waiting.exception() is None:
+                ending.callback(end, waiting.result().stop, self._leaves)
+            if player is not None:
+                ending.callback(end, player.stop, self._leaves)
 
     def _take(self) -> Player:
         with self._lock:

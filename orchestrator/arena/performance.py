@@ -1,8 +1,9 @@
 """One job played: `play(job, backend)` of the design, with its retries.
 
 A job is a sequence of steps. Each finished step is handed out at once, so that a killed orchestrator loses the step in
-flight and nothing else. An infrastructure fault ends the attempt; the steps that are left are tried again, at most
-`ATTEMPTS` times (rule X1).
+flight and nothing else. An infrastructure fault ends the attempt; the steps that are left are tried again. The job is
+given up after `ATTEMPTS` attempts one after another that finished no step (rule X1), or when a backend that is away
+does not come back.
 """
 
 import itertools
@@ -10,14 +11,15 @@ from collections.abc import Iterator
 
 import numpy as np
 import structlog
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential
 
-from orchestrator.arena import replay, steps
-from orchestrator.arena.casting import Casting
+from orchestrator.arena import casting, patience, replay, steps
+from orchestrator.arena.casting import Casting, Leave
+from orchestrator.arena.doubts import Doubts
 from orchestrator.arena.gate import Gate, asked
 from orchestrator.arena.player import Player
 from orchestrator.arena.setting import Setting
-from orchestrator.backends.base import Exit, Order
+from orchestrator.backends.base import Order
 from orchestrator.domain import events
 from orchestrator.domain.plan import Cell, Job, Stage
 from orchestrator.domain.rulings import NOT_ASKED
@@ -45,7 +47,8 @@ class Performance:
         self._job, self._setting, self._record, self._device = job, setting, record, device
         self._submission = setting.roster[job.submission]
         self._gate = Gate(setting.task.budget, setting.on_missing, setting.on_violation)
-        self._exits: list[Exit] = []
+        self._leaves: list[Leave] = []
+        self._doubts = Doubts()
         self._opened = itertools.count()
         self._casting = self._cast()
         self._running = False
@@ -78,29 +81,43 @@ class Performance:
         finished = self._record.steps(self._job.id)
         began = self._setting.clock()
 
+        tried = patience.Tried(len(finished))
+
         def failed(state: RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome else None
             code = error.code if isinstance(error, InfrastructureFault) else "infrastructure"
+            tried.failed(len(finished))
             self._log.warning("attempt_failed", attempt=state.attempt_number, code=code, reason=str(error))
             emit(events.AttemptFailed(job=self._job.id, attempt=state.attempt_number, code=code, message=str(error)))
 
         retrying = Retrying(
-            stop=stop_after_attempt(ATTEMPTS),
+            stop=lambda _: tried.fruitless >= ATTEMPTS,
             wait=wait_exponential(multiplier=0.5, max=10),
             retry=retry_if_exception_type(InfrastructureFault),
             after=failed,
+            before_sleep=lambda _: self._wait_for_backend(emit),
             reraise=True,
         )
         for attempt in retrying:
             with attempt:
-                self._attempt(emit, finished)
+                self._attempt(emit, finished, attempt.retry_state.attempt_number)
         self._finish(emit, finished, self._setting.clock() - began)
 
-    def _attempt(self, emit: Emit, finished: dict[int, events.StepFinished]) -> None:
+    def _wait_for_backend(self, emit: Emit) -> None:
+        """Waits until the backend can play, which takes no attempt. Raises BackendUnavailable, or Cancelled."""
+        setting = self._setting
+        waited = patience.wait(setting.backend, setting.clock, setting.cancelled)
+        if waited:
+            self._log.warning("backend_was_away", seconds=round(waited, 1))
+            emit(events.BackendReturned(job=self._job.id, seconds=waited))
+
+    def _attempt(self, emit: Emit, finished: dict[int, events.StepFinished], number: int) -> None:
         try:
+            self._doubts.at(len(finished), number)
             for step in self._steps(finished):
                 finished[step.step] = step
                 emit(step)
+                self._doubts.at(len(finished), number)
             self._casting.retire()
         finally:
             self._casting.close()
@@ -113,7 +130,7 @@ class Performance:
             "job_finished",
             seconds=round(seconds, 3),
             wall=round(wall, 3),
-            sandboxes=len(self._exits),
+            sandboxes=len(self._leaves),
             faults=faults,
         )
         emit(
@@ -123,7 +140,7 @@ class Performance:
                 submission=self._job.submission,
                 device=self._device,
                 seconds=seconds,
-                sandboxes=[self._sandbox(ended) for ended in self._exits],
+                sandboxes=[self._sandbox(leave) for leave in self._leaves],
             )
         )
 
@@ -228,7 +245,7 @@ class Performance:
         )
 
     def _cast(self) -> Casting:
-        return Casting(self._open, self._exits, restarts=self._setting.limits.restarts, ahead=self._device is None)
+        return Casting(self._open, self._leaves, restarts=self._setting.limits.restarts, ahead=self._device is None)
 
     def _open(self) -> Player:
         """Starts a player and waits until it has loaded. Every sandbox of a defence gets a fresh seed."""
@@ -242,7 +259,7 @@ class Performance:
             device=self._device,
         )
         session = Session(Role(self._submission.side.value), len(setting.task.classes), setting.payload_limit)
-        player = Player(setting.backend.start(order), session, setting.clock, setting.cancelled.is_set)
+        player = Player(setting.backend.start(order), session, setting.clock, setting.cancelled.is_set, self._doubts)
         seed = (
             setting.attack_seed(self._submission)
             if attack
@@ -256,17 +273,25 @@ class Performance:
         )
         try:
             player.greet(setting.task_header(), setting.limits_header(*step), seed)
-        except BaseException:
-            self._exits.append(player.stop())
+        except BaseException as fault:
+            casting.end(player.stop, self._leaves, fault)
             raise
         return player
 
-    def _sandbox(self, ended: Exit) -> events.SandboxRecord:
+    def _sandbox(self, leave: Leave) -> events.SandboxRecord:
+        ended = leave.exit
         return events.SandboxRecord(
             ending=ended.ending.value,
+            reason=leave.reason,
             code=ended.code,
             wall_seconds=ended.wall_seconds,
             cpu_seconds=ended.cpu_seconds,
             peak_bytes=ended.peak_bytes,
+            peak_pids=ended.peak_pids,
+            kills=ended.kills,
+            sampled=ended.sampled,
+            stdin_bytes=ended.stdin_bytes,
+            stdout_bytes=ended.stdout_bytes,
+            stderr_bytes=ended.stderr_bytes,
             stderr=self._setting.blobs.put(ended.stderr) if ended.stderr else None,
         )

@@ -5,12 +5,14 @@ question's, so its sandbox is stopped and the job goes on with another.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from orchestrator.arena.doubts import Doubts
 from orchestrator.arena.setting import Clock
 from orchestrator.backends.base import Ending, Exit, Sandbox
 from orchestrator.domain.samples import Pixels
 from orchestrator.domain.tasks import Limits
-from orchestrator.errors import Cancelled, DeadlinePassed, OutOfMemory, PlayerDied
+from orchestrator.errors import AmbiguousEnd, Cancelled, DeadlinePassed, OutOfMemory, PlayerDied
 from orchestrator.wire import session as wire
 from orchestrator.wire.messages import LimitsHeader, TaskHeader
 
@@ -28,9 +30,17 @@ class Player:
     Every question raises SubmissionFault for what the player did, InfrastructureFault for what we did, and Cancelled.
     """
 
-    def __init__(self, sandbox: Sandbox, session: wire.Session, clock: Clock, cancelled: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        session: wire.Session,
+        clock: Clock,
+        cancelled: Callable[[], bool],
+        doubts: Doubts | None = None,
+    ) -> None:
         self._sandbox, self._session = sandbox, session
         self._clock, self._cancelled = clock, cancelled
+        self._doubts = doubts or Doubts()
 
     def greet(self, task: TaskHeader, limits: LimitsHeader, seed: int) -> None:
         """Says hello and waits until the player has loaded."""
@@ -72,9 +82,12 @@ class Player:
 
     def _send(self, question: bytes, seconds: float) -> float:
         deadline = self._clock() + seconds
-        if not self._sandbox.send(question, deadline):
-            if self._sandbox.receive(self._clock()) == b"":
-                self._died()
+        with self._doubted():
+            sent = self._sandbox.send(question, deadline)
+            ended = not sent and self._sandbox.receive(self._clock()) == b""
+        if ended:
+            self._died()
+        if not sent:
             raise DeadlinePassed(f"the player did not read its question of {len(question)} bytes in {seconds:g} s")
         return deadline
 
@@ -83,7 +96,8 @@ class Player:
         if self._cancelled():
             raise Cancelled("cancelled by the operator")
         now = self._clock()
-        data = self._sandbox.receive(min(deadline, now + SLICE))
+        with self._doubted():
+            data = self._sandbox.receive(min(deadline, now + SLICE))
         if data == b"":
             self._died()
         if data:
@@ -91,6 +105,14 @@ class Player:
         late = self._clock() - deadline
         if self._session.waiting and (late > GRACE or (late >= 0 and data is None)):
             raise DeadlinePassed("no complete answer before the deadline")
+
+    @contextmanager
+    def _doubted(self) -> Iterator[None]:
+        """An end that nobody can attribute is played again, or counts."""
+        try:
+            yield
+        except AmbiguousEnd as end:
+            raise self._doubts.settle(end) from end
 
     def _died(self) -> None:
         ended = self.stop()

@@ -53,7 +53,7 @@ def perturb(
             gate.admit(step.candidates, pixels, delivered.index, delivered.pixels)
     except SubmissionFault as fault:
         step.seconds = clock() - began
-        casting.replace()
+        casting.replace(fault)
         missing = int((step.candidates.forfeits == Forfeit.MISSING).sum())
         step.faults.append(record(fault, missing))
     else:
@@ -78,7 +78,7 @@ def ask(casting: Casting, limits: Limits, pictures: Sequence[Pixels], clock: Clo
             labels = player.classify(batch, limits)
         except SubmissionFault as fault:
             outcome.seconds += clock() - began
-            casting.replace()
+            casting.replace(fault)
             outcome.faults.append(record(fault, len(batch)))
             continue
         outcome.seconds += clock() - began

@@ -67,6 +67,8 @@ class Attachment:
         self._held = Held()
         self._deaf = False
         self.tail = Tail()
+        self.sent = self.stdout = self.stderr = 0
+        """How many bytes went through so far, each way."""
         self.ended = False
         """Whether the stream from the player has ended; nothing here says why."""
         self._poll = select.poll()
@@ -105,7 +107,9 @@ class Attachment:
         left = memoryview(data)
         while left and not self._deaf:
             try:
-                left = left[self._line.send(left[:CHUNK]) :]
+                written = self._line.send(left[:CHUNK])
+                self.sent += written
+                left = left[written:]
                 continue
             except BlockingIOError:
                 pass
@@ -180,8 +184,10 @@ class Attachment:
     def _take(self, data: bytes) -> None:
         for stdout, part in self._frames.feed(data):
             if stdout:
+                self.stdout += len(part)
                 self._held.add(part)
             else:
+                self.stderr += len(part)
                 self.tail.add(part)
 
     def _hang_up(self) -> None:

@@ -45,6 +45,7 @@ class Child:
         self._dead = False  # its first process has ended
         self._mute = False  # its stdout has ended
         self._quiet = False  # its stderr has ended
+        self._sent = self._written = self._complained = 0  # bytes through its stdin, stdout and stderr
         self._peak: int | None = None
         self._looked = 0.0
         self._ours = _high_water(os.getpid()) or 0
@@ -62,7 +63,9 @@ class Child:
         left = memoryview(data)
         while left and not self._deaf:
             try:
-                left = left[os.write(self._stdin, left[:CHUNK]) :]
+                written = os.write(self._stdin, left[:CHUNK])
+                self._sent += written
+                left = left[written:]
                 continue
             except BlockingIOError:
                 pass
@@ -124,6 +127,7 @@ class Child:
     def _read_stdout(self) -> None:
         with contextlib.suppress(BlockingIOError):
             data = os.read(self._stdout, CHUNK)
+            self._written += len(data)
             self._held.add(data)
             if not data:
                 self._end_stdout()
@@ -139,6 +143,7 @@ class Child:
             data = os.read(self._stderr, _STDERR_BLOCK)
         except BlockingIOError:
             return False
+        self._complained += len(data)
         self._tail.add(data)
         if not (data or self._quiet):
             self._quiet = True
@@ -185,6 +190,10 @@ class Child:
             cpu_seconds=usage.ru_utime + usage.ru_stime,
             # The kernel counts our own size at the fork into a child's peak, so only a larger one is the child's.
             peak_bytes=peak if peak > self._ours else self._peak,
+            sampled=peak <= self._ours,
+            stdin_bytes=self._sent,
+            stdout_bytes=self._written,
+            stderr_bytes=self._complained,
             stderr=bytes(self._tail),
         )
 

@@ -1,23 +1,25 @@
 """One container as a sandbox.
 
 Its stream may end for three reasons: the player ended, the engine ended, or somebody else ended the container. Only
-the first is the player's doing, so at the end of the stream the engine is asked, and where it does not answer the
-sandbox is lost.
+the first is the player's doing. So at the end of the stream the engine is asked what became of the container, and then
+it has to be shown that the engine lived through it (see `_witness`). Where it did not, the end is ambiguous.
 """
 
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from orchestrator.backends._account import Account
 from orchestrator.backends._attach import Attachment
 from orchestrator.backends._cgroup import Group
+from orchestrator.backends._witness import Witness
 from orchestrator.backends.base import STDERR_KEPT, Ending, Exit
-from orchestrator.errors import SandboxLost
+from orchestrator.errors import AmbiguousEnd, SandboxLost
 
 _GRACE = 1.0
+_SECOND_LOOK = 1.0
 _KILL_PATIENCE = 10.0
 _GONE_PATIENCE = 5.0
-_KILLED = 128 + 9
 _LARGEST_CODE = 255
 
 
@@ -46,18 +48,41 @@ class Containers(Protocol):
 
 
 class Contained:
-    """One running container. `release` is called once, when it is gone."""
+    """One running container.
 
-    def __init__(self, engine: Containers, container: str, line: Attachment, release: Callable[[], None]) -> None:
+    Args:
+        engine: where it runs.
+        container: its id.
+        line: its three pipes.
+        witness: a line to the engine that is older than the container.
+        account: the group above its own, if there is one.
+        release: called once, when everything is gone.
+        later: takes `stop` when it failed, to be called again when the engine is back.
+    """
+
+    def __init__(
+        self,
+        engine: Containers,
+        container: str,
+        line: Attachment,
+        witness: Witness,
+        account: Account | None,
+        release: Callable[[], None],
+        later: Callable[[Callable[[], object]], None],
+    ) -> None:
         self._engine = engine
         self._container = container
         self._line = line
-        self._release = release
-        self._group = Group(container)
+        self._witness = witness
+        self._account = account
+        self._release, self._later = release, later
+        self._group = Group(container, parent=None if account is None else account.parent)
         self._begun = time.monotonic()
         self._created = time.time()
         self._ended: float | None = None
         self._exit: Exit | None = None
+        self._judged = False  # the stream ended, and it was the player's doing
+        self._lost = False  # it ended, and it was not, or nobody can tell
         self._itself: bool | None = None  # whether the player ended by itself; None until `stop` asks
 
     def send(self, data: bytes, deadline: float) -> bool:
@@ -72,7 +97,7 @@ class Contained:
         data = self._line.receive(deadline)
         if data == b"":
             self._judge()
-        elif data:
+        elif data and self._account is None:
             self._group.look()
         return data
 
@@ -83,32 +108,61 @@ class Contained:
             SandboxLost: the engine fails, or something of the container survives. A second call tries again.
         """
         if self._exit is None:
-            self._exit = self._end()
+            try:
+                self._exit = self._end()
+            except SandboxLost:
+                self._later(self.stop)
+                raise
             self._release()
         return self._exit
 
     def _judge(self) -> None:
-        """Finds out why the stream ended. Raises SandboxLost when it was not the player's doing."""
-        if self._ended is not None:
+        """Finds out why the stream ended. Raises SandboxLost when it was not, or not surely, the player's doing."""
+        self._ended = self._ended or time.monotonic()
+        if self._judged:
             return
-        self._engine.wait(self._container, _GRACE)
-        state = self._engine.state(self._container)
+        try:
+            self._ask()
+        except AmbiguousEnd:
+            if not self._witness.unbroken():
+                self._lost = True
+                raise
+            time.sleep(_SECOND_LOOK)  # the engine is there, and did not answer: perhaps it is merely busy
+            self._lost = True
+            self._ask()
+        except SandboxLost:
+            self._lost = True
+            raise
+        self._judged, self._lost = True, False
+
+    def _ask(self) -> None:
+        try:
+            self._engine.wait(self._container, _GRACE)
+            state = self._engine.state(self._container)
+            ended = state is not None and not state.get("Running") and not state.get("OOMKilled")
+            killed = ended and self._engine.killed(self._container, self._created)
+        except SandboxLost as error:
+            raise AmbiguousEnd(f"a player's stream ended, and the engine cannot say why: {error}") from error
+        if not self._witness.lived():
+            raise AmbiguousEnd("a player's stream ended while the engine was stopping or starting")
         if state is None:
             raise SandboxLost("somebody removed the container of a running player")
-        alone = state.get("ExitCode") == _KILLED and not state.get("Running") and not state.get("OOMKilled")
-        if alone and self._engine.killed(self._container, self._created):
+        if killed:
             raise SandboxLost("somebody had the engine kill a running player")
-        self._ended = time.monotonic()
 
     def _end(self) -> Exit:
         if self._itself is None:
             self._line.drain()
-            self._itself = self._line.ended
+            itself = self._line.ended
             self._ended = self._ended or time.monotonic()
             self._line.close()
             self._group.look(now=True)
-            if self._itself:
-                self._engine.wait(self._container, _GRACE)
+            if itself and not self._lost:
+                try:
+                    self._judge()
+                except SandboxLost:  # said by the ending
+                    self._lost = True
+            self._itself = itself
         state = self._engine.state(self._container) or {}
         if state.get("Running"):
             self._itself = False
@@ -116,22 +170,36 @@ class Contained:
             self._engine.wait(self._container, _KILL_PATIENCE)
             state = self._engine.state(self._container) or {}
         remove(self._engine, self._container, self._group)
-        return self._verdict(state)
+        made = self._verdict(state)
+        if self._account is not None:
+            self._account.close()
+        return made
 
     def _verdict(self, state: Mapping[str, Any]) -> Exit:
         code = state.get("ExitCode")
-        if state.get("OOMKilled") or self._group.kills:
+        known = None if self._account is None else self._account.usage()
+        usage = known or self._group.usage
+        if self._lost:
+            ending = Ending.LOST
+        elif state.get("OOMKilled") or usage.kills:
             ending = Ending.OUT_OF_MEMORY
         elif not self._itself:
             ending = Ending.STOPPED
         else:
             ending = Ending.CLEAN if code == 0 else Ending.CRASHED
+        own = self._itself and not self._lost
         return Exit(
             ending=ending,
-            code=code if self._itself and isinstance(code, int) and 0 <= code <= _LARGEST_CODE else None,
+            code=code if own and isinstance(code, int) and 0 <= code <= _LARGEST_CODE else None,
             wall_seconds=(self._ended or self._begun) - self._begun,
-            cpu_seconds=self._group.cpu_seconds,
-            peak_bytes=self._group.peak_bytes,
+            cpu_seconds=usage.cpu_seconds,
+            peak_bytes=usage.peak_bytes,
+            peak_pids=usage.peak_pids,
+            kills=usage.kills,
+            sampled=known is None,
+            stdin_bytes=self._line.sent,
+            stdout_bytes=self._line.stdout,
+            stderr_bytes=self._line.stderr,
             stderr=bytes(self._line.tail),
         )
 

@@ -21,9 +21,11 @@ from orchestrator.errors import Problem, UsageError
 RUN, JOB, OWNER = "sparring.run", "sparring.job", "sparring.owner"
 HOME = "/tmp"  # noqa: S108  the sandbox's own, a tmpfs of a known size
 FIRST_UID = 20_000
-_INODES = 16_384
-_SIGNALS = 4_096
-_MEMLOCK = 64 * 1024
+INODES = 16_384
+SIGNALS = 4_096
+MEMLOCK = 64 * 1024
+LARGEST_IMAGE = 20 * 1024**3
+"""Bytes of an image: PyTorch with CUDA has 6 to 10 GiB."""
 _MOST_WORDS = 256
 _MOST_BYTES = 64 * 1024
 _GPU = re.compile(r"(GPU|MIG)-[0-9a-fA-F-]{8,64}")
@@ -38,15 +40,22 @@ class ImageConfig:
     command: tuple[str, ...]
     folder: str
     environment: Mapping[str, str]
+    dropped: tuple[str, ...] = ()
+    """The names of its variables that are unset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the engine's machine allows: processors, open files, and whether its control groups are version 1."""
+    """What the engine's machine allows: processors, open files, and how its control groups are made, and the runtimes.
+
+    `cgroupfs`: the engine makes them itself, so that it takes a parent by its path (else systemd makes them).
+    """
 
     cpus: int
     files: int
     cgroup1: bool
+    cgroupfs: bool = False
+    runtimes: frozenset[str] = frozenset({"runc"})
 
 
 def is_reference(text: str) -> bool:
@@ -54,10 +63,13 @@ def is_reference(text: str) -> bool:
     return len(text) <= 255 and _REFERENCE.fullmatch(text) is not None  # noqa: PLR2004  the engine's own limit
 
 
-def read_config(image: Mapping[str, Any], architecture: str = "") -> tuple[ImageConfig, list[Problem]]:
+def read_config(
+    image: Mapping[str, Any], architecture: str = "", largest: int | None = None
+) -> tuple[ImageConfig, list[Problem]]:
     """Takes what `docker image inspect` says; returns what is used of it, and everything that is refused.
 
-    `architecture` is the engine's, as images spell it; empty if it should not be compared.
+    `architecture` is the engine's, as images spell it; empty if it should not be compared. `largest` is how many bytes
+    it may have, `LARGEST_IMAGE` if nothing else is said.
     """
     config = image.get("Config") or {}
     command = _words(config.get("Entrypoint")) + _words(config.get("Cmd"))
@@ -67,15 +79,20 @@ def read_config(image: Mapping[str, Any], architecture: str = "") -> tuple[Image
         *_refused(config),
         *_platform(image, architecture),
         *_startable(command, folder, variables),
+        *_size(image.get("Size"), LARGEST_IMAGE if largest is None else largest),
     ]
-    return ImageConfig(command, folder, _environment.filtered(variables)), problems
+    kept, dropped = _environment.filtered(variables), _environment.dropped(variables)
+    return ImageConfig(command, folder, kept, dropped), problems
 
 
-def container_options(order: Order, config: ImageConfig, uid: int, host: Host, owner: str = "") -> dict[str, Any]:
+def container_options(
+    order: Order, config: ImageConfig, uid: int, host: Host, owner: str = "", parent: str | None = None
+) -> dict[str, Any]:
     """Returns the engine's description of one sandbox (the body of POST /containers/create).
 
     Everything comes from `order.policy`; what the machine has less of bounds processors and open files, where asking
-    for more is an error and changes nothing. The image's own command is used when the order names none.
+    for more is an error and changes nothing. The image's own command is used when the order names none. `parent` is
+    the control group to put the sandbox's own under, as a path (see `_account`).
 
     Raises:
         UsageError: `order.device` is not the UUID of one GPU.
@@ -92,7 +109,11 @@ def container_options(order: Order, config: ImageConfig, uid: int, host: Host, o
         "Entrypoint": list(order.image.command or config.command),
         "Cmd": [],
         "WorkingDir": config.folder,
-        "Env": [f"{name}={value}" for name, value in environment.items()],
+        # The engine adds the image's own variables to these; a name without a value unsets one.
+        "Env": [
+            *(f"{name}={value}" for name, value in environment.items()),
+            *(name for name in config.dropped if name not in environment),
+        ],
         "User": f"{uid}:{uid}",
         "Hostname": "sandbox",
         "Domainname": "",
@@ -105,7 +126,7 @@ def container_options(order: Order, config: ImageConfig, uid: int, host: Host, o
         "StopSignal": "SIGKILL",
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": {RUN: order.run, JOB: order.job, OWNER: owner},
-        "HostConfig": _host_config(order, uid, host),
+        "HostConfig": _host_config(order, uid, host) | ({} if parent is None else {"CgroupParent": parent}),
     }
 
 
@@ -132,9 +153,9 @@ def _host_config(order: Order, uid: int, host: Host) -> dict[str, Any]:
             _ulimit("nofile", min(limits.files, host.files)),
             _ulimit("core", 0),
             _ulimit("fsize", max(limits.tmp, limits.shm)),
-            _ulimit("memlock", _MEMLOCK),
+            _ulimit("memlock", MEMLOCK),
             _ulimit("msgqueue", 0),
-            _ulimit("sigpending", _SIGNALS),
+            _ulimit("sigpending", SIGNALS),
         ],
         "LogConfig": {"Type": "json-file" if policy.engine_logs else "none", "Config": {}},
         "Init": policy.init,
@@ -144,20 +165,20 @@ def _host_config(order: Order, uid: int, host: Host) -> dict[str, Any]:
     }
     if host.cgroup1:
         made["MemorySwappiness"] = 0
+    if not policy.masked_proc:
+        made |= {"MaskedPaths": [], "ReadonlyPaths": []}
     return made
 
 
 def _tmp(policy: SandboxPolicy, uid: int) -> str:
     execution = "noexec" if policy.noexec_tmp else "exec"
-    return f"rw,{execution},nosuid,nodev,size={policy.limits.tmp},nr_inodes={_INODES},mode=0700,uid={uid},gid={uid}"
+    return f"rw,{execution},nosuid,nodev,size={policy.limits.tmp},nr_inodes={INODES},mode=0700,uid={uid},gid={uid}"
 
 
 def _security(policy: SandboxPolicy) -> list[str]:
     options = [f"no-new-privileges:{str(policy.no_new_privileges).lower()}"]
     if policy.seccomp is not Seccomp.ENGINE:
         options.append(f"seccomp={_seccomp.profile() if policy.seccomp is Seccomp.PLAYER else 'unconfined'}")
-    if not policy.masked_proc:
-        options.append("systempaths=unconfined")
     return options
 
 
@@ -214,6 +235,10 @@ def _startable(command: tuple[str, ...], folder: str, variables: Sequence[str]) 
         )
     if len(variables) > _MOST_WORDS or sum(map(len, variables)) > _MOST_BYTES:
         problems.append(Problem("ENV", f"more than {_MOST_WORDS} variables or {_MOST_BYTES} characters", "set fewer"))
+    if any(
+        not name or "\0" in entry or not equals for entry in variables for name, equals, _ in [entry.partition("=")]
+    ):
+        problems.append(Problem("ENV", "an entry that is not NAME=value", "build the image with a Dockerfile"))
     if not _plain_folder(folder):
         what = f"{printable(folder, 80)!r} is not a plain absolute path outside {', '.join(_FORBIDDEN_FOLDERS)}"
         problems.append(Problem("WORKDIR", what, "use a folder like /player"))
@@ -225,6 +250,13 @@ def _plain_folder(folder: str) -> bool:
     plain = folder.isprintable() and folder in {str(path), f"{path}/"} and ".." not in path.parts
     inside = any(path.is_relative_to(forbidden) for forbidden in _FORBIDDEN_FOLDERS)
     return path.is_absolute() and plain and not inside and not folder.startswith("//")
+
+
+def _size(size: Any, largest: int) -> list[Problem]:
+    if not isinstance(size, int) or size <= largest:
+        return []
+    remedy = "leave out what playing does not need; each machine that plays keeps it whole"
+    return [Problem("size", f"{size} bytes in its layers, at most {largest}", remedy)]
 
 
 def _words(value: Any) -> tuple[str, ...]:

@@ -54,3 +54,12 @@ def filtered(image: Iterable[str]) -> dict[str, str]:
         if _NAME.fullmatch(name) and not loud.startswith(_DROPPED_PREFIXES) and not loud.endswith(_DROPPED_SUFFIX):
             kept[name] = value
     return kept
+
+
+def dropped(image: Iterable[str]) -> tuple[str, ...]:
+    """Returns the names among an image's variables that a player does not get, sorted.
+
+    An engine adds an image's variables to those it is given, so leaving one out is not enough: it has to be unset.
+    """
+    entries = tuple(image)
+    return tuple(sorted({entry.partition("=")[0] for entry in entries} - set(filtered(entries))))

@@ -85,9 +85,6 @@ def facts(info: Mapping[str, Any]) -> list[Check]:
             seccomp or "none",
             "" if filtered else "start the engine with its default seccomp profile",
         ),
-        _runtime(runtimes, "runc", "plain containers"),
-        _runtime(runtimes, "runsc", "gVisor keeps players from the host's kernel"),
-        _runtime(runtimes, "kata", "each player in a virtual machine"),
         Check(
             "docker: GPUs",
             CheckStatus.OK if gpus else CheckStatus.ABSENT,
@@ -101,12 +98,6 @@ def facts(info: Mapping[str, Any]) -> list[Check]:
             for warning in warnings
         ),
     ]
-
-
-def _runtime(runtimes: Sequence[str], name: str, what: str) -> Check:
-    there = any(runtime.startswith(name) for runtime in runtimes)
-    status = CheckStatus.OK if there else CheckStatus.ABSENT
-    return Check(f"docker: {name}", status, what, "" if there else f"register {name} with the engine to use it")
 
 
 def choose(images: Sequence[Mapping[str, Any]]) -> Image | None:
@@ -131,7 +122,7 @@ def look(start: Callable[[], Sandbox] | None) -> list[Check]:
     try:
         sandbox = start()
         try:
-            heard = _hear(sandbox)
+            heard = hear(sandbox)
         finally:
             end = sandbox.stop()
         seen = json.loads(heard)
@@ -142,7 +133,8 @@ def look(start: Callable[[], Sandbox] | None) -> list[Check]:
     return _judged(seen, end)
 
 
-def _hear(sandbox: Sandbox) -> bytes:
+def hear(sandbox: Sandbox) -> bytes:
+    """Returns what a player writes until it ends, at most some 64 KiB of it."""
     heard = bytearray()
     deadline = time.monotonic() + _SECONDS
     while len(heard) < _LONGEST:

@@ -14,8 +14,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from orchestrator.domain.policy import SandboxPolicy
+from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.tasks import Limits
+from orchestrator.errors import Problem
 
 STDERR_KEPT = 64 * 1024
 """How many bytes of a player's stderr are kept: the last ones."""
@@ -29,9 +30,11 @@ class Ending(StrEnum):
     CRASHED = "crashed"
     """The player exited by itself with another code, or by a signal of its own."""
     OUT_OF_MEMORY = "out-of-memory"
-    """The kernel killed it at its memory limit."""
+    """The kernel killed it, or a process that it had started, at its memory limit, whatever the exit code."""
     STOPPED = "stopped"
     """It was still running, and we ended it."""
+    LOST = "lost"
+    """Not the player's doing, or nobody can tell: the engine was not shown to have lived through its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class Exit:
     """How a sandbox ended and what it used.
 
     `code` is the exit status, 128 + n for signal n, None where it was not observed or is our own doing. `stderr` is
-    the last `STDERR_KEPT` bytes the player wrote there: hostile text.
+    the last `STDERR_KEPT` bytes the player wrote there: hostile text. The bytes are counted as they went through our
+    hands: what a player wrote and nobody read is not among them.
     """
 
     ending: Ending
@@ -47,6 +51,15 @@ class Exit:
     wall_seconds: float = 0.0
     cpu_seconds: float | None = None
     peak_bytes: int | None = None
+    peak_pids: int | None = None
+    """The most processes and threads at a time."""
+    kills: int = 0
+    """How often the kernel killed in it at the memory limit."""
+    sampled: bool = False
+    """Whether the usage was looked at now and then: its last moments are missing."""
+    stdin_bytes: int = 0
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
     stderr: bytes = b""
 
 
@@ -70,6 +83,50 @@ class Image:
     name: str
     command: tuple[str, ...] = ()
     folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageTree:
+    """What lies in an image's file system. Names are printable, and only the first of each kind are kept.
+
+    The kinds: `set_id` (set-user-id and set-group-id), `capable` (with capabilities), `devices`, `writable` (by all).
+    """
+
+    files: int
+    size: int
+    """Bytes of all files together."""
+    counts: Mapping[str, int]
+    names: Mapping[str, tuple[str, ...]]
+    cut: str = ""
+    """Why it was not looked at to its end; empty when it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """What an image says of itself, and what is in it. All texts but those of `problems` are hostile, and as they are.
+
+    `layers` are sizes in bytes, the lowest first. `tree` is None where the files were not asked for.
+    """
+
+    identity: str
+    size: int
+    layers: tuple[int, ...]
+    user: str
+    entrypoint: tuple[str, ...]
+    command: tuple[str, ...]
+    folder: str
+    volumes: tuple[str, ...]
+    ports: tuple[str, ...]
+    healthcheck: tuple[str, ...]
+    on_build: tuple[str, ...]
+    labels: Mapping[str, str]
+    environment: tuple[str, ...]
+    """`NAME=value`, secrets included."""
+    passed: frozenset[str]
+    """The names among them that a player gets."""
+    problems: tuple[Problem, ...]
+    """Why it is not admitted; empty when it is."""
+    tree: ImageTree | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +199,7 @@ class Sandbox(Protocol):
 
         Raises:
             SandboxLost: the engine lost the sandbox; ours, not the player's.
+            AmbiguousEnd: its stream ended, and the engine was not shown to have lived through that.
         """
         ...
 
@@ -155,8 +213,8 @@ class Backend(Protocol):
 
     name: ClassVar[str]
 
-    def check(self) -> None:
-        """Raises BackendUnavailable, with the remedy, when this backend cannot play here."""
+    def check(self, runtime: Runtime | None = None) -> None:
+        """Raises BackendUnavailable, with the remedy, when this backend cannot play here, or not under `runtime`."""
         ...
 
     def examine(self) -> list[Check]:
@@ -165,6 +223,14 @@ class Backend(Protocol):
 
     def admit(self, source: Source) -> Image:
         """Fixes what will be started. Raises Rejected when the source cannot be started here."""
+        ...
+
+    def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:
+        """Returns what an image is, without starting it; `files`: what lies in it too; `largest`: bytes it may have.
+
+        Raises:
+            UsageError: this backend has no images, or none of that name.
+        """
         ...
 
     def start(self, order: Order) -> Sandbox:

@@ -1,51 +1,59 @@
 """Players in containers, through a Docker engine on this machine: the backend for strangers' submissions.
 
-A container has no network, a read-only root, a small /tmp in memory, no capabilities, a user id of its own, the
-engine's seccomp profile, and limits on memory, processors, processes and open files; see `_container`. It is ended
+A container has no network, a read-only root, a small /tmp in memory, no capabilities, a user id of its own, our
+seccomp profile, and limits on memory, processors, processes and open files; see `_container`. It is ended
 and removed by `stop`, which makes sure. With runc it shares the host's kernel: an unknown kernel or GPU driver hole is
 not contained, and it can read the host's load, uptime and processor model.
 
 This is the one file that knows the `docker` library: its errors become ours here.
 """
 
-import itertools
 import os
-import re
-import resource
 import secrets
 import socket
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import docker
 import requests
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import DockerException, NotFound
 
-from orchestrator.backends import _container, _probe
+from orchestrator.backends import (
+    _account,
+    _allotted,
+    _container,
+    _image_facts,
+    _leftovers,
+    _probe,
+    _processes,
+    _readback,
+    _runtimes,
+)
+from orchestrator.backends._account import Account
 from orchestrator.backends._attach import Attachment
 from orchestrator.backends._contained import Contained, Stillborn, remove
 from orchestrator.backends._container import Host, ImageConfig
 from orchestrator.backends._owner import Life, Owner
-from orchestrator.backends.base import BackendSettings, Check, CheckStatus, Image, Order, Sandbox, Source
+from orchestrator.backends._readback import Wish
+from orchestrator.backends._translation import UnfitImageError, ended_already, images_fault, of_a_sandbox, translated
+from orchestrator.backends._witness import Watch, Witness
+from orchestrator.backends.base import BackendSettings, Check, CheckStatus, Image, ImageFacts, Order, Sandbox, Source
+from orchestrator.domain.policy import Runtime
 from orchestrator.domain.text import printable
-from orchestrator.errors import BackendUnavailable, Problem, Rejected, SandboxLost, SparringError
+from orchestrator.errors import BackendUnavailable, Problem, Rejected, SandboxLost, SparringError, UsageError
 
 _DEFAULT = "unix:///var/run/docker.sock"
 _SECONDS = 60
 _ENDING_SECONDS = 10
 _OLDEST_API = (1, 41)
 _START_ENGINE = "start the engine (`systemctl start docker`), or let your user reach its socket"
-# A file where /tmp, the init program or the working directory has to be: the same on every try, so not ours to retry.
-_UNFIT = re.compile(r"Cannot mkdir|to rootfs at|chdir to cwd|container init: mkdir")
-
-_uids_lock = threading.Lock()
-_uids: set[int] = set()
 
 
 class Engine:
@@ -57,6 +65,8 @@ class Engine:
         self._lock = threading.Lock()
         self._clients: tuple[Any, Any] | None = None
         self._facts: Host | None = None
+        self._watch = Watch()
+        weakref.finalize(self, self._watch.close)
 
     def connect(self) -> tuple[Any, Any]:
         """Returns two docker.APIClient, the second with a short time-out, for endings. Raises BackendUnavailable."""
@@ -101,24 +111,25 @@ class Engine:
         """Returns what the engine's machine allows."""
         if self._facts is None:
             info = self.info()
-            files = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], _nr_open())
-            self._facts = Host(int(info["NCPU"]), files, str(info.get("CgroupVersion", "1")) == "1")
+            files = _allotted.most_files()
+            first, cgroupfs = str(info.get("CgroupVersion", "1")) == "1", info.get("CgroupDriver") == "cgroupfs"
+            self._facts = Host(int(info["NCPU"]), files, first, cgroupfs, _runtimes.names(info))
         return self._facts
 
     def info(self) -> Mapping[str, Any]:
         """Returns what the engine says of itself."""
-        with _translated("asking the engine"):
+        with translated("asking the engine"):
             found: Mapping[str, Any] = self.connect()[0].info()
             return found
 
     def architecture(self) -> str:
         """Returns the engine's architecture as images spell it."""
-        with _translated("asking the engine"):
+        with translated("asking the engine"):
             return str(self.connect()[0].version().get("Arch", ""))
 
     def image(self, reference: str) -> Mapping[str, Any] | None:
         """Returns what the engine knows of an image, None when it has none of that name or id."""
-        with _translated("looking for an image"):
+        with translated("looking for an image"):
             try:
                 found: Mapping[str, Any] = self.connect()[0].inspect_image(reference)
             except NotFound:
@@ -127,13 +138,27 @@ class Engine:
 
     def images(self, pattern: str) -> list[Mapping[str, Any]]:
         """Returns the images with such a name."""
-        with _translated("listing images"):
+        with translated("listing images"):
             return list(self.connect()[0].images(filters={"reference": pattern}))
+
+    def history(self, image: str) -> list[Mapping[str, Any]]:
+        """See `Looked.history`."""
+        with translated("asking for layers"):
+            return list(self.connect()[0].history(image))
+
+    def export(self, container: str) -> Generator[bytes, None, None]:
+        """See `Looked.export`."""
+        with translated("exporting a container"):
+            yield from self.connect()[0].export(container)
 
     def create(self, options: Mapping[str, Any], name: str) -> str:
         """Creates a container and returns its id. The options go as they are: no proxy variables are added."""
-        with _translated("creating a container"), _images_fault():
+        with translated("creating a container"), images_fault():
             return str(self.connect()[0].create_container_from_config(dict(options), name)["Id"])
+
+    def witness(self) -> Witness:
+        """Returns a line that is open as long as this life of the engine goes on."""
+        return self._watch.witness(self.path, self.connect()[0].api_version, _ENDING_SECONDS)
 
     def attach(self, container: str) -> Attachment:
         """Attaches to a container that was not started yet."""
@@ -141,26 +166,36 @@ class Engine:
 
     def start(self, container: str) -> None:
         """Starts it."""
-        with _translated("starting a container"), _images_fault():
+        with translated("starting a container"), images_fault():
             self.connect()[0].start(container)
 
     def containers(self) -> list[Mapping[str, Any]]:
         """Returns every container that some orchestrator started here."""
-        with _translated("listing containers"):
+        with translated("listing containers"):
             return list(self.connect()[0].containers(all=True, filters={"label": _container.RUN}))
+
+    def ids(self) -> set[str]:
+        """Returns the ids of all containers, whoever made them."""
+        with translated("listing containers"):
+            return {found["Id"] for found in self.connect()[0].containers(all=True)}
+
+    def inspect(self, container: str) -> Mapping[str, Any] | None:
+        """Returns what the engine says of a container, None when there is none."""
+        with of_a_sandbox("looking at a container"):
+            try:
+                found: Mapping[str, Any] = self.connect()[1].inspect_container(container)
+            except NotFound:
+                return None
+            return found
 
     def state(self, container: str) -> Mapping[str, Any] | None:
         """See `Containers.state`."""
-        with _of_a_sandbox("looking at a container"):
-            try:
-                state: Mapping[str, Any] = self.connect()[1].inspect_container(container)["State"]
-            except NotFound:
-                return None
-            return state
+        found = self.inspect(container)
+        return None if found is None else found["State"]
 
     def wait(self, container: str, seconds: float) -> None:
         """See `Containers.wait`."""
-        with _of_a_sandbox("waiting for a container"), suppress(requests.ReadTimeout, NotFound):
+        with of_a_sandbox("waiting for a container"), suppress(requests.ReadTimeout, NotFound):
             try:
                 self.connect()[1].wait(container, timeout=seconds)
             except requests.ConnectionError as error:
@@ -169,25 +204,17 @@ class Engine:
 
     def kill(self, container: str) -> None:
         """See `Containers.kill`."""
-        with _of_a_sandbox("killing a container"):
-            try:
-                self.connect()[1].kill(container)
-            except APIError as error:
-                if error.status_code not in {requests.codes.not_found, requests.codes.conflict}:
-                    raise
+        with of_a_sandbox("killing a container"), ended_already():
+            self.connect()[1].kill(container)
 
     def remove(self, container: str) -> None:
         """See `Containers.remove`."""
-        with _of_a_sandbox("removing a container"):
-            try:
-                self.connect()[1].remove_container(container, force=True, v=True)
-            except APIError as error:
-                if error.status_code not in {requests.codes.not_found, requests.codes.conflict}:
-                    raise
+        with of_a_sandbox("removing a container"), ended_already():
+            self.connect()[1].remove_container(container, force=True, v=True)
 
     def killed(self, container: str, since: float) -> bool:
         """See `Containers.killed`."""
-        with _of_a_sandbox("asking for events"):
+        with of_a_sandbox("asking for events"):
             wanted = {"container": [container], "event": ["kill"]}
             events = self.connect()[1].events(f"{since:.6f}", f"{time.time():.6f}", wanted, decode=True)
             return bool(list(events))  # to its end, which gives the connection back
@@ -201,25 +228,29 @@ class DockerBackend:
     def __init__(self, settings: BackendSettings) -> None:  # noqa: ARG002  every backend is built the same way
         self._engine = Engine()
         self._configs: dict[str, ImageConfig] = {}
+        self._left: deque[Callable[[], object]] = deque()  # what could not be ended while the engine was away
 
-    def check(self) -> None:
-        """Raises BackendUnavailable when no engine answers, or one that is too old or elsewhere."""
+    def check(self, runtime: Runtime | None = None) -> None:
+        """Raises BackendUnavailable when no engine answers, or one that is too old, elsewhere or lacks the runtime."""
         try:
-            self._engine.info()
+            info = self._engine.info()
         except SandboxLost as error:
             raise BackendUnavailable(f"{error}; {_START_ENGINE}") from error
+        _runtimes.require(runtime or Runtime.RUNC, _runtimes.names(info))
 
     def examine(self) -> list[Check]:
         """Returns the engine's facts, and which limits really hold, tried in a container."""
         try:
-            facts = _probe.facts(self._engine.info())
+            info = self._engine.info()
             images = self._engine.images(_probe.IMAGES)
         except BackendUnavailable as error:
             return [Check("docker: engine", CheckStatus.ABSENT, str(error), _START_ENGINE)]
         except SparringError as error:
             return [Check("docker: engine", CheckStatus.FAIL, str(error), "look at the engine's own log")]
         image = _probe.choose(images)
-        return [*facts, *_probe.look(None if image is None else partial(self.start, _probe.order(image)))]
+        runtimes = _runtimes.examine(info, image, self.start, _probe.hear)
+        looked = _probe.look(None if image is None else partial(self.start, _probe.order(image)))
+        return [*_probe.facts(info), *runtimes, *looked]
 
     def admit(self, source: Source) -> Image:
         """Returns the image by its id. Raises Rejected with everything that its configuration may not say."""
@@ -241,28 +272,46 @@ class DockerBackend:
         self._configs[found["Id"]] = config
         return Image(digest=found["Id"], name=printable(reference), command=config.command)
 
+    def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:
+        """Returns what an image is, without starting it; see `Backend.look_into`."""
+        found = self._engine.image(reference) if _container.is_reference(reference) else None
+        if found is None:
+            raise UsageError(f"the engine has no image {printable(reference)}; build it, or use `docker load`")
+        _, problems = _container.read_config(found, self._engine.architecture(), largest)
+        labels = {_container.RUN: "look", _container.OWNER: str(Owner.current())}
+        return _image_facts.look(self._engine, found, problems, labels, files=files)
+
     def start(self, order: Order) -> Sandbox:
         """Creates, attaches to and starts a container, in this order, so that nothing it writes is missed."""
+        self._tidy()
+        host = self._engine.host()
+        _runtimes.require(order.policy.runtime, host.runtimes)
         config = self._config(order.image)
-        uid = _take_uid()
-        container: str | None = None
-        line: Attachment | None = None
+        owner = Owner.current()
+        made = _Made(_allotted.take_uid(_container.FIRST_UID))
         try:
-            options = _container.container_options(order, config, uid, self._engine.host(), str(Owner.current()))
-            container = self._engine.create(options, f"sparring-{secrets.token_hex(8)}")
-            line = self._engine.attach(container)
-            self._engine.start(container)
-            return Contained(self._engine, container, line, partial(_uids.discard, uid))
-        except _UnfitImageError as error:
-            self._undo(container, line, uid)
+            made.account = Account.open(owner, order.run, order.limits.memory) if host.cgroupfs else None
+            parent = made.account.parent if made.account else None
+            witness = self._engine.witness()
+            options = _container.container_options(order, config, made.uid, host, str(owner), parent)
+            made.container = name = f"sparring-{secrets.token_hex(8)}"  # an engine that dies now may have made it
+            made.container = self._engine.create(options, name)
+            made.line = self._engine.attach(made.container)
+            self._engine.start(made.container)
+            _readback.demand(Wish(order, made.uid, host), self._engine.inspect(made.container))
+            release = partial(_allotted.free_uid, made.uid)
+            return Contained(self._engine, made.container, made.line, witness, made.account, release, self._left.append)
+        except UnfitImageError as error:
+            self._undo(made)
             return Stillborn(str(error))
         except BaseException:
-            with suppress(SparringError):  # the first error says more; a sweep finds what is left
-                self._undo(container, line, uid)
+            with suppress(SparringError):  # the first error says more; what is left is tried again
+                self._undo(made)
             raise
 
     def sweep(self, *, keep: str | None = None) -> int:
         """Removes the containers of dead orchestrators; returns how many. What nobody can judge from here is spared."""
+        self._tidy()
         here = Owner.current()
         removed = 0
         for container in self._engine.containers():
@@ -271,14 +320,27 @@ class DockerBackend:
             if owner is not None and owner.life(here) is Life.DEAD and (keep is None or labels[_container.RUN] != keep):
                 remove(self._engine, container["Id"])
                 removed += 1
-        return removed
+        spared = None if keep is None else _processes.short(keep)
+        return removed + _account.sweep(here, spared) + _leftovers.sweep(self._engine.ids, here, spared)
 
-    def _undo(self, container: str | None, line: Attachment | None, uid: int) -> None:
-        if line is not None:
-            line.close()
-        if container is not None:
-            remove(self._engine, container)
-        _uids.discard(uid)
+    def _tidy(self) -> None:
+        """Ends what could not be ended before. What cannot be ended now either is kept for the next time."""
+        for _ in range(len(self._left)):
+            with suppress(IndexError, SparringError):  # another thread came first; it is in the list again
+                self._left.popleft()()
+
+    def _undo(self, made: "_Made") -> None:
+        if made.line is not None:
+            made.line.close()
+        try:
+            if made.container is not None:
+                remove(self._engine, made.container)
+            if made.account is not None:
+                made.account.close()
+        except SandboxLost:
+            self._left.append(partial(self._undo, made))
+            raise
+        _allotted.free_uid(made.uid)
 
     def _config(self, image: Image) -> ImageConfig:
         """What is used of an image that was admitted, perhaps by an orchestrator before this one."""
@@ -293,55 +355,19 @@ class DockerBackend:
         return self._configs[image.digest]
 
 
-class _UnfitImageError(Exception):
-    """The engine works, and cannot make a container of this image."""
+@dataclass
+class _Made:
+    """What of a sandbox is there while it is being made."""
 
-
-@contextmanager
-def _images_fault() -> Iterator[None]:
-    """Tells an image whose files are in the way from an engine that fails."""
-    try:
-        yield
-    except APIError as error:
-        if _UNFIT.search(str(error.explanation)):
-            raise _UnfitImageError(f"the image cannot be started: {error.explanation}") from error
-        raise
-
-
-@contextmanager
-def _translated(doing: str) -> Iterator[None]:
-    """Turns the library's errors into ours."""
-    try:
-        yield
-    except (DockerException, requests.RequestException) as error:
-        raise SandboxLost(f"{doing}: the engine failed: {printable(str(error), 600)}") from error
+    uid: int
+    account: Account | None = None
+    container: str | None = None
+    line: Attachment | None = None
 
 
 def _close(clients: tuple[Any, Any]) -> None:
     for client in clients:
         client.close()
-
-
-@contextmanager
-def _of_a_sandbox(doing: str) -> Iterator[None]:
-    """Turns every error into the loss of the sandbox that it is about."""
-    try:
-        with _translated(doing):
-            yield
-    except BackendUnavailable as error:
-        raise SandboxLost(f"{doing}: {error}") from error
-
-
-def _take_uid() -> int:
-    """Returns a user id that no other live sandbox of this process has: some kernel counters are per user."""
-    with _uids_lock:
-        uid = next(number for number in itertools.count(_container.FIRST_UID) if number not in _uids)
-        _uids.add(uid)
-        return uid
-
-
-def _nr_open() -> int:
-    return int(Path("/proc/sys/fs/nr_open").read_text("ascii"))
 
 
 plugin = DockerBackend

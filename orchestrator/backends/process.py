@@ -33,6 +33,7 @@ from orchestrator.backends.base import (
     Sandbox,
     Source,
 )
+from orchestrator.domain.policy import Runtime
 from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, Problem, Rejected, SandboxLost, UsageError
 
@@ -50,8 +51,10 @@ class ProcessBackend:
         self._settings = settings
         self._images = settings.workspace / "images"
 
-    def check(self) -> None:
-        """Raises BackendUnavailable when the workspace cannot be written or there is no interpreter."""
+    def check(self, runtime: Runtime | None = None) -> None:
+        """Raises BackendUnavailable when the workspace cannot be written, or for want of an interpreter or runtime."""
+        if runtime not in {None, Runtime.RUNC}:
+            raise BackendUnavailable(f"the process backend starts no containers, so none with {runtime}; use docker")
         try:
             self._images.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self._images):

@@ -17,6 +17,8 @@ from orchestrator.errors import Problem, Rejected
 SIDE_LIMIT = 4096
 """The largest height or width of a picture."""
 CLASS_LIMIT = 100_000
+TOTAL_LIMIT = 4 * 1024**3
+"""The most bytes of all pictures, decoded."""
 
 
 class Options(BaseModel):

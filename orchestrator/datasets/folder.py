@@ -23,15 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from orchestrator.datasets.base import CLASS_LIMIT, SIDE_LIMIT, Dataset, Options, samples_of
+from orchestrator.datasets.base import CLASS_LIMIT, SIDE_LIMIT, TOTAL_LIMIT, Dataset, Options, samples_of
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
 
 FILE_LIMIT = 32 * 1024**2
 """The most bytes of one file, unpacked."""
-TOTAL_LIMIT = 4 * 1024**3
-"""The most bytes of all pictures, decoded."""
 FORMATS = ("PNG", "JPEG", "BMP", "PPM")
 LABELS = "label.txt"
 SHOWN = 20

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.datasets.base import Dataset, Options, samples_of
+from orchestrator.datasets.base import TOTAL_LIMIT, Dataset, Options, samples_of
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
@@ -42,7 +42,7 @@ class Npz(Dataset[NpzOptions]):
         subject = f"dataset {options.path}"
         try:
             with zipfile.ZipFile(path) as archive:
-                held = [name.removesuffix(".npy") for name in archive.namelist()]
+                held = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
                 missing = [
                     Problem(name, "no such array", f"the archive holds {printable(', '.join(held)) or 'nothing'}")
                     for name in (options.images, options.labels)
@@ -59,6 +59,9 @@ class Npz(Dataset[NpzOptions]):
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    size = archive.getinfo(f"{name}.npy").file_size  # no more than this is ever unpacked
+    if size > TOTAL_LIMIT:
+        raise ValueError(f"{name} unpacks to {size} bytes, at most {TOTAL_LIMIT}")
     with archive.open(f"{name}.npy") as member:
         array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
     return array

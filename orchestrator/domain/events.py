@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from orchestrator.domain.endings import ExitReason
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.plan import Stage
 from orchestrator.domain.submissions import Side
@@ -93,13 +94,26 @@ class FaultRecord(_Event):
 
 
 class SandboxRecord(_Event):
-    """How one sandbox of a job ended and what it used."""
+    """How one sandbox of a job ended, why, and what it used.
+
+    `ending` is what the backend saw, `reason` also what the arena ended it for. `code` is the exit status where the
+    player ended by itself. `kills` counts the kernel's kills at the memory limit. `sampled` says that processor time
+    and peaks were looked at now and then while it ran, not read from the kernel's counters after its end. Bytes are
+    what went through our hands. `stderr` is the blob with its last bytes. What has a default was not recorded by 0.1.0.
+    """
 
     ending: str
+    reason: ExitReason | None = None
     code: int | None
     wall_seconds: Seconds
     cpu_seconds: float | None
     peak_bytes: int | None
+    peak_pids: int | None = None
+    kills: int = Field(default=0, ge=0)
+    sampled: bool = True
+    stdin_bytes: int | None = Field(default=None, ge=0)
+    stdout_bytes: int | None = Field(default=None, ge=0)
+    stderr_bytes: int | None = Field(default=None, ge=0)
     stderr: Digest | None
 
 
@@ -145,6 +159,14 @@ class AttemptFailed(_Event):
     message: str
 
 
+class BackendReturned(_Event):
+    """After a failed attempt the backend was away; it was waited for, for so many seconds, and the job goes on."""
+
+    kind: Literal["backend_returned"] = "backend_returned"
+    job: str
+    seconds: Seconds
+
+
 class PlayClosed(_Event):
     """Everything is classified. Replays are chosen from the round's secret and `head`, the chain's hash before this."""
 
@@ -188,6 +210,7 @@ Event = (
     | StepFinished
     | JobFinished
     | AttemptFailed
+    | BackendReturned
     | PlayClosed
     | FindingMade
     | RoundClosed

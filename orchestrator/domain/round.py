@@ -27,7 +27,7 @@ class Round:
         return Roster(tuple(self.submissions))
 
     def apply(self, event: events.Event) -> None:
-        """Learns one event."""
+        """Learns one event. What changes nothing, such as how long an engine was waited for, is passed over."""
         match event:
             case events.RoundOpened():
                 self.opened = event

@@ -1,8 +1,8 @@
 """`results.json`: everything a round decided, in one file. Its schema is schemas/results.schema.json.
 
-Every number is folded from the ledger. Fields named `seconds`, `cpu_seconds` and `peak_bytes` are measured,
-`commitment` and `ledger` are drawn anew; all the others are the same whenever deterministic players play the same round
-on the same backend.
+Every number is folded from the ledger. Fields named `seconds`, `cpu_seconds`, `peak_bytes`, `bytes_in`, `bytes_out` and
+`endings` are measured, `commitment` and `ledger` are drawn anew; all the others are the same whenever deterministic
+players play the same round on the same backend.
 """
 
 from typing import Literal
@@ -58,6 +58,9 @@ class SubmissionPart(_Part):
     seconds: float = Field(description="its own work, without start and load")
     cpu_seconds: float | None
     peak_bytes: int | None
+    bytes_in: int | None = Field(description="what was written to its standard input")
+    bytes_out: int | None = Field(description="what it wrote to standard output and standard error, as far as read")
+    endings: dict[str, int] = Field(description="how many of its sandboxes ended for which reason")
 
 
 class CellPart(_Part):

@@ -135,6 +135,9 @@ class Scoring:
             seconds=round(sum(job.seconds for job in finished), 3),
             cpu_seconds=_sum([sandbox.cpu_seconds for sandbox in sandboxes]),
             peak_bytes=max((s.peak_bytes for s in sandboxes if s.peak_bytes is not None), default=None),
+            bytes_in=_bytes([s.stdin_bytes for s in sandboxes]),
+            bytes_out=_bytes([part for s in sandboxes for part in (s.stdout_bytes, s.stderr_bytes)]),
+            endings=dict(sorted(Counter(s.reason or s.ending for s in sandboxes).items())),
         )
 
     def _status(self, submission: str, findings: list[str], faults: list[doc.FaultPart], violations: int) -> Any:
@@ -230,3 +233,8 @@ def _board(board: Board) -> doc.BoardPart:
 def _sum(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return round(sum(known), 3) if known else None
+
+
+def _bytes(values: list[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

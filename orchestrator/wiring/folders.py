@@ -24,6 +24,12 @@ def shared(*parts: str) -> Path:
     return (installed if installed.is_dir() else package.parent).joinpath(*parts)
 
 
+def hostile() -> Path:
+    """Returns the folder of the hostile zoo: shipped with an installed package, among the tests in a checkout."""
+    installed = shared("hostile")
+    return installed if installed.is_dir() else shared("tests", "hostile")
+
+
 class RoundFolder:
     """The output folder of one round.
 

@@ -58,7 +58,7 @@ def play(contest: Contest, out: Path, how: How, watch: Watch) -> Reported:
     folder = RoundFolder(out)
     folder.create()
     backend = machine.backend(how.backend, out, allow_unisolated=how.allow_unisolated)
-    backend.check()
+    backend.check(contest.file.runtime)
     with folder.locked():
         backend.sweep()
         engine = machine.engine(contest.file.sandbox_policy().limits, how.slots)

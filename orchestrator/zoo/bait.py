@@ -71,7 +71,9 @@ class Bait:
             with suppress(OSError):
                 question, sender = line.recvfrom(_LONGEST)
                 self._count += 1
-                line.sendto(question[:2] + b"\x81\x80\x00\x01\x00\x01\x00\x00\x00\x00" + question[12:] + _ANSWER, sender)
+                line.sendto(
+                    question[:2] + b"\x81\x80\x00\x01\x00\x01\x00\x00\x00\x00" + question[12:] + _ANSWER, sender
+                )
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:

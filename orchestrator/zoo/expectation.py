@@ -66,7 +66,7 @@ class Asks(StrEnum):
 class Weaker(StrEnum):
     """What a careless orchestrator would do, where the control is code of ours.
 
-    The first eight are for `protocol` (orchestrator/zoo/weakened.py), the others for `ending`
+    Up to `TEXT` they are for `protocol` (orchestrator/zoo/weakened.py); `REUSE` is for `pair`, the others for `ending`
     (orchestrator/zoo/endings.py).
     """
 
@@ -92,6 +92,8 @@ class Weaker(StrEnum):
     """Ends the process that was started, and no other."""
     GROUP = "group"
     """Ends the process group that was started."""
+    REUSE = "reuse"
+    """Gives the second player of a `pair` the sandbox that the first one had."""
     UNREAD = "unread"
     """Has the engine kill a player whose output waits to be read."""
 
@@ -139,7 +141,7 @@ class Removed(_Part):
     limits: LimitFields = {}
     """Fields of Limits, raised."""
     weaker: Weaker | None = None
-    """`protocol` and `ending`: the one check of ours that is left out."""
+    """`protocol`, `ending` and `pair`: the one check of ours that is left out."""
     bypass: bool = False
     """`image` and `upload`: what our check refuses is used as a careless program would use it."""
     seen: Seen
@@ -154,7 +156,7 @@ class Expectation(_Part):
     gains: Annotated[str, Field(min_length=5, max_length=300)]
     """What it would gain."""
     control: Annotated[str, Field(min_length=2, max_length=100)]
-    """What stops it: a field of SandboxPolicy or Limits, or one of the words in docs/threat-model.md."""
+    """What stops it: a field of SandboxPolicy or Limits, or one of the words in orchestrator/zoo/controls.py."""
     contained: Seen
     removed: Removed | None = None
     exception: str = ""

@@ -70,6 +70,8 @@ class Outcome:
     stopped_by: str
     verdict: Verdict
     evidence: str
+    removed: bool = False
+    """Whether this is the run with the control removed."""
 
     @property
     def fine(self) -> bool:
@@ -90,5 +92,23 @@ def judge(program: Program, seen: Observed, *, removed: bool, excuse: str = "") 
         attempted=expectation.attempts,
         stopped_by=f"{expectation.control} removed" if removed else expectation.control,
         verdict=verdict,
-        evidence="; ".join(filter(None, (seen.summary(), *wrong, excuse))),
+        evidence="; ".join(filter(None, (seen.summary(), *wrong, excuse if wrong else ""))),
+        removed=removed,
     )
+
+
+def not_run(program: Program, reason: str, *, removed: bool) -> Outcome:
+    """Returns the line of a run that there is no sense in."""
+    return _without_a_run(program, Verdict.SKIPPED, reason, removed=removed)
+
+
+def not_shown(program: Program, error: Exception, *, removed: bool) -> Outcome:
+    """Returns the line of a run that failed: it shows nothing, so it counts against us."""
+    verdict = Verdict.TOOTHLESS if removed else Verdict.THROUGH
+    return _without_a_run(program, verdict, f"nothing was shown: {printable(str(error))}", removed=removed)
+
+
+def _without_a_run(program: Program, verdict: Verdict, evidence: str, *, removed: bool) -> Outcome:
+    expectation = program.expectation
+    stopped_by = f"{expectation.control} removed" if removed else expectation.control
+    return Outcome(program.name, expectation.family, expectation.attempts, stopped_by, verdict, evidence, removed)

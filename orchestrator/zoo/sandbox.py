@@ -4,7 +4,6 @@ A program ends its report with one JSON line, `{"harm": true, "evidence": "..."}
 and is judged by how it ended and by what the kernel counted.
 """
 
-import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +15,10 @@ from orchestrator.backends.base import Exit, Order, Sandbox, Tail
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.text import printable
 from orchestrator.errors import UsageError
+from orchestrator.zoo import report
 from orchestrator.zoo.bait import Bait
 from orchestrator.zoo.context import Context
-from orchestrator.zoo.expectation import Kind, Program
+from orchestrator.zoo.expectation import Kind, Program, Weaker
 from orchestrator.zoo.outcome import Observed
 
 PRELUDE = "_report.py"
@@ -27,7 +27,17 @@ ROLES = {Kind.SANDBOX: ("only",), Kind.PAIR: ("first", "second")}
 _LONGEST_SOURCE = 120 * 1024
 """The kernel takes 128 KiB for one argument."""
 _KEPT = 64 * 1024
-_SHOWN = 200
+_GO = b"\n"
+"""What a program waits for: a sandbox is read back after its start, and is not to have changed by then."""
+_SHOWN = 300
+_REUSED = """
+import os, subprocess, sys
+_, token, source = sys.argv[1:]
+os.read(0, 1)
+for role in ("first", "second"):
+    subprocess.run([sys.executable, "-I", "-S", "-c", source, role, token], input=b"\\n")
+"""
+"""Two players, one after the other, in one sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,11 @@ def run(program: Program, context: Context, *, removed: bool) -> Observed:
     source = _source(program.folder)
     policy = context.policy(program, removed=removed)
     with Bait() as bait:
-        runs = [partial(_hear, context, program, policy, (source, role, bait.token)) for role in ROLES[expectation.kind]]
+        runs = [
+            partial(_hear, context, program, policy, (source, role, bait.token)) for role in ROLES[expectation.kind]
+        ]
+        if removed and expectation.removed and expectation.removed.weaker is Weaker.REUSE:
+            runs = [partial(_hear, context, program, policy, (_REUSED, "both", bait.token, source))]
         if expectation.concurrent:
             with ThreadPoolExecutor(len(runs)) as pool:
                 heard = [done.result() for done in [pool.submit(each) for each in runs]]
@@ -70,16 +84,17 @@ def _source(folder: Path) -> str:
     return source
 
 
-def _hear(context: Context, program: Program, policy: SandboxPolicy, words: tuple[str, str, str]) -> Heard:
+def _hear(context: Context, program: Program, policy: SandboxPolicy, words: tuple[str, ...]) -> Heard:
     image = replace(context.image, command=("python3", "-I", "-S", "-c", *words))
     sandbox = context.backend.start(Order(image, policy, context.run, f"{program.name}-{words[1]}"))
     begun = time.monotonic()
     try:
+        sandbox.send(_GO, begun + program.expectation.seconds)
         output = _until_the_end(sandbox, begun + program.expectation.seconds)
         seconds = time.monotonic() - begun
     finally:
         end = sandbox.stop()
-    harm, evidence = _report(output)
+    harm, evidence = report.read(output)
     return Heard(harm, evidence, end, seconds)
 
 
@@ -91,18 +106,6 @@ def _until_the_end(sandbox: Sandbox, deadline: float) -> bytes:
     return bytes(tail)
 
 
-def _report(output: bytes) -> tuple[bool | None, str]:
-    """Returns harm and evidence of the last line that is a report; None when there is none."""
-    for line in reversed(output.splitlines()):
-        try:
-            said = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(said, dict) and isinstance(said.get("harm"), bool):
-            return said["harm"], printable(str(said.get("evidence", "")), _SHOWN)
-    return None, ""
-
-
 def _observed(heard: Sequence[Heard], visits: int) -> Observed:
     reports = [each.harm for each in heard]
     harm = True if True in reports or visits else False if False in reports else None
@@ -112,7 +115,7 @@ def _observed(heard: Sequence[Heard], visits: int) -> Observed:
         said = last.end.stderr.strip().splitlines()
         evidence.append("no report" + (f", stderr {printable(said[-1], _SHOWN)}" if said else ""))
     if visits:
-        evidence.append(f"the host's services were reached {visits} times")
+        evidence.append(f"visits to the host's services: {visits}")
     peaks = [each.end.peak_bytes for each in heard if each.end.peak_bytes is not None]
     peak = max(peaks, default=None)
     if peak is not None:

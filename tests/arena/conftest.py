@@ -25,7 +25,7 @@ from orchestrator.domain.samples import Samples
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm, Task
 from orchestrator.engines.local import LocalEngine
-from orchestrator.errors import SandboxLost
+from orchestrator.errors import BackendUnavailable, SandboxLost
 from orchestrator.record import Record
 from orchestrator.stores.memory import MemoryBlobs, MemoryLedger
 from orchestrator.wire import frames
@@ -78,26 +78,40 @@ class ScriptedSandbox:
 
 @dataclass
 class ScriptedBackend:
-    """Starts scripted players by their image's name. `lose` may raise SandboxLost at a start or a question."""
+    """Starts scripted players by their image's name. `lose` may lose one at a start or a question: true, or an error.
+
+    It is away for the next `away` looks.
+    """
 
     players: dict[str, Callable]
-    lose: Callable[[str, int], bool] = lambda _what, _count: False
+    lose: Callable[[str, int], Any] = lambda _what, _count: False
     name: str = "scripted"
     live: dict[str | None, int] = field(default_factory=dict)
     most: dict[str | None, int] = field(default_factory=dict)
     orders: list[Any] = field(default_factory=list)
     seeds: list[int] = field(default_factory=list)
     questions: int = 0
+    away: int = 0
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
+
+    def check(self, runtime=None) -> None:
+        """Says whether it is there."""
+        with self._lock:
+            self.away -= 1
+            if self.away >= 0:
+                raise BackendUnavailable("nobody answers")
+
+    def _lose(self, what: str, count: int) -> None:
+        if lost := self.lose(what, count):
+            raise lost if isinstance(lost, Exception) else SandboxLost(f"lost at {what} {count}")
 
     def start(self, order) -> ScriptedSandbox:
         """Starts a player, or loses it."""
         with self._lock:
             self.orders.append(order)
-            if self.lose("start", len(self.orders)):
-                raise SandboxLost("the engine did not start it")
+            self._lose("start", len(self.orders))
             self.live[order.device] = self.live.get(order.device, 0) + 1
             self.most[order.device] = max(self.most.get(order.device, 0), self.live[order.device])
         player = self.players[order.image.name]
@@ -108,8 +122,7 @@ class ScriptedBackend:
                     self.seeds.append(header["seed"])
                     return frames.encode({"type": "ready", "id": header["id"], "gives": ["label"]})
                 self.questions += 1
-                if self.lose("question", self.questions):
-                    raise SandboxLost("the engine lost it")
+                self._lose("question", self.questions)
             return player(header, payload)
 
         def ended(_sandbox) -> None:

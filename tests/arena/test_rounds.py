@@ -145,18 +145,22 @@ def test_under_isolation_per_attack_no_sandbox_sees_two_versions(stage) -> None:
         answer = {"type": "candidates", "id": header["id"], "index": index, "dtype": "u8", "shape": header["shape"]}
         return frames.encode(answer, pixels.astype(np.uint8).tobytes())
 
-    def watching(header, payload):
-        seen[-1].append(payload[0])
-        return first()(header, payload)
-
     # The picture number i has the value i, its adversarial version i + 100.
-    played = stage({"far": far}, {"watching": watching}, replay_share=1.0, replay_repeats=0, epsilon=100)
+    played = stage({"far": far}, {"watching": first()}, replay_share=1.0, replay_repeats=0, epsilon=100)
     start = played.backend.start
 
     def start_and_note(order):
+        sandbox = start(order)
         if order.image.name == "watching":
-            seen.append([])
-        return start(order)
+            values, play = [], sandbox._play
+            seen.append(values)
+
+            def note(header, payload):
+                values.extend(payload[:1])  # `hello` has none
+                return play(header, payload)
+
+            sandbox._play = note
+        return sandbox
 
     played.backend.start = start_and_note
     played.run()

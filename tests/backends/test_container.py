@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.backends import _container
+from orchestrator.backends import _container, _seccomp
 from orchestrator.backends.base import Image, Order
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
@@ -24,8 +24,8 @@ def options(order: Order = ORDER, host: _container.Host = HOST) -> dict:
 
 
 def variables(made: dict) -> dict[str, str]:
-    """Returns the environment that the options describe."""
-    return dict(entry.split("=", 1) for entry in made["Env"])
+    """Returns the environment that the options describe, None for what is unset."""
+    return {name: value if equals else None for name, equals, value in (entry.partition("=") for entry in made["Env"])}
 
 
 def test_everything_dangerous_is_off():
@@ -36,7 +36,7 @@ def test_everything_dangerous_is_off():
     assert host["ReadonlyRootfs"] is True
     assert host["CapDrop"] == ["ALL"]
     assert host["Privileged"] is False
-    assert host["SecurityOpt"] == ["no-new-privileges:true"]
+    assert host["SecurityOpt"] == ["no-new-privileges:true", f"seccomp={_seccomp.profile()}"]
     assert host["IpcMode"] == host["CgroupnsMode"] == "private"
     assert host["LogConfig"]["Type"] == "none"
     assert host["CapAdd"] == []
@@ -149,6 +149,9 @@ def test_an_images_environment_is_filtered():
     made = _container.container_options(ORDER, config, 20_000, HOST)
     assert variables(made)["OMP_NUM_THREADS"] == "1"
     assert variables(made)["PATH"] == "/opt/bin"
+    gone = ["LD_PRELOAD", "DOCKER_HOST", "https_proxy", "NO_PROXY", "GLIBC_TUNABLES", "SPARRING_SANDBOX", "bad name"]
+    assert [variables(made)[name] for name in gone] == [None] * len(gone), "the engine would add them again"
+    assert variables(made)["NVIDIA_VISIBLE_DEVICES"] == "void"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import importlib
 import io
 import json
+import os
 import pkgutil
 import secrets
 import tarfile
@@ -19,7 +20,7 @@ from docker.errors import APIError
 
 from orchestrator import backends
 from orchestrator.backends.base import Backend, BackendSettings, Image, Order, Sandbox, Source
-from orchestrator.domain.policy import SandboxPolicy
+from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import BackendUnavailable
 
@@ -32,6 +33,8 @@ NAMES = sorted(
 )
 MARKS = {"docker": pytest.mark.docker}
 Play = Callable[..., Sandbox]
+RUNTIME = Runtime(os.environ.get("SPARRING_TEST_RUNTIME", "runc"))
+"""What containers run under; the engine that DOCKER_HOST names has to have it (docs/runtimes.md)."""
 
 
 @pytest.fixture(scope="session")
@@ -99,7 +102,7 @@ def backend(request, tmp_path_factory, require) -> Backend:
     """Each backend in turn, ready to play."""
     made = open_backend(request.param, tmp_path_factory.mktemp(request.param))
     try:
-        made.check()
+        made.check(RUNTIME if request.param == "docker" else None)
     except BackendUnavailable as error:
         require(request.param, str(error))
     return made
@@ -118,6 +121,12 @@ def image(backend, source) -> Image:
     return backend.admit(source)
 
 
+@pytest.fixture(scope="session")
+def policy() -> SandboxPolicy:
+    """What strangers' submissions get, under the runtime that is tested."""
+    return SandboxPolicy(runtime=RUNTIME)
+
+
 @pytest.fixture
 def run() -> str:
     """The run that this test's sandboxes belong to."""
@@ -125,13 +134,15 @@ def run() -> str:
 
 
 @pytest.fixture
-def play(backend, image, run) -> Iterator[Play]:
+def play(backend, image, run, policy) -> Iterator[Play]:
     """Returns a function that starts one raw player; whatever it started is stopped afterwards."""
     started = []
 
     def play(player: str, *arguments: str, limits: Limits | None = None, environment=None, command=None) -> Sandbox:
         words = command or ("python3", f"{player}.py", *arguments)
-        order = Order(replace(image, command=words), SandboxPolicy(limits or Limits()), run, "job", environment or {})
+        order = Order(
+            replace(image, command=words), replace(policy, limits=limits or Limits()), run, "job", environment or {}
+        )
         sandbox = backend.start(order)
         started.append(sandbox)
         return sandbox

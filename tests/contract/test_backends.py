@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from orchestrator.backends.base import STDERR_KEPT, Ending, Exit, Order
-from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
 
 MIB = 1024 * 1024
@@ -207,10 +206,10 @@ def test_nothing_of_the_host_is_in_the_environment(play, listen, monkeypatch):
     assert "surroundings.py" in report["beside"]
 
 
-def test_neither_run_nor_job_is_told(backend, image, listen):
+def test_neither_run_nor_job_is_told(backend, image, listen, policy):
     """A player cannot read which run or job it plays in: that would tell a replay from the first time."""
     words = ("python3", "surroundings.py")
-    sandbox = backend.start(Order(replace(image, command=words), SandboxPolicy(), "secret-run", "secret-job"))
+    sandbox = backend.start(Order(replace(image, command=words), policy, "secret-run", "secret-job"))
     try:
         assert "secret-" not in str(listen.report(sandbox))
     finally:

@@ -174,3 +174,18 @@ def test_a_damaged_archive_is_read_or_refused(load, archive, data):
     path.write_bytes(body[: data.draw(st.integers(0, len(body)) | st.just(len(body)))])
     with suppress(Rejected):
         assert load("npz", path="set.npz").pixels.dtype == np.uint8
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused_unread(load, archive, monkeypatch):
+    """What an array would unpack to is bounded by the archive's own word, beyond which nothing is unpacked."""
+    archive(images=PIXELS, labels=LABELS)
+    monkeypatch.setattr("orchestrator.datasets.npz.TOTAL_LIMIT", 100)
+    with pytest.raises(Rejected, match="images unpacks to 176 bytes, at most 100"):
+        load("npz", path="set.npz")
+
+
+def test_a_member_that_only_resembles_an_array_is_no_array(load, tmp_path):
+    """A member called `images` without `.npy` is missing like any other; it is no crash."""
+    (tmp_path / "set.npz").write_bytes(damaged({"images": b"x", "labels.npy": b"x"}))
+    with pytest.raises(Rejected, match="images: no such array"):
+        load("npz", path="set.npz")

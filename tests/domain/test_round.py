@@ -40,6 +40,7 @@ JOBS = [events.JobRecord(id=name, stage=Stage.PERTURB, submission="a") for name 
 PLANNED = events.PlanMade(jobs=JOBS)
 FINISHED = events.JobFinished(job="j1", stage=Stage.PERTURB, submission="a", device=None, seconds=1.5, sandboxes=[])
 FAILED = events.AttemptFailed(job="j1", attempt=1, code="sandbox-lost", message="the engine went away")
+RETURNED = events.BackendReturned(job="j1", seconds=12.5)
 CLOSED_PLAY = events.PlayClosed(head=ONE)
 FOUND = events.FindingMade(
     id="f0",
@@ -60,7 +61,7 @@ def step(number, **changes):
     return events.StepFinished(**{**body, "blobs": {"index": ZERO}, "faults": faults, **changes})
 
 
-ALL = [OPENED, ADMITTED, PLANNED, step(0), FINISHED, FAILED, CLOSED_PLAY, FOUND, CLOSED]
+ALL = [OPENED, ADMITTED, PLANNED, step(0), FINISHED, FAILED, RETURNED, CLOSED_PLAY, FOUND, CLOSED]
 
 
 @pytest.mark.parametrize("event", ALL, ids=lambda event: event.kind)

@@ -1,6 +1,7 @@
 """A laboratory for whole rounds: a tiny task, players that behave as told, and every backend there is."""
 
 import json
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from orchestrator.wiring import rounds
 
 PLAYER = Path(__file__).parent / "players" / "player.py"
 IMAGE = "sparring-test/player"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass
@@ -89,7 +91,7 @@ class Lab:
             ["docker", "build", "--quiet", "--network", "none", "--tag", tag, str(context)],
             check=True,
             capture_output=True,
-            env={"DOCKER_BUILDKIT": "0", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+            env={"DOCKER_BUILDKIT": "0", "PATH": PATH} | {k: v for k, v in os.environ.items() if k == "DOCKER_HOST"},
         )
         return tag
 

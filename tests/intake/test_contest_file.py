@@ -265,8 +265,8 @@ def test_a_contest_file_is_found_from_anywhere(write, tmp_path, monkeypatch):
 
 def test_problems_of_plugins_are_listed_with_the_files_own(contest) -> None:
     """A bad title, an unknown rule and an unknown dataset option are three problems of one message."""
+    task = "{name: t, dataset: {kind: digits, frist: 5}, budget: {norm: linf, epsilon: 8}}"
     with pytest.raises(Rejected) as caught:
-        task = "{name: t, dataset: {kind: digits, frist: 5}, budget: {norm: linf, epsilon: 8}}"
         contest(title="''", rules="{foo: 1}", task=task)
     text = str(caught.value)
     assert "title" in text

@@ -315,7 +315,14 @@ def test_nothing_played_yet_is_a_page():
 def test_submissions_show_use_and_faults():
     """Status, time, memory, violations, distance and every fault with its first message."""
     page = Tree(report.render(results_of(), [])).words
-    for text in ("61.5 s", "300 MiB", "187.46/255", "disqualified", "out-of-memory kernel 12 killed at 2 GiB"):
+    for text in (
+        "61.5 s",
+        "300 MiB",
+        "3 2 clean 1 out-of-memory",
+        "187.46/255",
+        "disqualified",
+        "out-of-memory kernel 12 killed at 2 GiB",
+    ):
         assert text in page, text
 
 

@@ -24,6 +24,11 @@ def render(results: Results, examples: Sequence[Example]) -> str:
     return _environment().get_template("page.html.j2").render(page=page_of(results, examples), results=results)
 
 
+def shown(text: str) -> str:
+    """Returns a text of a submission as the page holds it."""
+    return _environment().from_string("{{ text }}").render(text=text)
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(

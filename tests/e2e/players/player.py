@@ -43,6 +43,8 @@ class Attacker(Attack):
         self.batches += 1
         if behaviour == "noop":
             return pixels
+        if behaviour == "slow":
+            time.sleep(0.3)
         if behaviour == "crashes" and self.batches == 2:
             os._exit(3)
         if behaviour == "hangs" and self.batches == 2:
@@ -82,6 +84,8 @@ class Defender(Defence):
             os._exit(3)
         if behaviour == "hangs":
             time.sleep(600)
+        if behaviour == "slow":
+            time.sleep(0.02)
         if behaviour == "nonsense":
             return [99] * len(labels)
         if behaviour == "abstains":

@@ -5,7 +5,12 @@ import stat
 
 from _report import attempt, report_all
 
-NODES = {"mem": (stat.S_IFCHR, 1, 1), "full": (stat.S_IFCHR, 1, 7), "sda": (stat.S_IFBLK, 8, 0), "vda": (stat.S_IFBLK, 254, 0)}
+NODES = {
+    "mem": (stat.S_IFCHR, 1, 1),
+    "full": (stat.S_IFCHR, 1, 7),
+    "sda": (stat.S_IFBLK, 8, 0),
+    "vda": (stat.S_IFBLK, 254, 0),
+}
 
 
 def make(folder: str, word: str) -> str:
@@ -19,5 +24,8 @@ def make(folder: str, word: str) -> str:
 
 report_all(
     *(attempt(f"{folder}/{word}", make, folder, word) for folder in ("/tmp", "/dev") for word in NODES),
-    *(attempt(path, os.open, path, os.O_RDONLY) for path in ("/dev/mem", "/dev/kmsg", "/dev/sda", "/dev/vda", "/dev/kvm")),
+    *(
+        attempt(path, os.open, path, os.O_RDONLY)
+        for path in ("/dev/mem", "/dev/kmsg", "/dev/sda", "/dev/vda", "/dev/kvm")
+    ),
 )

@@ -9,7 +9,8 @@ from _report import attempt, report_all
 SOCKETS = ("/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock", "/run/crio/crio.sock")
 FOLDERS = ("/host", "/mnt/host", "/rootfs", "/hostfs", "/var/lib/docker", "/var/lib/kubelet", "/run/containerd")
 TOKENS = ("/var/run/secrets/kubernetes.io/serviceaccount/token", "/run/secrets")
-OURS = ("/", "/proc", "/dev", "/sys", "/tmp", "/etc/resolv.conf", "/etc/hostname", "/etc/hosts", "/sbin/docker-init")
+KERNELS = ("/proc/", "/dev/", "/sys/")
+OURS = ("/", "/proc", "/dev", "/sys", "/tmp", "/etc/resolv.conf", "/etc/hostname", "/etc/hosts")
 
 
 def call(path: str) -> None:
@@ -21,7 +22,7 @@ def call(path: str) -> None:
 def mounted() -> str:
     """Returns what is mounted that a sandbox has no need of."""
     points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text("ascii").splitlines()]
-    foreign = [p for p in points if p not in OURS and not p.startswith(("/proc/", "/dev/", "/sys/"))]
+    foreign = [p for p in points if p not in OURS and not p.startswith(KERNELS) and not p.endswith("/docker-init")]
     if not foreign:
         raise FileNotFoundError(2, "no foreign mounts")
     return ", ".join(foreign)

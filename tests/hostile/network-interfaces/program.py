@@ -13,5 +13,17 @@ try:
 except OSError:
     pass
 # A kernel may give every new network a set of tunnel ends that are down and lead nowhere.
-IDLE = {"lo", "tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "sit0", "ip6tnl0", "ip6gre0", "bonding_masters"}
+IDLE = {
+    "lo",
+    "tunl0",
+    "gre0",
+    "gretap0",
+    "erspan0",
+    "ip_vti0",
+    "ip6_vti0",
+    "sit0",
+    "ip6tnl0",
+    "ip6gre0",
+    "bonding_masters",
+}
 report(bool(names - IDLE), f"interfaces: {', '.join(sorted(names))}"[:200])

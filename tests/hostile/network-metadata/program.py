@@ -1,4 +1,4 @@
-"""Asks the kernel for a way to the metadata address, then talks to it."""
+"""Asks the kernel for a way to the metadata address. It sends nothing: some machine's credentials are there."""
 
 import socket
 
@@ -14,11 +14,4 @@ def way() -> str:
         return "leaves from " + line.getsockname()[0]
 
 
-def ask() -> str:
-    """Returns the first line of an answer."""
-    with socket.create_connection((ADDRESS, 80), timeout=1) as line:
-        line.sendall(b"GET /latest/meta-data/ HTTP/1.0\r\n\r\n")
-        return line.recv(100).decode("latin-1").partition("\r")[0]
-
-
-report_all(attempt("way", way), attempt("GET", ask))
+report_all(attempt(f"way to {ADDRESS}", way))

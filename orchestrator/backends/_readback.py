@@ -1,0 +1,294 @@
+"""What the engine really applied, held against the policy.
+
+An engine may drop what it does not know or cannot do, with no more than a warning. So after every start it is asked
+what it made (`docker inspect`), and where the player's process can be seen from here, the kernel is asked too. What the
+policy demands is written down here once more, on purpose: a fault in the translation (`_container`) is found as well.
+`weaker` is pure. Each claim is (control, wanted, found); controls have the names of the policy's fields where
+there is one. Anything but what was asked for is reported, stricter values too: limits are rules of the contest.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.backends import _seccomp
+from orchestrator.backends._container import HOME, INODES, MEMLOCK, SIGNALS, Host
+from orchestrator.backends._kernel import View
+from orchestrator.backends.base import Order
+from orchestrator.domain.policy import Network, Runtime, Seccomp, User
+from orchestrator.domain.text import printable
+from orchestrator.errors import SandboxLost
+
+MASKED = frozenset({"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/scsi", "/proc/timer_list", "/sys/firmware"})
+READ_ONLY = frozenset({"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"})
+_EMPTY: tuple[Any, ...] = (None, "", [], {}, ())
+_OURS = frozenset({"/etc/resolv.conf", "/etc/hostname", "/etc/hosts"})
+_IN_MEMORY = frozenset({"overlay", "proc", "tmpfs", "devpts", "sysfs", "cgroup", "cgroup2", "mqueue"})
+_PAGE = 4096
+_ALL_DEVICES = "a *:* rwm"
+_LIMIT_NAMES = (
+    *("Max open files", "Max core file size", "Max file size"),
+    *("Max locked memory", "Max msgqueue size", "Max pending signals"),
+)
+Claim = tuple[str, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a sandbox was to be: its order, the user id it got, and what the machine has."""
+
+    order: Order
+    uid: int
+    host: Host
+
+    @property
+    def user(self) -> int:
+        """The user id that the policy demands."""
+        return self.uid if self.order.policy.user is User.UNIQUE else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Weakness:
+    """A control that is missing or not what the policy demands."""
+
+    control: str
+    wanted: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.control}: wanted {self.wanted}, found {self.found}"
+
+
+def weaker(wish: Wish, inspect: Mapping[str, Any], view: View | None = None) -> list[Weakness]:
+    """Returns every control that is not as the policy demands; `inspect` is what `docker inspect` says.
+
+    `view` is what the kernel says of the player's first process; None when it ended already or is not to be seen.
+    """
+    claims = [*_engine(wish, inspect), *(() if view is None else _kernel(wish, view))]
+    found: dict[str, Weakness] = {}
+    for control, wanted, got in claims:
+        if wanted != got and not (wanted in _EMPTY and got in _EMPTY):
+            found.setdefault(control, Weakness(control, _shown(wanted), _shown(got)))
+    return list(found.values())
+
+
+def demand(wish: Wish, inspect: Mapping[str, Any] | None) -> None:
+    """Reads back a container that was just started, as far as it can be seen from here.
+
+    Raises:
+        SandboxLost: a control is missing or weaker, or somebody removed the container; each control by its name.
+    """
+    if inspect is None:
+        raise SandboxLost("somebody removed the container of a player that was being started")
+    view = View.read((inspect.get("State") or {}).get("Pid") or 0, str(inspect.get("Id")))
+    if found := weaker(wish, inspect, view):
+        raise SandboxLost(
+            "the engine did not apply what the policy demands, so nothing is played in this sandbox: "
+            + "; ".join(str(each) for each in found)
+        )
+
+
+def _engine(wish: Wish, inspect: Mapping[str, Any]) -> Iterator[Claim]:
+    config, made = inspect.get("Config") or {}, inspect.get("HostConfig") or {}
+    yield from _rights(wish, config, made)
+    yield from _spaces(wish, inspect, made)
+    yield from _amounts(wish, made)
+    yield from _files(wish, inspect, made)
+    yield from _life(wish, config, made)
+
+
+def _rights(wish: Wish, config: Mapping[str, Any], made: Mapping[str, Any]) -> Iterator[Claim]:
+    policy = wish.order.policy
+    options = [str(option) for option in made.get("SecurityOpt") or []]
+    filters = [option.removeprefix("seccomp=") for option in options if option.startswith("seccomp=")]
+    profiles = {Seccomp.PLAYER: [_seccomp.profile()], Seccomp.ENGINE: [], Seccomp.NONE: ["unconfined"]}
+    gains = [option for option in options if option.startswith("no-new-privileges")]
+    # An engine switches labels off by itself where a namespace is the host's.
+    known = ("seccomp=", "no-new-privileges", *(() if policy.private_ipc else ("label=disable",)))
+    yield "user", f"{wish.user}:{wish.user}", config.get("User")
+    yield "capabilities", ["ALL"], made.get("CapDrop")
+    yield "capabilities", sorted(policy.capabilities), sorted(_names(made.get("CapAdd")))
+    yield "no_new_privileges", [f"no-new-privileges:{str(policy.no_new_privileges).lower()}"], gains
+    yield "seccomp", profiles[policy.seccomp], filters
+    yield "security options", [], [option for option in options if not option.startswith(known)]
+    yield "privileged", False, made.get("Privileged")
+    yield "groups", [], made.get("GroupAdd")
+    yield "runtime", policy.runtime.value, made.get("Runtime")
+
+
+def _spaces(wish: Wish, inspect: Mapping[str, Any], made: Mapping[str, Any]) -> Iterator[Claim]:
+    policy = wish.order.policy
+    networks = (inspect.get("NetworkSettings") or {}).get("Networks") or {}
+    yield "network", policy.network.value, made.get("NetworkMode")
+    yield "network", [policy.network.value], list(networks) or [policy.network.value]
+    yield "ports", {}, made.get("PortBindings")
+    yield "ports", False, made.get("PublishAllPorts", False)
+    yield "links", [], made.get("Links")
+    yield "private_ipc", "private" if policy.private_ipc else "host", made.get("IpcMode")
+    yield "private_cgroup", "private" if policy.private_cgroup else "host", made.get("CgroupnsMode")
+    for name in ("PidMode", "UTSMode", "UsernsMode"):
+        yield name, "", made.get(name)
+
+
+def _amounts(wish: Wish, made: Mapping[str, Any]) -> Iterator[Claim]:
+    limits, host = wish.order.limits, wish.host
+    yield "limits.memory", limits.memory, made.get("Memory")
+    yield "limits.memory", limits.memory, made.get("MemorySwap")  # the engine's word for both together
+    yield "limits.memory", False, bool(made.get("OomKillDisable"))
+    yield "oom score", 1000, made.get("OomScoreAdj")
+    yield "limits.pids", limits.pids, made.get("PidsLimit")
+    yield "limits.cpus", _nanoseconds(wish), made.get("NanoCpus")
+    yield "limits.shm", limits.shm, made.get("ShmSize")
+    if host.cgroup1:
+        yield "swappiness", 0, made.get("MemorySwappiness")
+    found = {str(entry.get("Name")): (entry.get("Soft"), entry.get("Hard")) for entry in made.get("Ulimits") or []}
+    for name, control, value in _ulimits(wish):
+        yield control, (value, value), found.get(name)
+
+
+def _ulimits(wish: Wish) -> tuple[tuple[str, str, int], ...]:
+    limits = wish.order.limits
+    return (
+        ("nofile", "limits.files", min(limits.files, wish.host.files)),
+        ("core", "ulimit core", 0),
+        ("fsize", "ulimit fsize", max(limits.tmp, limits.shm)),
+        ("memlock", "ulimit memlock", MEMLOCK),
+        ("msgqueue", "ulimit msgqueue", 0),
+        ("sigpending", "ulimit sigpending", SIGNALS),
+    )
+
+
+def _files(wish: Wish, inspect: Mapping[str, Any], made: Mapping[str, Any]) -> Iterator[Claim]:
+    policy, device = wish.order.policy, wish.order.device
+    tmpfs = {place: sorted(str(options).split(",")) for place, options in (made.get("Tmpfs") or {}).items()}
+    wanted = [
+        *("rw", "nosuid", "nodev", "noexec" if policy.noexec_tmp else "exec", "mode=0700"),
+        *(f"size={policy.limits.tmp}", f"nr_inodes={INODES}", f"uid={wish.user}", f"gid={wish.user}"),
+    ]
+    yield "read_only_root", policy.read_only_root, made.get("ReadonlyRootfs")
+    yield "tmp", {HOME: sorted(wanted)}, tmpfs
+    for name in ("Binds", "Mounts", "VolumesFrom", "Devices", "DeviceCgroupRules"):
+        yield name, [], made.get(name)
+    yield "Mounts", [], inspect.get("Mounts")
+    yield "Volumes", {}, (inspect.get("Config") or {}).get("Volumes")
+    requests = [sorted(request.get("DeviceIDs") or ["all"]) for request in made.get("DeviceRequests") or []]
+    yield "devices", [] if device is None else [[device]], requests
+    if policy.masked_proc:
+        yield "masked_proc", [], sorted(MASKED - _names(made.get("MaskedPaths")))
+        yield "read-only paths", [], sorted(READ_ONLY - _names(made.get("ReadonlyPaths")))
+
+
+def _life(wish: Wish, config: Mapping[str, Any], made: Mapping[str, Any]) -> Iterator[Claim]:
+    policy = wish.order.policy
+    yield "init", policy.init, bool(made.get("Init"))
+    yield "engine_logs", "json-file" if policy.engine_logs else "none", (made.get("LogConfig") or {}).get("Type")
+    yield "restart policy", "no", (made.get("RestartPolicy") or {}).get("Name")
+    yield "health check", ["NONE"], (config.get("Healthcheck") or {}).get("Test")
+    yield "automatic removal", False, bool(made.get("AutoRemove"))
+    yield "terminal", False, bool(config.get("Tty"))
+
+
+def _kernel(wish: Wish, view: View) -> Iterator[Claim]:
+    """What the kernel says. Under gVisor its process is the boundary, not the player, and only its groups are ours."""
+    yield from _groups(wish, view)
+    if wish.order.policy.runtime is Runtime.RUNSC:
+        yield "runtime", "runsc", view.program
+        yield "gVisor's own filter", (("1",), ("2",)), (view.status.get("NoNewPrivs"), view.status.get("Seccomp"))
+    if wish.order.policy.runtime is Runtime.RUNC:
+        yield from _process(wish, view)
+        yield from _mounted(wish, view)
+
+
+def _groups(wish: Wish, view: View) -> Iterator[Claim]:
+    limits, amounts = wish.order.limits, view.amounts
+    memory = limits.memory - limits.memory % _PAGE
+    period = 100_000
+    quota = _nanoseconds(wish) * period // 1_000_000_000
+    yield "limits.memory", str(memory), amounts.get("memory")
+    if "memory and swap" in amounts:  # not where the kernel does not account for swap
+        yield "limits.memory", str(memory) if view.version1 else "0", amounts["memory and swap"]
+    yield "limits.pids", str(limits.pids), amounts.get("pids")
+    if view.version1:
+        yield "limits.cpus", (str(quota), str(period)), (amounts.get("cpu"), amounts.get("cpu period"))
+    else:
+        yield "limits.cpus", f"{quota} {period}", amounts.get("cpu")
+
+
+def _process(wish: Wish, view: View) -> Iterator[Claim]:
+    policy, status, uid = wish.order.policy, view.status, str(wish.user)
+    if view.version1:
+        yield "devices", False, _ALL_DEVICES in view.amounts.get("devices", _ALL_DEVICES).splitlines()
+    yield "user", (uid,) * 4, status.get("Uid")
+    yield "user", (uid,) * 4, status.get("Gid")
+    yield "groups", [], sorted(set(status.get("Groups", ("?",))) - {uid})
+    if not policy.capabilities:
+        for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+            yield "capabilities", (name, "0" * 16), (name, *status.get(name, ("?",)))
+    yield "no_new_privileges", (str(int(policy.no_new_privileges)),), status.get("NoNewPrivs")
+    yield "seccomp", ("0" if policy.seccomp is Seccomp.NONE else "2",), status.get("Seccomp")
+    yield "oom score", "1000", view.oom_score_adj
+    for name, (_, control, value) in zip(_LIMIT_NAMES, _ulimits(wish), strict=True):
+        yield control, str(value), view.limits.get(name)
+    shared = {"net"} if policy.network is Network.HOST else set()
+    shared |= set() if policy.private_ipc else {"ipc"}
+    shared |= set() if policy.private_cgroup else {"cgroup"}
+    yield "namespaces", sorted(shared), sorted(view.shared)
+    if policy.network is Network.NONE:
+        yield "network", [], sorted(view.routes)
+
+
+def _mounted(wish: Wish, view: View) -> Iterator[Claim]:
+    policy, mounts = wish.order.policy, view.mounts
+    yield "read_only_root", policy.read_only_root, "/" in mounts and "ro" in mounts["/"].options
+    tmp = mounts.get(HOME)
+    options = {"nosuid", "nodev", *({"noexec"} if policy.noexec_tmp else ())}
+    yield "tmp", ("tmpfs", []), tmp and (tmp.kind, sorted(options - tmp.options))
+    yield "limits.tmp", _pages(policy.limits.tmp), tmp and _size(tmp.inner.get("size"))
+    yield "tmp", str(INODES), tmp and tmp.inner.get("nr_inodes")
+    shm = mounts.get("/dev/shm")  # noqa: S108  the sandbox's own
+    if policy.private_ipc:
+        yield "limits.shm", ("tmpfs", _pages(policy.limits.shm)), shm and (shm.kind, _size(shm.inner.get("size")))
+    foreign = {place: mount for place, mount in mounts.items() if mount.kind not in _IN_MEMORY}
+    ours = frozenset() if policy.read_only_root else _OURS  # the engine's own files are as writable as the root
+    writable = {place for place, mount in foreign.items() if "ro" not in mount.options}
+    yield "mounts", [], sorted(writable - ours)
+    if wish.order.device is None:
+        yield (
+            "mounts",
+            [],
+            sorted(place for place in foreign if place not in _OURS and not place.endswith("/docker-init")),
+        )
+    if policy.masked_proc:
+        for place in ("/sys", "/proc/sys"):
+            yield "read-only paths", True, place in mounts and "ro" in mounts[place].options
+
+
+def _nanoseconds(wish: Wish) -> int:
+    return int(min(wish.order.limits.cpus, float(wish.host.cpus)) * 1_000_000_000)
+
+
+def _pages(size: int) -> int:
+    return -(-size // _PAGE) * _PAGE
+
+
+def _size(text: str | None) -> int | None:
+    """Returns the bytes that `65536k` means."""
+    return int(text[:-1]) * 1024 if text and text.endswith("k") and text[:-1].isdigit() else None
+
+
+def _names(value: Any) -> frozenset[str]:
+    return frozenset(str(name) for name in value or ())
+
+
+def _shown(value: Any) -> str:
+    """Returns a value as a message can hold it: a profile is a name there, not 15 KB."""
+    if value in _EMPTY:
+        return "nothing"
+    if isinstance(value, list):
+        return ", ".join(_shown(each) for each in value)
+    if value == _seccomp.profile():
+        return "our profile"
+    if isinstance(value, str) and value.startswith("{"):
+        return f"another profile ({hashlib.sha256(value.encode()).hexdigest()[:12]})"
+    return printable(str(value), 200)

@@ -1,0 +1,60 @@
+"""The errors of the `docker` library become ours: whose fault a failed call to the engine is."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import requests
+from docker.errors import APIError, DockerException
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import BackendUnavailable, SandboxLost
+
+# A file where /tmp, the init program or the working directory has to be: the same on every try, so not ours to retry.
+_UNFIT = re.compile(
+    r"Cannot mkdir|to rootfs at|chdir to cwd|container init: mkdir|failed to find initial working directory"
+)
+
+
+class UnfitImageError(Exception):
+    """The engine works, and cannot make a container of this image."""
+
+
+@contextmanager
+def images_fault() -> Iterator[None]:
+    """Tells an image whose files are in the way from an engine that fails."""
+    try:
+        yield
+    except APIError as error:
+        if _UNFIT.search(str(error.explanation)):
+            raise UnfitImageError(f"the image cannot be started: {error.explanation}") from error
+        raise
+
+
+@contextmanager
+def ended_already() -> Iterator[None]:
+    """Lets pass that a container is gone, or does not run any more."""
+    try:
+        yield
+    except APIError as error:
+        if error.status_code not in {requests.codes.not_found, requests.codes.conflict}:
+            raise
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Turns the library's errors into ours."""
+    try:
+        yield
+    except (DockerException, requests.RequestException) as error:
+        raise SandboxLost(f"{doing}: the engine failed: {printable(str(error), 600)}") from error
+
+
+@contextmanager
+def of_a_sandbox(doing: str) -> Iterator[None]:
+    """Turns every error into the loss of the sandbox that it is about."""
+    try:
+        with translated(doing):
+            yield
+    except BackendUnavailable as error:
+        raise SandboxLost(f"{doing}: {error}") from error

@@ -1,0 +1,113 @@
+"""Looks at an image before it runs: what is in it, what admission refuses, and what an organizer should know.
+
+Refused is exactly what `Backend.admit` refuses: there is one check of an image's configuration, the backend's. What is
+overridden or harmless inside a sandbox is a warning: a user, an open port, set-user-id files.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from orchestrator.backends.base import Backend, ImageFacts, ImageTree
+from orchestrator.domain.text import printable
+from orchestrator.errors import Problem, Rejected
+
+HUGE_LAYER = 4 * 1024**3
+"""Bytes from which a layer is named: it is copied whole to every machine that plays."""
+HIDDEN = "(hidden)"
+_SECRET_NAME = re.compile(
+    r"PASS(WORD|WD|PHRASE)?(_|$)|SECRET|TOKEN|API_?KEY|_KEY$|^KEY$|CREDENTIAL|(^|_)AUTH(_|$)|COOKIE|(^|_)PAT$",
+    re.IGNORECASE,
+)
+_SECRET_VALUE = re.compile(
+    r"AKIA[0-9A-Z]{16}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}|hf_\w{20,}"
+    r"|sk-[\w-]{20,}|pypi-\w{16,}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}|-----BEGIN|://[^/\s:@]*:[^/\s@]+@"
+)
+_FILES = {
+    "set_id": ("set-user-id or set-group-id", "they gain nothing in a sandbox; remove the bit with chmod ug-s"),
+    "capable": ("with capabilities", "they gain nothing in a sandbox; remove them with setcap -r"),
+    "devices": ("device nodes", "a sandbox has no access to devices; remove them"),
+    "writable": ("writable by everybody", "a sandbox can write to /tmp only, the rest is read-only"),
+}
+"""Kind of file -> what it is called, and what to do about it."""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """An image that was looked at: facts, what is refused, and what should be known."""
+
+    facts: ImageFacts
+    warnings: tuple[Problem, ...]
+
+    @property
+    def refused(self) -> tuple[Problem, ...]:
+        """Why admission refuses it; empty when it does not."""
+        return self.facts.problems
+
+
+def inspect(backend: Backend, reference: str) -> Inspection:
+    """Returns an image by its name or id, looked at and not started.
+
+    Raises:
+        UsageError: the backend has no images, or not this one.
+        InfrastructureFault: the engine failed.
+    """
+    facts = backend.look_into(reference)
+    return Inspection(facts, tuple(_warnings(facts)))
+
+
+def admissible(backend: Backend, reference: str, *, largest: int) -> None:
+    """Raises Rejected with everything that admission refuses, with another bound on the size in bytes."""
+    problems = backend.look_into(reference, files=False, largest=largest).problems
+    if problems:
+        raise Rejected(f"image {printable(reference)}", problems)
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a variable or label looks like a credential, by its name or by its value."""
+    return bool(value) and bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
+
+
+def shown(name: str, value: str) -> str:
+    """Returns the value of a variable or label, fit to show: never that of a secret."""
+    return HIDDEN if is_secret(name, value) else printable(value, 120)
+
+
+def words(command: Sequence[str]) -> str:
+    """Returns a command fit to show: a word that looks like a credential is hidden."""
+    return " ".join(HIDDEN if _SECRET_VALUE.search(word) else printable(word, 120) for word in command)
+
+
+def _warnings(facts: ImageFacts) -> Iterator[Problem]:
+    if facts.user.partition(":")[0] in {"", "0", "root"}:
+        who = "no user, so root" if not facts.user else printable(facts.user, 40)
+        yield Problem("USER", f"{who}; a sandbox runs it as a user of its own", "write USER 10001, to test it so")
+    if facts.ports:
+        ports = printable(", ".join(facts.ports), 80)
+        yield Problem("EXPOSE", f"{ports}; a sandbox has no network", "remove it")
+    secrets = [name for name, _, value in (each.partition("=") for each in facts.environment) if is_secret(name, value)]
+    for name in secrets:
+        yield Problem("ENV", f"{printable(name, 60)} looks like a credential", "remove it, and make it invalid")
+    dropped = sorted({each.partition("=")[0] for each in facts.environment} - facts.passed)
+    if dropped:
+        names = printable(", ".join(dropped), 160)
+        yield Problem("ENV", f"{names}; not passed to a player", "do not rely on it")
+    for name, value in facts.labels.items():
+        if is_secret(name, value):
+            yield Problem("LABEL", f"{printable(name, 60)} looks like a credential", "remove it, and make it invalid")
+    for number, size in enumerate(facts.layers, start=1):
+        if size > HUGE_LAYER:
+            yield Problem(
+                f"layer {number}", f"{size} bytes, more than {HUGE_LAYER}", "leave out what playing does not need"
+            )
+    if facts.tree is not None:
+        yield from _files(facts.tree)
+
+
+def _files(tree: ImageTree) -> Iterator[Problem]:
+    for kind, (what, remedy) in _FILES.items():
+        if count := tree.counts[kind]:
+            names = ", ".join(tree.names[kind][:5]) + (", …" if count > 5 else "")  # noqa: PLR2004  a few will do
+            yield Problem("files", f"{count} {what}: {names}", remedy)
+    if tree.cut:
+        yield Problem("files", f"only the first {tree.files} were looked at: {tree.cut}", "look at the rest by hand")

@@ -1,0 +1,181 @@
+"""Runs `program.py`, ends it while it runs, and looks for what is left of it.
+
+The program gets a random word as an argument, which its children inherit, and says `up` when it has done its work.
+What counts as harm: something with that word in its command line lives after the end, or while the engine takes the
+sandbox for ended; or ending it takes longer than `PATIENCE`. With the control removed the sandbox is ended as a
+careless orchestrator would end it, or runs under a weaker policy.
+"""
+
+import secrets
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from orchestrator.backends.base import Image, Order, Sandbox, Source
+from orchestrator.zoo import _engine, report
+from orchestrator.zoo.context import Context
+from orchestrator.zoo.expectation import Program, Weaker
+from orchestrator.zoo.outcome import Observed
+
+PATIENCE = 8.0
+"""Seconds that ending a sandbox may take."""
+UP = b"up"
+_GONE_SECONDS = 2.0
+_UNREAD_SECONDS = 4.0
+_GHOST_SECONDS = 3.0
+
+_CARELESS = """
+import json, os, signal, subprocess, sys, time
+how, word, source = sys.argv[1:]
+command = [sys.executable, "-I", "-S", "-c", source, word]
+child = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+child.stdout.read(2)
+if how == "terminate":
+    child.terminate()
+elif how == "process":
+    child.kill()
+else:
+    os.killpg(child.pid, signal.SIGKILL)
+time.sleep(1)
+left = []
+for number in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        with open(f"/proc/{number}/cmdline", "rb") as file:
+            words = file.read().split(b"\\0")
+    except OSError:
+        continue
+    if word.encode() in words and int(number) not in (os.getpid(), os.getppid()):
+        left.append(int(number))
+print(json.dumps({"harm": bool(left), "evidence": f"{len(left)} of its processes outlive an end by {how}"}), flush=True)
+"""
+"""An orchestrator that trusts one signal, with the player beside it in the sandbox, which bounds the harm."""
+
+
+def run(program: Program, context: Context, *, removed: bool) -> Observed:
+    """Returns what was seen of a program of the kind `ending`.
+
+    Raises:
+        SparringError: the backend could not run it; nothing is shown then.
+    """
+    weaker = program.expectation.removed.weaker if removed and program.expectation.removed else None
+    word = f"zoo{secrets.token_hex(8)}"
+    source = (program.folder / "program.py").read_text("utf-8")
+    if weaker in (Weaker.TERMINATE, Weaker.PROCESS, Weaker.GROUP):
+        image = _image(context, program, _CARELESS, (str(weaker), word, source))
+    else:
+        image = _image(context, program, source, (word,))
+    job = f"{program.name}-{'removed' if removed else 'contained'}"
+    order = Order(image, context.policy(program, removed=removed), context.run, job)
+    sandbox = context.backend.start(order)
+    try:
+        if weaker in (Weaker.TERMINATE, Weaker.PROCESS, Weaker.GROUP):
+            return _told(sandbox, program.expectation.seconds)
+        return _ended(sandbox, context, order, word, unread=weaker is Weaker.UNREAD)
+    finally:
+        sandbox.stop()
+
+
+def _ended(sandbox: Sandbox, context: Context, order: Order, word: str, *, unread: bool) -> Observed:
+    """Ends a program that runs, and looks for it."""
+    evidence = []
+    ended = _listen(sandbox)
+    if ghosts := 0 if unread else _ghosts(context, order.job, word, ended=ended):
+        evidence.append(f"{ghosts} of its processes live on while its sandbox is taken for ended")
+    if unread and _blocked(context, order.job):
+        evidence.append(f"the engine did not answer a kill within {_UNREAD_SECONDS:g} s")
+    begun = time.monotonic()
+    end = sandbox.stop()
+    seconds = time.monotonic() - begun
+    if seconds > PATIENCE:
+        evidence.append(f"ending it took {seconds:.1f} s")
+    if left := _left(word):
+        evidence.append(f"{left} of its processes outlive it")
+    return Observed(
+        harm=bool(evidence),
+        ending=end.ending,
+        seconds=seconds,
+        peak=end.peak_bytes,
+        evidence=evidence or [f"nothing of it is left; ending it took {seconds:.1f} s"],
+    )
+
+
+def _listen(sandbox: Sandbox) -> bool:
+    """Waits for `up`, and a moment more; returns whether the sandbox's stream has ended by then."""
+    heard = b""
+    deadline = time.monotonic() + PATIENCE
+    while UP not in heard:
+        data = sandbox.receive(deadline)
+        if not data:
+            return data == b""
+        heard += data[: len(UP)]
+    deadline = time.monotonic() + 0.5
+    while (data := sandbox.receive(deadline)) and time.monotonic() < deadline:
+        pass
+    return data == b""
+
+
+def _ghosts(context: Context, job: str, word: str, *, ended: bool) -> int:
+    """Returns how many processes live on although the engine, or the end of the stream, says that all have ended."""
+    if ended:
+        time.sleep(0.5)
+        return len(_living(word))
+    deadline = time.monotonic() + _GHOST_SECONDS
+    while context.image.folder is None and time.monotonic() < deadline:
+        running = [_engine.running(container) for container in _engine.containers(context, job)]
+        if running and not any(running):
+            return len(_living(word))
+        time.sleep(0.2)
+    return 0
+
+
+def _told(sandbox: Sandbox, seconds: float) -> Observed:
+    """Returns what the careless orchestrator in the sandbox reports."""
+    heard = b""
+    begun = time.monotonic()
+    while data := sandbox.receive(begun + seconds):
+        heard = (heard + data)[-4096:]
+        if heard.endswith(b"\n"):
+            break
+    harm, evidence = report.read(heard)
+    return Observed(harm=harm, seconds=time.monotonic() - begun, evidence=[evidence] if evidence else [])
+
+
+def _blocked(context: Context, job: str) -> bool:
+    """Whether the engine hangs when it is asked to kill a container whose output nobody reads."""
+    for container in _engine.containers(context, job):
+        try:
+            _engine.call("kill", container, seconds=_UNREAD_SECONDS)
+            _engine.call("inspect", container, seconds=_UNREAD_SECONDS)
+        except subprocess.TimeoutExpired:
+            return True
+    return False
+
+
+def _image(context: Context, program: Program, source: str, arguments: tuple[str, ...]) -> Image:
+    if context.image.folder is None:
+        return replace(context.image, command=("python3", "-I", "-S", "-c", source, *arguments))
+    folder = context.workspace / f"ending-{program.name}-{secrets.token_hex(4)}"
+    folder.mkdir()
+    (folder / "program.py").write_text(source, "utf-8")
+    command = ("python3", "program.py", *arguments)
+    return context.backend.admit(Source(folder=folder, command=command, trusted=True))
+
+
+def _left(word: str) -> int:
+    """Returns how many processes with that word are alive, after they were given a moment to go."""
+    deadline = time.monotonic() + _GONE_SECONDS
+    while (found := _living(word)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return len(found)
+
+
+def _living(word: str) -> list[int]:
+    """Returns the processes of this machine, those in containers too, with that word in their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if word.encode() in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found

@@ -1,0 +1,39 @@
+"""sqlite3 with its locks: in memory and in a file, two connections, a writer that waits for another process."""
+
+import multiprocessing
+import sqlite3
+import tempfile
+from pathlib import Path
+
+
+def write(path, number):
+    """Writes one row, waiting for others."""
+    with sqlite3.connect(path, timeout=30) as other:
+        other.execute("insert into t values (?)", (number,))
+    other.close()
+
+
+if __name__ == "__main__":
+    memory = sqlite3.connect(":memory:")
+    assert memory.execute("select 6 * 7").fetchone() == (42,)
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "d.sqlite"))
+        one = sqlite3.connect(path, timeout=30)
+        one.execute("create table t (x)")
+        one.commit()
+        one.execute("begin immediate")
+        try:
+            sqlite3.connect(path, timeout=0).execute("begin immediate")
+        except sqlite3.OperationalError as error:
+            assert "locked" in str(error)
+        else:
+            raise AssertionError("two writers at once")
+        one.rollback()
+        children = [multiprocessing.Process(target=write, args=(path, n)) for n in range(4)]
+        for child in children:
+            child.start()
+        for child in children:
+            child.join()
+        assert [child.exitcode for child in children] == [0] * 4
+        assert one.execute("select count(*) from t").fetchone() == (4,)
+    print("fine")

@@ -1,0 +1,6 @@
+"""Answers the first question together with `ready`, before it was asked."""
+
+from _frames import LIE, answers, ready, serve
+
+ready(then=answers(2, LIE))
+serve()
