@@ -30,7 +30,7 @@ def configure(*, json_lines: bool = False, verbose: bool = False, quiet: bool = 
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),  # wherever stderr is by then
         cache_logger_on_first_use=False,
     )
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def leave(tmp_path, proc, monkeypatch):
 
     yield leave
     for process in started:
-        with process:
+        with process, suppress(ProcessLookupError):  # a sweep of another test may have found it too
             os.killpg(process.pid, signal.SIGKILL)
 
 

@@ -87,7 +87,7 @@ def test_misfits_are_scored_by_the_rules(played) -> None:
             1,
             15,
         )
-    assert submission(crowded, "defence_crashes").sandboxes > 3
+    assert submission(crowded, "defence_crashes").sandboxes >= 3
     assert cell(crowded, "defence_abstains").abstained == 16
 
 
