@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ from orchestrator.arena.planner import lay_out
 from orchestrator.arena.setting import Setting
 from orchestrator.backends.base import Backend
 from orchestrator.domain.ids import digest
-from orchestrator.errors import UsageError
+from orchestrator.errors import InfrastructureFault, UsageError
 from orchestrator.intake.admission import Admitted, admit
 from orchestrator.intake.contest_file import Contest
 from orchestrator.record import Record
@@ -75,6 +76,8 @@ def play(contest: Contest, out: Path, how: How, watch: Watch) -> Reported:
             dispatcher.run(engine)
         finally:
             ledger.close()
+            with suppress(InfrastructureFault):  # what the engine could not end while it was away; else the next sweep
+                backend.sweep()
         return write(folder)
 
 
