@@ -80,8 +80,10 @@ class Account:
         _remove(self._name, self._root)
 
 
-def sweep(here: Owner, keep: str | None = None, root: Path = ROOT) -> int:
-    """Removes the groups whose owner is dead, and ends what lives there, sparing the run `keep` (see `short`).
+def sweep(here: Owner, keep: str | None = None, root: Path = ROOT, ended: str | None = None) -> int:
+    """Removes the groups whose owner is dead or whose run `ended`, and ends what lives there, sparing the run `keep`.
+
+    Runs are named as `short` writes them.
 
     Returns how many it removed.
     """
@@ -89,7 +91,9 @@ def sweep(here: Owner, keep: str | None = None, root: Path = ROOT) -> int:
     removed = 0
     for name in sorted(found):
         mark = Mark.parse(name)
-        if mark is not None and mark.run != keep and mark.owner(here).life(here) is Life.DEAD:
+        if mark is None or mark.run == keep:
+            continue
+        if mark.run == ended or mark.owner(here).life(here) is Life.DEAD:
             _remove(name, root)
             removed += 1
     return removed

@@ -237,8 +237,11 @@ class Backend(Protocol):
         """Starts a player. Raises SandboxLost or BackendUnavailable; a player that dies at once is no error here."""
         ...
 
-    def sweep(self, *, keep: str | None = None) -> int:
-        """Removes what dead runs left behind, sparing the run `keep`; returns how many things it removed."""
+    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:
+        """Removes what dead runs left behind, and what is left of our own run that `ended`; spares the run `keep`.
+
+        Returns how many things it removed.
+        """
         ...
 
 

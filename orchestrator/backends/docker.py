@@ -309,19 +309,24 @@ class DockerBackend:
                 self._undo(made)
             raise
 
-    def sweep(self, *, keep: str | None = None) -> int:
-        """Removes the containers of dead orchestrators; returns how many. What nobody can judge from here is spared."""
+    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:
+        """Removes the containers of dead orchestrators and of our run that `ended`; returns how many.
+
+        What nobody can judge from here is spared.
+        """
         self._tidy()
         here = Owner.current()
         removed = 0
         for container in self._engine.containers():
             labels = container.get("Labels") or {}
-            owner = Owner.parse(labels.get(_container.OWNER, ""))
-            if owner is not None and owner.life(here) is Life.DEAD and (keep is None or labels[_container.RUN] != keep):
+            owner, run = Owner.parse(labels.get(_container.OWNER, "")), labels.get(_container.RUN)
+            over = owner is not None and (owner.life(here) is Life.DEAD or (owner == here and run == ended))
+            if over and (keep is None or run != keep):
                 remove(self._engine, container["Id"])
                 removed += 1
         spared = None if keep is None else _processes.short(keep)
-        return removed + _account.sweep(here, spared) + _leftovers.sweep(self._engine.ids, here, spared)
+        over_too = None if ended is None else _processes.short(ended)
+        return removed + _account.sweep(here, spared, ended=over_too) + _leftovers.sweep(self._engine.ids, here, spared)
 
     def _tidy(self) -> None:
         """Ends what could not be ended before. What cannot be ended now either is kept for the next time."""

@@ -146,14 +146,16 @@ class ProcessBackend:
             self._undo(child, mark, home)
             raise
 
-    def sweep(self, *, keep: str | None = None) -> int:
-        """Ends players, and removes folders, whose orchestrator is dead; returns how many of both."""
+    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:
+        """Ends players and removes folders of dead orchestrators and of the run that `ended`; returns how many."""
         here = Owner.current()
-        spared = None if keep is None else _processes.short(keep)
+        spared, over = (None if run is None else _processes.short(run) for run in (keep, ended))
 
         def abandoned(text: str) -> bool:
             mark = _processes.Mark.parse(text)
-            return mark is not None and mark.run != spared and mark.owner(here).life(here) is Life.DEAD
+            if mark is None or mark.run == spared:
+                return False
+            return mark.run == over or mark.owner(here).life(here) is Life.DEAD
 
         removed = sum(_processes.end(mark) for mark in _processes.marks() if abandoned(mark))
         for folder in Path(tempfile.gettempdir()).glob("sparring-*"):

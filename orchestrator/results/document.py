@@ -1,8 +1,8 @@
 """`results.json`: everything a round decided, in one file. Its schema is schemas/results.schema.json.
 
-Every number is folded from the ledger. Fields named `seconds`, `cpu_seconds`, `peak_bytes`, `bytes_in`, `bytes_out` and
-`endings` are measured, `commitment` and `ledger` are drawn anew; all the others are the same whenever deterministic
-players play the same round on the same backend.
+Every number is folded from the ledger. Fields named `sandboxes`, `seconds`, `cpu_seconds`, `peak_bytes`, `bytes_in`,
+`bytes_out` and `endings` are measured, `commitment` and `ledger` are drawn anew; all the others are the same whenever
+deterministic players play the same round on the same backend.
 """
 
 from typing import Literal

@@ -76,8 +76,10 @@ def play(contest: Contest, out: Path, how: How, watch: Watch) -> Reported:
             dispatcher.run(engine)
         finally:
             ledger.close()
-            with suppress(InfrastructureFault):  # what the engine could not end while it was away; else the next sweep
-                backend.sweep()
+            with suppress(
+                InfrastructureFault
+            ):  # what could not be ended while the engine was away; else the next sweep
+                backend.sweep(ended=setting.run)
         return write(folder)
 
 

@@ -114,11 +114,13 @@ def test_no_two_live_sandboxes_share_a_gpu(stage) -> None:
 def test_the_next_sandbox_starts_ahead_on_a_processor(stage) -> None:
     """Without a GPU a second sandbox may live while one plays, and never a third per slot."""
 
-    def slow(header, payload):
-        time.sleep(0.005)
+    def patient(header, payload):
+        until = time.monotonic() + 2
+        while played.backend.most[None] < 2 and time.monotonic() < until:
+            time.sleep(0.005)
         return first()(header, payload)
 
-    played = stage(defences={"first": slow, "second": slow, "third": slow})
+    played = stage(defences={"first": patient, "second": patient, "third": patient})
     played.run()
     assert played.backend.most[None] == 2
 

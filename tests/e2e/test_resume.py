@@ -17,7 +17,17 @@ from orchestrator.domain.text import printable
 from orchestrator.wiring import rounds
 
 PLAYERS = ("attack_noop", "attack_honest", "defence_honest", "defence_constant")
-MEASURED = {"seconds", "cpu_seconds", "peak_bytes", "bytes_in", "bytes_out", "endings", "commitment", "ledger"}
+MEASURED = {
+    "sandboxes",
+    "seconds",
+    "cpu_seconds",
+    "peak_bytes",
+    "bytes_in",
+    "bytes_out",
+    "endings",
+    "commitment",
+    "ledger",
+}
 KILLS = 10 if os.environ.get("SPARRING_SOAK") else 3
 
 
