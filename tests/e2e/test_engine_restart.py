@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.docker,
     pytest.mark.skipif(
         not os.environ.get("SPARRING_SOAK"),
-        reason="part of make soak: beside other tests a control group of a sandbox was once left, which is not explained",
+        reason="part of make soak: beside other tests a control group was once left, not yet explained",
     ),
     pytest.mark.xdist_group("docker"),
     pytest.mark.timeout(600),
