@@ -88,6 +88,7 @@ def test_misfits_are_scored_by_the_rules(played) -> None:
             15,
         )
     assert submission(crowded, "defence_crashes").sandboxes >= 3
+    assert submission(crowded, "defence_crashes").endings["crashed"] >= 2
     assert cell(crowded, "defence_abstains").abstained == 16
 
 
