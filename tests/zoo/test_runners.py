@@ -142,7 +142,9 @@ def test_what_is_ended_is_looked_for(make, context):
 
 def test_a_survivor_is_found():
     """The search sees a process of this machine by a word of its command line, and only while it lives."""
-    with subprocess.Popen(["/bin/sh", "-c", "read x", "word-of-mine"], stdin=subprocess.PIPE) as child:
+    command = ["/bin/sh", "-c", "echo up; read x", "word-of-mine"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout.readline() == b"up\n"  # only now has it a command line of its own
         assert endings._living("word-of-mine") == [child.pid]
         child.kill()
     assert endings._living("word-of-mine") == []
