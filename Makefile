@@ -30,6 +30,7 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python bench/wire.py
 	$(BIN)/python bench/round.py
+	$(BIN)/python bench/replay.py
 
 images:
 	images/build.sh

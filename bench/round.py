@@ -19,15 +19,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from orchestrator import logs
+from orchestrator import logs, shipped
 from orchestrator.intake.contest_file import Contest
 from orchestrator.wiring import rounds
-from orchestrator.wiring.folders import shared
 
 
 def measure(backend: str, slots: int) -> dict[str, float | str | int]:
     """Plays the demo once and returns the figures."""
-    contest = Contest(shared("examples", "demo", "contest.yaml"))
+    contest = Contest(shipped.path("examples", "demo", "contest.yaml"))
     how = rounds.How(backend=backend, slots=slots, allow_unisolated=True)
     with tempfile.TemporaryDirectory(prefix="sparring-bench-") as folder:
         before = resource.getrusage(resource.RUSAGE_SELF)

@@ -16,6 +16,7 @@
     │   ├── PlayerReported       the player itself sent a `fault`
     │   └── GaveUp               no more sandboxes after too many faults in one job
     ├── Rejected                 cannot be admitted: all problems at once
+    ├── NotGenuine               a bundle or a receipt does not hold
     ├── Cancelled                the operator ended the round
     └── UsageError               the operator asked for the impossible
 
@@ -154,6 +155,16 @@ class Rejected(SparringError):
         self.problems = tuple(problems)
         count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
         super().__init__("\n".join([f"{subject}: {count}", *(f"  {problem}" for problem in self.problems)]))
+
+
+class NotGenuine(SparringError):
+    """A bundle or a receipt does not hold; `problems` has the first thing that does not."""
+
+    code = "not-genuine"
+
+    def __init__(self, place: str, what: str, remedy: str = "") -> None:
+        self.problems = (Problem(place, what, remedy),)
+        super().__init__(str(self.problems[0]))
 
 
 class UsageError(SparringError):

@@ -2,8 +2,10 @@
 
 import threading
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.domain import events
 from orchestrator.domain.ids import JobId
@@ -80,9 +82,26 @@ class Record:
                 into[own[:, 1]] = own[:, 2]
         return cells
 
+    def played(self, stage: Stage, submission: str | None = None) -> list[list[events.StepFinished]]:
+        """Returns the steps, in order, of each planned and finished job of a stage, of one submission or of all."""
+        with self._lock:
+            jobs = [j.id for j in self.round.planned if j.stage is stage and submission in (None, j.submission)]
+            finished = [self.round.steps.get(job, {}) for job in jobs if job in self.round.finished]
+            return [[steps[number] for number in sorted(steps)] for steps in finished]
+
+    def array(self, step: events.StepFinished, name: str) -> NDArray[Any]:
+        """Returns an array of a step. Raises StoreFault when it cannot be read."""
+        return get_array(self._blobs, step.blobs[name])
+
+    def made(self, step: events.StepFinished) -> Candidates:
+        """Returns the candidates of one step of an attack, one per picture of its question."""
+        return Candidates(
+            pixels=self.array(step, "candidates"),
+            forfeits=self.array(step, "forfeits"),
+            violations=self.array(step, "violations"),
+            distances=self.array(step, "distances"),
+        )
+
     def _finished(self, stage: Stage, submission: str) -> list[events.StepFinished]:
         """Returns the steps of the planned, finished jobs of one submission."""
-        with self._lock:
-            jobs = [j.id for j in self.round.planned if j.stage is stage and j.submission == submission]
-            finished = [job for job in jobs if job in self.round.finished]
-            return [step for job in finished for step in self.round.steps.get(job, {}).values()]
+        return [step for steps in self.played(stage, submission) for step in steps]

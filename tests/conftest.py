@@ -6,6 +6,11 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from hypothesis import settings
+
+# A loaded machine is no failure: what a property test may take is the test's own limit.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 Require = Callable[[str, str], NoReturn]
 

@@ -54,24 +54,31 @@ class Casting:
         opener: starts and greets the next player.
         leaves: takes how every player ended, and why.
         restarts: how many players may be replaced after faults.
+        faults: how many were, before this orchestrator took over.
         ahead: whether a second sandbox may live while one plays (never on a GPU).
     """
 
-    def __init__(self, opener: Opener, leaves: list[Leave], *, restarts: int, ahead: bool) -> None:
+    def __init__(self, opener: Opener, leaves: list[Leave], *, restarts: int, ahead: bool, faults: int = 0) -> None:
         self._opener, self._leaves, self._restarts, self._ahead = opener, leaves, restarts, ahead
         self._player: Player | None = None
         self._next: Future[Player] | None = None
-        self._faults = 0
+        self._faults = faults
         self._closed = False
         self._lock = threading.Lock()
+
+    @property
+    def at_work(self) -> bool:
+        """Whether the next question goes to a player that was asked before."""
+        return self._player is not None
 
     def prepare(self) -> None:
         """Starts the next player in the background, if that is allowed and none is waiting."""
         with self._lock:
             if not self._ahead or self._next is not None or self._closed:
                 return
-            self._next = Future()
-            threading.Thread(target=self._open_into, args=(self._next,), name="casting").start()
+            coming: Future[Player] = Future()
+            threading.Thread(target=self._open_into, args=(coming,), name="casting").start()
+            self._next = coming  # not before: nobody would ever fulfil it where no thread can be started
 
     def player(self) -> Player:
         """Returns the player at work, or the next one.

@@ -4,22 +4,25 @@ The engine plays what the plan says is ready; every event is in the ledger befor
 killed goes on from its ledger: finished jobs and finished steps are never played twice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from typing import Any
 
 import structlog
 
-from orchestrator import __version__
-from orchestrator.arena import replay
+from orchestrator import __version__, examiner
+from orchestrator.arena.earlier import Earlier, at_hand, damaged
 from orchestrator.arena.performance import Performance
+from orchestrator.arena.planner import lay_out
 from orchestrator.arena.setting import Setting
 from orchestrator.domain import events
 from orchestrator.domain.ids import JobId, digest
-from orchestrator.domain.plan import Job, Plan, Stage
+from orchestrator.domain.plan import Cell, Job, Plan, Stage
+from orchestrator.domain.submissions import Side
 from orchestrator.engines.base import Engine
 from orchestrator.record import Record
-from orchestrator.stores.base import Ledger, get_array, put_array
+from orchestrator.stores.base import Ledger, put_array
 from orchestrator.wire.messages import PROTOCOL_VERSION
 
 Now = Callable[[], str]
@@ -35,23 +38,23 @@ class Dispatcher:
 
     Args:
         setting: what stays the same through the round.
-        plan: everything that has to be played.
         ledger: where events go, already read into `record`.
         record: the fold of the ledger so far.
         now: the time of an event.
         watch: sees every event.
     """
 
-    def __init__(self, setting: Setting, plan: Plan, ledger: Ledger, record: Record, now: Now, watch: Watch) -> None:
-        self._setting, self._plan = setting, plan
+    def __init__(self, setting: Setting, ledger: Ledger, record: Record, now: Now, watch: Watch) -> None:
+        self._setting, self._plan = setting, Plan(())
         self._ledger, self._record = ledger, record
         self._now, self._watch = now, watch
 
-    def open(self, contest: dict[str, Any]) -> None:
+    def open(self, contest: dict[str, Any], phase: str = "") -> None:
         """Writes the round's first events. The secret's hash is on record before anything is played."""
         setting, task = self._setting, self._setting.task
         opened = events.RoundOpened(
             round=setting.round,
+            phase=phase,
             contest=contest,
             task=events.TaskRecord(
                 name=task.name,
@@ -71,53 +74,110 @@ class Dispatcher:
         )
         self._append(opened, *(events.SubmissionAdmitted(**asdict(s)) for s in setting.roster))
 
-    def run(self, engine: Engine) -> None:
-        """Plays what is left of the plan.
+    def grow(self) -> None:
+        """Admits the submissions that came since the round was opened: only what is new is played (X4)."""
+        known = {submission.id for submission in self._record.round.roster}
+        self._append(*(events.SubmissionAdmitted(**asdict(s)) for s in self._setting.roster if s.id not in known))
+
+    def mend(self) -> None:
+        """Takes back what cannot be read any more: it is played again, with everything that was built on it."""
+        lost, reason = damaged(self._record, self._setting.blobs)
+        if lost:
+            _log.warning("steps_lost", jobs=sorted(lost), reason=reason)
+            self._append(events.StepsLost(jobs=sorted(lost), reason=reason))
+
+    def run(self, engine: Engine, cells: Sequence[Cell], earlier: Sequence[Earlier] = ()) -> None:
+        """Plays what is left of `cells`; what an `earlier` round of the contest finished is copied from it (X4).
 
         Raises:
             InfrastructureFault: a job failed at every attempt; what was finished stays.
             Cancelled: the operator ended the round.
         """
-        jobs = [events.JobRecord(id=job.id, stage=job.stage, submission=job.submission) for job in self._plan.jobs]
-        if self._record.round.planned != tuple(jobs):
-            self._append(events.PlanMade(jobs=jobs))
-        self._close_play()
+        self._make_plan(cells, earlier)
+        open_ = {job.id for job in self._plan.jobs if job.stage is Stage.CLASSIFY} - self._record.done
+        self._close_play(open_)
         left = len(self._plan.jobs) - len(self._record.done & self._plan.by_id.keys())
         names = {"contest": self._setting.contest, "round": self._setting.round}
         _log.info("round_started", **names, jobs=len(self._plan.jobs), left=left)
-        for event in engine.run(self._plan, self._record.done, self._perform):
-            self._append(event)
-            if isinstance(event, events.JobFinished):
-                self._close_play()
-        self._judge_replays()
+        for happened in engine.run(self._plan, self._record.done, self._perform, self._suits):
+            self._append(*happened)
+            ended = {JobId(event.job) for event in happened if isinstance(event, events.JobFinished)} & open_
+            if ended:
+                open_ -= ended
+                self._close_play(open_)
+        for job in self._plan.jobs:
+            if job.stage is Stage.REPLAY:
+                self._judge(job)
         if not self._record.round.closed:
             self._append(events.RoundClosed())
             _log.info("round_closed", **names, findings=len(self._record.round.findings))
 
+    def _make_plan(self, cells: Sequence[Cell], earlier: Sequence[Earlier]) -> None:
+        """Notes the plan, and what of it an earlier round finished."""
+        now = self._record.round
+        self._plan = lay_out(self._setting, cells, at_hand(self._record, earlier))
+        origins = {job: past.name for past in reversed(earlier) for job in past.finished}
+        own = {job.id for job in now.jobs.values() if not job.origin} & now.finished.keys()
+        jobs = [_planned(job, "" if job.id in own else origins.get(job.id, "")) for job in self._plan.jobs]
+        if now.planned != tuple(jobs):
+            self._append(events.PlanMade(jobs=jobs))
+        for past in earlier:
+            done = self._record.done
+            wanted = [job.id for job in self._plan.jobs if job.id in past.finished and job.id not in done]
+            if wanted:
+                copies = past.copies(wanted)
+                reused = events.JobsReused(round=past.name, head=past.head, jobs=wanted, count=len(copies))
+                self._append(reused, *copies)
+
     def _perform(self, job: Job, device: str | None) -> Performance:
         return Performance(job, self._setting, self._record, device)
 
-    def _close_play(self) -> None:
-        """Notes the ledger's head once everything is classified: replays are chosen from it."""
-        classified = {job.id for job in self._plan.jobs if job.stage is Stage.CLASSIFY}
-        if self._record.round.replay_head is None and classified <= self._record.done:
-            self._append(events.PlayClosed(head=self._ledger.head))
+    def _suits(self, job: Job, device: str | None) -> bool:
+        """Returns whether a replay would run on another device than the play: what depends on the device then shows."""
+        finished = self._record.round.finished.values()
+        played_on = {f.device for f in finished if f.submission == job.submission and f.stage is not Stage.REPLAY}
+        return device is None or job.stage is not Stage.REPLAY or device not in played_on
 
-    def _judge_replays(self) -> None:
-        known = {finding.id for finding in self._record.round.findings}
-        for job in self._plan.jobs:
-            if job.stage is not Stage.REPLAY:
-                continue
-            for step in self._record.steps(JobId(job.id)).values():
-                rows = get_array(self._setting.blobs, step.blobs["rows"])
-                for finding in replay.findings(job.submission, job.cells, rows):
-                    if finding.id not in known:
-                        body = asdict(finding) | {"finding": finding.kind}
-                        body.pop("kind")
-                        self._append(events.FindingMade(**body))
+    def _close_play(self, left: AbstractSet[JobId]) -> None:
+        """Notes the ledger's head and what was answered once nothing is `left` to classify: replays follow from it."""
+        if self._record.round.answers is None and not left:
+            answers = examiner.answers_digest(self._record)
+            self._append(events.PlayClosed(head=self._ledger.head, answers=answers))
+
+    def _judge(self, job: Job) -> None:
+        """Notes what a finished replay covered and what it proves, once and together."""
+        setting, round_ = self._setting, self._record.round
+        submission = setting.roster[job.submission]
+        new: list[events.Event] = []
+        if submission.side is Side.ATTACK:
+            finding = examiner.attack_finding(self._record, job, submission.digest)
+        elif job.id in round_.replays:
+            return
+        else:
+            play, verdict = examiner.verdict(self._record, job, setting.examined)
+            finding = examiner.finding(job, submission.digest, play, verdict)
+            new.append(examiner.judged(job, verdict))
+        if finding is not None and finding.id not in {known.id for known in round_.findings}:
+            body = asdict(finding) | {"finding": finding.kind}
+            body.pop("kind")
+            new.append(events.FindingMade(**body))
+        self._append(*new)
 
     def _append(self, *new: events.Event) -> None:
+        if not new:
+            return
         self._ledger.append(*new, time=self._now())
         for event in new:
             self._record.apply(event)
             self._watch(event)
+
+
+def _planned(job: Job, origin: str) -> events.JobRecord:
+    return events.JobRecord(
+        id=job.id,
+        stage=job.stage,
+        submission=job.submission,
+        cells=tuple(events.CellRecord(defence=cell.defence, attack=cell.attack) for cell in job.cells),
+        keys=job.keys,
+        origin=origin,
+    )

@@ -2,7 +2,8 @@
 
 A player's stream ended, and the engine was not shown to have lived through it: it was being stopped, or had been
 killed. That is hardly ever the player's doing, so the step is played again. But it could be, so it is played again at
-most twice: whoever finds a way to take the engine down with itself gains two attempts and then a fault.
+most twice: whoever finds a way to take the engine down with itself gains two attempts and then a fault. From then on
+each such end in the job is a fault at once, so that a player that can never be started does not hold up every step.
 """
 
 import threading
@@ -25,6 +26,7 @@ class Doubts:
         self._lock = threading.Lock()
         self._attempts: defaultdict[int, set[int]] = defaultdict(set)
         self._step = self._attempt = 0
+        self._settled = False  # one of them counted
 
     def at(self, step: int, attempt: int) -> None:
         """Says which step is played now, in which attempt at the job."""
@@ -35,7 +37,8 @@ class Doubts:
         """Returns what an ambiguous end is: itself, to be played again, or the player's own death."""
         with self._lock:
             doubtful = self._attempts[self._step]
-            if len(doubtful - {self._attempt}) >= AGAIN:
+            if self._settled or len(doubtful - {self._attempt}) >= AGAIN:
+                self._settled = True
                 return PlayerDied(
                     f"the player ended in {AGAIN + 1} attempts, and each time nobody could tell why: {end}"
                 )

@@ -3,24 +3,39 @@
 A job's id is a digest of all that goes into it, so the same work has the same id on every machine and is never done
 twice. Whose work it is goes in too: two entries with the same image are two entries. Attacks are played once and shared
 by all defences. What a defence's sandbox sees follows `isolation`.
+
+Every cell has a key, a digest of what goes into it and of nothing else. What was finished before, in this round or an
+earlier one of the contest, is planned as it was; only cells without an answer become new jobs (X4).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
 
 from orchestrator.arena.setting import Setting
+from orchestrator.domain.events import JobRecord
 from orchestrator.domain.ids import JobId, job_id
 from orchestrator.domain.plan import Cell, Job, Plan, Stage
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.tasks import Isolation
 from orchestrator.wire.messages import PROTOCOL_VERSION
 
+Known = dict[tuple[Stage, str], list[JobRecord]]
+"""Finished jobs by stage and submission."""
 
-def lay_out(setting: Setting, cells: Sequence[Cell]) -> Plan:
-    """Returns the plan that plays `cells`: attacks first, then defences, then replays of everything classified."""
-    perturb = {attack.id: _perturb(setting, attack.id) for attack in setting.roster.side(Side.ATTACK)}
-    classify = [_classify(setting, defence, part, perturb) for defence, part in _shared(setting, cells)]
-    replay = list(_replays(setting, classify))
+
+def lay_out(setting: Setting, cells: Sequence[Cell], finished: Iterable[JobRecord] = ()) -> Plan:
+    """Returns the plan that plays `cells`: attacks first, then defences, then replays of everything classified.
+
+    `finished` are jobs whose answers are at hand: where their keys are wanted they are planned instead of new ones.
+    """
+    known: Known = {}
+    for record in finished:
+        known.setdefault((record.stage, record.submission), []).append(record)
+    attacks = {cell.attack for cell in cells}
+    perturb = {a.id: _perturb(setting, a.id) for a in setting.roster.side(Side.ATTACK) if a.id in attacks}
+    classify = [job for defence, own in _by_defence(cells) for job in _classify(setting, defence, own, perturb, known)]
+    replay = list(_replays(setting, classify, perturb, known))
     return Plan((*perturb.values(), *classify, *replay))
 
 
@@ -40,47 +55,73 @@ def _perturb(setting: Setting, attack: str) -> Job:
     return Job(key, Stage.PERTURB, attack)
 
 
-def _shared(setting: Setting, cells: Sequence[Cell]) -> Iterator[tuple[str, tuple[Cell, ...]]]:
-    """Yields what one job of a defence plays: one cell, or all of them where isolation is `round`."""
+def _by_defence(cells: Sequence[Cell]) -> Iterator[tuple[str, tuple[Cell, ...]]]:
     for defence, group in groupby(sorted(cells, key=lambda cell: cell.defence), key=lambda cell: cell.defence):
-        own = tuple(sorted(group, key=lambda cell: cell.attack or ""))
-        if setting.isolation is Isolation.ROUND:
-            yield defence, own
-        else:
-            yield from ((defence, (cell,)) for cell in own)
+        yield defence, tuple(sorted(group, key=lambda cell: cell.attack or ""))
 
 
-def _classify(setting: Setting, defence: str, cells: tuple[Cell, ...], perturb: dict[str, Job]) -> Job:
-    sources = [perturb[cell.attack].id for cell in cells if cell.attack is not None]
-    key = job_id(
+def _classify(
+    setting: Setting, defence: str, cells: tuple[Cell, ...], perturb: dict[str, Job], known: Known
+) -> list[Job]:
+    """Returns the jobs that answer for these cells of one defence: those at hand and new ones."""
+    play = job_id(
         stage=Stage.CLASSIFY,
         protocol=PROTOCOL_VERSION,
         submission=defence,
         image=setting.roster[defence].digest,
         isolation=setting.isolation,
-        cells=[cell.attack for cell in cells],
-        sources=sources,
         task=_task(setting),
         policy=repr(setting.policy),
     )
-    return Job(key, Stage.CLASSIFY, defence, cells, frozenset(sources))
+    keys = {cell: job_id(play=play, source=_source(cell, perturb)) for cell in cells}
+    jobs, left = _kept(keys, known.get((Stage.CLASSIFY, defence), []))
+    parts = [left] if setting.isolation is Isolation.ROUND else [(cell,) for cell in left]
+    for part in filter(None, parts):
+        sources = frozenset(perturb[cell.attack].id for cell in part if cell.attack is not None)
+        own = tuple(keys[cell] for cell in part)
+        jobs.append(Job(job_id(stage=Stage.CLASSIFY, keys=own), Stage.CLASSIFY, defence, part, sources, own))
+    return sorted(jobs, key=_place)
 
 
-def _replays(setting: Setting, classify: Sequence[Job]) -> Iterator[Job]:
-    """Yields a replay per defence. Each waits for everything: replays are chosen after the last answer is known."""
-    if not setting.replay_share:
-        return
+def _source(cell: Cell, perturb: dict[str, Job]) -> str | None:
+    return None if cell.attack is None else perturb[cell.attack].id
+
+
+def _kept(keys: Mapping[Cell, str], known: Sequence[JobRecord]) -> tuple[list[Job], tuple[Cell, ...]]:
+    """Returns the finished jobs that hold some of these keys, and the cells that none holds."""
+    wanted = {key: cell for cell, key in keys.items()}
+    kept = []
+    for record in known:
+        if any(key in wanted for key in record.keys):
+            cells = tuple(Cell(cell.defence, cell.attack) for cell in record.cells)
+            kept.append(Job(JobId(record.id), record.stage, record.submission, cells, frozenset(), record.keys))
+            for key in record.keys:
+                wanted.pop(key, None)
+    return kept, tuple(cell for cell in keys if keys[cell] in wanted)
+
+
+def _replays(setting: Setting, classify: Sequence[Job], perturb: dict[str, Job], known: Known) -> Iterator[Job]:
+    """Yields replays of what was not replayed yet. They wait for everything: what they ask is drawn after the last."""
     everything = frozenset(job.id for job in classify)
+    design = job_id(stage=Stage.REPLAY, design=asdict(setting.replay))
     for defence, group in groupby(classify, key=lambda job: job.submission):
-        jobs = list(group)
-        key = job_id(
-            stage=Stage.REPLAY,
-            jobs=[job.id for job in jobs],
-            after=sorted(everything),
-            share=setting.replay_share,
-            repeats=setting.replay_repeats,
-        )
-        yield Job(JobId(key), Stage.REPLAY, defence, tuple(cell for job in jobs for cell in job.cells), everything)
+        if not setting.replay.power:
+            break
+        plays = [(cell, key) for job in group for cell, key in zip(job.cells, job.keys, strict=True)]
+        keys = {cell: job_id(design=design, play=key) for cell, key in plays}
+        jobs, left = _kept(keys, known.get((Stage.REPLAY, defence), []))
+        if left:
+            own = tuple(keys[cell] for cell in left)
+            jobs.append(Job(job_id(stage=Stage.REPLAY, keys=own), Stage.REPLAY, defence, left, everything, own))
+        yield from sorted(jobs, key=_place)
+    if setting.replay.attacks:
+        for job in perturb.values():
+            yield Job(job_id(design=design, play=job.id), Stage.REPLAY, job.submission, (), everything)
+
+
+def _place(job: Job) -> tuple[list[str], str]:
+    """Returns where a job stands among its defence's: the same whether it is finished or new."""
+    return [cell.attack or "" for cell in job.cells], job.id
 
 
 def _task(setting: Setting) -> list[str]:

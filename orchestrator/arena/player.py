@@ -5,14 +5,14 @@ question's, so its sandbox is stopped and the job goes on with another.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from orchestrator.arena.doubts import Doubts
 from orchestrator.arena.setting import Clock
 from orchestrator.backends.base import Ending, Exit, Sandbox
 from orchestrator.domain.samples import Pixels
 from orchestrator.domain.tasks import Limits
-from orchestrator.errors import AmbiguousEnd, Cancelled, DeadlinePassed, OutOfMemory, PlayerDied
+from orchestrator.errors import AmbiguousEnd, Cancelled, DeadlinePassed, InfrastructureFault, OutOfMemory, PlayerDied
 from orchestrator.wire import session as wire
 from orchestrator.wire.messages import LimitsHeader, TaskHeader
 
@@ -54,20 +54,21 @@ class Player:
                 if isinstance(reply, wire.Delivered):
                     yield reply
 
-    def classify(self, pixels: Pixels, limits: Limits) -> tuple[int | None, ...]:
-        """Returns a defence's labels for pixels [n, c, h, w], None where it abstains."""
+    def classify(self, pixels: Pixels, limits: Limits) -> wire.Answered:
+        """Returns a defence's labels for pixels [n, c, h, w], None where it abstains, and scores if it gives them."""
         reply = self._ask(self._session.ask_classify(pixels), limits.classify_seconds)
         if not isinstance(reply, wire.Answered):  # pragma: no cover  the session allows nothing else
             raise TypeError(f"{reply} does not answer classify")
-        return reply.labels
+        return reply
 
     def dismiss(self) -> Exit:
-        """Says bye, gives the player a moment to leave, and ends its sandbox."""
+        """Says bye, gives the player a moment to leave, and ends its sandbox, whatever becomes of the farewell."""
         until = self._clock() + FAREWELL
-        if self._sandbox.send(self._session.bye(), until):
-            while self._sandbox.receive(until):
-                if self._clock() > until:
-                    break
+        with suppress(InfrastructureFault):  # an engine that goes down meanwhile; how it ended is said by `stop`
+            if self._sandbox.send(self._session.bye(), until):
+                while self._sandbox.receive(until):
+                    if self._clock() > until:
+                        break
         return self.stop()
 
     def stop(self) -> Exit:

@@ -11,6 +11,8 @@ from orchestrator.domain.rulings import OnMissing, OnViolation
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.submissions import Roster, Submission
 from orchestrator.domain.tasks import Isolation, Limits, Task
+from orchestrator.examiner import Rules
+from orchestrator.replay.power import Design
 from orchestrator.stores.base import Blobs
 from orchestrator.wire.messages import BudgetHeader, LimitsHeader, TaskHeader
 
@@ -33,8 +35,7 @@ class Setting:
     labels: bool
     on_missing: OnMissing
     on_violation: OnViolation
-    replay_share: float
-    replay_repeats: int
+    replay: Design
     seed: int
     secret: bytes
     roster: Roster
@@ -43,6 +44,11 @@ class Setting:
     blobs: Blobs
     clock: Clock
     cancelled: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def examined(self) -> Rules:
+        """What an examination needs of this round."""
+        return Rules(self.replay, self.isolation, self.limits.classify_batch, self.secret)
 
     @property
     def limits(self) -> Limits:

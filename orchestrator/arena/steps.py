@@ -4,7 +4,8 @@ Each function plays one step with the player at hand and returns what came of it
 outcome; an infrastructure fault is raised and the whole step is played again with its full limit (rules A15, X1).
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,16 +19,40 @@ from orchestrator.domain.rulings import ABSTAINED, FAULTED, Forfeit
 from orchestrator.domain.samples import Candidates, Labels, Pixels
 from orchestrator.domain.tasks import Limits
 from orchestrator.domain.text import printable
-from orchestrator.errors import ProtocolFault, SubmissionFault
+from orchestrator.errors import DeadlinePassed, GaveUp, ProtocolFault, SubmissionFault
+
+
+@dataclass(frozen=True)
+class Questions:
+    """How a run of questions is asked: its limits, the pictures in one, and silence before some of them."""
+
+    limits: Limits
+    batch: int
+    pauses: Mapping[int, float] = field(default_factory=dict)
+    sleep: Callable[[float], object] = time.sleep
+
+    def wait(self, position: int) -> None:
+        """Keeps silent before the question at a position, where that is wanted."""
+        if seconds := self.pauses.get(position):
+            self.sleep(seconds)
 
 
 @dataclass(eq=False)
 class Asked:
-    """What a run of questions to a defence gave: an answer each (int32), its faults, and its seconds of work."""
+    """What a run of questions to a defence gave: see replay.sessions.Said; its faults, and its seconds of work."""
 
     answers: NDArray[np.int32]
+    margins: NDArray[np.float32]
+    at: NDArray[np.float64]
+    refused: NDArray[np.bool_]
     faults: list[FaultRecord] = field(default_factory=list)
     seconds: float = 0.0
+
+    @classmethod
+    def nothing(cls, count: int) -> "Asked":
+        """Returns a run in which nothing was answered."""
+        nan = np.full(count, np.nan)
+        return cls(np.full(count, FAULTED, np.int32), nan.astype(np.float32), nan, np.zeros(count, bool))
 
 
 @dataclass(eq=False)
@@ -61,31 +86,53 @@ def perturb(
     return step
 
 
-def ask(casting: Casting, limits: Limits, pictures: Sequence[Pixels], clock: Clock, *, fresh: bool = False) -> Asked:
-    """Asks the defence at hand about each picture [c, h, w], `classify_batch` at a time, and notes its answers.
+def ask(
+    casting: Casting, questions: Questions, pictures: Sequence[Pixels], clock: Clock, *, fresh: bool = False
+) -> Asked:
+    """Asks the defence at hand about each picture [c, h, w], a batch at a time, and notes its answers.
 
     `fresh` gives every question a sandbox of its own (isolation `picture`).
     """
-    outcome = Asked(np.full(len(pictures), FAULTED, np.int32))
-    for start in range(0, len(pictures), limits.classify_batch):
-        batch = np.stack(pictures[start : start + limits.classify_batch])
+    outcome = Asked.nothing(len(pictures))
+    limits, size = questions.limits, questions.batch
+    ready: float | None = None
+    for start in range(0, len(pictures), size):
+        batch = np.stack(pictures[start : start + size])
+        part = slice(start, start + len(batch))
         began = clock()
         try:
             player = casting.player()
+            ready = clock() if ready is None else ready
+            questions.wait(start)  # a silence that the player lives through: its clock is what is looked at
             if fresh and start + len(batch) < len(pictures):
                 casting.prepare()
             began = clock()
-            labels = player.classify(batch, limits)
+            answered = player.classify(batch, limits)
         except SubmissionFault as fault:
             outcome.seconds += clock() - began
             casting.replace(fault)
             outcome.faults.append(record(fault, len(batch)))
+            outcome.refused[part] = not isinstance(fault, DeadlinePassed | GaveUp)
             continue
         outcome.seconds += clock() - began
-        outcome.answers[start : start + len(batch)] = [ABSTAINED if label is None else label for label in labels]
+        outcome.at[part] = clock() - ready
+        outcome.answers[part] = [ABSTAINED if label is None else label for label in answered.labels]
+        if answered.scores is not None:
+            outcome.margins[part] = margins(answered.scores)
         if fresh:
             casting.retire()
     return outcome
+
+
+def margins(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns, per row of scores [n, classes], the two highest's difference over the largest absolute score.
+
+    Where scores are not finite, or all zero, there is no margin: NaN.
+    """
+    with np.errstate(all="ignore"):
+        highest = np.sort(scores.astype(np.float64), axis=1)[:, -2:]
+        found = (highest[:, -1] - highest[:, 0]) / np.abs(scores).max(axis=1)
+    return np.where(np.isfinite(found), found, np.nan).astype(np.float32)
 
 
 def record(fault: SubmissionFault, pictures: int) -> FaultRecord:

@@ -18,6 +18,7 @@ from typing import Self
 from orchestrator.backends import _counters
 from orchestrator.backends._cgroup import clear
 from orchestrator.backends._counters import ROOT, Usage
+from orchestrator.backends._failed import Failed
 from orchestrator.backends._owner import Life, Owner
 from orchestrator.backends._processes import Mark
 from orchestrator.errors import SandboxLost
@@ -80,10 +81,10 @@ class Account:
         _remove(self._name, self._root)
 
 
-def sweep(here: Owner, keep: str | None = None, root: Path = ROOT, ended: str | None = None) -> int:
+def sweep(here: Owner, failed: Failed, keep: str | None = None, root: Path = ROOT, ended: str | None = None) -> int:
     """Removes the groups whose owner is dead or whose run `ended`, and ends what lives there, sparing the run `keep`.
 
-    Runs are named as `short` writes them.
+    Runs are named as `short` writes them. A group that does not go away is noted in `failed`.
 
     Returns how many it removed.
     """
@@ -94,8 +95,9 @@ def sweep(here: Owner, keep: str | None = None, root: Path = ROOT, ended: str | 
         if mark is None or mark.run == keep:
             continue
         if mark.run == ended or mark.owner(here).life(here) is Life.DEAD:
-            _remove(name, root)
-            removed += 1
+            with failed.noted():
+                _remove(name, root)
+                removed += 1
     return removed
 
 

@@ -5,10 +5,13 @@ the first is the player's doing. So at the end of the stream the engine is asked
 it has to be shown that the engine lived through it (see `_witness`). Where it did not, the end is ambiguous.
 """
 
+import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from orchestrator.backends import _allotted
 from orchestrator.backends._account import Account
 from orchestrator.backends._attach import Attachment
 from orchestrator.backends._cgroup import Group
@@ -19,7 +22,7 @@ from orchestrator.errors import AmbiguousEnd, SandboxLost
 _GRACE = 1.0
 _SECOND_LOOK = 1.0
 _KILL_PATIENCE = 10.0
-_GONE_PATIENCE = 5.0
+_GONE_PATIENCE = 30.0
 _LARGEST_CODE = 255
 
 
@@ -84,6 +87,7 @@ class Contained:
         self._judged = False  # the stream ended, and it was the player's doing
         self._lost = False  # it ended, and it was not, or nobody can tell
         self._itself: bool | None = None  # whether the player ended by itself; None until `stop` asks
+        self._stopping = threading.Lock()  # whoever owns it stops it, and so does whoever tidies up
 
     def send(self, data: bytes, deadline: float) -> bool:
         """Writes all of `data`; see `Sandbox.send`."""
@@ -107,14 +111,15 @@ class Contained:
         Raises:
             SandboxLost: the engine fails, or something of the container survives. A second call tries again.
         """
-        if self._exit is None:
-            try:
-                self._exit = self._end()
-            except SandboxLost:
-                self._later(self.stop)
-                raise
-            self._release()
-        return self._exit
+        with self._stopping:
+            if self._exit is None:
+                try:
+                    self._exit = self._end()
+                except SandboxLost:
+                    self._later(self.stop)
+                    raise
+                self._release()
+            return self._exit
 
     def _judge(self) -> None:
         """Finds out why the stream ended. Raises SandboxLost when it was not, or not surely, the player's doing."""
@@ -205,22 +210,51 @@ class Contained:
 
 
 class Stillborn:
-    """A player whose image cannot be started: it ended before it began."""
+    """A player that could not be started: it ended before it began.
 
-    def __init__(self, reason: str) -> None:
-        self._exit = Exit(Ending.CRASHED, stderr=reason.encode()[-STDERR_KEPT:])
+    Args:
+        reason: why.
+        doubtful: whether that may be anybody's doing, so that its end is ambiguous; else it is the image's.
+    """
+
+    def __init__(self, reason: str, *, doubtful: bool = False) -> None:
+        self._reason, self._doubtful = reason, doubtful
+        ending = Ending.LOST if doubtful else Ending.CRASHED
+        self._exit = Exit(ending, stderr=reason.encode()[-STDERR_KEPT:])
 
     def send(self, data: bytes, deadline: float) -> bool:  # noqa: ARG002  nobody reads
         """Returns False: nobody reads."""
         return False
 
     def receive(self, deadline: float) -> bytes | None:  # noqa: ARG002  nobody writes
-        """Returns the end."""
+        """Returns the end, or says that nobody can tell whose doing it was; see `Sandbox.receive`."""
+        if self._doubtful:
+            raise AmbiguousEnd(self._reason)
         return b""
 
     def stop(self) -> Exit:
         """Returns the reason as if the player had written it to stderr."""
         return self._exit
+
+
+@dataclass
+class Made:
+    """What of a sandbox is there while it is being made."""
+
+    uid: int
+    account: Account | None = None
+    container: str | None = None
+    line: Attachment | None = None
+
+    def undo(self, engine: Containers) -> None:
+        """Removes all of it. Raises SandboxLost when it cannot; a second call tries again."""
+        if self.line is not None:
+            self.line.close()
+        if self.container is not None:
+            remove(engine, self.container)
+        if self.account is not None:
+            self.account.close()
+        _allotted.free_uid(self.uid)
 
 
 def remove(engine: Containers, container: str, group: Group | None = None) -> None:

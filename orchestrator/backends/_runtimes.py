@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from orchestrator.backends._translation import RuntimeFailedError, UnfitImageError
 from orchestrator.backends.base import Check, CheckStatus, Image, Order, Sandbox
 from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.text import printable
@@ -50,6 +51,17 @@ def examine(
     return checks
 
 
+def works(runtime: Runtime, image: Image | None, start: Callable[[Order], Sandbox]) -> bool:
+    """Whether a sandbox can be started under a runtime right now, as far as can be told: without an image it is not."""
+    if image is None:
+        return True
+    try:
+        start(_order(runtime, image)).stop()
+    except (SparringError, RuntimeFailedError, UnfitImageError):
+        return False
+    return True
+
+
 def _examined(
     runtime: Runtime,
     there: Collection[str],
@@ -62,10 +74,8 @@ def _examined(
         return Check(name, CheckStatus.ABSENT, f"not registered with the engine ({_WHAT[runtime]})", _remedy(runtime))
     if image is None:
         return Check(name, CheckStatus.WARN, "registered; not tried, for want of an image of ours", "make images")
-    words = ("python3", "-I", "-S", "-c", _LOOK)
-    order = Order(replace(image, command=words), SandboxPolicy(runtime=runtime), "doctor", "runtime")
     try:
-        sandbox = start(order)
+        sandbox = start(_order(runtime, image))
         try:
             release = printable(hear(sandbox)[:_LONGEST].decode("utf-8", "replace"), 60)
         finally:
@@ -76,6 +86,11 @@ def _examined(
         detail = f"a player there sees kernel {release!r}" + (f", not gVisor's {_GVISOR}" if release else "")
         return Check(name, CheckStatus.FAIL, detail, _remedy(runtime))
     return Check(name, CheckStatus.OK, f"{_WHAT[runtime]}; a sandbox ran, its player sees kernel {release}")
+
+
+def _order(runtime: Runtime, image: Image) -> Order:
+    words = ("python3", "-I", "-S", "-c", _LOOK)
+    return Order(replace(image, command=words), SandboxPolicy(runtime=runtime), "doctor", "runtime")
 
 
 def _remedy(runtime: Runtime) -> str:

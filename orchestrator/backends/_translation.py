@@ -14,20 +14,30 @@ from orchestrator.errors import BackendUnavailable, SandboxLost
 _UNFIT = re.compile(
     r"Cannot mkdir|to rootfs at|chdir to cwd|container init: mkdir|failed to find initial working directory"
 )
+# The engine works, and the runtime that it asked does not: of the image's files, or of what the machine lacks.
+_RUNTIME = re.compile(r"OCI runtime (create|start) failed")
 
 
 class UnfitImageError(Exception):
     """The engine works, and cannot make a container of this image."""
 
 
+class RuntimeFailedError(Exception):
+    """The engine works, and its runtime failed to start a container, for a reason that may be anybody's."""
+
+
 @contextmanager
 def images_fault() -> Iterator[None]:
-    """Tells an image whose files are in the way from an engine that fails."""
+    """Tells an image whose files are in the way, and a runtime that fails, from an engine that fails."""
     try:
         yield
     except APIError as error:
         if _UNFIT.search(str(error.explanation)):
             raise UnfitImageError(f"the image cannot be started: {error.explanation}") from error
+        if _RUNTIME.search(str(error.explanation)):
+            raise RuntimeFailedError(
+                f"the runtime failed to start it: {printable(str(error.explanation), 600)}"
+            ) from error
         raise
 
 

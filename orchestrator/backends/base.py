@@ -34,7 +34,7 @@ class Ending(StrEnum):
     STOPPED = "stopped"
     """It was still running, and we ended it."""
     LOST = "lost"
-    """Not the player's doing, or nobody can tell: the engine was not shown to have lived through its end."""
+    """Not the player's doing, or nobody can tell whose it was: see `Sandbox.receive`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,8 @@ class Sandbox(Protocol):
 
         Raises:
             SandboxLost: the engine lost the sandbox; ours, not the player's.
-            AmbiguousEnd: its stream ended, and the engine was not shown to have lived through that.
+            AmbiguousEnd: its stream ended, and the engine was not shown to have lived through that; or the runtime
+                failed to start it, and nobody can tell why.
         """
         ...
 

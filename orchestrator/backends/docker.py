@@ -17,7 +17,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -38,11 +37,19 @@ from orchestrator.backends import (
 )
 from orchestrator.backends._account import Account
 from orchestrator.backends._attach import Attachment
-from orchestrator.backends._contained import Contained, Stillborn, remove
+from orchestrator.backends._contained import Contained, Made, Stillborn, remove
 from orchestrator.backends._container import Host, ImageConfig
+from orchestrator.backends._failed import Failed
 from orchestrator.backends._owner import Life, Owner
 from orchestrator.backends._readback import Wish
-from orchestrator.backends._translation import UnfitImageError, ended_already, images_fault, of_a_sandbox, translated
+from orchestrator.backends._translation import (
+    RuntimeFailedError,
+    UnfitImageError,
+    ended_already,
+    images_fault,
+    of_a_sandbox,
+    translated,
+)
 from orchestrator.backends._witness import Watch, Witness
 from orchestrator.backends.base import BackendSettings, Check, CheckStatus, Image, ImageFacts, Order, Sandbox, Source
 from orchestrator.domain.policy import Runtime
@@ -209,14 +216,15 @@ class Engine:
 
     def remove(self, container: str) -> None:
         """See `Containers.remove`."""
-        with of_a_sandbox("removing a container"), ended_already():
+        with of_a_sandbox("removing a container"), ended_already(), suppress(requests.ReadTimeout):  # it goes on at it
             self.connect()[1].remove_container(container, force=True, v=True)
 
     def killed(self, container: str, since: float) -> bool:
         """See `Containers.killed`."""
         with of_a_sandbox("asking for events"):
             wanted = {"container": [container], "event": ["kill"]}
-            events = self.connect()[1].events(f"{since:.6f}", f"{time.time():.6f}", wanted, decode=True)
+            until = max(since, time.time())  # a clock that was set back would be an error of the engine
+            events = self.connect()[1].events(f"{since:.6f}", f"{until:.6f}", wanted, decode=True)
             return bool(list(events))  # to its end, which gives the connection back
 
 
@@ -282,13 +290,25 @@ class DockerBackend:
         return _image_facts.look(self._engine, found, problems, labels, files=files)
 
     def start(self, order: Order) -> Sandbox:
-        """Creates, attaches to and starts a container, in this order, so that nothing it writes is missed."""
+        """Starts a player; one that its image or the runtime keeps from starting has ended before it began."""
         self._tidy()
+        try:
+            return self._make(order)
+        except UnfitImageError as error:
+            return Stillborn(str(error))
+        except RuntimeFailedError as error:
+            image = _probe.choose(self._engine.images(_probe.IMAGES))
+            if not _runtimes.works(order.policy.runtime, image, self._make):
+                raise SandboxLost(f"{error}; nor can it start one of ours") from error
+            return Stillborn(f"{error}, and it can start others", doubtful=True)
+
+    def _make(self, order: Order) -> Sandbox:
+        """Creates, attaches to and starts a container, in this order, so that nothing it writes is missed."""
         host = self._engine.host()
         _runtimes.require(order.policy.runtime, host.runtimes)
         config = self._config(order.image)
         owner = Owner.current()
-        made = _Made(_allotted.take_uid(_container.FIRST_UID))
+        made = Made(_allotted.take_uid(_container.FIRST_UID))
         try:
             made.account = Account.open(owner, order.run, order.limits.memory) if host.cgroupfs else None
             parent = made.account.parent if made.account else None
@@ -301,9 +321,6 @@ class DockerBackend:
             _readback.demand(Wish(order, made.uid, host), self._engine.inspect(made.container))
             release = partial(_allotted.free_uid, made.uid)
             return Contained(self._engine, made.container, made.line, witness, made.account, release, self._left.append)
-        except UnfitImageError as error:
-            self._undo(made)
-            return Stillborn(str(error))
         except BaseException:
             with suppress(SparringError):  # the first error says more; what is left is tried again
                 self._undo(made)
@@ -313,20 +330,30 @@ class DockerBackend:
         """Removes the containers of dead orchestrators and of our run that `ended`; returns how many.
 
         What nobody can judge from here is spared.
+
+        Raises:
+            InfrastructureFault: something could not be removed; everything else was.
         """
         self._tidy()
         here = Owner.current()
+        failed = Failed()  # one thing that cannot be ended keeps none of the others here
         removed = 0
-        for container in self._engine.containers():
-            labels = container.get("Labels") or {}
-            owner, run = Owner.parse(labels.get(_container.OWNER, "")), labels.get(_container.RUN)
-            over = owner is not None and (owner.life(here) is Life.DEAD or (owner == here and run == ended))
-            if over and (keep is None or run != keep):
-                remove(self._engine, container["Id"])
-                removed += 1
+        with failed.noted():
+            for container in self._engine.containers():
+                labels = container.get("Labels") or {}
+                owner, run = Owner.parse(labels.get(_container.OWNER, "")), labels.get(_container.RUN)
+                over = owner is not None and (owner.life(here) is Life.DEAD or (owner == here and run == ended))
+                if over and (keep is None or run != keep):
+                    with failed.noted():
+                        remove(self._engine, container["Id"])
+                        removed += 1
         spared = None if keep is None else _processes.short(keep)
         over_too = None if ended is None else _processes.short(ended)
-        return removed + _account.sweep(here, spared, ended=over_too) + _leftovers.sweep(self._engine.ids, here, spared)
+        removed += _account.sweep(here, failed, spared, ended=over_too)
+        with failed.noted():
+            removed += _leftovers.sweep(self._engine.ids, here, spared)
+        failed.tell()
+        return removed
 
     def _tidy(self) -> None:
         """Ends what could not be ended before. What cannot be ended now either is kept for the next time."""
@@ -334,18 +361,12 @@ class DockerBackend:
             with suppress(IndexError, SparringError):  # another thread came first; it is in the list again
                 self._left.popleft()()
 
-    def _undo(self, made: "_Made") -> None:
-        if made.line is not None:
-            made.line.close()
+    def _undo(self, made: Made) -> None:
         try:
-            if made.container is not None:
-                remove(self._engine, made.container)
-            if made.account is not None:
-                made.account.close()
+            made.undo(self._engine)
         except SandboxLost:
             self._left.append(partial(self._undo, made))
             raise
-        _allotted.free_uid(made.uid)
 
     def _config(self, image: Image) -> ImageConfig:
         """What is used of an image that was admitted, perhaps by an orchestrator before this one."""
@@ -358,16 +379,6 @@ class DockerBackend:
                 raise Rejected(f"image {image.name}", problems)
             self._configs[image.digest] = config
         return self._configs[image.digest]
-
-
-@dataclass
-class _Made:
-    """What of a sandbox is there while it is being made."""
-
-    uid: int
-    account: Account | None = None
-    container: str | None = None
-    line: Attachment | None = None
 
 
 def _close(clients: tuple[Any, Any]) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from orchestrator import __version__
-from orchestrator.cli import baseline, contests, doctor, images, rounds, sandbox
+from orchestrator.cli import baseline, contests, doctor, images, publish, replay, rounds, sandbox, season
 
 app = typer.Typer(
     name="sparring",
@@ -16,8 +16,26 @@ app = typer.Typer(
 )
 app.command("demo", epilog="Example: sparring demo --out demo --backend docker")(rounds.demo)
 app.add_typer(contests.app, name="contest")
+app.add_typer(season.team, name="team")
+app.command("submit", epilog="Example: sparring submit cup my_attack --team 'Corner Shop' --task digits")(season.submit)
+app.command("withdraw", epilog="Example: sparring withdraw cup corners --reason 'the team found a bug'")(
+    season.withdraw
+)
+app.command("disqualify", epilog="Example: sparring disqualify cup corners --reason 'two people, one team'")(
+    season.disqualify
+)
+app.command("correct", epilog="Example: sparring correct cup corners --licence MIT --reason 'published late'")(
+    season.correct
+)
 app.add_typer(rounds.app, name="round")
+app.command("board", epilog="Example: sparring board cup --round final")(season.board)
+app.command("rejudge", epilog="Example: sparring rejudge cup --apply --reason 'the jury lowered the floor'")(
+    season.rejudge
+)
+app.command("replay", epilog="Example: sparring replay 3f2a --dir round1")(replay.replay)
 app.command("report", epilog="Example: sparring report round1")(rounds.report)
+app.command("publish", epilog="Example: sparring publish cup --out cup-sealed")(publish.publish)
+app.command("verify", epilog="Example: sparring verify cup-sealed --key sha256:...")(publish.verify)
 app.command("doctor", epilog="Example: sparring doctor --sweep")(doctor.doctor)
 app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(images.app, name="image")

@@ -5,12 +5,14 @@ Results go to stdout, everything else to stderr. Exit codes: 0 fine, 1 the submi
 """
 
 import functools
+import inspect
 import json
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
 from enum import IntEnum
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, Any, ParamSpec, get_type_hints
 
 import typer
 from rich.console import Console
@@ -18,7 +20,15 @@ from rich.markup import escape
 
 from orchestrator import logs
 from orchestrator.domain.text import printable
-from orchestrator.errors import Cancelled, InfrastructureFault, Rejected, SparringError, SubmissionFault, UsageError
+from orchestrator.errors import (
+    Cancelled,
+    InfrastructureFault,
+    NotGenuine,
+    Rejected,
+    SparringError,
+    SubmissionFault,
+    UsageError,
+)
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -40,7 +50,7 @@ class ExitCode(IntEnum):
 def exit_code(error: SparringError) -> ExitCode:
     """Returns the exit status that tells an error's kind."""
     match error:
-        case Rejected() | SubmissionFault():
+        case Rejected() | SubmissionFault() | NotGenuine():
             return ExitCode.FAILED
         case UsageError():
             return ExitCode.USAGE
@@ -53,11 +63,18 @@ def exit_code(error: SparringError) -> ExitCode:
 
 
 def command(function: Callable[P, None]) -> Callable[P, None]:
-    """Wraps a command: our errors become one clear message and an exit code; with `--json`, one JSON document."""
+    """Wraps a command: our errors become one clear message and an exit code; with `--json`, one JSON document.
+
+    A parameter whose type is a dataclass stands for its fields: options that belong together come as one value.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for name, kind in groups.items():
+            kwargs[name] = kind(**{field.name: kwargs.pop(field.name) for field in fields(kind)})
         try:
             function(*args, **kwargs)
         except SparringError as error:
@@ -65,7 +82,24 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
         except KeyboardInterrupt:
             fail(Cancelled("cancelled; run the same command again to go on"), as_json=bool(kwargs.get("as_json")))
 
+    options = list(_options(function, groups))
+    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # what typer reads
+    run.__annotations__ = {option.name: option.annotation for option in options}
     return run
+
+
+def _options(function: Callable[..., None], groups: dict[str, Any]) -> Iterator[inspect.Parameter]:
+    """Yields a command's parameters, each group in its place taken apart."""
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name not in groups:
+            yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            continue
+        hints = get_type_hints(groups[name], include_extras=True)
+        for field in fields(groups[name]):
+            default = inspect.Parameter.empty if field.default is MISSING else field.default
+            yield inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name]
+            )
 
 
 def fail(error: SparringError, *, as_json: bool) -> None:

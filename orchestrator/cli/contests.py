@@ -5,13 +5,17 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import console
+from orchestrator.cli import console, season
 from orchestrator.cli.console import Json, out, safe
 from orchestrator.domain.submissions import Side
 from orchestrator.intake import admission
 from orchestrator.intake.contest_file import Contest
 
-app = typer.Typer(no_args_is_help=True, help="Look at contest files.")
+app = typer.Typer(no_args_is_help=True, help="Make a contest, and look at contest files.")
+
+
+app.command("init", epilog="Example: sparring contest init cup --template tournament")(season.init)
+app.command("open", epilog="Example: sparring contest open cup")(season.open_)
 
 
 @app.command("check", epilog="Example: sparring contest check examples/demo/contest.yaml")
@@ -24,18 +28,21 @@ def check(
     Nothing is started. All problems are listed at once, each with its line and a remedy.
     """
     contest = Contest(file)
-    task = contest.task(contest.samples())
+    names = [section.name for section in contest.file.every_task]
+    tasks = [contest.task(contest.samples(name), name) for name in names]
     roster = admission.described(contest)
     cells = contest.format.cells(roster)
-    budget = f"{task.budget.norm} {task.budget.epsilon}/255"
     sides = {side.value: [s.id for s in roster.side(side)] for side in Side}
     effective = contest.file.model_dump(mode="json") | {"rules": contest.format.rules.model_dump(mode="json")}
     if as_json:
-        summary = {"pictures": task.count, "digest": task.digest, "cells": len(cells), **sides}
+        played = [{"name": task.name, "pictures": task.count, "digest": task.digest} for task in tasks]
+        summary = {"tasks": played, "cells": len(cells), **sides}
         console.emit({"ok": True, "summary": summary, "contest": effective})
         return
     out.print(f"[green]fine[/]  {safe(contest.file.title)} ({contest.file.contest}, format {contest.file.format})")
-    out.print(f"task      {task.name}: {task.count} pictures {task.shape}, {len(task.classes)} classes, {budget}")
+    for task in tasks:
+        budget = f"{task.budget.norm} {task.budget.epsilon}/255"
+        out.print(f"task      {task.name}: {task.count} pictures {task.shape}, {len(task.classes)} classes, {budget}")
     for side, ids in sides.items():
         out.print(f"{side + 's':9} {len(ids)}: {', '.join(ids)}", soft_wrap=True)
     out.print(f"cells     {len(cells)}, isolation {contest.file.isolation}")

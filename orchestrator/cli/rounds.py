@@ -1,19 +1,21 @@
 """`sparring round`, `sparring report` and `sparring demo`."""
 
 import importlib.util
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from orchestrator.cli import console, show
+from orchestrator import shipped
+from orchestrator.cli import console, found, season, show
 from orchestrator.cli.console import Json, out, safe
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import UsageError
 from orchestrator.intake.contest_file import Contest
 from orchestrator.results.document import Results
-from orchestrator.wiring import rounds
-from orchestrator.wiring.folders import RoundFolder, shared
+from orchestrator.wiring import rounds, seasons
+from orchestrator.wiring.folders import RoundFolder
 
 _DEMO_NEEDS = ("foolbox", "safetensors", "sklearn", "torch")
 """What the demo's baselines import in their own processes."""
@@ -32,25 +34,56 @@ Unisolated = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where players run."""
+
+    backend: Backend = "process"
+    slots: Slots = None
+    allow_unisolated: Unisolated = False
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """Which logs are written."""
+
+    log_json: LogJson = False
+    verbose: Verbose = False
+
+
 @app.command("run", epilog="Example: sparring round run examples/demo/contest.yaml --out round1 --backend docker")
 @console.command
 def run(
-    contest: Annotated[Path, typer.Argument(help="The contest file.", metavar="FILE")],
-    out_dir: Out,
-    backend: Backend = "process",
-    slots: Slots = None,
-    allow_unisolated: Unisolated = False,
+    contest: Annotated[Path, typer.Argument(help="A contest file, or a contest's folder.", metavar="FILE|DIR")],
+    phase: Annotated[str | None, typer.Argument(help="For a folder: the round to play.", metavar="ROUND")] = None,
+    out_dir: Annotated[Path | None, typer.Option("--out", help="For a file: where the round goes.")] = None,
+    task: Annotated[str | None, typer.Option("--task", help="For a folder: one task only.")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Who acts, for the ledger.")] = None,
+    where: Where = Where(),
+    logs: Logs = Logs(),
     as_json: Json = False,
-    log_json: LogJson = False,
-    verbose: Verbose = False,
 ) -> None:
     """Play every attack against every defence, then rank them.
 
     A round that was interrupted goes on where it was: run the same command again.
     """
-    console.quiet_logs(log_json=log_json, verbose=verbose)
-    how = rounds.How(backend=backend, slots=slots, allow_unisolated=allow_unisolated)
+    console.quiet_logs(log_json=logs.log_json, verbose=logs.verbose)
+    how = rounds.How(where.backend, where.slots, where.allow_unisolated, announce=found.forecast)
+    if contest.is_dir():
+        if phase is None or out_dir is not None:
+            raise UsageError("for a contest's folder give the round to play, and no --out")
+        _play_season(contest, phase, how, task, by, as_json=as_json)
+        return
+    if phase is not None or out_dir is None:
+        raise UsageError("for a contest file give --out, and no round")
     _play(contest, out_dir, how, as_json=as_json)
+
+
+@app.command("promote", epilog="Example: sparring round promote cup")
+@console.command
+def promote(folder: season.ContestDir, task: season.Task = None, by: season.By = None, as_json: Json = False) -> None:
+    """Say who goes on to the final round, from the boards of the initial one (A4, A11, A12, A16)."""
+    season.promote(folder, task, by, as_json=as_json)
 
 
 @app.command("status", epilog="Example: sparring round status round1")
@@ -90,8 +123,7 @@ def status(folder: RoundDir, as_json: Json = False) -> None:
     for submission in document.submissions:
         for fault in submission.faults:
             out.print(f"  {safe(submission.id)}: {fault.code} on {fault.pictures} pictures: {safe(fault.message)}")
-    for finding in document.findings:
-        out.print(f"  finding {finding.id} against {safe(finding.submission)}: {safe(finding.summary)}")
+    found.findings(document, folder, indent="  ")
 
 
 @console.command
@@ -121,8 +153,8 @@ def demo(
     if missing:
         raise UsageError(f"the demo's baselines need {', '.join(missing)}; pip install 'sparring[demo]'")
     # The demo's submissions are ours, so the process backend may run them.
-    how = rounds.How(backend=backend, slots=slots, allow_unisolated=True)
-    _play(shared("examples", "demo", "contest.yaml"), out_dir, how, as_json=as_json)
+    how = rounds.How(backend, slots, allow_unisolated=True, announce=found.forecast)
+    _play(shipped.path("examples", "demo", "contest.yaml"), out_dir, how, as_json=as_json)
 
 
 def _play(contest: Path, out_dir: Path, how: rounds.How, *, as_json: bool) -> None:
@@ -131,8 +163,19 @@ def _play(contest: Path, out_dir: Path, how: rounds.How, *, as_json: bool) -> No
     if as_json:
         _emit(reported.results)
         return
-    show.results(reported.results)
+    show.results(reported.results, out_dir)
     show.files(reported)
+
+
+def _play_season(folder: Path, phase: str, how: rounds.How, task: str | None, by: str | None, *, as_json: bool) -> None:
+    with seasons.at_desk(folder, by) as desk, show.progress() as watch:
+        played = seasons.play(desk, phase, how, watch, task)
+    if as_json:
+        console.emit([document.model_dump(mode="json") for document in played])
+        return
+    for document in played:
+        out.rule(f"{safe(document.task.name)}, {safe(document.round)} round")
+        show.results(document)
 
 
 def _emit(document: Results) -> None:

@@ -13,12 +13,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from orchestrator import __version__
+from orchestrator import __version__, shipped
 from orchestrator.backends.base import Check
 from orchestrator.cli import console
 from orchestrator.cli.console import ExitCode, Json, err, out, safe
 from orchestrator.domain.policy import Runtime
-from orchestrator.wiring import folders, machine
+from orchestrator.wiring import machine
 from orchestrator.zoo import check as zoo
 from orchestrator.zoo.context import Context
 from orchestrator.zoo.expectation import catalogue
@@ -54,7 +54,7 @@ def check(
 
     Exits with 1 when anything got through, or, with --prove, when a program does no harm without its control.
     """
-    programs = zoo.choose(catalogue(folders.hostile()), only or [])
+    programs = zoo.choose(catalogue(shipped.hostile()), only or [])
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="sparring-zoo-") as workspace:
         context, facts = zoo.prepare(machine.backend(backend, Path(workspace)), runtime, Path(workspace))

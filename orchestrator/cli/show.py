@@ -2,16 +2,20 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from orchestrator.arena.dispatcher import Watch
+from orchestrator.cli import found
 from orchestrator.cli.console import err, out, safe
 from orchestrator.domain import events
 from orchestrator.results.document import BoardPart, Results
 from orchestrator.wiring.rounds import Reported
+from orchestrator.wiring.seasons import Rejudged
 
 
 @contextmanager
@@ -36,18 +40,61 @@ def progress() -> Iterator[Watch]:
         yield watch
 
 
-def results(document: Results) -> None:
-    """Prints the boards, the matrix and what a reader has to know."""
+def results(document: Results, folder: Path | None = None) -> None:
+    """Prints the boards, the matrix and what a reader has to know. `folder` is where the round lies."""
     for board in document.boards:
         better = "more is better" if board.more_is_better else "less is better"
         out.print(f"[bold]{board.title}[/]: {safe(board.measure)}, in {board.unit}, {better}", soft_wrap=True)
         out.print(_board(board, document))
     out.print("[bold]Accuracy in %[/]")
     out.print(_matrix(document))
-    for finding in document.findings:
-        out.print(f"[bold red]finding {finding.id}[/] against {safe(finding.submission)}: {safe(finding.summary)}")
+    found.covered(document)
+    found.findings(document, folder)
     for note in document.notes:
         out.print(f"[yellow]note:[/] {safe(note)}", soft_wrap=True)
+
+
+def rejudged(one: Rejudged) -> None:
+    """Prints what changes on every board of one round, and who would go on."""
+    out.rule(f"{safe(one.task)}, {safe(one.round)} round")
+    document = rejudged_document(one)
+    for change in document["rows"]:
+        before, after = (_standing(change[when]) for when in ("before", "after"))
+        out.print(f"{safe(change['board'])}: {safe(change['submission'])}: {before} -> {after}", soft_wrap=True)
+    if not document["rows"]:
+        out.print("every row stays as it is")
+    if document["promoted"]["before"] != document["promoted"]["after"]:
+        for when in ("before", "after"):
+            names = document["promoted"][when]
+            out.print(f"would go on {when}: {safe(', '.join(names['attacks'] + names['defences']))}", soft_wrap=True)
+
+
+def rejudged_document(one: Rejudged) -> dict[str, Any]:
+    """Returns the rows that differ under other rules, and who would go on before and after."""
+    rows = []
+    for before, after in zip(one.before.boards, one.after.boards, strict=True):
+        then = {row.submission: row for row in before.rows}
+        for row in after.rows:
+            old = then[row.submission]
+            if (old.rank, old.exact, old.reason) != (row.rank, row.exact, row.reason):
+                rows.append(
+                    {
+                        "board": after.name,
+                        "submission": row.submission,
+                        "before": {"rank": old.rank, "score": old.score, "reason": old.reason},
+                        "after": {"rank": row.rank, "score": row.score, "reason": row.reason},
+                    }
+                )
+    sides = {
+        when: {"attacks": list(found.attacks), "defences": list(found.defences)}
+        for when, found in (("before", one.promoted_before), ("after", one.promoted_after))
+    }
+    return {"task": one.task, "round": one.round, "rows": rows, "promoted": sides}
+
+
+def _standing(row: dict[str, Any]) -> str:
+    score = "no score" if row["score"] is None else f"{row['score']:.2f}"
+    return f"rank {row['rank']}, {score}" if row["rank"] else f"unranked, {score} ({safe(row['reason'])})"
 
 
 def files(reported: Reported) -> None:
@@ -64,17 +111,25 @@ def _board(board: BoardPart, document: Results) -> Table:
     table.add_column("submission", overflow="fold")
     table.add_column("team", overflow="fold")
     table.add_column("score", justify="right")
-    table.add_column("not ranked because", overflow="fold")
+    table.add_column("95 %", justify="right")
+    table.add_column("could be", justify="right")
+    table.add_column("remarks", overflow="fold")
     for row in board.rows:
         table.add_row(
             str(row.rank or "-"),
             safe(row.submission),
             safe(teams.get(row.submission, "")),
             "-" if row.score is None else f"{row.score:.2f}",
-            safe(row.reason),
+            "" if row.interval is None else "{:.1f} to {:.1f}".format(*row.interval),
+            "" if row.ranks is None else _ranks(*row.ranks),
+            safe(row.reason or (row.no_prize and f"no prize: {row.no_prize}")),
             style=None if row.rank else "dim",
         )
     return table
+
+
+def _ranks(best: int, worst: int) -> str:
+    return str(best) if best == worst else f"{best} to {worst}"
 
 
 def _matrix(document: Results) -> Table:

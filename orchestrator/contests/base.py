@@ -5,13 +5,17 @@ bytes, and it neither reads a clock nor draws at random.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from orchestrator.domain.entrants import Allowance
 from orchestrator.domain.findings import Finding, OnFinding
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.rulings import OnMissing, OnViolation, Tally
@@ -36,6 +40,28 @@ class Rules(BaseModel):
 R = TypeVar("R", bound=Rules)
 
 
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """Who goes on, best first, and which submissions do not stand because another of their team does (rule A4)."""
+
+    attacks: tuple[str, ...]
+    defences: tuple[str, ...]
+    not_standing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a season says of a submission beyond what was played.
+
+    `unranked` is why it is shown only. `counts`: whether means over its side include it all the same. `no_prize` is
+    why it gets no prize (rule A5).
+    """
+
+    unranked: str = ""
+    counts: bool = True
+    no_prize: str = ""
+
+
 @dataclass(frozen=True)
 class Records:
     """Everything that was decided in a round so far. Cells that are not played yet are absent."""
@@ -45,6 +71,22 @@ class Records:
     findings: tuple[Finding, ...] = ()
     violations: Mapping[str, int] = field(default_factory=dict)
     """Candidates beyond the budget, per attack (rule A14)."""
+    phase: str = ""
+    """The round of a season, one of the format's `phases`; empty for a round that is a contest by itself."""
+    standings: Mapping[str, Standing] = field(default_factory=dict)
+    """What the season says of a submission; an absent one stands."""
+
+    def standing(self, submission: str) -> Standing:
+        """Returns what the season says of a submission."""
+        return self.standings.get(submission, Standing())
+
+    @cached_property
+    def faults(self) -> Mapping[str, int]:
+        """The pictures that each defence failed to classify (rule A7), over all cells."""
+        found: Counter[str] = Counter()
+        for cell, tally in self.tallies.items():
+            found[cell.defence] += tally.faults
+        return found
 
     def tally(self, defence: str, attack: str | None = None) -> Tally | None:
         """Returns one cell's counts, None when it is not played yet."""
@@ -65,15 +107,33 @@ class Format(ABC, Generic[R]):
     def __init__(self, rules: R) -> None:
         self.rules = rules
 
+    phases: ClassVar[tuple[str, ...]] = ()
+    """The rounds of a season in order; who plays in one is promoted from the one before."""
+
     @abstractmethod
-    def cells(self, roster: Roster) -> tuple[Cell, ...]:
-        """Returns every cell that has to be played, clean cells included."""
+    def cells(self, roster: Roster, phase: str = "", finalists: AbstractSet[str] = frozenset()) -> tuple[Cell, ...]:
+        """Returns every cell that has to be played, clean cells included.
+
+        Args:
+            roster: who takes part.
+            phase: the round of a season; empty for a round by itself.
+            finalists: who was promoted to it; empty in the first.
+        """
 
     @abstractmethod
     def boards(self, records: Records) -> tuple[Board, ...]:
         """Returns the boards of what is decided so far."""
 
-    def objections(self, roster: Roster) -> list[Problem]:
-        """Returns why this roster cannot play this format. Default: nothing."""
-        del roster
+    def promoted(self, records: Records) -> Promotion:
+        """Returns who goes on to the next phase. Default: nobody, because there is none."""
+        del records
+        return Promotion((), ())
+
+    def allowance(self) -> Allowance | None:
+        """Returns how much people and teams may enter, None without a limit."""
+        return None
+
+    def objections(self, roster: Roster, phase: str = "") -> list[Problem]:
+        """Returns why this roster cannot play this format, or this round of a season. Default: nothing."""
+        del roster, phase
         return []

@@ -1,24 +1,30 @@
 """The attack-defence tournament (rules A1 to A17): every attack meets every defence.
 
-One round-robin round gives four boards. Two are the final round's (A13): the mean decrease in accuracy over the ranked
-submissions of the other side. Two are the initial round's, where the baselines they need take part: an attack's delta
-against the organizers' FGSM-trained classifier (A11), and a defence's weighted loss under FGSM, BIM and PGD (A12).
+A season has two rounds. In the initial one everybody meets the organizers' baselines: an attack's delta against their
+FGSM-trained classifier (A11) and a defence's weighted loss under FGSM, BIM and PGD (A12) decide who goes on. In the
+final one the score is the mean decrease in accuracy over the finalists of the other side (A13). A round by itself has
+all four boards, and everybody who is ranked counts as a finalist.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.contests.base import Format, Records, Rules
+from orchestrator.contests.base import Format, Promotion, Records, Rules
+from orchestrator.domain.entrants import Allowance
 from orchestrator.domain.findings import OnFinding
 from orchestrator.domain.plan import Cell
-from orchestrator.domain.rulings import OnViolation, points
-from orchestrator.domain.standings import Board, Row, rank
+from orchestrator.domain.rulings import OnViolation
+from orchestrator.domain.standings import Board, Row, Terms, rank
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.errors import Problem
+
+_STANDS = "stands for this team (A4)"
 
 
 class CleanFloor(BaseModel):
@@ -44,6 +50,14 @@ class TournamentRules(Rules):
 
     clean_floor: CleanFloor | None = CleanFloor()
     initial: Initial = Initial()
+    finalists: Annotated[int, Field(ge=1)] = 5
+    """So many of each side go on to the final round; a tie at the last place takes all who share it (A11, A12, A16)."""
+    final: Literal["everybody", "finalists"] = "everybody"
+    """Who meets whom in the final round: everybody each other (A3), or finalists only. Means run over finalists."""
+    tasks_per_person: Annotated[int, Field(ge=1)] = 3
+    """Rule A1."""
+    submissions_per_team: Annotated[int, Field(ge=1)] = 3
+    """Per task and side (rule A4)."""
 
 
 class Tournament(Format[TournamentRules]):
@@ -51,14 +65,30 @@ class Tournament(Format[TournamentRules]):
 
     name = "tournament"
     rules_type = TournamentRules
+    phases = ("initial", "final")
 
-    def cells(self, roster: Roster) -> tuple[Cell, ...]:
-        """Returns clean pictures and every attack, baselines included, for every defence (rule A3)."""
-        attacks = (None, *(a.id for a in roster.side(Side.ATTACK)))
-        return tuple(Cell(defence.id, attack) for defence in roster.side(Side.DEFENCE) for attack in attacks)
+    def cells(self, roster: Roster, phase: str = "", finalists: AbstractSet[str] = frozenset()) -> tuple[Cell, ...]:
+        """Returns clean pictures and every meeting of the phase, for every defence that has one (rule A3).
 
-    def objections(self, roster: Roster) -> list[Problem]:
-        """Returns what keeps this roster from playing: an empty side, or a clean floor without its baseline."""
+        In the initial round everybody meets the organizers' baselines of the other side. In the final round, and in a
+        round by itself, everybody meets everybody, or finalists and baselines only where the rules say so.
+        """
+        few = phase == "final" and self.rules.final == "finalists"
+
+        def in_it(submission: Submission) -> bool:
+            return not few or submission.baseline or submission.id in finalists
+
+        def meet(attack: Submission, defence: Submission) -> bool:
+            return phase != "initial" or attack.baseline or defence.baseline
+
+        attacks = [attack for attack in roster.side(Side.ATTACK) if in_it(attack)]
+        cells: list[Cell] = []
+        for defence in filter(in_it, roster.side(Side.DEFENCE)):
+            cells += [Cell(defence.id), *(Cell(defence.id, a.id) for a in attacks if meet(a, defence))]
+        return tuple(cells)
+
+    def objections(self, roster: Roster, phase: str = "") -> list[Problem]:
+        """Returns what keeps this roster from playing: an empty side, or a baseline that something is measured on."""
         problems = [
             Problem("submissions", f"no {side} takes part", "add one under `baselines:` or `submissions:`")
             for side in Side
@@ -73,83 +103,127 @@ class Tournament(Format[TournamentRules]):
                     "add that baseline, name another, or write `clean_floor: null`",
                 )
             )
-        return problems
+        return problems + (self._unmeasured(roster) if phase == "initial" else [])
+
+    def _unmeasured(self, roster: Roster) -> list[Problem]:
+        """Returns which baselines of the initial round are missing: without them nobody could be promoted."""
+        wanted = (
+            ("classifier", {self.rules.initial.classifier}, Side.DEFENCE),
+            ("weights", set(self.rules.initial.weights), Side.ATTACK),
+        )
+        return [
+            Problem(
+                f"rules.initial.{key}",
+                f"the initial round is measured with {', '.join(sorted(missing))}, not among the baselines",
+                "add it under `baselines:`, or name another",
+            )
+            for key, names, side in wanted
+            if (missing := names - _baselines(roster, side))
+        ]
+
+    def allowance(self) -> Allowance:
+        """Returns the limits of rules A1 and A4."""
+        return Allowance(tasks=self.rules.tasks_per_person, submissions=self.rules.submissions_per_team)
 
     def boards(self, records: Records) -> tuple[Board, ...]:
-        """Returns the final round's boards, and the initial round's where their baselines play."""
-        boards = [self._final_attacks(records), self._final_defences(records)]
-        if self.rules.initial.classifier in _baselines(records.roster, Side.DEFENCE):
-            boards.append(self._initial_attacks(records))
-        if self.rules.initial.weights.keys() <= _baselines(records.roster, Side.ATTACK):
-            boards.append(self._initial_defences(records))
+        """Returns the boards of the phase; of a round by itself all whose baselines play."""
+        boards = []
+        if records.phase != "initial":
+            boards += [self._final_attacks(records), self._final_defences(records)]
+        if records.phase != "final":
+            if self.rules.initial.classifier in _baselines(records.roster, Side.DEFENCE):
+                boards.append(self._initial_attacks(records))
+            if self.rules.initial.weights.keys() <= _baselines(records.roster, Side.ATTACK):
+                boards.append(self._initial_defences(records))
         return tuple(boards)
 
+    def promoted(self, records: Records) -> Promotion:
+        """Returns the first `finalists` of both initial boards, with all who share the last place (A11, A12, A16)."""
+        attacks, defences = self._initial_attacks(records), self._initial_defences(records)
+        rows = {row.submission: row.reason for board in (attacks, defences) for row in board.rows}
+        others = {s: reason for s, reason in rows.items() if reason.endswith(_STANDS)}
+        return Promotion(self._first(attacks), self._first(defences), others)
+
+    def _first(self, board: Board) -> tuple[str, ...]:
+        return tuple(row.submission for row in board.rows if row.rank and row.rank <= self.rules.finalists)
+
     def _final_attacks(self, records: Records) -> Board:
-        finalists = self._finalists(records, Side.DEFENCE)
+        others = self._finalists(records, Side.DEFENCE)
         return self._board(
             "attacks",
             "Attacks",
-            "mean decrease in accuracy over the ranked defences",
+            f"mean decrease in accuracy over the {_those(records)} defences",
             ("A13", "A16"),
-            self._rows(records, Side.ATTACK, lambda a: self._mean(records, [(d, a.id) for d in finalists])),
+            self._rows(records, Side.ATTACK, lambda a: self._mean(records, [(d, a.id) for d in others])),
         )
 
     def _final_defences(self, records: Records) -> Board:
-        finalists = self._finalists(records, Side.ATTACK)
+        others = self._finalists(records, Side.ATTACK)
         return self._board(
             "defences",
             "Defences",
-            "mean decrease in accuracy over the ranked attacks",
+            f"mean decrease in accuracy over the {_those(records)} attacks",
             ("A13", "A16", "A17"),
-            self._rows(records, Side.DEFENCE, lambda d: self._mean(records, [(d.id, a) for a in finalists])),
+            self._rows(records, Side.DEFENCE, lambda d: self._mean(records, [(d.id, a) for a in others])),
         )
 
     def _initial_attacks(self, records: Records) -> Board:
         classifier = self.rules.initial.classifier
+        rows = self._rows(records, Side.ATTACK, lambda a: self._mean(records, [(classifier, a.id)]))
         return self._board(
             "attacks_initial",
             "Attacks, initial round",
             f"decrease in accuracy of the organizers' {classifier}",
-            ("A11", "A16"),
-            self._rows(records, Side.ATTACK, lambda a: self._delta(records, classifier, a.id)),
+            ("A4", "A11", "A16"),
+            best_of_each_team(records.roster, rows, more_is_better=True),
         )
 
     def _initial_defences(self, records: Records) -> Board:
         weights = self.rules.initial.weights
+        rows = self._rows(records, Side.DEFENCE, lambda d: self._weighted(records, d.id, weights))
         return self._board(
             "defences_initial",
             "Defences, initial round",
             "weighted decrease: " + " + ".join(f"{weight} x {attack}" for attack, weight in weights.items()),
-            ("A12", "A16", "A17"),
-            self._rows(records, Side.DEFENCE, lambda d: self._weighted(records, d.id, weights)),
+            ("A4", "A12", "A16", "A17"),
+            best_of_each_team(records.roster, rows, more_is_better=False),
         )
 
     def _board(self, name: str, title: str, measure: str, rules: tuple[str, ...], rows: list[Row]) -> Board:
         more_is_better = name.startswith("attacks")
         return Board(name, title, measure, "points", more_is_better, rules, rank(rows, more_is_better=more_is_better))
 
-    def _rows(self, records: Records, side: Side, score: Callable[[Submission], Fraction | None]) -> list[Row]:
+    def _rows(self, records: Records, side: Side, score: Callable[[Submission], Terms | None]) -> list[Row]:
         rows = []
         for submission in records.roster.side(side):
-            value = score(submission)
+            terms = score(submission)
             reason = self._unranked(records, submission) or (
-                "" if value is not None else "nothing to score against yet"
+                "" if terms is not None else "nothing to score against yet"
             )
             rows.append(
                 Row(
                     submission=submission.id,
-                    score=value,
+                    score=None if terms is None else _value(records, terms),
                     reason=reason,
                     violations=self._violations(records, submission),
                     submitted=submission.submitted,
+                    terms=terms or {},
+                    no_prize=records.standing(submission.id).no_prize,
                 )
             )
         return rows
 
     def _unranked(self, records: Records, submission: Submission) -> str:
         """Returns why a submission is not ranked, "" when it is."""
+        return self._out(records, submission) or records.standing(submission.id).unranked
+
+    def _out(self, records: Records, submission: Submission) -> str:
+        """Returns why a submission is not ranked and no mean runs over it."""
+        standing = records.standing(submission.id)
         if submission.baseline:
             return "baseline"
+        if not standing.counts:
+            return standing.unranked
         if self.rules.on_finding is OnFinding.DISQUALIFY:
             for finding in records.findings:
                 if finding.submission == submission.id:
@@ -174,36 +248,63 @@ class Tournament(Format[TournamentRules]):
         return f"clean accuracy {float(own):.1%} is below the floor of {float(least):.1%} (A17)"
 
     def _finalists(self, records: Records, side: Side) -> list[str]:
-        return [s.id for s in records.roster.side(side) if not self._unranked(records, s)]
+        return [s.id for s in records.roster.side(side) if not self._out(records, s)]
 
     def _violations(self, records: Records, submission: Submission) -> int:
         """Returns what A16 breaks ties by: candidates beyond the budget, or pictures not classified (A7)."""
         if submission.side is Side.ATTACK:
             return records.violations.get(submission.id, 0)
-        return sum(tally.faults for cell, tally in records.tallies.items() if cell.defence == submission.id)
+        return records.faults.get(submission.id, 0)
 
-    def _delta(self, records: Records, defence: str, attack: str) -> Fraction | None:
-        clean, attacked = records.accuracy(defence), records.accuracy(defence, attack)
-        if clean is None or attacked is None:
+    def _delta(self, records: Records, defence: str, attack: str) -> Terms | None:
+        """Returns delta as terms (A11); under `zero` a defence with a finding holds against nothing."""
+        clean, attacked = Cell(defence), Cell(defence, attack)
+        if clean not in records.tallies or attacked not in records.tallies:
             return None
         found = self.rules.on_finding is OnFinding.ZERO and any(f.submission == defence for f in records.findings)
-        return points(clean, Fraction(0) if found else attacked)
+        return {clean: Fraction(1)} if found else {clean: Fraction(1), attacked: Fraction(-1)}
 
-    def _mean(self, records: Records, pairs: list[tuple[str, str]]) -> Fraction | None:
-        deltas = [self._delta(records, defence, attack) for defence, attack in pairs]
-        known = [delta for delta in deltas if delta is not None]
-        if not known or len(known) != len(deltas):
+    def _mean(self, records: Records, pairs: list[tuple[str, str]]) -> Terms | None:
+        share = Fraction(1, len(pairs)) if pairs else Fraction(0)
+        return _sum([(share, self._delta(records, defence, attack)) for defence, attack in pairs])
+
+    def _weighted(self, records: Records, defence: str, weights: Mapping[str, Decimal]) -> Terms | None:
+        return _sum([(Fraction(w), self._delta(records, defence, attack)) for attack, w in weights.items()])
+
+
+def best_of_each_team(roster: Roster, rows: list[Row], *, more_is_better: bool) -> list[Row]:
+    """Returns the rows with all but the best of each team marked as not standing (rule A4)."""
+    teams = {submission.id: submission.team for submission in roster if not submission.baseline}
+    best: dict[str, str] = {}
+    for row in rank(rows, more_is_better=more_is_better):
+        if row.rank is not None and row.submission in teams:
+            best.setdefault(teams[row.submission], row.submission)
+    standing = set(best.values())
+    return [
+        row
+        if row.reason or row.submission not in teams or row.submission in standing
+        else replace(row, reason=f"{best[teams[row.submission]]} {_STANDS}")
+        for row in rows
+    ]
+
+
+def _sum(parts: Sequence[tuple[Fraction, Terms | None]]) -> Terms | None:
+    total: dict[Cell, Fraction] = {}
+    for weight, terms in parts:
+        if terms is None:
             return None
-        return sum(known, Fraction(0)) / len(known)
+        for cell, share in terms.items():
+            total[cell] = total.get(cell, Fraction(0)) + weight * share
+    return total or None
 
-    def _weighted(self, records: Records, defence: str, weights: Mapping[str, Decimal]) -> Fraction | None:
-        total = Fraction(0)
-        for attack, weight in weights.items():
-            delta = self._delta(records, defence, attack)
-            if delta is None:
-                return None
-            total += Fraction(weight) * delta
-        return total
+
+def _value(records: Records, terms: Terms) -> Fraction:
+    """Returns what terms come to, in points."""
+    return 100 * sum((weight * records.tallies[cell].accuracy for cell, weight in terms.items()), Fraction(0))
+
+
+def _those(records: Records) -> str:
+    return "finalist" if records.phase == "final" else "ranked"
 
 
 def _baselines(roster: Roster, side: Side) -> set[str]:

@@ -4,10 +4,12 @@ An event is a pydantic model because it is read back from disk, perhaps years la
 errors, never ignored. Arrays are not in events; they are blobs, named by their SHA-256.
 """
 
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from orchestrator.domain.acts import Act
 from orchestrator.domain.endings import ExitReason
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.plan import Stage
@@ -36,10 +38,14 @@ class TaskRecord(_Event):
 
 
 class RoundOpened(_Event):
-    """The first event of a round. `contest` is the whole resolved contest file; `commitment` the hash of its secret."""
+    """The first event of a round. `contest` is the whole resolved contest file; `commitment` the hash of its secret.
+
+    `phase` is the round's place in a season, empty for a round by itself.
+    """
 
     kind: Literal["round_opened"] = "round_opened"
     round: str
+    phase: str = ""
     contest: dict[str, Any]
     task: TaskRecord
     backend: str
@@ -62,12 +68,32 @@ class SubmissionAdmitted(_Event):
     submitted: str
 
 
-class JobRecord(_Event):
-    """One job of the plan."""
+@dataclass(frozen=True, slots=True)
+class CellRecord:
+    """A defence against an attack, or against clean pictures (null)."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    defence: str
+    attack: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """One job of the plan.
+
+    `cells` are those whose pictures it asks about, and `keys` a digest of everything that goes into each: a cell with
+    the same key is never played twice (X4). `origin` names the round that it was played in, empty for this one.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     id: str
     stage: Stage
     submission: str
+    cells: tuple[CellRecord, ...] = ()
+    keys: tuple[str, ...] = ()
+    origin: str = ""
 
 
 class PlanMade(_Event):
@@ -75,13 +101,6 @@ class PlanMade(_Event):
 
     kind: Literal["plan_made"] = "plan_made"
     jobs: list[JobRecord]
-
-
-class CellRecord(_Event):
-    """A defence against an attack, or against clean pictures (null)."""
-
-    defence: str
-    attack: str | None
 
 
 class FaultRecord(_Event):
@@ -117,13 +136,27 @@ class SandboxRecord(_Event):
     stderr: Digest | None
 
 
+class SessionRecord(_Event):
+    """How a replayed session was laid out (replay.sessions).
+
+    `seed` is what its last sandbox was told in `hello`; null where none was started, the job having given up.
+    """
+
+    purpose: str
+    batch: int
+    pauses: dict[int, Seconds] = {}
+    seed: int | None
+
+
 class StepFinished(_Event):
     """A step of a job was played. `seconds` is the player's work alone (rule A15).
 
     `blobs` are its arrays, one row per picture. PERTURB: `index` (which pictures), `candidates` (what is played),
     `forfeits` (see domain.rulings.Forfeit), `violations` and `distances` (steps of 1/255, NaN where nothing came).
-    CLASSIFY: `rows`, int32 [k, 3]: position in `cells`, picture, answer. REPLAY: `rows`, int32 [k, 5]: position in
-    `cells`, picture, the answers played, replayed and repeated (NOT_ASKED where it was not asked again).
+    CLASSIFY: `rows`, int32 [k, 3]: position in `cells`, picture, answer. REPLAY of a defence, one session a step:
+    `rows` as in CLASSIFY, and `margins`, `at` and `refused` of replay.sessions.Said. REPLAY of an attack: as PERTURB.
+    `sandboxes` are those that ended in this step, which the ledger so keeps or loses with it. `fresh` says that its
+    first question met a fresh one: a fault, a fault of ours or a killed orchestrator lies before it, or nothing.
     """
 
     kind: Literal["step_finished"] = "step_finished"
@@ -135,10 +168,13 @@ class StepFinished(_Event):
     blobs: dict[str, Digest]
     faults: list[FaultRecord]
     seconds: Seconds
+    sandboxes: list[SandboxRecord] = []
+    fresh: bool = True
+    session: SessionRecord | None = None
 
 
 class JobFinished(_Event):
-    """Every step of a job was played."""
+    """Every step of a job was played. `sandboxes` are those that no step accounts for: lost, or started in vain."""
 
     kind: Literal["job_finished"] = "job_finished"
     job: str
@@ -147,6 +183,27 @@ class JobFinished(_Event):
     device: str | None
     seconds: Seconds
     sandboxes: list[SandboxRecord]
+
+
+class JobsReused(_Event):
+    """What an earlier round of the contest finished and this one needs is not played again (X4).
+
+    The `count` entries that follow are that round's steps, ends and findings, copied; `head` is its ledger's hash.
+    """
+
+    kind: Literal["jobs_reused"] = "jobs_reused"
+    round: str
+    head: Digest
+    jobs: list[str]
+    count: int = Field(ge=0)
+
+
+class StepsLost(_Event):
+    """Arrays of finished steps are missing or damaged: these jobs, and those that build on them, are played again."""
+
+    kind: Literal["steps_lost"] = "steps_lost"
+    jobs: list[str]
+    reason: str
 
 
 class AttemptFailed(_Event):
@@ -168,10 +225,15 @@ class BackendReturned(_Event):
 
 
 class PlayClosed(_Event):
-    """Everything is classified. Replays are chosen from the round's secret and `head`, the chain's hash before this."""
+    """Everything is classified. Replays are chosen from the round's secret and `answers`.
+
+    `head` is the chain's hash before this. `answers` is a digest of every answer of the play: who knows the secret
+    cannot choose the replays without choosing the answers.
+    """
 
     kind: Literal["play_closed"] = "play_closed"
     head: Digest
+    answers: Digest
 
 
 class DisagreementRecord(_Event):
@@ -181,11 +243,39 @@ class DisagreementRecord(_Event):
     picture: int
     played: int
     replayed: int
-    repeated: int | None
+    margin: float | None
+
+
+class ShownRecord(_Event):
+    """One question of the sequence that shows a finding, and seconds of silence before it."""
+
+    attack: str | None
+    picture: int
+    answer: int
+    pause: Seconds
+
+
+class ReplayJudged(_Event):
+    """What the replays of one defence covered: see replay.examination.Coverage."""
+
+    kind: Literal["replay_judged"] = "replay_judged"
+    submission: str
+    job: str
+    questions: int
+    changed: int
+    drawn: int
+    decided: int
+    achieved: Annotated[float, Field(ge=0, le=1)]
+    asked: int
+    compared: int
+    clashes: int
+    noise: int
+    refused: int
+    sandboxes: int
 
 
 class FindingMade(_Event):
-    """A rule was broken, with the evidence."""
+    """A rule was broken, with the evidence: see domain.findings.Finding."""
 
     kind: Literal["finding_made"] = "finding_made"
     id: str
@@ -195,6 +285,14 @@ class FindingMade(_Event):
     summary: str
     compared: int
     disagreements: list[DisagreementRecord]
+    image: str
+    job: str
+    steps: list[int]
+    sequence: list[ShownRecord]
+    length: int
+    batch: int
+    alone: int | None
+    improbable: float | None
 
 
 class RoundClosed(_Event):
@@ -209,11 +307,15 @@ Event = (
     | PlanMade
     | StepFinished
     | JobFinished
+    | JobsReused
+    | StepsLost
     | AttemptFailed
     | BackendReturned
     | PlayClosed
+    | ReplayJudged
     | FindingMade
     | RoundClosed
+    | Act
 )
 
 _event: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])

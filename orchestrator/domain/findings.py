@@ -5,12 +5,34 @@ from enum import StrEnum
 
 
 class FindingKind(StrEnum):
-    """What the evidence shows."""
+    """What an answer was seen to depend on, other than the picture."""
 
     CHANCE = "chance"
-    """The same picture, asked twice in one sandbox, got two decisions (rule A10)."""
+    """The same picture gets different decisions in one sandbox, and in no order that repeats (rule A10)."""
     STATE = "state"
-    """A picture got another decision in a fresh sandbox and another order, and kept it there (rules A9, A10)."""
+    """What was asked before changes the decision: order, counters, recent pictures (rules A9, A10)."""
+    MEMORY = "memory"
+    """Another version of the same picture, asked before, changes the decision (rules A9, A10)."""
+    COMPANY = "company"
+    """The other pictures of the same question change the decision, or the place among them (rule A9)."""
+    ENVIRONMENT = "environment"
+    """Sandboxes disagree, each constant in itself: its start, its surroundings, or the day it is asked (rule A10)."""
+    CLOCK = "clock"
+    """Time changes the decision: since the start, or of the day (rule A10)."""
+    REFUSED = "refused"
+    """It answered in play and ended or broke the protocol when it was asked the same again (rule A10)."""
+
+
+RULES = {
+    FindingKind.CHANCE: ("A10",),
+    FindingKind.STATE: ("A9", "A10"),
+    FindingKind.MEMORY: ("A9", "A10"),
+    FindingKind.COMPANY: ("A9",),
+    FindingKind.ENVIRONMENT: ("A10",),
+    FindingKind.CLOCK: ("A10",),
+    FindingKind.REFUSED: ("A10",),
+}
+"""The rules that each kind breaks."""
 
 
 class OnFinding(StrEnum):
@@ -23,21 +45,40 @@ class OnFinding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """One picture with different decisions: the first asked in play, then as replayed, then repeated there.
+    """One picture with two decisions: the first, mostly the one in play, and the one given when asked again.
 
-    A label is shown as itself, an abstention as -1, a fault as -2. `attack` is None for the clean picture.
+    A label is shown as itself, an abstention as -1, a fault as -2. `attack` is None for the clean picture. `margin` is
+    what the defence itself claimed when asked again: the two highest scores' difference over the largest absolute
+    score; None where it gave no scores.
     """
 
     attack: str | None
     picture: int
     played: int
     replayed: int
-    repeated: int | None
+    margin: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One question of the sequence that shows a finding, what it was answered, and seconds of silence before it."""
+
+    attack: str | None
+    picture: int
+    answer: int
+    pause: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found, against whom, and by what."""
+    """What was found, against whom, and by what.
+
+    `sequence` is the smallest one found that shows it in a fresh sandbox, its last question the one that matters, cut
+    to its ends where it is long (`length` is its full length); `batch` pictures went into one question. `alone` is what
+    that last picture is answered when nothing else is asked. Without such a sequence the rates accuse: `improbable` is
+    how probable they are for an honest defence. `job` and `steps` are the replays on record that prove it: `sparring
+    replay` plays them again.
+    """
 
     id: str
     submission: str
@@ -46,3 +87,11 @@ class Finding:
     summary: str
     compared: int
     disagreements: tuple[Disagreement, ...]
+    image: str
+    job: str
+    steps: tuple[int, ...]
+    sequence: tuple[Shown, ...] = ()
+    length: int = 0
+    batch: int = 1
+    alone: int | None = None
+    improbable: float | None = None

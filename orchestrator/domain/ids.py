@@ -12,9 +12,12 @@ SEED_BITS = 53
 """Seeds travel as JSON integers, which are exact up to 2^53."""
 
 
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
 def canonical_json(value: Any) -> str:
     """Returns the one JSON text of a value: sorted keys, no spaces, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _encode(value)
 
 
 def digest(data: bytes | str) -> str:

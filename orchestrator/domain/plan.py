@@ -1,9 +1,11 @@
 """What is to be played: cells, jobs and the plan that orders them."""
 
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from heapq import heappop, heappush
 
 from orchestrator.domain.ids import JobId
 
@@ -29,7 +31,7 @@ class Job:
     """What a sandbox is started for.
 
     `submission` is who plays. `cells` are the cells whose pictures a defence sees; empty for an attack. `needs` are the
-    jobs that must be finished before.
+    jobs that must be finished before. `keys` hold, per cell, a digest of everything that goes into it (X4).
     """
 
     id: JobId
@@ -37,6 +39,7 @@ class Job:
     submission: str
     cells: tuple[Cell, ...] = ()
     needs: frozenset[JobId] = frozenset()
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,3 +56,60 @@ class Plan:
     def ready(self, done: AbstractSet[JobId]) -> list[Job]:
         """Returns the jobs that can start now. The whole scheduler: to resume is to read `done` from the ledger."""
         return [job for job in self.jobs if job.id not in done and job.needs <= done]
+
+    def agenda(self, done: AbstractSet[JobId]) -> "Agenda":
+        """Returns what is left, ready to be taken job by job."""
+        return Agenda(self, done)
+
+
+class Agenda:
+    """What is left of a plan while work goes on: `Plan.ready`, without looking at every job again after each.
+
+    Jobs that wait for the same set of needs, as all replays do, are counted as one group.
+    """
+
+    def __init__(self, plan: Plan, done: AbstractSet[JobId]) -> None:
+        self._jobs = plan.jobs
+        self._missing: dict[frozenset[JobId], int] = {}
+        self._groups: dict[frozenset[JobId], list[int]] = {}
+        self._waiting: dict[JobId, list[frozenset[JobId]]] = {}
+        self._ready: list[int] = []
+        left = [(order, job) for order, job in enumerate(plan.jobs) if job.id not in done]
+        self._left = {job.id for _, job in left}
+        for order, job in left:
+            if job.needs not in self._groups:
+                missing = job.needs - done
+                self._missing[job.needs] = len(missing)
+                for need in missing:
+                    self._waiting.setdefault(need, []).append(job.needs)
+            self._groups.setdefault(job.needs, []).append(order)
+            if not self._missing[job.needs]:
+                heappush(self._ready, order)
+
+    @property
+    def left(self) -> list[JobId]:
+        """The jobs that are not finished, in the plan's order."""
+        return [job.id for job in self._jobs if job.id in self._left]
+
+    def take(self, wanted: Callable[[Job], bool] = lambda _: True) -> Job | None:
+        """Returns the first ready job that is wanted, once; None where there is none now."""
+        passed: list[int] = []
+        found = None
+        while self._ready and found is None:
+            order = heappop(self._ready)
+            if wanted(self._jobs[order]):
+                found = self._jobs[order]
+            else:
+                passed.append(order)
+        for order in passed:
+            heappush(self._ready, order)
+        return found
+
+    def finished(self, job: JobId) -> None:
+        """Notes that a job is done: what waited for it alone is ready."""
+        self._left.discard(job)
+        for needs in self._waiting.pop(job, ()):
+            self._missing[needs] -= 1
+            if not self._missing[needs]:
+                for order in self._groups[needs]:
+                    heappush(self._ready, order)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from orchestrator.domain import events
-from orchestrator.domain.findings import Disagreement, Finding
+from orchestrator.domain.findings import Disagreement, Finding, Shown
 from orchestrator.domain.submissions import Roster, Submission
 
 
@@ -14,17 +14,31 @@ class Round:
     opened: events.RoundOpened | None = None
     submissions: list[Submission] = field(default_factory=list)
     planned: tuple[events.JobRecord, ...] = ()
+    jobs: dict[str, events.JobRecord] = field(default_factory=dict)
+    """Every job that was ever planned."""
     steps: dict[str, dict[int, events.StepFinished]] = field(default_factory=dict)
     finished: dict[str, events.JobFinished] = field(default_factory=dict)
     failures: list[events.AttemptFailed] = field(default_factory=list)
     replay_head: str | None = None
+    answers: str | None = None
+    """A digest of every answer of the play, once it is closed."""
+    replays: dict[str, events.ReplayJudged] = field(default_factory=dict)
+    """What replays covered, by job."""
     findings: list[Finding] = field(default_factory=list)
+    judgements: list[events.ReplayJudged | events.FindingMade] = field(default_factory=list)
+    """What replays covered and proved, as it was noted."""
     closed: bool = False
 
     @property
     def roster(self) -> Roster:
         """Who plays."""
         return Roster(tuple(self.submissions))
+
+    def sandboxes(self, submission: str) -> list[events.SandboxRecord]:
+        """Returns every sandbox that a submission is known to have had, those of unfinished jobs included."""
+        steps = [step for job in self.steps.values() for step in job.values() if step.submission == submission]
+        jobs = [job for job in self.finished.values() if job.submission == submission]
+        return [s for step in steps for s in step.sandboxes] + [s for job in jobs for s in job.sandboxes]
 
     def apply(self, event: events.Event) -> None:
         """Learns one event. What changes nothing, such as how long an engine was waited for, is passed over."""
@@ -34,28 +48,47 @@ class Round:
             case events.SubmissionAdmitted():
                 self.submissions.append(Submission(**event.model_dump(exclude={"kind"})))
             case events.PlanMade():
-                self.planned, self.closed = tuple(event.jobs), False
+                self.planned, self.closed, self.answers = tuple(event.jobs), False, None
+                self.jobs.update((job.id, job) for job in event.jobs)
+            case events.StepsLost():
+                self._lose(set(event.jobs))
             case events.StepFinished():
                 self.steps.setdefault(event.job, {})[event.step] = event
             case events.JobFinished():
                 self.finished[event.job] = event
             case events.AttemptFailed():
                 self.failures.append(event)
-            case events.PlayClosed():
-                self.replay_head = event.head
-            case events.FindingMade():
-                self.findings.append(_finding(event))
             case events.RoundClosed():
                 self.closed = True
+            case _:
+                self._examined(event)
+
+    def _lose(self, jobs: set[str]) -> None:
+        for known in (self.steps, self.finished, self.replays):
+            for job in jobs & known.keys():
+                known.pop(job)
+        self.findings = [finding for finding in self.findings if finding.job not in jobs]
+        self.judgements = [judged for judged in self.judgements if judged.job not in jobs]
+
+    def _examined(self, event: events.Event) -> None:
+        match event:
+            case events.PlayClosed():
+                self.replay_head, self.answers = event.head, event.answers
+            case events.ReplayJudged():
+                self.replays[event.job] = event
+                self.judgements.append(event)
+            case events.FindingMade():
+                self.findings.append(_finding(event))
+                self.judgements.append(event)
 
 
 def _finding(event: events.FindingMade) -> Finding:
+    plain = event.model_dump(exclude={"kind", "finding", "rules", "disagreements", "steps", "sequence"})
     return Finding(
-        id=event.id,
-        submission=event.submission,
+        **plain,
         kind=event.finding,
         rules=tuple(event.rules),
-        summary=event.summary,
-        compared=event.compared,
         disagreements=tuple(Disagreement(**record.model_dump()) for record in event.disagreements),
+        steps=tuple(event.steps),
+        sequence=tuple(Shown(**record.model_dump()) for record in event.sequence),
     )

@@ -1,5 +1,6 @@
 """One picture decided. Everything here works on whole cells, one array element a picture."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from fractions import Fraction
@@ -17,6 +18,13 @@ FAULTED = -2
 """The defence was asked and gave no valid answer (rule A7)."""
 NOT_ASKED = -3
 """The candidate was forfeited and the rules do not ask the defence (rule A8)."""
+
+
+def spoken(answer: int, classes: Sequence[str]) -> str:
+    """Returns an answer in words: a class's name, or what stands where there is no label."""
+    if 0 <= answer < len(classes):
+        return classes[answer]
+    return {ABSTAINED: "abstained", FAULTED: "no answer", NOT_ASKED: "not asked"}.get(answer, str(answer))
 
 
 class Forfeit(IntEnum):

@@ -1,8 +1,13 @@
 """Boards: who stands where, and why somebody is not ranked."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+
+from orchestrator.domain.plan import Cell
+
+Terms = Mapping[Cell, Fraction]
+"""A score as a weighted sum of the accuracies of cells: what makes its uncertainty a matter of pictures (X5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +20,12 @@ class Row:
     reason: str = ""
     violations: int = 0
     submitted: str = ""
+    terms: Terms = field(default_factory=dict)
+    """What the score is made of: it is 100 times the sum of weight x accuracy, in points."""
+    no_prize: str = ""
+    """Why this row gets no prize although it is ranked (rule A5)."""
+    place: int | None = None
+    """The place among those who may get a prize; shared as ranks are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +46,7 @@ def rank(rows: Iterable[Row], *, more_is_better: bool) -> tuple[Row, ...]:
     """Returns the rows in order, with ranks (rule A16).
 
     Ties rank by fewer violations, then by the earlier submission; a tie that remains is a shared rank. Rows with a
-    `reason` or without a score follow unranked, best score first, then by name.
+    `reason` or without a score follow unranked, best score first, then by name. Prizes skip rows with `no_prize` (A5).
     """
     rows = list(rows)
     sign = -1 if more_is_better else 1
@@ -49,7 +60,15 @@ def rank(rows: Iterable[Row], *, more_is_better: bool) -> tuple[Row, ...]:
         key=lambda r: (r.score is None, merit(r), r.submission),
     )
     result: list[Row] = []
+    before = None
+    paid = 0
     for place, row in enumerate(ranked, start=1):
         tied = bool(result) and merit(ranked[place - 2]) == merit(row)
-        result.append(replace(row, rank=result[-1].rank if tied else place))
+        number = result[-1].rank if tied else place
+        won = None
+        if not row.no_prize:
+            paid += 1
+            won = before.place if before is not None and before.rank == number else paid
+        result.append(replace(row, rank=number, place=won))
+        before = result[-1] if won is not None else before
     return (*result, *unranked)

@@ -12,7 +12,16 @@ from orchestrator.domain.events import Event
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Job, Plan
 
-Emit = Callable[[Event], None]
+Happened = tuple[Event, ...]
+"""What is kept together, all or nothing."""
+
+
+class Emit(Protocol):
+    """Takes what happened in a job."""
+
+    def __call__(self, *events: Event) -> None:
+        """Hands on events that are to be kept together."""
+        ...
 
 
 class Performance(Protocol):
@@ -35,12 +44,25 @@ Perform = Callable[[Job, str | None], Performance]
 """Makes the performance of a job on a device (the UUID of a GPU, or None)."""
 
 
+Suits = Callable[[Job, str | None], bool]
+"""Returns whether a job is better played on this device than on one for which this is false."""
+
+
+def anywhere(job: Job, device: str | None) -> bool:
+    """Every job suits every device."""
+    del job, device
+    return True
+
+
 class Engine(Protocol):
     """What runs the jobs of a plan."""
 
-    def run(self, plan: Plan, done: AbstractSet[JobId], perform: Perform) -> Iterator[Event]:
-        """Yields what happens until the plan is done. An event is kept before the next is asked for.
+    def run(
+        self, plan: Plan, done: AbstractSet[JobId], perform: Perform, suits: Suits = anywhere
+    ) -> Iterator[Happened]:
+        """Yields what happens until the plan is done. Each is kept before the next is asked for.
 
-        A job starts only when everything it needs has been yielded as finished.
+        A job starts only when everything it needs has been yielded as finished. A free device takes a job that suits
+        it before others, and any before it is idle.
         """
         ...

@@ -11,10 +11,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
-from orchestrator.domain.events import Event
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Job, Plan
-from orchestrator.engines.base import Perform, Performance
+from orchestrator.engines.base import Happened, Perform, Performance, Suits, anywhere
 from orchestrator.errors import UsageError
 
 _LOOK = 0.5
@@ -38,10 +37,10 @@ class _Slot:
 
 @dataclass(frozen=True, eq=False)
 class _News:
-    """What a thread has to say: an event, or (without one) that its job ended, perhaps with an error."""
+    """What a thread has to say: what happened, or (without that) that its job ended, perhaps with an error."""
 
     slot: _Slot
-    event: Event | None = None
+    happened: Happened = ()
     error: BaseException | None = None
 
 
@@ -60,42 +59,51 @@ class LocalEngine:
             raise UsageError("a GPU is listed twice; every live sandbox has a GPU of its own")
         self._devices = tuple(devices)
 
-    def run(self, plan: Plan, done: AbstractSet[JobId], perform: Perform) -> Iterator[Event]:
-        """Yields what happens until the plan is done.
+    def run(
+        self, plan: Plan, done: AbstractSet[JobId], perform: Perform, suits: Suits = anywhere
+    ) -> Iterator[Happened]:
+        """Yields what happens until the plan is done. Of the jobs that are ready, a free GPU takes one that suits it.
 
         Raises:
             SparringError: a job failed for good. The others' events up to then were yielded.
             ValueError: jobs are left that wait for something which nothing in the plan makes.
         """
-        yield from _Run(plan, done, perform, self._devices).events()
+        yield from _Run(_Task(plan, perform, suits), done, self._devices).events()
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What is to be run, and how."""
+
+    plan: Plan
+    perform: Perform
+    suits: Suits
 
 
 class _Run:
-    def __init__(self, plan: Plan, done: AbstractSet[JobId], perform: Perform, devices: Sequence[str | None]) -> None:
-        self._plan, self._perform = plan, perform
-        self._done = set(done)
-        self._taken: set[JobId] = set()
+    def __init__(self, task: _Task, done: AbstractSet[JobId], devices: Sequence[str | None]) -> None:
+        self._agenda, self._perform, self._suits = task.plan.agenda(done), task.perform, task.suits
         self._slots = [_Slot(device) for device in devices]
         self._ahead: list[_Work] = []
         self._news: SimpleQueue[_News] = SimpleQueue()
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[Happened]:
         try:
             self._fill()
             while any(slot.work for slot in self._slots):
                 news = self._next_news()
-                if news.event is not None:
-                    yield news.event
+                if news.happened:
+                    yield news.happened
                     continue
                 work = news.slot.work
                 if news.error is not None or work is None:
                     raise news.error or RuntimeError("a slot spoke without work")
                 if work.thread:
                     work.thread.join()
-                self._done.add(work.job.id)
+                self._agenda.finished(work.job.id)
                 news.slot.work = None
                 self._fill()
-            if left := [job.id for job in self._plan.jobs if job.id not in self._done]:
+            if left := self._agenda.left:
                 raise ValueError(f"the plan cannot be done: {', '.join(left)} wait for what it does not hold")
         finally:
             self._end()
@@ -106,8 +114,9 @@ class _Run:
                 return self._news.get(timeout=_LOOK)
 
     def _fill(self) -> None:
-        for slot in self._slots:
-            if slot.work is None and (work := self._next(slot.device)):
+        # What suits no free device goes to whichever is left: an idle GPU shows nothing.
+        for slot, suiting in ((slot, suiting) for suiting in (True, False) for slot in self._slots):
+            if slot.work is None and (work := self._next(slot.device, suiting=suiting)):
                 slot.work = work
                 work.thread = threading.Thread(target=self._play, args=(slot, work), name=f"job-{work.job.id}")
                 work.thread.start()
@@ -117,23 +126,19 @@ class _Run:
             self._ahead.append(work)
             work.performance.prepare()
 
-    def _next(self, device: str | None) -> _Work | None:
+    def _next(self, device: str | None, *, suiting: bool) -> _Work | None:
         if device is None and self._ahead:
             return self._ahead.pop(0)
-        job = self._ready()
+        job = self._ready(device, suiting=suiting)
         return None if job is None else _Work(job, self._perform(job, device))
 
-    def _ready(self) -> Job | None:
-        for job in self._plan.ready(self._done):
-            if job.id not in self._taken:
-                self._taken.add(job.id)
-                return job
-        return None
+    def _ready(self, device: str | None = None, *, suiting: bool = False) -> Job | None:
+        return self._agenda.take(lambda job: not suiting or self._suits(job, device))
 
     def _play(self, slot: _Slot, work: _Work) -> None:
         error: BaseException | None = None
         try:
-            work.performance.run(lambda event: self._news.put(_News(slot, event)))
+            work.performance.run(lambda *happened: self._news.put(_News(slot, happened)))
         except BaseException as found:  # noqa: BLE001  carried to the main thread and raised there
             error = found
         self._news.put(_News(slot, error=error))

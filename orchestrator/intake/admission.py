@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 
+from orchestrator import shipped
 from orchestrator.backends.base import Image, Source
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.errors import Problem, Rejected
@@ -20,8 +21,10 @@ class Admitted:
     images: dict[str, Image]
 
 
-def admit(contest: Contest, identify: Callable[[Source], Image]) -> Admitted:
+def admit(contest: Contest, identify: Callable[[Source], Image], *, complete: bool = True) -> Admitted:
     """Returns the contest's roster with everything that is started fixed by its digest; `identify` is `Backend.admit`.
+
+    A roster that is not `complete` grows later: the format does not object to it yet.
 
     Raises:
         Rejected: with every entry that cannot play, and why.
@@ -43,26 +46,34 @@ def admit(contest: Contest, identify: Callable[[Source], Image]) -> Admitted:
             submissions.append(submission)
             images[submission.id] = image
     roster = Roster(tuple(submissions))
-    if not problems:
+    if not problems and complete:
         problems = _objections(contest, roster)
     if problems:
         raise Rejected(str(contest.path), problems)
     return Admitted(roster, images)
 
 
-def described(contest: Contest) -> Roster:
+def objections(contest: Contest, roster: Roster, phase: str) -> None:
+    """Raises Rejected with why the format cannot play this round with this roster, if it cannot."""
+    if problems := _objections(contest, roster, phase):
+        raise Rejected(str(contest.path), problems)
+
+
+def described(contest: Contest, *, complete: bool = True) -> Roster:
     """Returns the roster as the files describe it, without asking a backend; identities are empty.
 
     Raises:
         Rejected: with every entry that cannot be read.
     """
-    return admit(contest, lambda source: Image(digest="", name=source.image or "")).roster
+    return admit(contest, lambda source: Image(digest="", name=source.image or ""), complete=complete).roster
 
 
 def _entry(
     contest: Contest, identify: Callable[[Source], Image], entry: EntrySection, *, baseline: bool
 ) -> tuple[Submission, Image]:
     folder = None if entry.folder is None else contest.folder / entry.folder
+    if entry.builtin is not None:
+        folder = builtin(entry.builtin)
     described = None if folder is None else manifest.read(folder)
     cuda = bool(contest.file.limits.gpus and described and described.gpu)
     source = _source(entry, folder, described, flavour="cuda" if cuda else "cpu", trusted=baseline)
@@ -87,15 +98,27 @@ def _entry(
     return submission, image
 
 
+def builtin(name: str) -> Path:
+    """Returns the folder of a baseline that is shipped with this software. Raises Rejected when there is none."""
+    known = sorted(path.parent.name for path in shipped.path("images").glob("*/submission.yaml"))
+    if name not in known:
+        raise Rejected("entry", [Problem("builtin", f"there is no {name!r}", f"one of {', '.join(known)}")])
+    return shipped.path("images", name)
+
+
 def _source(
     entry: EntrySection, folder: Path | None, found: manifest.Manifest | None, *, flavour: str, trusted: bool
 ) -> Source:
-    tag = entry.image or (found.image if found else "") or None
-    if tag and ":" not in tag.rsplit("/", 1)[-1]:
-        tag += f":{flavour}"
+    tag = tagged(entry.image or (found.image if found else ""), flavour)
     return Source(folder=folder, image=tag, command=tuple(found.command) if found else (), trusted=trusted)
 
 
-def _objections(contest: Contest, roster: Roster) -> list[Problem]:
-    found: list[Problem] = contest.format.objections(roster)
+def tagged(image: str, flavour: str = "cpu") -> str | None:
+    """Returns the name of an image with its tag, the flavour where it has none; None for no image."""
+    named = ":" in image.rsplit("/", 1)[-1]
+    return (image if named else f"{image}:{flavour}") if image else None
+
+
+def _objections(contest: Contest, roster: Roster, phase: str = "") -> list[Problem]:
+    found: list[Problem] = contest.format.objections(roster, phase)
     return [contest.problem(tuple(p.place.split(".")), p.what, p.remedy) for p in found]

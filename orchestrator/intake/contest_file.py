@@ -32,6 +32,7 @@ from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm, Task
 from orchestrator.errors import Problem, Rejected, UsageError
 from orchestrator.intake.manifest import Label, Slug
 from orchestrator.intake.yaml_file import Place, YamlFile
+from orchestrator.replay.power import Design
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -45,6 +46,7 @@ def _some(size: ByteSize) -> ByteSize:
 Size = Annotated[ByteSize, AfterValidator(_some)]
 """A number of bytes, as `1GiB` or plain."""
 _DEFAULT = Limits()
+_REPLAY = Design()
 
 
 class _Section(BaseModel):
@@ -88,17 +90,26 @@ class LimitsSection(_Section):
 
 
 class ReplaySection(_Section):
-    """The first replay check: a share of each defence's pictures again in a fresh sandbox, shuffled."""
+    """How surely cheating classifiers are caught (rules A9, A10, X3); see docs/replay.md."""
 
-    share: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Of each defence's pictures; at least one is replayed unless the share is 0."""
-    repeats: Annotated[int, Field(ge=0)] = 5
-    """So many of them are then asked a second time in that sandbox."""
+    power: Annotated[float, Field(ge=0, lt=1)] = _REPLAY.power
+    """The probability to catch a defence that changes the share `cheat` of its answers; 0 turns replays off."""
+    cheat: Annotated[float, Field(gt=0, le=1)] = _REPLAY.cheat
+    noise: Annotated[float, Field(ge=0, le=0.1)] = _REPLAY.noise
+    """How often two sandboxes of an honest defence may disagree, as its device may make them."""
+    attacks: Annotated[float, Field(ge=0, le=1)] = _REPLAY.attacks
+    """The share of an attack's questions that is asked again: above 0 where attacks have to be reproducible."""
+
+    def design(self) -> Design:
+        """Returns what the contest asks of its replays."""
+        return Design(**self.model_dump())
 
 
 class EntrySection(_Section):
     """One submission: a folder with a manifest, or an image that the engine has, with what the manifest would say."""
 
+    builtin: Slug | None = None
+    """A baseline that is shipped with this software, by its folder under images/."""
     folder: str | None = None
     image: str | None = None
     name: Slug | None = None
@@ -108,8 +119,12 @@ class EntrySection(_Section):
 
     @model_validator(mode="after")
     def _enough_said(self) -> "EntrySection":
-        if self.folder is None and (self.image is None or self.name is None or self.side is None):
-            raise ValueError("give `folder`, or `image` with `name` and `side`")
+        if (
+            self.folder is None
+            and self.builtin is None
+            and (self.image is None or self.name is None or self.side is None)
+        ):
+            raise ValueError("give `builtin`, or `folder`, or `image` with `name` and `side`")
         return self
 
 
@@ -123,7 +138,13 @@ class ContestFile(_Section):
     format: Slug
     seed: Annotated[int, Field(ge=0, lt=2**53)] = 0
     """Attacks draw their chance from this number; it is public."""
-    task: TaskSection
+    task: TaskSection | None = None
+    tasks: list[TaskSection] = []
+    """Several tasks, for a contest in a folder; `task` is short for one."""
+    opens: AwareDatetime | None = None
+    """From when on submissions are received, with a time zone; for a contest in a folder."""
+    closes: AwareDatetime | None = None
+    """Until when submissions are received."""
     labels: Literal[True, "none"] = True
     """Whether attacks get the true labels (rule A2)."""
     isolation: Isolation = Isolation.ATTACK
@@ -135,6 +156,22 @@ class ContestFile(_Section):
     """The format's rules."""
     baselines: list[EntrySection] = []
     submissions: list[EntrySection] = []
+
+    @model_validator(mode="after")
+    def _tasks_named_once(self) -> "ContestFile":
+        if self.task is not None and self.tasks:
+            raise ValueError("give `task`, or several under `tasks`, not both")
+        names = [task.name for task in self.every_task]
+        if len(set(names)) != len(names):
+            raise ValueError("two tasks have the same name")
+        if self.opens and self.closes and self.opens >= self.closes:
+            raise ValueError("`closes` is not after `opens`")
+        return self
+
+    @property
+    def every_task(self) -> list[TaskSection]:
+        """The tasks, at least one."""
+        return self.tasks if self.task is None else [self.task]
 
     def sandbox_policy(self) -> SandboxPolicy:
         """Returns what one sandbox may do and use."""
@@ -150,7 +187,7 @@ class Contest:
         self.folder = path.resolve().parent
         self._yaml = YamlFile(path)
         self.format, format_problems = self._find_format()
-        self._dataset, dataset_problems = self._find_dataset()
+        self._datasets, dataset_problems = self._find_datasets()
         plugin_problems = format_problems + dataset_problems
         try:
             self.file = self._yaml.model(ContestFile)
@@ -170,19 +207,35 @@ class Contest:
         """Returns a problem at a key of the file, with its line."""
         return self._yaml.problem(place, what, remedy)
 
-    def samples(self) -> Samples:
-        """Returns the task's pictures. Raises Rejected when they cannot be read."""
-        dataset, options = self._dataset
+    @property
+    def only_task(self) -> str:
+        """The name of the contest's one task. Raises UsageError where there are several."""
+        names = [task.name for task in self.file.every_task]
+        if len(names) > 1:
+            raise UsageError(f"{self.path} has several tasks ({', '.join(names)}): name one, or play it as a folder")
+        return names[0]
+
+    def samples(self, task: str | None = None) -> Samples:
+        """Returns a task's pictures, of the only one by default. Raises Rejected when they cannot be read."""
+        place = self._place(task or self.only_task)
+        dataset, options = self._datasets[place]
         try:
             samples: Samples = dataset.load(options, self.folder)
         except Rejected as error:
-            problems = [self.problem(("task", "dataset"), str(found)) for found in error.problems]
+            problems = [self.problem((*place, "dataset"), str(found)) for found in error.problems]
             raise Rejected(str(self.path), problems) from error
         return samples
 
-    def task(self, samples: Samples) -> Task:
-        """Returns the task that these pictures and the file's budget make."""
-        section = self.file.task
+    def _place(self, task: str) -> Place:
+        names = [section.name for section in self.file.every_task]
+        if task not in names:
+            raise UsageError(f"{self.path} has no task {task!r}; it has {', '.join(names)}")
+        return ("task",) if self.file.task else ("tasks", names.index(task))
+
+    def task(self, samples: Samples, name: str | None = None) -> Task:
+        """Returns the task that these pictures and the file's budget make, the only one by default."""
+        wanted = name or self.only_task
+        section = next(section for section in self.file.every_task if section.name == wanted)
         return Task(
             name=section.name,
             classes=samples.classes,
@@ -205,8 +258,20 @@ class Contest:
         except ValidationError as error:
             return None, self._yaml.problems(kind.rules_type, error, ("rules",))
 
-    def _find_dataset(self) -> tuple[Any, list[Problem]]:
-        place = ("task", "dataset")
+    def _find_datasets(self) -> tuple[dict[Place, Any], list[Problem]]:
+        tasks = self._yaml.value("tasks")
+        if not tasks and self._yaml.value("task") is None:
+            return {}, [self.problem(("task",), "field required", "give `task`, or several under `tasks`")]
+        places: list[Place] = [("task",)]
+        places += [("tasks", number) for number in range(len(tasks) if isinstance(tasks, list) else 0)]
+        found: dict[Place, Any] = {}
+        problems: list[Problem] = []
+        for place in places:
+            found[place], new = self._find_dataset((*place, "dataset"))
+            problems += new
+        return found, problems
+
+    def _find_dataset(self, place: Place) -> tuple[Any, list[Problem]]:
         section = self._yaml.value(*place)
         if not isinstance(section, Mapping):
             return None, []  # the file's own model says what is wrong

@@ -1,5 +1,6 @@
 """`submission.yaml`: what a submission says of itself."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,7 +14,8 @@ FILE_NAME = "submission.yaml"
 SIZE_LIMIT = 64 * 1024
 """The most bytes of a manifest: strangers write it."""
 
-Slug = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="lower case, digits, - and _")]
+_SLUG = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+Slug = Annotated[str, Field(pattern=_SLUG, description="lower case, digits, - and _")]
 Label = Annotated[str, Field(min_length=1, max_length=120)]
 
 
@@ -45,3 +47,8 @@ def read(folder: Path) -> Manifest:
     if path.is_symlink():
         raise Rejected(str(path), [Problem("file", "a symbolic link", "put the file itself there")])
     return YamlFile(path, SIZE_LIMIT).model(Manifest)
+
+
+def is_slug(text: str) -> bool:
+    """Returns whether a text may be a name, of which paths and tags are made."""
+    return re.fullmatch(_SLUG, text, re.ASCII) is not None

@@ -51,11 +51,14 @@ class YamlFile:
         more = [Problem("file", f"and {len(found) - SHOWN} more problems")] if len(found) > SHOWN else []
         return [self._problem(kind, at, each) for each in found[:SHOWN]] + more
 
-    def value(self, *place: str) -> Any:
+    def value(self, *place: str | int) -> Any:
         """Returns what the file has at a key, unchecked; None where it has nothing."""
         node: Any = self._root
         for key in place:
-            node = node.get(key) if isinstance(node, Mapping) else None
+            if isinstance(node, list) and isinstance(key, int):
+                node = node[key] if key < len(node) else None
+            else:
+                node = node.get(key) if isinstance(node, Mapping) else None
         return node
 
     def problem(self, place: Place, what: str, remedy: str = "") -> Problem:

@@ -1,8 +1,9 @@
 """`results.json`: everything a round decided, in one file. Its schema is schemas/results.schema.json.
 
-Every number is folded from the ledger. Fields named `sandboxes`, `seconds`, `cpu_seconds`, `peak_bytes`, `bytes_in`,
-`bytes_out` and `endings` are measured, `commitment` and `ledger` are drawn anew; all the others are the same whenever
-deterministic players play the same round on the same backend.
+Every number is folded from the ledger. Fields named `seconds`, `cpu_seconds`, `peak_bytes`, `bytes_in`, `bytes_out` and
+`endings` are measured, `commitment` and `ledger` are drawn anew, and which questions a replay asks again follows the
+round's secret, so what `findings` and `replays` show of a cheat does too. All the others are the same whenever
+deterministic players play the same round on the same backend; `sandboxes` is higher where a fault of ours cost some.
 """
 
 from typing import Literal
@@ -75,7 +76,9 @@ class CellPart(_Part):
     forfeits: int
     faults: int
     accuracy: float
+    accuracy_interval: list[float] = Field(description="95 % confidence limits of the accuracy")
     delta: float | None
+    delta_interval: list[float] | None = Field(description="95 % confidence limits of delta, paired by picture")
 
 
 class RowPart(_Part):
@@ -85,8 +88,12 @@ class RowPart(_Part):
     submission: str
     score: float | None
     exact: str | None
+    interval: list[float] | None = Field(description="95 % confidence limits of the score")
+    ranks: list[int] | None = Field(description="the best and the worst rank that the pictures cannot exclude")
     violations: int
     reason: str
+    place: int | None = Field(description="the place among those who may get a prize (A5)")
+    no_prize: str = Field(description="why it may not get one")
 
 
 class BoardPart(_Part):
@@ -102,13 +109,46 @@ class BoardPart(_Part):
 
 
 class DisagreementPart(_Part):
-    """One picture with different decisions: -1 abstained, -2 no valid answer."""
+    """One picture with two decisions: -1 abstained. `margin` is the defence's own claim, null without scores."""
 
     attack: str | None
     picture: int
     played: int
     replayed: int
-    repeated: int | None
+    margin: float | None
+
+
+class ShownPart(_Part):
+    """One question of a sequence and its answer; `pause` is seconds of silence before it."""
+
+    attack: str | None
+    picture: int
+    answer: int
+    pause: float
+
+
+class DesignPart(_Part):
+    """What the contest asks of its replays (X3)."""
+
+    power: float = Field(description="planned probability to catch a cheat of the size `cheat`; 0 is no replay")
+    cheat: float = Field(description="share of its answers that such a cheat changes")
+    noise: float = Field(description="how often two sandboxes of an honest defence may disagree")
+    attacks: float = Field(description="share of an attack's questions that is asked again")
+
+
+class ReplayPart(_Part):
+    """What one replay of a defence covered (X3)."""
+
+    submission: str
+    job: str
+    questions: int = Field(description="answered in play")
+    changed: int = Field(description="so many of them a cheat of the contest's size changes")
+    drawn: int = Field(description="drawn to be asked again")
+    decided: int = Field(description="of those, answered in play and again")
+    achieved: float = Field(description="probability that a cheat of the contest's size is caught")
+    clashes: int = Field(description="two decisions on one picture; without a finding they were not confirmed")
+    noise: int = Field(description="more of them, within the floating-point margin that the defence claimed")
+    refused: int = Field(description="answered in play and not again: it ended or broke the protocol")
 
 
 class FindingPart(_Part):
@@ -121,6 +161,15 @@ class FindingPart(_Part):
     summary: str
     compared: int
     disagreements: list[DisagreementPart]
+    image: str
+    job: str
+    steps: list[int] = Field(description="the replays on record that prove it")
+    seeds: list[int | None] = Field(description="what a defence's sandbox of each step was told; empty for an attack")
+    sequence: list[ShownPart] = Field(description="the smallest sequence that shows it, cut to its ends")
+    length: int = Field(description="how many questions that sequence has")
+    batch: int
+    alone: int | None = Field(description="what the last picture of the sequence is answered alone")
+    improbable: float | None = Field(description="how probable the rates are for an honest defence")
 
 
 class JobPart(_Part):
@@ -154,5 +203,7 @@ class Results(_Part):
     submissions: list[SubmissionPart]
     cells: list[CellPart]
     boards: list[BoardPart]
+    replay: DesignPart
+    replays: list[ReplayPart]
     findings: list[FindingPart]
     jobs: list[JobPart]

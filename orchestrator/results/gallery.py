@@ -3,7 +3,7 @@
 import numpy as np
 
 from orchestrator.domain.plan import Cell
-from orchestrator.domain.rulings import ABSTAINED, FAULTED, NOT_ASKED, Forfeit
+from orchestrator.domain.rulings import NOT_ASKED, Forfeit, spoken
 from orchestrator.domain.samples import Candidates, Samples
 from orchestrator.domain.submissions import Side
 from orchestrator.record import Record
@@ -20,7 +20,6 @@ _FORFEITS = {
     Forfeit.NOT_FINITE: "not finite",
     Forfeit.BUDGET: "over the budget",
 }
-_NO_LABEL = {ABSTAINED: "abstained", FAULTED: "no answer", NOT_ASKED: "not asked"}
 
 
 def choose(record: Record, scoring: Scoring) -> list[Example]:
@@ -54,13 +53,9 @@ def _example(samples: Samples, made: Candidates, cell: Cell, picture: int, befor
         defence=cell.defence,
         picture=picture,
         label=samples.classes[samples.labels[picture]],
-        before=_said(samples.classes, before),
-        after=_said(samples.classes, after),
+        before=spoken(before, samples.classes),
+        after=spoken(after, samples.classes),
         forfeit=_FORFEITS[Forfeit(int(made.forfeits[picture]))],
         clean=samples.pixels[picture],
         adversarial=made.pixels[picture],
     )
-
-
-def _said(classes: tuple[str, ...], answer: int) -> str:
-    return classes[answer] if answer >= 0 else _NO_LABEL[answer]

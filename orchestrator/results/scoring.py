@@ -1,20 +1,24 @@
 """From the record to numbers: tallies, boards and the results file. Nothing here runs or measures anything."""
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from orchestrator.contests.base import Format, Records
+from orchestrator.contests.base import Format, Promotion, Records, Standing
 from orchestrator.domain import events
 from orchestrator.domain.findings import Finding, OnFinding
 from orchestrator.domain.plan import Cell
-from orchestrator.domain.rulings import Forfeit, OnViolation, Tally, points, tally
+from orchestrator.domain.rulings import Call, Forfeit, OnViolation, Tally, decide, points, tally
 from orchestrator.domain.samples import Candidates
-from orchestrator.domain.standings import Board
+from orchestrator.domain.standings import Board, Row
 from orchestrator.domain.submissions import Side, Submission
 from orchestrator.record import Record
+from orchestrator.results import certainty
 from orchestrator.results import document as doc
 
 ISOLATION_NOTES = {
@@ -31,17 +35,20 @@ class Scoring:
     Args:
         record: the fold of the ledger, with its arrays.
         contest_format: the format with this round's rules.
+        standings: what the contest says of the submissions; nothing for a round by itself.
     """
 
-    def __init__(self, record: Record, contest_format: Format[Any]) -> None:
-        self._record, self._format = record, contest_format
+    def __init__(
+        self, record: Record, contest_format: Format[Any], standings: Mapping[str, Standing] | None = None
+    ) -> None:
+        self._record, self._format, self._standings = record, contest_format, standings or {}
         self._round = record.round
         if self._round.opened is None:
             raise ValueError("no round was opened")
         self._opened = self._round.opened
         self._samples = record.samples
         self.candidates = self._candidates()
-        self.tallies = self._tallies()
+        self.tallies, self._held = self._count()
 
     def records(self) -> Records:
         """Returns what the format's rules see."""
@@ -50,11 +57,19 @@ class Scoring:
             tallies=self.tallies,
             findings=tuple(self._round.findings),
             violations={attack: int(made.violations.sum()) for attack, made in self.candidates.items()},
+            phase=self._opened.phase,
+            standings=self._standings,
         )
+
+    def promoted(self) -> Promotion:
+        """Returns who goes on to the next round of a season."""
+        return self._format.promoted(self.records())
 
     def results(self, head: str) -> doc.Results:
         """Returns the results file's content; `head` is the hash of the last ledger entry."""
         opened, contest = self._opened, self._opened.contest
+        cells = [cell for cell in self._format.cells(self._round.roster) if cell in self.tallies]
+        sure = certainty.of_cells(cells, self._held)
         return doc.Results(
             contest=contest["contest"],
             title=contest["title"],
@@ -79,9 +94,11 @@ class Scoring:
             ledger=head,
             software=opened.software,
             submissions=[self._submission(s) for s in self._round.roster],
-            cells=[self._cell(cell) for cell in self._format.cells(self._round.roster) if cell in self.tallies],
-            boards=[_board(board) for board in self._format.boards(self.records())],
-            findings=[_finding(finding) for finding in self._round.findings],
+            cells=[self._cell(cell, sure[cell]) for cell in cells],
+            boards=[_board(b, certainty.of_board(b, self._held)) for b in self._format.boards(self.records())],
+            replay=doc.DesignPart.model_validate(contest["replay"]),
+            replays=sorted(map(_replay, self._round.replays.values()), key=lambda part: (part.submission, part.job)),
+            findings=[self._finding(finding) for finding in self._round.findings],
             jobs=[self._job(job) for job in self._round.planned],
         )
 
@@ -89,14 +106,16 @@ class Scoring:
         made = {a.id: self._record.candidates(a.id) for a in self._round.roster.side(Side.ATTACK)}
         return {attack: candidates for attack, candidates in made.items() if candidates is not None}
 
-    def _tallies(self) -> dict[Cell, Tally]:
+    def _count(self) -> tuple[dict[Cell, Tally], dict[Cell, NDArray[np.bool_]]]:
+        """Returns each cell's counts, and which of its pictures held."""
         labels = self._samples.labels
-        tallies = {}
+        tallies, held = {}, {}
         for defence in self._round.roster.side(Side.DEFENCE):
             for cell, answers in self._record.answers(defence.id, len(labels)).items():
                 made = self.candidates.get(cell.attack) if cell.attack else None
                 tallies[cell] = tally(labels, answers, None if made is None else made.forfeits)
-        return tallies
+                held[cell] = decide(labels, answers) == Call.HELD
+        return tallies, held
 
     def _notes(self) -> list[str]:
         notes = []
@@ -112,7 +131,7 @@ class Scoring:
 
     def _submission(self, submission: Submission) -> doc.SubmissionPart:
         finished = [job for job in self._round.finished.values() if job.submission == submission.id]
-        sandboxes = [sandbox for job in finished for sandbox in job.sandboxes]
+        sandboxes = self._round.sandboxes(submission.id)
         made = self.candidates.get(submission.id)
         findings = [finding.id for finding in self._round.findings if finding.submission == submission.id]
         faults = self._faults(submission.id)
@@ -163,7 +182,7 @@ class Scoring:
             for (code, reason), count in sorted(counts.items())
         ]
 
-    def _cell(self, cell: Cell) -> doc.CellPart:
+    def _cell(self, cell: Cell, sure: certainty.OfCell) -> doc.CellPart:
         counts = self.tallies[cell]
         clean = self.tallies.get(Cell(cell.defence))
         delta = points(clean.accuracy, counts.accuracy) if clean and cell.attack else None
@@ -177,8 +196,16 @@ class Scoring:
             forfeits=counts.forfeits,
             faults=counts.faults,
             accuracy=float(counts.accuracy),
+            accuracy_interval=list(sure.accuracy),
             delta=None if delta is None else float(delta),
+            delta_interval=None if sure.delta is None else list(sure.delta),
         )
+
+    def _finding(self, finding: Finding) -> doc.FindingPart:
+        steps = self._round.steps.get(finding.job, {})
+        sessions = [steps[step].session for step in finding.steps if step in steps]
+        seeds = [session.seed for session in sessions if session]
+        return doc.FindingPart.model_validate(asdict(finding) | {"rules": list(finding.rules), "seeds": seeds})
 
     def _job(self, job: events.JobRecord) -> doc.JobPart:
         finished = self._round.finished.get(job.id)
@@ -191,24 +218,7 @@ class Scoring:
         )
 
 
-def _finding(finding: Finding) -> doc.FindingPart:
-    return doc.FindingPart(
-        id=finding.id,
-        submission=finding.submission,
-        kind=finding.kind,
-        rules=list(finding.rules),
-        summary=finding.summary,
-        compared=finding.compared,
-        disagreements=[
-            doc.DisagreementPart(
-                attack=d.attack, picture=d.picture, played=d.played, replayed=d.replayed, repeated=d.repeated
-            )
-            for d in finding.disagreements
-        ],
-    )
-
-
-def _board(board: Board) -> doc.BoardPart:
+def _board(board: Board, sure: Mapping[str, certainty.OfRow]) -> doc.BoardPart:
     return doc.BoardPart(
         name=board.name,
         title=board.title,
@@ -216,18 +226,27 @@ def _board(board: Board) -> doc.BoardPart:
         unit=board.unit,
         more_is_better=board.more_is_better,
         rules=list(board.rules),
-        rows=[
-            doc.RowPart(
-                rank=row.rank,
-                submission=row.submission,
-                score=None if row.score is None else float(row.score),
-                exact=None if row.score is None else str(Fraction(row.score)),
-                violations=row.violations,
-                reason=row.reason,
-            )
-            for row in board.rows
-        ],
+        rows=[_row(row, sure.get(row.submission, certainty.OfRow())) for row in board.rows],
     )
+
+
+def _row(row: Row, sure: certainty.OfRow) -> doc.RowPart:
+    return doc.RowPart(
+        rank=row.rank,
+        submission=row.submission,
+        score=None if row.score is None else float(row.score),
+        exact=None if row.score is None else str(Fraction(row.score)),
+        interval=None if sure.interval is None else list(sure.interval),
+        ranks=None if sure.ranks is None else list(sure.ranks),
+        violations=row.violations,
+        reason=row.reason,
+        place=row.place,
+        no_prize=row.no_prize,
+    )
+
+
+def _replay(judged: events.ReplayJudged) -> doc.ReplayPart:
+    return doc.ReplayPart.model_validate(judged.model_dump(include=set(doc.ReplayPart.model_fields)))
 
 
 def _sum(values: list[float | None]) -> float | None:

@@ -1,8 +1,8 @@
 """The record of a round: a hash-chained ledger of events, and blobs by their SHA-256."""
 
-import hashlib
 import io
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,34 +10,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain.events import Event, read_event
-from orchestrator.domain.ids import canonical_json
+from orchestrator.domain.ids import canonical_json, digest
 from orchestrator.errors import StoreFault
 
 GENESIS = "sha256:" + "0" * 64
 """The hash before the first entry."""
 
 
+SALT_BYTES = 16
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One event in the chain. `hash` covers everything here and the hash before it."""
+    """One event in the chain. `leaf` covers it alone, `hash` the leaf and the hash before it.
+
+    So an entry can be withheld and its leaf shown: the chain still holds, and the random `salt`, 32 hex digits, keeps
+    everybody from guessing what was withheld.
+    """
 
     seq: int
     time: str
+    salt: str
     event: Event
     previous: str
+    leaf: str
     hash: str
 
 
-def link(previous: str, seq: int, time: str, event: Event) -> Entry:
+def fresh_salt() -> str:
+    """Returns a new salt."""
+    return secrets.token_hex(SALT_BYTES)
+
+
+def leaf_of(seq: int, time: str, salt: str, body: Mapping[str, object]) -> str:
+    """Returns the leaf of an entry whose event, as JSON, is `body`."""
+    return digest(canonical_json({"seq": seq, "time": time, "salt": salt, "event": body}))
+
+
+def chained(previous: str, leaf: str) -> str:
+    """Returns the hash of the entry with this leaf that follows `previous`."""
+    return digest(f"{previous}\n{leaf}")
+
+
+def link(previous: str, seq: int, time: str, event: Event, salt: str) -> Entry:
     """Returns the entry that follows `previous`; `time` is ISO 8601 in UTC."""
-    body = {"seq": seq, "time": time, "event": event.model_dump(mode="json")}
-    chained = hashlib.sha256(f"{previous}\n{canonical_json(body)}".encode()).hexdigest()
-    return Entry(seq, time, event, previous, "sha256:" + chained)
+    leaf = leaf_of(seq, time, salt, event.model_dump(mode="json"))
+    return Entry(seq, time, salt, event, previous, leaf, chained(previous, leaf))
 
 
-def relink(previous: str, seq: int, time: str, body: dict[str, object]) -> Entry:
+def relink(previous: str, seq: int, time: str, body: dict[str, object], salt: str) -> Entry:
     """Returns the entry that a stored body makes. Raises pydantic.ValidationError when it is no event."""
-    return link(previous, seq, time, read_event(dict(body)))
+    return link(previous, seq, time, read_event(dict(body)), salt)
 
 
 class Ledger(Protocol):

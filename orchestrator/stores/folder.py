@@ -1,6 +1,9 @@
-"""Blobs as files named by their SHA-256, written whole or not at all."""
+"""Blobs as files named by their SHA-256, written whole or not at all.
 
-import os
+They are not forced to the disk one by one: a killed process loses none, and what a power cut damages is found by its
+digest and played again (`arena.earlier`).
+"""
+
 import tempfile
 from pathlib import Path
 
@@ -19,7 +22,7 @@ class FolderBlobs:
         """Keeps the bytes and returns their digest; a reader never sees half a blob."""
         name = digest_of(data)
         path = self._path(name)
-        if path.exists():
+        if path.exists() and _holds(path, name):
             return name
         try:
             path.parent.mkdir(exist_ok=True)
@@ -43,12 +46,18 @@ class FolderBlobs:
         return self._folder / digits[:2] / digits[2:]
 
 
+def _holds(path: Path, name: str) -> bool:
+    """Returns whether a file is still what its name says: a damaged one is written again."""
+    try:
+        return digest_of(path.read_bytes()) == name
+    except OSError:
+        return False
+
+
 def _write(path: Path, data: bytes) -> None:
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
         try:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
             Path(file.name).replace(path)
         except BaseException:
             Path(file.name).unlink(missing_ok=True)

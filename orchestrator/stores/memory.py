@@ -22,7 +22,8 @@ class MemoryLedger:
     def append(self, *events: Event, time: str) -> None:
         """Adds events."""
         for event in events:
-            self._entries.append(base.link(self.head, len(self._entries) + 1, time, event))
+            entry = base.link(self.head, len(self._entries) + 1, time, event, base.fresh_salt())
+            self._entries.append(entry)
 
     def read(self) -> Iterator[base.Entry]:
         """Yields every entry in order."""

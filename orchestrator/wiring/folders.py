@@ -1,4 +1,4 @@
-"""Where things lie: a round's folder, and what is shipped with this software."""
+"""Where things lie: a round's folder."""
 
 import fcntl
 import os
@@ -11,23 +11,24 @@ from orchestrator import plugins
 from orchestrator.errors import StoreFault, UsageError
 from orchestrator.stores.base import Blobs, Ledger
 
+CONTEST_LEDGER = "contest.sqlite"
+"""The ledger of a contest, two folders above those of its rounds."""
 SECRET_BYTES = 32
 _OURS = frozenset(
-    {".gitignore", "blobs", "cells.csv", "images", "ledger.sqlite", "lock", "report", "results.json", "secret"}
+    {
+        ".gitignore",
+        "blobs",
+        "cells.csv",
+        "images",
+        "ledger.sqlite",
+        "ledger.sqlite-shm",
+        "ledger.sqlite-wal",
+        "lock",
+        "report",
+        "results.json",
+        "secret",
+    }
 )
-
-
-def shared(*parts: str) -> Path:
-    """Returns the path of something shipped with this software: `images/...` or `examples/...`."""
-    package = Path(__file__).resolve().parent.parent
-    installed = package / "_share"
-    return (installed if installed.is_dir() else package.parent).joinpath(*parts)
-
-
-def hostile() -> Path:
-    """Returns the folder of the hostile zoo: shipped with an installed package, among the tests in a checkout."""
-    installed = shared("hostile")
-    return installed if installed.is_dir() else shared("tests", "hostile")
 
 
 class RoundFolder:
@@ -39,6 +40,12 @@ class RoundFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    @property
+    def contest(self) -> Path | None:
+        """The folder of the contest that this is a round of, None for a round by itself."""
+        above = self.path.resolve().parent.parent.parent
+        return above if (above / CONTEST_LEDGER).exists() else None
 
     @property
     def exists(self) -> bool:
@@ -80,21 +87,24 @@ class RoundFolder:
         return ledger
 
     def blobs(self) -> Blobs:
-        """Returns the round's blobs."""
-        blobs: Blobs = plugins.find("stores", "folder")(self.path / "blobs")
+        """Returns the round's blobs; the rounds of one contest share theirs."""
+        blobs: Blobs = plugins.find("stores", "folder")((self.contest or self.path) / "blobs")
         return blobs
 
     def secret(self) -> bytes:
-        """Returns the round's secret, drawn the first time; only its owner can read the file."""
+        """Returns the round's secret, drawn the first time; only its owner can read the file.
+
+        An empty file is one whose drawing was killed: no commitment is on record yet.
+        """
         path = self.path / "secret"
         try:
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(secrets.token_bytes(SECRET_BYTES))
-        except FileExistsError:
-            pass
+            with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+                secret = file.read()
+                if not secret:
+                    secret = secrets.token_bytes(SECRET_BYTES)
+                    file.write(secret)
         except OSError as error:
-            raise StoreFault(f"{path} cannot be written: {error}") from error
-        secret = path.read_bytes()
+            raise StoreFault(f"{path} cannot be read or written: {error}") from error
         if len(secret) != SECRET_BYTES:
             raise StoreFault(f"{path} is damaged: {len(secret)} bytes, expected {SECRET_BYTES}")
         return secret

@@ -3,20 +3,19 @@
 import os
 from pathlib import Path
 
-from orchestrator import plugins
+from orchestrator import plugins, shipped
 from orchestrator.backends.base import Backend, BackendSettings
 from orchestrator.domain.tasks import Limits
 from orchestrator.engines.base import Engine
 from orchestrator.errors import BackendUnavailable, UsageError
 from orchestrator.gpus import gpus
-from orchestrator.wiring.folders import shared
 
 
 def backend(name: str, workspace: Path, *, allow_unisolated: bool = False) -> Backend:
     """Returns the backend of that name; `workspace` is where it may keep what it admitted."""
     settings = BackendSettings(
         workspace=workspace,
-        python_path=(shared("images", "_base", "python"),),
+        python_path=(shipped.path("images", "_base", "python"),),
         allow_unisolated=allow_unisolated,
     )
     made: Backend = plugins.find("backends", name)(settings)

@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,10 +11,13 @@ from typing import Any
 
 from orchestrator import plugins
 from orchestrator.arena.dispatcher import Dispatcher, Watch
-from orchestrator.arena.planner import lay_out
+from orchestrator.arena.earlier import Earlier
 from orchestrator.arena.setting import Setting
 from orchestrator.backends.base import Backend
 from orchestrator.domain.ids import digest
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.season import Season
+from orchestrator.domain.submissions import Roster
 from orchestrator.errors import InfrastructureFault, UsageError
 from orchestrator.intake.admission import Admitted, admit
 from orchestrator.intake.contest_file import Contest
@@ -21,8 +25,11 @@ from orchestrator.record import Record
 from orchestrator.results import cells_csv, gallery, report
 from orchestrator.results.document import Results
 from orchestrator.results.scoring import Scoring
-from orchestrator.wiring import machine
+from orchestrator.wiring import forecast, machine
+from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.folders import RoundFolder
+from orchestrator.wiring.forecast import Forecast
+from orchestrator.wiring.standings import View, fold, view
 
 ROUND = "round-1"
 """The name of a round: a contest file describes one."""
@@ -35,6 +42,26 @@ class How:
     backend: str = "process"
     slots: int | None = None
     allow_unisolated: bool = False
+    announce: Callable[[Forecast], None] = lambda _: None
+    """Is told what replays will cost, before each round is played."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One task of one round: who plays it, which round of a season it is, and what earlier rounds finished."""
+
+    contest: Contest
+    task: str
+    admitted: Admitted
+    round: str = ROUND
+    phase: str = ""
+    finalists: frozenset[str] = frozenset()
+    earlier: tuple[Earlier, ...] = ()
+
+    def cells(self, roster: Roster) -> tuple[Cell, ...]:
+        """Returns what has to be played."""
+        cells: tuple[Cell, ...] = self.contest.format.cells(roster, self.phase, self.finalists)
+        return cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +75,7 @@ class Reported:
 
 
 def play(contest: Contest, out: Path, how: How, watch: Watch) -> Reported:
-    """Plays a round, or what is left of it, and writes its results.
+    """Plays the one round of a contest file, or what is left of it, and writes its results.
 
     Raises:
         Rejected: the contest file or a submission cannot play.
@@ -58,29 +85,42 @@ def play(contest: Contest, out: Path, how: How, watch: Watch) -> Reported:
     """
     folder = RoundFolder(out)
     folder.create()
-    backend = machine.backend(how.backend, out, allow_unisolated=how.allow_unisolated)
-    backend.check(contest.file.runtime)
+    backend = ready(contest, out, how)
     with folder.locked():
         backend.sweep()
-        engine = machine.engine(contest.file.sandbox_policy().limits, how.slots)
-        setting = _setting(contest, folder, backend, admit(contest, backend.admit))
-        plan = lay_out(setting, contest.format.cells(setting.roster))
-        ledger = folder.ledger()
-        try:
-            record = Record(setting.blobs, (entry.event for entry in ledger.read()))
-            dispatcher = Dispatcher(setting, plan, ledger, record, _now, watch)
-            if record.round.opened is None:
-                dispatcher.open(contest.file.model_dump(mode="json"))
-            else:
-                _check_same(record, contest, setting, out)
-            dispatcher.run(engine)
-        finally:
-            ledger.close()
-            with suppress(
-                InfrastructureFault
-            ):  # what could not be ended while the engine was away; else the next sweep
-                backend.sweep(ended=setting.run)
+        part = Part(contest, contest.only_task, admit(contest, backend.admit))
+        play_part(part, folder, backend, how, watch)
         return write(folder)
+
+
+def ready(contest: Contest, workspace: Path, how: How) -> Backend:
+    """Returns the backend, once it is seen to work with the contest's runtime. Raises BackendUnavailable."""
+    backend = machine.backend(how.backend, workspace, allow_unisolated=how.allow_unisolated)
+    backend.check(contest.file.runtime)
+    return backend
+
+
+def play_part(part: Part, folder: RoundFolder, backend: Backend, how: How, watch: Watch) -> None:
+    """Plays one task of one round into a locked folder, or what is left of it."""
+    engine = machine.engine(part.contest.file.sandbox_policy().limits, how.slots)
+    setting = _setting(part, folder, backend)
+    ledger = folder.ledger()
+    try:
+        record = Record(setting.blobs, (entry.event for entry in ledger.read()))
+        dispatcher = Dispatcher(setting, ledger, record, _now, watch)
+        if record.round.opened is None:
+            dispatcher.open(part.contest.file.model_dump(mode="json"), part.phase)
+        else:
+            _check_same(record, part, setting, folder.path)
+        dispatcher.mend()
+        dispatcher.grow()
+        cells = part.cells(setting.roster)
+        how.announce(forecast.replays(setting, cells))
+        dispatcher.run(engine, cells, part.earlier)
+    finally:
+        ledger.close()
+        with suppress(InfrastructureFault):  # what could not be ended while the engine was away; else the next sweep
+            backend.sweep(ended=setting.run)
 
 
 def read(out: Path) -> tuple[Record, str]:
@@ -97,81 +137,124 @@ def read(out: Path) -> tuple[Record, str]:
 def results(out: Path) -> Results:
     """Returns the results of the round in a folder, folded from its ledger."""
     record, head = read(out)
-    return _scoring(record, out).results(head)
+    return scoring(record, out).results(head)
 
 
 def write(folder: RoundFolder) -> Reported:
     """Folds the ledger and writes results.json, cells.csv and report/index.html."""
     record, head = read(folder.path)
-    scoring = _scoring(record, folder.path)
-    document = scoring.results(head)
+    judged = scoring(record, folder.path)
+    document = judged.results(head)
     return Reported(
         results=document,
         results_file=folder.write("results.json", document.model_dump_json(indent=2) + "\n"),
         cells_file=folder.write("cells.csv", cells_csv.render(document)),
-        report_file=folder.write("report/index.html", report.render(document, gallery.choose(record, scoring))),
+        report_file=folder.write("report/index.html", report.render(document, gallery.choose(record, judged))),
     )
 
 
-def _scoring(record: Record, out: Path) -> Scoring:
+def scoring(record: Record, out: Path, rules: dict[str, Any] | None = None) -> Scoring:
+    """Returns what can be said of a round, with what its contest says of the submissions.
+
+    `rules` replace those that it was opened with, and those that its contest changed to since.
+    """
     opened = record.round.opened
     if opened is None:
         raise UsageError(f"the round in {out} was never opened; run it again")
     kind = plugins.find("contests", opened.contest["format"])
-    return Scoring(record, kind(kind.rules_type.model_validate(opened.contest["rules"])))
+    seen = View()
+    if (above := RoundFolder(out).contest) is not None:
+        season = _season(ContestFolder(above))
+        seen = view(season, opened.task.name, first=opened.phase == kind.phases[0])
+    judged = kind(kind.rules_type.model_validate(rules or seen.rules or opened.contest["rules"]))
+    return Scoring(record, judged, seen.standings)
 
 
-def _setting(contest: Contest, folder: RoundFolder, backend: Backend, admitted: Admitted) -> Setting:
-    samples = contest.samples()
+def _season(contest: ContestFolder) -> Season:
+    ledger = contest.ledger()
+    try:
+        return fold(ledger.read())
+    finally:
+        ledger.close()
+
+
+def _setting(part: Part, folder: RoundFolder, backend: Backend) -> Setting:
+    contest = part.contest
+    samples = contest.samples(part.task)
     file, rules = contest.file, contest.format.rules
     return Setting(
         contest=file.contest,
-        round=ROUND,
+        round=part.round,
         run=f"{file.contest}-{secrets.token_hex(4)}",
-        task=contest.task(samples),
+        task=contest.task(samples, part.task),
         samples=samples,
         policy=file.sandbox_policy(),
         isolation=file.isolation,
         labels=file.labels is True,
         on_missing=rules.on_missing,
         on_violation=rules.on_violation,
-        replay_share=file.replay.share,
-        replay_repeats=file.replay.repeats,
+        replay=file.replay.design(),
         seed=file.seed,
         secret=folder.secret(),
-        roster=admitted.roster,
-        images=admitted.images,
+        roster=part.admitted.roster,
+        images=part.admitted.images,
         backend=backend,
         blobs=folder.blobs(),
         clock=time.monotonic,
     )
 
 
-def _check_same(record: Record, contest: Contest, setting: Setting, out: Path) -> None:
-    """Raises UsageError, naming what differs, when the folder holds the round of something else."""
+def _check_same(record: Record, part: Part, setting: Setting, out: Path) -> None:
+    """Raises UsageError, naming what differs, when the folder holds the round of something else.
+
+    In a season the roster may grow, and rules may change: they are judged again by `sparring rejudge`.
+    """
     opened = record.round.opened
     if opened is None:
         return
-    now: dict[str, Any] = {
-        "the contest file": contest.file.model_dump(mode="json"),
-        "the backend": setting.backend.name,
-        "the pictures": setting.task.digest,
-        "the submissions": {s.id: s.digest for s in setting.roster},
-        "the secret": digest(setting.secret),
+    then = {s.id: s.digest for s in record.round.roster}
+    mine = {s.id: s.digest for s in setting.roster}
+    if part.phase:  # who came later or left is no difference
+        both = then.keys() & mine.keys()
+        then, mine = ({name: digests[name] for name in both} for digests in (then, mine))
+    changes = {
+        "the contest file": (
+            _played_by(part.contest.file.model_dump(mode="json"), part),
+            _played_by(opened.contest, part),
+        ),
+        "the backend": (setting.backend.name, opened.backend),
+        "the pictures": (setting.task.digest, opened.task.digest),
+        "the submissions": (mine, then),
+        "the secret": (digest(setting.secret), opened.commitment),
     }
-    then = {
-        "the contest file": opened.contest,
-        "the backend": opened.backend,
-        "the pictures": opened.task.digest,
-        "the submissions": {s.id: s.digest for s in record.round.roster},
-        "the secret": opened.commitment,
-    }
-    changed = [name for name, value in now.items() if then[name] != value]
+    changed = [name for name, (now, before) in changes.items() if now != before]
     if changed:
         raise UsageError(
             f"the round in {out} was opened differently: changed since then: {', '.join(changed)}; "
             "put it back to go on, or give a new folder as --out"
         )
+
+
+_PLAYED_RULES = ("on_missing", "on_violation")
+"""Rules that decide what is played, not only how it is judged."""
+
+
+def played_differently(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Returns the rules that differ and decide what is played; both are complete, with every default."""
+    return [f"rules.{name}" for name in _PLAYED_RULES if before[name] != now[name]]
+
+
+def _played_by(file: dict[str, Any], part: Part) -> dict[str, Any]:
+    """Returns what of a contest file decides what is played.
+
+    In a season that is everything but times, entries, other tasks, and rules that only judge.
+    """
+    if not part.phase or file["format"] != part.contest.file.format:
+        return file
+    left = {key: value for key, value in file.items() if key not in {"opens", "closes", "submissions", "title"}}
+    rules = type(part.contest.format.rules).model_validate(file["rules"]).model_dump(mode="json")
+    tasks = [task for task in file["tasks"] if task["name"] == part.task]
+    return left | {"tasks": tasks, "rules": {key: rules[key] for key in _PLAYED_RULES}}
 
 
 def _now() -> str:

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator import plugins
+from orchestrator import plugins, shipped
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.text import printable
 from orchestrator.errors import InfrastructureFault, UsageError
-from orchestrator.wiring.folders import shared
 
 _SILENT = 2
 """argparse's exit status for arguments it does not take."""
@@ -44,7 +43,7 @@ def train(recipe: Recipe, train_samples: Samples, test_samples: Samples, out: Pa
         UsageError: the training program refused its arguments.
         InfrastructureFault: it failed; its last words are in the message.
     """
-    program = shared("images", "_base", "python", "sparring_training.py")
+    program = shipped.path("images", "_base", "python", "sparring_training.py")
     with tempfile.TemporaryDirectory(prefix="sparring-train-") as folder:
         paths = {}
         for name, samples in (("data", train_samples), ("test", test_samples)):

@@ -1,7 +1,8 @@
 """What every runner of the zoo is told."""
 
+import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from orchestrator.domain.tasks import Limits
 from orchestrator.zoo.expectation import Program, Removed
 
 RUN = "sandbox-check"
+"""How the runs of checks begin. Each has a word of its own behind it, so that two at a time keep apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Context:
     image: Image
     runtime: Runtime
     workspace: Path
-    run: str = RUN
+    run: str = field(default_factory=lambda: f"{RUN}-{secrets.token_hex(4)}")
     weaken: Mapping[str, Any] | None = None
 
     def policy(self, program: Program, *, removed: bool) -> SandboxPolicy:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.backends.base import Image, Order, Sandbox, Source
+from orchestrator.errors import InfrastructureFault
 from orchestrator.zoo import _engine, report
 from orchestrator.zoo.context import Context
 from orchestrator.zoo.expectation import Program, Weaker
@@ -22,6 +23,9 @@ from orchestrator.zoo.outcome import Observed
 PATIENCE = 8.0
 """Seconds that ending a sandbox may take."""
 UP = b"up"
+_UP_SECONDS = 60.0
+_STUCK_SECONDS = 20.0
+_STUCK_LOOK = 0.3
 _GONE_SECONDS = 2.0
 _UNREAD_SECONDS = 4.0
 _GHOST_SECONDS = 3.0
@@ -83,8 +87,8 @@ def _ended(sandbox: Sandbox, context: Context, order: Order, word: str, *, unrea
     ended = _listen(sandbox)
     if ghosts := 0 if unread else _ghosts(context, order.job, word, ended=ended):
         evidence.append(f"{ghosts} of its processes live on while its sandbox is taken for ended")
-    if unread and _blocked(context, order.job):
-        evidence.append(f"the engine did not answer a kill within {_UNREAD_SECONDS:g} s")
+    if unread and (seconds := _blocked(context, order.job, word)):
+        evidence.append(f"the engine did not answer a kill within {seconds:.0f} s")
     begun = time.monotonic()
     end = sandbox.stop()
     seconds = time.monotonic() - begun
@@ -102,13 +106,19 @@ def _ended(sandbox: Sandbox, context: Context, order: Order, word: str, *, unrea
 
 
 def _listen(sandbox: Sandbox) -> bool:
-    """Waits for `up`, and a moment more; returns whether the sandbox's stream has ended by then."""
+    """Waits for `up`, and a moment more; returns whether the sandbox's stream has ended by then.
+
+    Raises:
+        InfrastructureFault: the program did not get so far; nothing is shown then.
+    """
     heard = b""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + _UP_SECONDS
     while UP not in heard:
         data = sandbox.receive(deadline)
-        if not data:
-            return data == b""
+        if data == b"":
+            return True
+        if data is None:
+            raise InfrastructureFault(f"the program did not say that it is up within {_UP_SECONDS:g} s")
         heard += data[: len(UP)]
     deadline = time.monotonic() + 0.5
     while (data := sandbox.receive(deadline)) and time.monotonic() < deadline:
@@ -142,15 +152,54 @@ def _told(sandbox: Sandbox, seconds: float) -> Observed:
     return Observed(harm=harm, seconds=time.monotonic() - begun, evidence=[evidence] if evidence else [])
 
 
-def _blocked(context: Context, job: str) -> bool:
-    """Whether the engine hangs when it is asked to kill a container whose output nobody reads."""
+def _blocked(context: Context, job: str, word: str) -> float:
+    """Returns for how many seconds the engine hung when it was asked to kill a container whose output nobody reads.
+
+    0 is that it did not. It is given longer than it takes to answer anything else here, so that a busy machine is not
+    taken for a hanging engine.
+    """
+    _stuck(word)
+    begun = time.monotonic()
+    _engine.call("version")
+    patience = max(_UNREAD_SECONDS, 4 * (time.monotonic() - begun))
     for container in _engine.containers(context, job):
         try:
-            _engine.call("kill", container, seconds=_UNREAD_SECONDS)
-            _engine.call("inspect", container, seconds=_UNREAD_SECONDS)
+            _engine.call("kill", container, seconds=patience)
+            _engine.call("inspect", container, seconds=patience)
         except subprocess.TimeoutExpired:
-            return True
-    return False
+            return patience
+    return 0.0
+
+
+def _stuck(word: str) -> None:
+    """Waits until what the program writes is not taken any more: until then everything behind it takes a little.
+
+    It is seen by what it wrote so far, which does not grow while none of it wants a processor. Where its processes
+    cannot be seen (gVisor) the time runs out.
+    """
+    until = time.monotonic() + _STUCK_SECONDS
+    before = None
+    while time.monotonic() < until:
+        seen = _written(word)
+        if seen is not None and seen == before:
+            return
+        before = seen
+        time.sleep(_STUCK_LOOK)
+
+
+def _written(word: str) -> int | None:
+    """Returns how many bytes the processes with that word wrote; None where one of them runs, or none is to be seen."""
+    total = 0
+    for pid in _living(word):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+            counted = Path(f"/proc/{pid}/io").read_text("ascii")
+        except OSError:
+            return None
+        if state != "S":
+            return None
+        total += next(int(line.split()[1]) for line in counted.splitlines() if line.startswith("wchar:"))
+    return total or None
 
 
 def _image(context: Context, program: Program, source: str, arguments: tuple[str, ...]) -> Image:

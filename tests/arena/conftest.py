@@ -18,7 +18,9 @@ from orchestrator.arena.dispatcher import Dispatcher
 from orchestrator.arena.planner import lay_out
 from orchestrator.arena.setting import Setting
 from orchestrator.backends.base import Ending, Exit, Image
+from orchestrator.domain.events import SandboxRecord
 from orchestrator.domain.plan import Cell
+from orchestrator.domain.plan import Stage as JobStage
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.rulings import OnMissing, OnViolation
 from orchestrator.domain.samples import Samples
@@ -27,6 +29,7 @@ from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm, Task
 from orchestrator.engines.local import LocalEngine
 from orchestrator.errors import BackendUnavailable, SandboxLost
 from orchestrator.record import Record
+from orchestrator.replay.power import Design
 from orchestrator.stores.memory import MemoryBlobs, MemoryLedger
 from orchestrator.wire import frames
 
@@ -80,7 +83,8 @@ class ScriptedSandbox:
 class ScriptedBackend:
     """Starts scripted players by their image's name. `lose` may lose one at a start or a question: true, or an error.
 
-    It is away for the next `away` looks.
+    A player is a function, or a class: then each sandbox has one of its own, made with its seed. The backend is away
+    for the next `away` looks.
     """
 
     players: dict[str, Callable]
@@ -115,15 +119,17 @@ class ScriptedBackend:
             self.live[order.device] = self.live.get(order.device, 0) + 1
             self.most[order.device] = max(self.most.get(order.device, 0), self.live[order.device])
         player = self.players[order.image.name]
+        own = []
 
         def play(header, payload):
             with self._lock:
                 if header["type"] == "hello":
                     self.seeds.append(header["seed"])
+                    own.append(player(header["seed"]) if isinstance(player, type) else player)
                     return frames.encode({"type": "ready", "id": header["id"], "gives": ["label"]})
                 self.questions += 1
                 self._lose("question", self.questions)
-            return player(header, payload)
+            return own[0](header, payload)
 
         def ended(_sandbox) -> None:
             with self._lock:
@@ -165,17 +171,29 @@ class Stage:
         """Returns the round's plan."""
         return lay_out(self.setting, self.cells())
 
-    def run(self, devices=(None,)) -> Record:
+    def run(self, devices=(None,), watch=lambda _event: None) -> Record:
         """Plays the round, or what is left of it."""
-        dispatcher = Dispatcher(self.setting, self.plan(), self.ledger, self.record, lambda: "now", lambda _: None)
+        dispatcher = Dispatcher(self.setting, self.ledger, self.record, lambda: "now", watch)
         if self.record.round.opened is None:
             dispatcher.open({"contest": "test", "isolation": self.setting.isolation.value})
-        dispatcher.run(LocalEngine(devices))
+        dispatcher.run(LocalEngine(devices), self.cells())
         return self.record
+
+    def go_on(self) -> Record:
+        """Plays what is left, as another orchestrator that knows the ledger and nothing else."""
+        self.record = Record(self.setting.blobs, (entry.event for entry in self.ledger.read()))
+        self.setting.cancelled.clear()
+        return self.run()
 
     def events(self, kind: str) -> list[Any]:
         """Returns what happened of one kind."""
         return [entry.event for entry in self.ledger.read() if entry.event.kind == kind]
+
+    def sandboxes(self, submission: str, stage: JobStage) -> list[list[SandboxRecord]]:
+        """Returns the sandboxes of each job of a submission, wherever the ledger has them."""
+        jobs = [job.id for job in self.plan().jobs if (job.submission, job.stage) == (submission, stage)]
+        told = [*self.events("step_finished"), *self.events("job_finished")]
+        return [[s for event in told if event.job == job for s in event.sandboxes] for job in jobs]
 
 
 @pytest.fixture
@@ -208,8 +226,7 @@ def stage():
             labels=True,
             on_missing=changes.pop("on_missing", OnMissing.HELD),
             on_violation=changes.pop("on_violation", OnViolation.FORFEIT),
-            replay_share=changes.pop("replay_share", 0.5),
-            replay_repeats=changes.pop("replay_repeats", 2),
+            replay=changes.pop("replay", Design(power=0.5, cheat=0.1)),
             seed=1,
             secret=b"s" * 32,
             roster=Roster(tuple(submissions)),

@@ -1,14 +1,17 @@
 """Whose doing the end of a sandbox was, and what is done where nobody can tell."""
 
+import time
+
 import numpy as np
 import pytest
 
 from orchestrator.arena import patience
 from orchestrator.arena.casting import Casting, end
 from orchestrator.arena.doubts import AGAIN, Doubts
+from orchestrator.arena.player import Player
 from orchestrator.backends.base import Ending, Exit
 from orchestrator.domain.endings import ExitReason
-from orchestrator.domain.plan import Cell
+from orchestrator.domain.plan import Cell, Stage
 from orchestrator.domain.rulings import FAULTED
 from orchestrator.errors import (
     AmbiguousEnd,
@@ -20,7 +23,12 @@ from orchestrator.errors import (
     ProtocolFault,
     SandboxLost,
 )
+from orchestrator.replay.power import Design
 from orchestrator.wire import frames
+from orchestrator.wire.messages import Role
+from orchestrator.wire.session import Session
+
+NO_REPLAY = Design(power=0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +78,7 @@ def test_the_third_ambiguous_end_of_a_step_counts(stage) -> None:
 
 def test_a_player_that_always_ends_ambiguously_cannot_stop_the_round(stage) -> None:
     """Where every question ends so, every answer is a fault, and the round closes: nobody gains retries by it."""
-    played = stage(replay_share=0.0)
+    played = stage(replay=NO_REPLAY)
     played.backend.lose = lambda what, _count: AmbiguousEnd("who knows") if what == "question" else False
     record = played.run()
     assert (answers(record) == FAULTED).all()
@@ -80,7 +88,7 @@ def test_a_player_that_always_ends_ambiguously_cannot_stop_the_round(stage) -> N
 
 def test_every_step_has_doubts_of_its_own(stage) -> None:
     """Two ambiguous ends in each of three steps are six failed attempts, and nobody is blamed."""
-    played = stage(replay_share=0.0)
+    played = stage(replay=NO_REPLAY)
     played.backend.lose = ambiguous_at(1, 2, 4, 5, 7, 8)
     played.run()
     assert faults(played) == []
@@ -88,16 +96,26 @@ def test_every_step_has_doubts_of_its_own(stage) -> None:
 
 
 def test_one_engine_that_goes_down_is_one_doubt() -> None:
-    """Two sandboxes that end ambiguously in one attempt count once, and another step starts anew."""
+    """Two sandboxes that end ambiguously in one attempt count once, and a step that they spare leaves the next anew."""
     doubts = Doubts()
     for attempt in range(1, AGAIN + 1):
         doubts.at(0, attempt)
         assert isinstance(doubts.settle(AmbiguousEnd("x")), AmbiguousEnd)
         assert isinstance(doubts.settle(AmbiguousEnd("x")), AmbiguousEnd)
+    doubts.at(1, AGAIN + 1)
+    assert isinstance(doubts.settle(AmbiguousEnd("x")), AmbiguousEnd)
+
+
+def test_once_such_an_end_counted_the_next_ones_count_at_once() -> None:
+    """A job is played again for its first step's ends, not for those of every step."""
+    doubts = Doubts()
+    for attempt in range(1, AGAIN + 1):
+        doubts.at(0, attempt)
+        assert isinstance(doubts.settle(AmbiguousEnd("x")), AmbiguousEnd)
     doubts.at(0, AGAIN + 1)
     assert isinstance(doubts.settle(AmbiguousEnd("x")), PlayerDied)
     doubts.at(1, AGAIN + 1)
-    assert isinstance(doubts.settle(AmbiguousEnd("x")), AmbiguousEnd)
+    assert isinstance(doubts.settle(AmbiguousEnd("x")), PlayerDied)
 
 
 def test_an_engine_that_is_away_is_waited_for(stage) -> None:
@@ -179,6 +197,53 @@ def test_what_cannot_be_ended_is_noted_as_lost() -> None:
     assert [leave.reason for leave in leaves] == [ExitReason.LOST]
 
 
+@pytest.mark.parametrize("when", ["bye", "leaving"])
+def test_a_player_is_ended_also_where_its_farewell_fails(when) -> None:
+    """An engine that goes down while a player says goodbye leaves no sandbox behind: it is stopped, and on record."""
+    stopped, leaves = [], []
+
+    class Parting:
+        def send(self, _data, _deadline):
+            if when == "bye":
+                raise AmbiguousEnd("the engine goes down")
+            return True
+
+        def receive(self, _deadline):
+            raise AmbiguousEnd("the engine goes down")
+
+        def stop(self):
+            stopped.append(self)
+            return Exit(Ending.LOST)
+
+    player = Player(Parting(), Session(Role.DEFENCE, 4, 1 << 16), time.monotonic, lambda: False)
+    casting = Casting(lambda: player, leaves, restarts=0, ahead=False)
+    casting.player()
+    casting.retire()
+    assert len(stopped) == 1
+    assert [leave.reason for leave in leaves] == [ExitReason.LOST]
+
+
+def test_a_player_that_never_starts_holds_up_one_step(stage) -> None:
+    """A start that always ends ambiguously is tried three times for a job's first step, and then no step waits."""
+    played = stage(replay=NO_REPLAY)
+    start = played.backend.start
+
+    def unstartable(order):
+        sandbox = start(order)
+        if order.image.name == "shift":
+            sandbox.send = lambda _data, _deadline: False
+            sandbox.receive = lambda _deadline: (_ for _ in ()).throw(AmbiguousEnd("the runtime failed"))
+        return sandbox
+
+    played.backend.start = unstartable
+    record = played.run()
+    assert [event.code for event in played.events("attempt_failed")] == ["ambiguous-end"] * AGAIN
+    assert faults(played) == ["died"] * 3
+    assert (record.candidates("shift").forfeits != 0).all()
+    assert (answers(record) == np.arange(12) % 4).all()
+    assert record.round.closed
+
+
 def test_the_waiting_player_is_ended_even_if_the_other_cannot_be() -> None:
     """Closing ends both sandboxes of a job, also where the engine fails to end the first."""
     ended = []
@@ -214,9 +279,8 @@ def test_the_record_says_why_each_sandbox_ended(stage) -> None:
         "dies": lambda _header, _payload: b"",
         "talkative": talkative,
     }
-    played = stage(defences=defences, replay_share=0.0)
+    played = stage(defences=defences, replay=NO_REPLAY)
     played.run()
     for defence, reason in (("mute", "timed-out"), ("dies", "crashed"), ("talkative", "flooded")):
-        jobs = [event for event in played.events("job_finished") if event.submission == defence]
-        reasons = {sandbox.reason for job in jobs for sandbox in job.sandboxes}
+        reasons = {sandbox.reason for job in played.sandboxes(defence, Stage.CLASSIFY) for sandbox in job}
         assert reason in reasons, (defence, reasons)

@@ -5,11 +5,15 @@ import time
 import numpy as np
 import pytest
 
+from orchestrator.arena import scene
 from orchestrator.domain.plan import Cell, Stage
 from orchestrator.domain.rulings import FAULTED
 from orchestrator.domain.tasks import Isolation, Limits
 from orchestrator.errors import SandboxLost
+from orchestrator.replay.power import Design
 from orchestrator.wire import frames
+
+NO_REPLAY = Design(power=0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -54,8 +58,10 @@ def test_a_sandbox_lost_in_mid_job_costs_only_the_step_in_flight(stage) -> None:
     played.run()
     steps = [(event.job, event.step) for event in played.events("step_finished")]
     assert len(steps) == len(set(steps))
-    # Three batches of the attack, one of them twice; 2 x 12 pictures; 6 replayed and 2 of them again.
-    assert played.backend.questions == 3 + 1 + 24 + 6 + 2
+    # Three batches of the attack, one of them twice; 2 x 12 pictures; what the replays asked.
+    again = sum(judged.asked for judged in played.events("replay_judged"))
+    assert again > 12
+    assert played.backend.questions == 3 + 1 + 24 + again
 
 
 def test_a_job_that_fails_at_every_attempt_stops_the_round(stage) -> None:
@@ -130,16 +136,14 @@ def test_the_next_sandbox_starts_ahead_on_a_processor(stage) -> None:
 )
 def test_isolation_says_what_a_sandbox_sees(stage, isolation, sandboxes) -> None:
     """Per attack: a sandbox a cell; per round: one for all; per picture: one a question (contests.md)."""
-    played = stage(isolation=isolation, replay_share=0.0)
+    played = stage(isolation=isolation, replay=NO_REPLAY)
     played.run()
-    jobs = {job.id for job in played.plan().jobs if job.stage is Stage.CLASSIFY}
-    used = [event for event in played.events("job_finished") if event.job in jobs]
-    assert sum(len(event.sandboxes) for event in used) == sandboxes
+    assert sum(map(len, played.sandboxes("first", Stage.CLASSIFY))) == sandboxes
 
 
 def test_under_isolation_per_attack_no_sandbox_sees_two_versions(stage) -> None:
-    """In play and in replay, a sandbox of a defence is shown at most one version of each source picture."""
-    seen: list[list[int]] = []
+    """In play a sandbox is shown one version of each picture; in replays the clean one before every attacked one."""
+    seen: list[tuple[str, list[int]]] = []
 
     def far(header, payload):
         pixels = np.frombuffer(payload, np.uint8) + 100
@@ -148,14 +152,14 @@ def test_under_isolation_per_attack_no_sandbox_sees_two_versions(stage) -> None:
         return frames.encode(answer, pixels.astype(np.uint8).tobytes())
 
     # The picture number i has the value i, its adversarial version i + 100.
-    played = stage({"far": far}, {"watching": first()}, replay_share=1.0, replay_repeats=0, epsilon=100)
+    played = stage({"far": far}, {"watching": first()}, replay=Design(power=0.9999, cheat=0.01), epsilon=100)
     start = played.backend.start
 
     def start_and_note(order):
         sandbox = start(order)
         if order.image.name == "watching":
             values, play = [], sandbox._play
-            seen.append(values)
+            seen.append((order.job, values))
 
             def note(header, payload):
                 values.extend(payload[:1])  # `hello` has none
@@ -166,14 +170,20 @@ def test_under_isolation_per_attack_no_sandbox_sees_two_versions(stage) -> None:
 
     played.backend.start = start_and_note
     played.run()
-    assert len(seen) == 3
-    for values in seen:
+    stages = {job.id: job.stage for job in played.plan().jobs}
+    classified = [values for job, values in seen if stages[job] is Stage.CLASSIFY]
+    assert len(classified) == 2
+    for values in classified:
         assert len({value % 100 for value in values}) == len(set(values)) == 12
+    shuffled, twin = (values for job, values in seen if stages[job] is Stage.REPLAY)
+    assert set(shuffled) == {*range(12), *range(100, 112)}
+    assert all(shuffled.index(picture) < shuffled.index(picture + 100) for picture in range(12))
+    assert twin in classified
 
 
 def test_every_sandbox_of_a_defence_gets_a_fresh_seed(stage) -> None:
     """An attack's seed is the same in each of its sandboxes and on record; a defence's is never used twice."""
-    played = stage(isolation=Isolation.PICTURE, replay_share=0.0)
+    played = stage(isolation=Isolation.PICTURE, replay=NO_REPLAY)
     played.run()
     attack = played.setting.attack_seed(played.setting.roster["shift"])
     others = [seed for seed in played.backend.seeds if seed != attack]
@@ -183,18 +193,53 @@ def test_every_sandbox_of_a_defence_gets_a_fresh_seed(stage) -> None:
 
 def test_restarts_are_bounded(stage) -> None:
     """A defence that dies at every question is replaced `restarts` times; the rest are faults (A7)."""
-    played = stage(defences={"dies": lambda _header, _payload: b""}, replay_share=0.0)
+    played = stage(defences={"dies": lambda _header, _payload: b""}, replay=NO_REPLAY)
     record = played.run()
     assert (answers(record, "dies") == FAULTED).all()
-    sandboxes = [len(e.sandboxes) for e in played.events("job_finished") if e.submission == "dies"]
-    assert sandboxes == [3, 3]
+    assert [len(job) for job in played.sandboxes("dies", Stage.CLASSIFY)] == [3, 3]
     codes = {fault.code for step in played.events("step_finished") for fault in step.faults}
     assert codes == {"died", "gave-up"}
 
 
+class Killed(BaseException):
+    """The orchestrator's end."""
+
+
+def test_a_kill_loses_no_sandbox_that_a_step_had(stage, monkeypatch) -> None:
+    """Killed right after any step, the round ends with the answers, faults and sandboxes of an undisturbed one.
+
+    So a job whose last step was on record, and not its end, and one whose restarts were used up before, are complete.
+    """
+    monkeypatch.setattr(scene, "CLASSIFY_STEP", 4)
+    players = {"first": first(), "dies": lambda _header, _payload: b""}
+    whole = stage(defences=players)
+    expected = whole.run()
+    steps = len(whole.events("step_finished"))
+    assert steps == 3 + 4 * 3 + 2
+    for count in range(steps):
+        left = iter(range(count))
+
+        def watch(event, left=left) -> None:
+            if event.kind == "step_finished" and next(left, None) is None:
+                raise Killed
+
+        again = stage(defences=players)
+        with pytest.raises(Killed):
+            again.run(watch=watch)
+        found = again.go_on()
+        for name in ("shift", *players):
+            assert len(found.round.sandboxes(name)) == len(expected.round.sandboxes(name)), (count, name)
+        for name in players:
+            assert (answers(found, name) == answers(expected, name)).all()
+        assert [step.faults for step in again.events("step_finished")] == [
+            step.faults for step in whole.events("step_finished")
+        ]
+    assert [len(job) for job in whole.sandboxes("dies", Stage.CLASSIFY)] == [3, 3]
+
+
 def test_silence_is_a_deadline(stage) -> None:
     """A defence that never answers costs its time limit per question and is a `deadline` fault (A7)."""
-    played = stage(defences={"mute": lambda _header, _payload: None}, replay_share=0.0)
+    played = stage(defences={"mute": lambda _header, _payload: None}, replay=NO_REPLAY)
     record = played.run()
     assert (answers(record, "mute") == FAULTED).all()
     codes = [fault.code for step in played.events("step_finished") for fault in step.faults]
@@ -214,7 +259,7 @@ def test_replays_are_chosen_after_play(stage) -> None:
 def test_large_batches_are_asked_in_batches(stage) -> None:
     """`classify_batch` pictures go into one question, the rest into a smaller one."""
     limits = Limits(perturb_batch=12, classify_batch=5, classify_seconds=1, perturb_seconds=1)
-    played = stage(limits=limits, replay_share=0.0)
+    played = stage(limits=limits, replay=NO_REPLAY)
     record = played.run()
     assert played.backend.questions == 1 + 2 * 3
     assert (answers(record) == np.arange(12) % 4).all()

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from orchestrator.backends import _contained
-from orchestrator.backends._contained import Contained
+from orchestrator.backends._contained import Contained, Stillborn
 from orchestrator.backends._counters import Usage
 from orchestrator.backends._witness import Watch, Witness
 from orchestrator.backends.base import Ending
@@ -257,3 +257,43 @@ def test_either_the_engine_or_the_kernel_tells_of_a_kill_at_the_limit(monkeypatc
     scene = Scene(monkeypatch, code=code, oom=oom, kills=kills)
     scene.receive()
     assert scene.sandbox.stop().ending is Ending.OUT_OF_MEMORY
+
+
+def test_two_that_end_a_sandbox_at_once_end_it_once(monkeypatch):
+    """Its owner and whoever tidies up behind a lost engine may call together: its user id is given back once."""
+    scene = Scene(monkeypatch)
+    removed, both = [], threading.Barrier(2, timeout=5)
+
+    def remove(container):
+        removed.append(container)
+        time.sleep(0.05)  # long enough for the other one to come by
+        scene.there = None
+
+    scene.remove = remove
+    ends = []
+
+    def stop():
+        both.wait()
+        ends.append(scene.sandbox.stop())
+
+    threads = [threading.Thread(target=stop) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(removed) == len(scene.released) == 1
+    assert ends[0] is ends[1]
+
+
+@pytest.mark.parametrize(("doubtful", "ending"), [(False, Ending.CRASHED), (True, Ending.LOST)])
+def test_a_player_that_could_not_be_started_has_ended(doubtful, ending):
+    """It reads nothing and its stream has ended: by its own doing, or nobody can tell by whose."""
+    stillborn = Stillborn("why", doubtful=doubtful)
+    assert not stillborn.send(b"x", 0.0)
+    if doubtful:
+        with pytest.raises(AmbiguousEnd, match="why"):
+            stillborn.receive(0.0)
+    else:
+        assert stillborn.receive(0.0) == b""
+    assert stillborn.stop().ending is ending
+    assert stillborn.stop().stderr == b"why"

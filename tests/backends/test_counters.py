@@ -10,6 +10,7 @@ import pytest
 from orchestrator.backends import _account, _cgroup, _counters
 from orchestrator.backends._account import Account
 from orchestrator.backends._counters import Usage
+from orchestrator.backends._failed import Failed
 from orchestrator.backends._owner import Owner
 from orchestrator.backends._processes import Mark, short
 from orchestrator.errors import SandboxLost
@@ -126,11 +127,27 @@ def test_groups_of_the_dead_are_swept(tree):
     names = {Mark.fresh(dead, "run").text, Mark.fresh(here, "run").text, kept, "sparring-something-else"}
     for name in names:
         (tree / name / "container").mkdir(parents=True)
-    assert _account.sweep(here, short("kept"), tree) == 1
+    failed = Failed()
+    assert _account.sweep(here, failed, short("kept"), tree) == 1
     left = {path.name for path in tree.iterdir() if path.is_dir()}
     assert len(left) == 3
     assert kept in left
-    assert _account.sweep(here, None, tree) == 1
+    assert _account.sweep(here, failed, None, tree) == 1
+    failed.tell()
+
+
+def test_a_group_that_does_not_go_away_keeps_no_other_here(tree, monkeypatch):
+    """Those of a run that ended go, whatever becomes of one of them; that one is told at the end."""
+    monkeypatch.setattr(_account, "_PATIENCE", 0.1)
+    here, failed = Owner.current(), Failed()
+    names = sorted(Mark.fresh(here, "run").text for _ in range(3))
+    for name in names:
+        (tree / name).mkdir()
+    (tree / names[0] / "stays").write_text("")
+    assert _account.sweep(here, failed, None, tree, ended=short("run")) == 2
+    assert [path.name for path in tree.iterdir() if path.is_dir()] == names[:1]
+    with pytest.raises(SandboxLost, match=names[0]):
+        failed.tell()
 
 
 def test_processes_that_live_on_are_ended(tree, monkeypatch):

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator import errors
+from orchestrator import errors, shipped
 from orchestrator.cli import console
 from orchestrator.cli.app import app
-from orchestrator.wiring.folders import shared
 
-DEMO = shared("examples", "demo", "contest.yaml")
+DEMO = shipped.path("examples", "demo", "contest.yaml")
 runner = CliRunner()
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from orchestrator import plugins
-from orchestrator.contests.base import Format, Records
+from orchestrator.contests.base import Format, Records, Standing
 from orchestrator.domain.findings import Finding, FindingKind
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.rulings import Tally
@@ -16,10 +16,17 @@ from orchestrator.domain.submissions import Roster, Side, Submission
 TOTAL = 100
 
 
-def entry(name: str, side: Side, *, baseline: bool = False, submitted: str = "") -> Submission:
-    """Returns a submission whose id says all."""
+def entry(name: str, side: Side, *, baseline: bool = False, submitted: str = "", team: str = "") -> Submission:
+    """Returns a submission whose id says all; it is a team of its own unless one is named."""
     return Submission(
-        id=name, name=name, team=name, side=side, digest=name, image=name, baseline=baseline, submitted=submitted
+        id=name,
+        name=name,
+        team=team or name,
+        side=side,
+        digest=name,
+        image=name,
+        baseline=baseline,
+        submitted=submitted,
     )
 
 
@@ -34,6 +41,9 @@ class Table:
     violations: Mapping[str, int] = field(default_factory=dict)
     faults: Mapping[tuple[str, str | None], int] = field(default_factory=dict)
     total: int = TOTAL
+    teams: Mapping[str, str] = field(default_factory=dict)
+    standings: Mapping[str, Standing] = field(default_factory=dict)
+    phase: str = ""
 
     def roster(self) -> Roster:
         """Returns attacks and defences in the order in which the table names them."""
@@ -41,7 +51,13 @@ class Table:
         sides = [(a, Side.ATTACK) for a in attacks] + [(d, Side.DEFENCE) for d in self.defences]
         return Roster(
             tuple(
-                entry(name, side, baseline=name in self.baselines, submitted=self.submitted.get(name, ""))
+                entry(
+                    name,
+                    side,
+                    baseline=name in self.baselines,
+                    submitted=self.submitted.get(name, ""),
+                    team=self.teams.get(name, ""),
+                )
                 for name, side in sides
             )
         )
@@ -60,10 +76,10 @@ class Table:
             for attack, held in row.items()
         }
         findings = tuple(
-            Finding(f"f-{defence}", defence, FindingKind.STATE, ("A9", "A10"), "changed", 10, ())
+            Finding(f"f-{defence}", defence, FindingKind.STATE, ("A9", "A10"), "changed", 10, (), "", "replay", (0,))
             for defence in self.findings
         )
-        return Records(self.roster(), tallies, findings, self.violations)
+        return Records(self.roster(), tallies, findings, self.violations, self.phase, self.standings)
 
 
 @pytest.fixture(scope="session")

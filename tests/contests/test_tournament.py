@@ -247,7 +247,7 @@ def test_the_floor_needs_the_organizers_baseline(tournament, submission):
 
 
 def test_the_defaults_follow_the_document(tournament):
-    """The documents' readings: held, forfeit, disqualify, 10 points, weights 0.2, 0.4, 0.4."""
+    """The documents' readings: held, forfeit, disqualify, 10 points, weights 0.2, 0.4, 0.4, the first 5, 3 and 3."""
     default = type(tournament().rules)().model_dump(mode="json")
     assert default == {
         "on_missing": "held",
@@ -255,6 +255,10 @@ def test_the_defaults_follow_the_document(tournament):
         "on_finding": "disqualify",
         "clean_floor": {"baseline": "undefended", "points": "10"},
         "initial": {"classifier": "fgsm_trained", "weights": {"fgsm": "0.2", "bim": "0.4", "pgd": "0.4"}},
+        "finalists": 5,
+        "final": "everybody",
+        "tasks_per_person": 3,
+        "submissions_per_team": 3,
     }
 
 
@@ -271,6 +275,10 @@ def test_the_defaults_follow_the_document(tournament):
         {"initial": {"weights": {"fgsm": 1.5}}},
         {"initial": {"weights": {"fgsm": float("nan")}}},
         {"initial": {"classifiers": "x"}},
+        {"finalists": 0},
+        {"final": "nobody"},
+        {"tasks_per_person": 0},
+        {"submissions_per_team": 0},
     ],
 )
 def test_the_rules_are_strict(tournament, rules):
@@ -287,7 +295,7 @@ def test_boards_say_what_they_measure(tournament, table):
     assert [(b.name, b.unit, b.more_is_better, b.rules) for b in boards] == [
         ("attacks", "points", True, ("A13", "A16")),
         ("defences", "points", False, ("A13", "A16", "A17")),
-        ("attacks_initial", "points", True, ("A11", "A16")),
-        ("defences_initial", "points", False, ("A12", "A16", "A17")),
+        ("attacks_initial", "points", True, ("A4", "A11", "A16")),
+        ("defences_initial", "points", False, ("A4", "A12", "A16", "A17")),
     ]
     assert boards[3].measure == "weighted decrease: 0.2 x fgsm + 0.4 x bim + 0.4 x pgd"

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.backends import docker as docker_backend
+from orchestrator.backends._translation import RuntimeFailedError
 from orchestrator.backends.base import BackendSettings, Ending, Order, Source
 from orchestrator.domain.policy import Runtime, SandboxPolicy, Seccomp
-from orchestrator.errors import BackendUnavailable, Rejected, SandboxLost
+from orchestrator.errors import AmbiguousEnd, BackendUnavailable, Rejected, SandboxLost
 
 RUNTIME = Runtime(os.environ.get("SPARRING_TEST_RUNTIME", "runc"))
 pytestmark = [pytest.mark.docker, pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")]
@@ -137,8 +138,6 @@ def test_live_sandboxes_have_user_ids_of_their_own(play, engine, run):
 )
 def test_an_image_that_is_in_its_own_way_is_not_our_fault(backend, engine, policy, listen, files, change):
     """A file where /tmp, the init program or the working directory belongs is a crash with its reason, not retried."""
-    if RUNTIME is Runtime.RUNSC and "sbin" in files:
-        pytest.skip("gVisor dies of it without a reason that tells the image's fault from ours (docs/runtimes.md)")
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         for name, content in files.items():
@@ -151,14 +150,65 @@ def test_an_image_that_is_in_its_own_way_is_not_our_fault(backend, engine, polic
     run = f"unfit-{secrets.token_hex(4)}"
     try:
         sandbox = backend.start(Order(backend.admit(Source(image=identity)), policy, run, "job"))
-        assert RUNTIME is Runtime.RUNSC or not sandbox.send(b"x", soon(1))  # gVisor may get as far as the init program
-        assert listen.end(sandbox) == b""
-        end = sandbox.stop()
-        assert end.ending is Ending.CRASHED
-        assert RUNTIME is Runtime.RUNSC or b"cannot be started" in end.stderr
+        if RUNTIME is Runtime.RUNSC and "sbin" in files:  # gVisor dies of it, without a reason that tells whose it is
+            with pytest.raises(AmbiguousEnd, match="it can start others"):
+                sandbox.receive(soon(1))
+            assert sandbox.stop().ending is Ending.LOST
+        else:
+            assert RUNTIME is Runtime.RUNSC or not sandbox.send(b"x", soon(1))  # gVisor may reach the init program
+            assert listen.end(sandbox) == b""
+            end = sandbox.stop()
+            assert end.ending is Ending.CRASHED
+            assert RUNTIME is Runtime.RUNSC or b"cannot be started" in end.stderr
         assert label(engine, run) == []
     finally:
         engine.images.remove(identity, force=True)
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["starts ours", "starts none"])
+def test_a_runtime_that_fails_is_tried_on_one_of_ours(backend, image, engine, run, policy, monkeypatch, ours):
+    """Where one of our images starts, whose doing it was stays open; where none does, it is the machine's."""
+    start, asked = backend._engine.start, []
+
+    def failing(container):
+        asked.append(container)
+        if len(asked) == 1 or not ours:
+            raise RuntimeFailedError("the runtime failed to start it: EOF")
+        start(container)
+
+    monkeypatch.setattr(backend._engine, "start", failing)
+    order = Order(image, policy, run, "job")
+    if ours:
+        sandbox = backend.start(order)
+        with pytest.raises(AmbiguousEnd, match="it can start others"):
+            sandbox.receive(soon(1))
+        assert sandbox.stop().ending is Ending.LOST
+    else:
+        with pytest.raises(SandboxLost, match="nor can it start one of ours") as caught:
+            backend.start(order)
+        assert not isinstance(caught.value, AmbiguousEnd)
+    assert len(asked) == 2
+    assert [backend._engine.inspect(container) for container in asked] == [None, None]
+
+
+def test_one_container_that_stays_keeps_no_other_here(backend, play, engine, run, monkeypatch):
+    """What is left of a run that ended is swept as far as it can be, and the failure is told."""
+    play("silent"), play("silent")
+    stays, _ = (container.id for container in label(engine, run))
+    really = backend._engine.remove
+
+    def remove(container):
+        if container == stays:
+            raise SandboxLost("busy")
+        really(container)
+
+    monkeypatch.setattr(backend._engine, "remove", remove)
+    with pytest.raises(SandboxLost, match="busy"):
+        backend.sweep(ended=run)
+    assert [container.id for container in label(engine, run)] == [stays]
+    monkeypatch.undo()
+    assert backend.sweep(ended=run) >= 1
+    assert label(engine, run) == []
 
 
 def test_a_player_that_kills_itself_has_crashed(play, listen):
@@ -189,7 +239,7 @@ def test_a_removed_container_is_lost_not_dead(play, engine, run):
 
 
 def test_an_engine_that_goes_away_is_never_the_players_fault(image, engine, policy, monkeypatch, tmp_path, backend):
-    """When the stream ends because the engine ended, the sandbox is lost; a later sweep finds the container."""
+    """When the stream ends because the engine ended, the sandbox is lost; what is left of it goes when it is back."""
     relay = Relay(tmp_path / "engine", backend._engine.path)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'engine'}")
     run = f"cut-{secrets.token_hex(4)}"
@@ -203,9 +253,18 @@ def test_an_engine_that_goes_away_is_never_the_players_fault(image, engine, poli
         sandbox.receive(soon(20))
     with pytest.raises(SandboxLost):
         sandbox.stop()
-    left = label(engine, run)
-    assert len(left) == 1
-    left[0].remove(force=True)
+    assert len(label(engine, run)) == 1
+    groups = sandbox._account._folders if sandbox._account else []
+    assert all(folder.exists() for folder in groups)
+    (tmp_path / "engine").unlink()
+    back = Relay(tmp_path / "engine", backend._engine.path)
+    try:
+        far.sweep(ended=run)
+    finally:
+        back.cut()
+    assert label(engine, run) == []
+    assert not any(folder.exists() for folder in groups)
+    assert sandbox.stop().ending is Ending.LOST
 
 
 def test_no_engine_is_said_with_the_remedy(backend, monkeypatch, tmp_path):

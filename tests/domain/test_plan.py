@@ -63,3 +63,32 @@ def test_every_job_runs_once_after_its_needs(needs):
         assert found[0].needs <= set(done)
         done.append(found[0].id)
     assert sorted(done) == sorted(j.id for j in jobs)
+
+
+@given(st.lists(st.sets(st.integers(0, 7)), min_size=1, max_size=8), st.sets(st.integers(0, 7)), st.randoms())
+def test_the_agenda_is_what_is_ready(needs, done, chance):
+    """At every moment the agenda offers what `Plan.ready` says, first the preferred one, each job once."""
+    jobs = [job(str(place), *(str(n) for n in wanted if n < place)) for place, wanted in enumerate(needs)]
+    plan, finished = Plan(tuple(reversed(jobs))), {JobId(str(n)) for n in done}
+    agenda, running = plan.agenda(finished), []
+    while True:
+        while (taken := agenda.take()) is not None:
+            assert taken == next(one for one in plan.ready(finished) if one not in running)
+            running.append(taken)
+        assert set(running) == set(plan.ready(finished))
+        assert agenda.left == [one.id for one in plan.jobs if one.id not in finished]
+        if not running:
+            break
+        ended = running.pop(chance.randrange(len(running)))
+        finished.add(ended.id)
+        agenda.finished(ended.id)
+    assert agenda.left == []
+
+
+def test_the_agenda_passes_over_what_is_not_wanted():
+    """A job that nobody wants now is offered again."""
+    agenda = Plan((job("a"), job("b"))).agenda(frozenset())
+    assert agenda.take(lambda one: one.id == "b").id == "b"
+    assert agenda.take(lambda one: one.id == "b") is None
+    assert agenda.take().id == "a"
+    assert agenda.take() is None

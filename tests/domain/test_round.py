@@ -5,8 +5,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from orchestrator.domain import events
-from orchestrator.domain.findings import Disagreement, Finding, FindingKind
+from orchestrator.domain import acts, events
+from orchestrator.domain.findings import Disagreement, Finding, FindingKind, Shown
 from orchestrator.domain.ids import canonical_json
 from orchestrator.domain.plan import Stage
 from orchestrator.domain.round import Round
@@ -14,6 +14,7 @@ from orchestrator.domain.submissions import Side, Submission
 
 ZERO = "sha256:" + "0" * 64
 ONE = "sha256:" + "1" * 64
+TWO = "sha256:" + "2" * 64
 OPENED = events.RoundOpened(
     round="round-1",
     contest={"contest": "c", "rules": {"points": 12.5}, "labels": True},
@@ -41,7 +42,7 @@ PLANNED = events.PlanMade(jobs=JOBS)
 FINISHED = events.JobFinished(job="j1", stage=Stage.PERTURB, submission="a", device=None, seconds=1.5, sandboxes=[])
 FAILED = events.AttemptFailed(job="j1", attempt=1, code="sandbox-lost", message="the engine went away")
 RETURNED = events.BackendReturned(job="j1", seconds=12.5)
-CLOSED_PLAY = events.PlayClosed(head=ONE)
+CLOSED_PLAY = events.PlayClosed(head=ONE, answers=TWO)
 FOUND = events.FindingMade(
     id="f0",
     submission="d",
@@ -49,7 +50,30 @@ FOUND = events.FindingMade(
     rules=["A10"],
     summary="answers change",
     compared=3,
-    disagreements=[events.DisagreementRecord(attack=None, picture=7, played=1, replayed=1, repeated=-1)],
+    disagreements=[events.DisagreementRecord(attack=None, picture=7, played=1, replayed=-1, margin=0.5)],
+    image="sha256:x",
+    job="r",
+    steps=[2, 5],
+    sequence=[events.ShownRecord(attack="a", picture=7, answer=-1, pause=1.5)],
+    length=1,
+    batch=1,
+    alone=1,
+    improbable=None,
+)
+JUDGED = events.ReplayJudged(
+    submission="d",
+    job="r",
+    questions=40,
+    changed=1,
+    drawn=36,
+    decided=20,
+    achieved=0.5,
+    asked=50,
+    compared=45,
+    clashes=1,
+    noise=2,
+    refused=16,
+    sandboxes=2,
 )
 CLOSED = events.RoundClosed()
 
@@ -61,7 +85,23 @@ def step(number, **changes):
     return events.StepFinished(**{**body, "blobs": {"index": ZERO}, "faults": faults, **changes})
 
 
-ALL = [OPENED, ADMITTED, PLANNED, step(0), FINISHED, FAILED, RETURNED, CLOSED_PLAY, FOUND, CLOSED]
+REUSED = events.JobsReused(round="initial", head=ONE, jobs=["j1"], count=2)
+LOST = events.StepsLost(jobs=["j0"], reason="a blob is damaged")
+ALL = [
+    OPENED,
+    ADMITTED,
+    PLANNED,
+    REUSED,
+    step(0),
+    FINISHED,
+    LOST,
+    FAILED,
+    RETURNED,
+    CLOSED_PLAY,
+    JUDGED,
+    FOUND,
+    CLOSED,
+]
 
 
 @pytest.mark.parametrize("event", ALL, ids=lambda event: event.kind)
@@ -71,8 +111,20 @@ def test_an_event_survives_the_ledger(event):
 
 
 def test_every_kind_of_event_is_tested_here():
-    """The list of this file is the whole vocabulary."""
-    assert {type(event) for event in ALL} == set(events.Event.__args__)
+    """The list of this file is the whole vocabulary of a round; acts are a contest's, in test_season.py."""
+    assert {type(event) for event in ALL} == set(events.Event.__args__) - set(acts.Act.__args__)
+
+
+def test_what_was_lost_is_not_known_any_more():
+    """Steps, ends, judgements and findings of a lost job are gone, and no other's."""
+    other = FINISHED.model_copy(update={"job": "j2"})
+    judged = told(OPENED, PLANNED, step(0), FINISHED, other, JUDGED, FOUND)
+    assert (set(judged.finished), set(judged.replays), len(judged.judgements)) == ({"j1", "j2"}, {"r"}, 2)
+    for event in (events.StepsLost(jobs=["j1"], reason="damaged"), events.StepsLost(jobs=["r"], reason="damaged")):
+        judged.apply(event)
+    assert (judged.steps, set(judged.finished)) == ({}, {"j2"})
+    assert (judged.replays, judged.findings, judged.judgements) == ({}, [], [])
+    assert judged.jobs.keys() == {"j1", "j2"}
 
 
 @pytest.mark.parametrize("event", ALL, ids=lambda event: event.kind)
@@ -96,7 +148,9 @@ def test_unknown_kinds_are_errors(body):
 def test_a_digest_is_64_small_hex_digits(digest):
     """What names a blob can be nothing else, so that it is never a path."""
     with pytest.raises(ValidationError):
-        events.PlayClosed(head=digest)
+        events.PlayClosed(head=digest, answers=ONE)
+    with pytest.raises(ValidationError):
+        events.PlayClosed(head=ONE, answers=digest)
 
 
 def test_a_time_is_not_negative():
@@ -124,10 +178,51 @@ def test_a_round_is_the_fold_of_its_events():
     assert found.steps == {"j1": {0: step(0)}}
     assert found.finished == {"j1": FINISHED}
     assert found.failures == [FAILED]
-    assert found.replay_head == ONE
-    disagreement = Disagreement(attack=None, picture=7, played=1, replayed=1, repeated=-1)
-    assert found.findings == [Finding("f0", "d", FindingKind.CHANCE, ("A10",), "answers change", 3, (disagreement,))]
+    assert (found.replay_head, found.answers) == (ONE, TWO)
+    assert found.replays == {"r": JUDGED}
+    assert found.findings == [
+        Finding(
+            id="f0",
+            submission="d",
+            kind=FindingKind.CHANCE,
+            rules=("A10",),
+            summary="answers change",
+            compared=3,
+            disagreements=(Disagreement(attack=None, picture=7, played=1, replayed=-1, margin=0.5),),
+            image="sha256:x",
+            job="r",
+            steps=(2, 5),
+            sequence=(Shown("a", 7, -1, 1.5),),
+            length=1,
+            alone=1,
+        )
+    ]
     assert found.closed
+
+
+def sandbox(seconds):
+    """Returns the record of a sandbox that lived so long."""
+    return events.SandboxRecord(
+        ending="clean", code=0, wall_seconds=seconds, cpu_seconds=None, peak_bytes=None, stderr=None
+    )
+
+
+def test_every_sandbox_is_known_once():
+    """Those of steps and those of jobs add up, for one submission only, and a job need not be finished for it."""
+    unfinished = step(1, job="j2", sandboxes=[sandbox(3)])
+    done = FINISHED.model_copy(update={"sandboxes": [sandbox(2)]})
+    others = step(0, job="j9", submission="b", sandboxes=[sandbox(9)])
+    found = told(step(0, sandboxes=[sandbox(1)]), done, unfinished, others)
+    assert [s.wall_seconds for s in found.sandboxes("a")] == [1, 3, 2]
+    assert [s.wall_seconds for s in found.sandboxes("b")] == [9]
+    assert found.sandboxes("c") == []
+
+
+def test_a_session_is_on_record_with_its_layout():
+    """The pauses of a replayed session keep their places as whole numbers, also through JSON."""
+    session = events.SessionRecord(purpose="waited", batch=1, pauses={6: 0.7}, seed=5)
+    read = events.read_event(json.loads(canonical_json(step(0, session=session).model_dump(mode="json"))))
+    assert read.session == session
 
 
 def test_nothing_happened_yet():

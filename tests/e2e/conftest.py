@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from orchestrator.results.document import Results
 from orchestrator.wiring import rounds
 
 PLAYER = Path(__file__).parent / "players" / "player.py"
+SEASON = Path(__file__).resolve().parents[2] / "examples" / "tournament" / "season.py"
 IMAGE = "sparring-test/player"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -158,3 +160,14 @@ def lab(backend: str, tmp_path: Path) -> Lab:
 def shared_lab(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """A laboratory on every backend, for rounds that several tests look at."""
     return Lab(tmp_path_factory.mktemp("lab"), backend)
+
+
+@pytest.fixture(scope="session")
+def season(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The contest's folder of the whole season of examples/tournament/, played once."""
+    out = tmp_path_factory.mktemp("season") / "out"
+    done = subprocess.run([sys.executable, str(SEASON), str(out)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    (out / "shown.txt").write_text(done.stdout, "utf-8")
+    (out / "said.txt").write_text(done.stderr, "utf-8")
+    return out / "cup"

@@ -94,7 +94,7 @@ def test_misfits_are_scored_by_the_rules(played) -> None:
 
 def test_cheats_are_found(lab) -> None:
     """A defence that draws at random is found, one that counts too; an honest one is not accused (A9, A10)."""
-    results = lab.play("attack_noop", "defence_honest", "defence_chance", "defence_counter", replay={"share": 1.0})
+    results = lab.play("attack_noop", "defence_honest", "defence_chance", "defence_counter", replay={"power": 0.99})
 
     found = {finding.submission: finding for finding in results.findings}
 

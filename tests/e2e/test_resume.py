@@ -18,7 +18,6 @@ from orchestrator.wiring import rounds
 
 PLAYERS = ("attack_noop", "attack_honest", "defence_honest", "defence_constant")
 MEASURED = {
-    "sandboxes",
     "seconds",
     "cpu_seconds",
     "peak_bytes",
@@ -107,7 +106,10 @@ def test_ctrl_c_ends_at_once_and_cleanly(process_lab) -> None:
     """An interrupted round ends within seconds although a player hangs, says how to go on, and leaves no player."""
     contest = process_lab.contest("attack_hangs", "defence_honest", limits={"perturb_seconds": 600})
     orchestrator = start(process_lab, contest, process_lab.folder / "out")
-    time.sleep(3)
+    deadline = time.monotonic() + 60
+    while not players_of(process_lab.folder) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(2)  # until it hangs
 
     orchestrator.send_signal(signal.SIGINT)
     _, said = orchestrator.communicate(timeout=20)

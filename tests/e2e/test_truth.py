@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator import shipped
 from orchestrator.intake.contest_file import Contest
 from orchestrator.wiring import rounds
-from orchestrator.wiring.folders import shared
 
 PICTURES = 1000
 MODELS = {"clean": "cifar_resnet_clean", "robust": "cifar_resnet_fgsm_at"}
@@ -46,7 +46,7 @@ def test_reference_numbers(shared_data, tmp_path) -> None:
 def entry(folder: Path, data: Path, side: str, name: str, model: str) -> dict[str, str]:
     """Makes a submission: a baseline's folder with a reference model in the place of its weights."""
     made = folder / f"{name}_{model}"
-    shutil.copytree(shared("images", f"{side}_{name}"), made)
+    shutil.copytree(shipped.path("images", f"{side}_{name}"), made)
     shutil.copy(data / "cifar10" / "models" / f"{MODELS[model]}.safetensors", made / "weights.safetensors")
     return {"folder": str(made), "name": f"{name}_{model}", "team": f"reference {model}"}
 

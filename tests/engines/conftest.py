@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import pytest
 
 from orchestrator.domain.events import Event, JobFinished
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Job, Plan, Stage
-from orchestrator.engines.base import Emit
+from orchestrator.engines.base import Emit, Suits, anywhere
 from orchestrator.engines.local import LocalEngine
 from orchestrator.errors import Cancelled
 
@@ -60,9 +61,9 @@ class Stagehand:
             self.held -= set(jobs)
             self.changed.notify_all()
 
-    def keep(self, events: Iterator[Event], upto: str | None = None) -> None:
+    def keep(self, happened: Iterator[tuple[Event, ...]], upto: str | None = None) -> None:
         """Takes events as a dispatcher does, each kept before the next is asked for, up to the end of a job or all."""
-        for event in events:
+        for event in chain.from_iterable(happened):
             assert isinstance(event, JobFinished)
             with self.changed:
                 self.kept.append(event.job)
@@ -158,7 +159,9 @@ def plan() -> Callable[..., Plan]:
 def play(stage) -> Callable[..., Iterator[Event]]:
     """Starts a plan on these devices and returns the engine's events."""
 
-    def begin(plan: Plan, devices: Sequence[str | None] = (None,), done: Sequence[str] = ()) -> Iterator[Event]:
-        return LocalEngine(devices).run(plan, frozenset(map(JobId, done)), stage.perform)
+    def begin(
+        plan: Plan, devices: Sequence[str | None] = (None,), done: Sequence[str] = (), suits: Suits = anywhere
+    ) -> Iterator[Event]:
+        return LocalEngine(devices).run(plan, frozenset(map(JobId, done)), stage.perform, suits)
 
     return begin

@@ -28,7 +28,8 @@ def test_a_job_waits_for_what_it_needs(stage, play, plan):
 def test_an_event_is_kept_before_dependants_start(stage, play, plan):
     """While the caller still holds a job's event and has not asked for the next, its dependant does not start."""
     events = play(plan("a", "b<a"), [None, None])
-    assert next(events).job == "a"
+    (ended,) = next(events)
+    assert ended.job == "a"
     stage.wait(lambda: "a" in stage.ended)
     assert (stage.started, stage.prepared, stage.made) == (["a"], [], [("a", None)])
     stage.kept.append("a")
@@ -107,6 +108,22 @@ def test_two_gpus_play_at_once(stage, play, plan):
     stage.meeting = threading.Barrier(2)
     stage.keep(play(plan("a", "b", "c", "d"), ["GPU-0", "GPU-1"]))
     assert stage.most == {"GPU-0": 1, "GPU-1": 1}
+
+
+def test_a_gpu_takes_what_suits_it(stage, play, plan):
+    """Of two jobs that are ready at once, each goes to the device that it suits, whatever their order."""
+    stage.meeting = threading.Barrier(2)
+    suits = {("a", "GPU-1"), ("b", "GPU-0")}
+    stage.keep(play(plan("a", "b"), ["GPU-0", "GPU-1"], suits=lambda job, device: (job.id, device) in suits))
+    assert sorted(stage.made) == [("a", "GPU-1"), ("b", "GPU-0")]
+
+
+def test_no_gpu_waits_for_what_suits_it(stage, play, plan):
+    """Jobs that suit no device, or only a busy one, are played all the same, and both GPUs at once."""
+    stage.meeting = threading.Barrier(2)
+    stage.keep(play(plan("a", "b", "c", "d"), ["GPU-0", "GPU-1"], suits=lambda _job, device: device == "GPU-1"))
+    assert sorted(stage.kept) == list("abcd")
+    assert [stage.made[0], stage.made[1]] == [("a", "GPU-1"), ("b", "GPU-0")]
 
 
 def test_jobs_ahead_stay_on_processors(stage, play, plan):
@@ -201,7 +218,8 @@ def test_an_error_of_the_caller_ends_everything(stage, play, plan):
     """An exception thrown in while an event is held, like an interrupt, passes through and leaves nothing behind."""
     stage.held = {"b"}
     events = play(plan("a", "b", "c"), [None, None])
-    assert next(events).job == "a"
+    (ended,) = next(events)
+    assert ended.job == "a"
     with pytest.raises(KeyboardInterrupt):
         events.throw(KeyboardInterrupt())
     assert "b" in stage.closed

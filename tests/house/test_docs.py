@@ -27,7 +27,7 @@ from orchestrator.results.document import Results
 
 KINDS = ["backends", "contests", "datasets", "engines", "stores"]
 FOREIGN = ("http://", "https://", "mailto:")
-ROOMS = ["domain", "arena", *(f"{kind}.base" for kind in KINDS)]
+ROOMS = ["domain", "arena", "replay", "examiner", *(f"{kind}.base" for kind in KINDS)]
 
 
 def section(text: str, heading: str) -> str:

@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 
 from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm
-from orchestrator.errors import Rejected
+from orchestrator.errors import Rejected, UsageError
 from orchestrator.intake.contest_file import Contest
+from orchestrator.replay.power import Design
 
 
 def test_what_is_left_out_has_the_documents_defaults(contest):
@@ -19,7 +20,7 @@ def test_what_is_left_out_has_the_documents_defaults(contest):
     assert (file.labels, file.isolation, file.seed) == (True, Isolation.ATTACK, 0)
     assert file.sandbox_policy().limits == Limits()
     assert (file.limits.perturb_seconds, file.limits.perturb_batch) == (256 * 60, 64)
-    assert (file.replay.share, file.baselines, file.submissions) == (0.1, [], [])
+    assert (file.replay.design(), file.baselines, file.submissions) == (Design(0.99, 0.01, 0.001, 0.0), [], [])
 
 
 def test_everything_can_be_said(contest):
@@ -29,14 +30,15 @@ def test_everything_can_be_said(contest):
         labels="none",
         isolation="picture",
         limits="{memory: 512MiB, cpus: 0.5, gpus: 1, restarts: 0}",
-        replay="{share: 0.5, repeats: 2}",
+        replay="{power: 0.5, cheat: 0.02, noise: 0, attacks: 1}",
         rules="{on_missing: ask}",
         baselines="[{folder: a}]",
         submissions="[{image: 'x:cpu', name: n, side: defence, team: T, submitted: 2026-03-01T10:00:00+02:00}]",
     ).file
     limits = file.sandbox_policy().limits
     assert (limits.memory, limits.cpus, limits.gpus, limits.restarts) == (512 * 1024**2, 0.5, 1, 0)
-    assert (file.labels, file.isolation, file.seed, file.replay.share) == ("none", Isolation.PICTURE, 7, 0.5)
+    assert (file.labels, file.isolation, file.seed) == ("none", Isolation.PICTURE, 7)
+    assert file.replay.design() == Design(power=0.5, cheat=0.02, noise=0.0, attacks=1.0)
     entry = file.submissions[0]
     assert (entry.image, entry.name, entry.side, entry.team) == ("x:cpu", "n", "defence", "T")
     assert entry.submitted == datetime(2026, 3, 1, 8, tzinfo=UTC)
@@ -153,7 +155,7 @@ def test_all_problems_come_at_once(problems):
         labels="false",
         isolation="some",
         limits="{pids: 1, gpus: 2}",
-        replay="{share: 1.5}",
+        replay="{power: 1.0}",
         submissions="\n  - {team: T}\n  - {folder: x, side: both}",
     )
     assert found == [
@@ -165,8 +167,11 @@ def test_all_problems_come_at_once(problems):
         "line 7, isolation: input should be 'attack', 'round' or 'picture', got 'some'",
         "line 8, limits.pids: input should be greater than or equal to 8, got 1",
         "line 8, limits.gpus: input should be 0 or 1, got 2",
-        "line 9, replay.share: input should be less than or equal to 1, got 1.5",
-        "line 11, submissions[0]: give `folder`, or `image` with `name` and `side`, got a mapping of 1 keys",
+        "line 9, replay.power: input should be less than 1, got 1.0",
+        (
+            "line 11, submissions[0]: give `builtin`, or `folder`, or `image` with `name` and `side`, "
+            "got a mapping of 1 keys"
+        ),
         "line 12, submissions[1].side: input should be 'attack' or 'defence', got 'both'",
     ]
 
@@ -272,3 +277,46 @@ def test_problems_of_plugins_are_listed_with_the_files_own(contest) -> None:
     assert "title" in text
     assert "rules.foo: unknown key" in text
     assert "did you mean 'first'?" in text
+
+
+BUDGET = "budget: {epsilon: 8}"
+TWO = f"{{name: two, dataset: {{kind: digits}}, {BUDGET}}}"
+
+
+def test_a_contest_may_have_several_tasks(contest):
+    """Each has its own pictures and budget, and is asked for by its name."""
+    listed = f"\n  - {{name: one, dataset: {{kind: digits, first: 3}}, {BUDGET}}}\n  - {TWO}"
+    found = contest(task=None, tasks=listed)
+    assert [len(found.samples(name)) for name in ("one", "two")] == [3, 500]
+    assert found.task(found.samples("one"), "one").name == "one"
+    with pytest.raises(UsageError, match="has several tasks"):
+        found.samples()
+    with pytest.raises(UsageError, match="has no task 'three'; it has one, two"):
+        found.samples("three")
+
+
+def test_every_tasks_problems_are_named(problems):
+    """A wrong dataset of the second task is at its line, beside the wrong budget of the first."""
+    wrong = TWO.replace("digits", "dgits")
+    listed = f"\n  - {{name: one, dataset: {{kind: digits}}, budget: {{epsilon: 0}}}}\n  - {wrong}"
+    assert problems(task=None, tasks=listed) == [
+        "line 6, tasks[0].budget.epsilon: input should be greater than 0, got 0",
+        "line 7, tasks[1].dataset.kind: no 'dgits' among the datasets: there is digits, folder, npz",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"tasks": f"\n  - {{name: one, dataset: {{kind: digits}}, {BUDGET}}}"}, "not both"),
+        ({"task": None}, "task: field required; give `task`, or several under `tasks`"),
+        ({"task": None, "tasks": "[]"}, "task: field required; give `task`, or several under `tasks`"),
+        ({"task": None, "tasks": f"\n  - &t {{name: one, dataset: {{kind: digits}}, {BUDGET}}}\n  - *t"}, "same name"),
+        ({"opens": "2026-03-02T00:00:00Z", "closes": "2026-03-02T01:00:00+01:00"}, "`closes` is not after `opens`"),
+        ({"opens": "2026-03-02T00:00:00"}, "opens: input should have timezone info"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(problems, changes, said):
+    """One task or several, each name once; times have a zone, and the close is after the opening."""
+    [problem] = problems(**changes)
+    assert said in problem

@@ -1,19 +1,18 @@
 """The report of a round: complete, harmless, self-contained, the same every time."""
 
-import json
 import re
 from collections import Counter
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from orchestrator.results import report
 from orchestrator.results.document import Results
 from orchestrator.results.examples import Example
 from orchestrator.results.report import words
+
+from .pages import Tree, example, parts, results_of
 
 LONG = "a-very-long-name-that-goes-on-and-on-until-sixty-four-characters"
 HOSTILE = [
@@ -27,70 +26,6 @@ HOSTILE = [
     "line\nbreak\r\u2028end",
     "\ud800half a pair",
 ]
-VOID = {"meta", "img", "br", "link", "hr", "input"}
-
-
-class Tree(HTMLParser):
-    """Reads a page strictly: every tag that opens closes, in order. Keeps what the tests ask for."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.rows: list[list[tuple[str, dict[str, str | None]]]] = []
-        self.text: list[str] = []
-        self.feed(page)
-        self.close()
-        assert self.open == [], "tags left open"
-
-    def handle_starttag(self, tag, attrs):
-        """Opens a tag."""
-        assert len({key for key, _ in attrs}) == len(attrs), f"an attribute twice in <{tag}>"
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "tr":
-            self.rows.append([])
-        if tag in {"td", "th"}:
-            self.rows[-1].append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        """Closes the tag that was opened last."""
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open.pop() == tag, f"</{tag}> in the wrong place"
-
-    def handle_data(self, data):
-        """Keeps what a reader sees."""
-        if self.open and self.open[-1] != "style":
-            self.text.append(data)
-
-    @property
-    def words(self) -> str:
-        """The page's text, in single spaces."""
-        return " ".join(" ".join(self.text).split())
-
-    def named(self, tag: str) -> list[dict[str, str | None]]:
-        """Returns the attributes of every such tag."""
-        return [attrs for name, attrs in self.tags if name == tag]
-
-
-def results_of(**changes) -> Results:
-    """Returns a complete round of 3 attacks and 3 defences, one of each side a baseline."""
-    values = json.loads((Path(__file__).parent / "round.json").read_text(encoding="utf-8"))
-    return Results.model_validate(values | changes)
-
-
-def parts(**wanted) -> dict[str, Any]:
-    """Returns the values of the one part that has the wanted id among a list of the sample round."""
-    [(name, part_id)] = wanted.items()
-    return next(part for part in results_of().model_dump()[name] if part["id"] == part_id)
-
-
-def example(**changes) -> Example:
-    """Returns a picture of `madry` that was changed by 20 steps everywhere."""
-    clean = np.arange(64, dtype=np.uint8).reshape(1, 8, 8)
-    texts = {"attack": "square", "defence": "madry", "label": "two", "before": "two", "after": "one", "forfeit": ""}
-    return Example(picture=17, clean=clean, adversarial=clean + np.uint8(20), **(texts | changes))
 
 
 def poisoned(text: str) -> tuple[Results, list[Example]]:
@@ -331,20 +266,6 @@ def test_unmeasured_use_says_so():
     unmeasured = {**parts(submissions="madry"), "cpu_seconds": None, "peak_bytes": None}
     page = report.render(results_of(submissions=[unmeasured]), [])
     assert page.count('<span class="vh">not measured</span>') == 2
-
-
-def test_findings_show_their_evidence():
-    """The picture, what it was played against, and the three answers in the task's words."""
-    page = Tree(report.render(results_of(), [])).words
-    assert "square 17 abstained two no answer" in page
-    assert "90 pictures compared, 1 disagreement." in page
-
-
-def test_long_evidence_is_cut_and_says_so():
-    """Beyond the first rows the page names how many are left out."""
-    finding = parts(findings="F1")
-    many = {**finding, "disagreements": finding["disagreements"] * 40}
-    assert "28 more disagreements in results.json." in Tree(report.render(results_of(findings=[many]), [])).words
 
 
 def test_same_names_stay_apart():

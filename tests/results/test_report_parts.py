@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from orchestrator.results.report import colours, pictures, words
+from orchestrator.results.report import colours, evidence, pictures, words
 
 
 def decoded(uri: str) -> np.ndarray:
@@ -83,6 +83,18 @@ def test_scale_is_monotone(theme):
     distances = [colours.contrast(swatch.back, page) for swatch in colours.scale(theme)]
     assert all(one < other for one, other in pairwise(distances))
     assert [colours.step(a) for a in (0.0, 0.5, 1.0, 1.5)] == [0, 10, 20, 20]
+
+
+def test_power_is_rounded_down():
+    """Nobody is told of more power than there is, and only certainty is 100 %."""
+    assert [evidence.power(p) for p in (0.0, 0.4996, 0.99, 0.9899999, 0.99999, 1.0)] == [
+        "0.0%",
+        "49.9%",
+        "99.0%",
+        "98.9%",
+        "99.9%",
+        "100.0%",
+    ]
 
 
 def test_numbers_are_written_honestly():

@@ -1,8 +1,8 @@
 """Bytes kept by what they are."""
 
 import hashlib
-import os
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,11 +72,11 @@ def test_half_a_blob_is_never_seen(tmp_path, monkeypatch):
     """When writing fails, for want of space for example, no file is left behind, and the next try keeps the blob."""
     blobs = FolderBlobs(tmp_path)
 
-    def full(_):
+    def full(*_):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
+        patched.setattr(Path, "replace", full)
         with pytest.raises(StoreFault, match=r"cannot keep a blob .* No space left on device"):
             blobs.put(b"abc")
     assert [found for found in tmp_path.rglob("*") if found.is_file()] == []

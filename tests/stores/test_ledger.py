@@ -16,13 +16,21 @@ from orchestrator.stores.sql import SqlLedger
 COUNT = 5
 
 
-def chained(*them):
-    """Returns the hash of the last of these events, in a few lines that share no code with the stores."""
+def sha256(text):
+    """Returns a digest as the ledger writes it."""
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def chained(ledger, *them):
+    """Returns the hash of the last of these events, in a few lines that share no code with the stores.
+
+    The salts are the ledger's own.
+    """
     head = "sha256:" + 64 * "0"
-    for seq, (time, event) in enumerate(them, start=1):
-        body = {"seq": seq, "time": time, "event": json.loads(event.model_dump_json())}
+    for entry, (time, event) in zip(ledger.read(), them, strict=False):
+        body = {"seq": entry.seq, "time": time, "salt": entry.salt, "event": json.loads(event.model_dump_json())}
         text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        head = "sha256:" + hashlib.sha256((head + "\n" + text).encode()).hexdigest()
+        head = sha256(head + "\n" + sha256(text))
     return head
 
 
@@ -43,14 +51,27 @@ def test_entries_come_back_in_order(ledger, event, time):
 
 
 def test_the_hash_can_be_computed_by_anybody(ledger, event, time):
-    """An entry's hash is SHA-256 over the hash before it, a line feed, and the entry as canonical JSON (X2)."""
+    """A leaf is the digest of the entry as canonical JSON; a hash is that of the hash before it, and the leaf (X2)."""
     ledger.append(event(0), time=time)
     ledger.append(event(1), event(2), time="later")
-    assert ledger.head == chained((time, event(0)), ("later", event(1)), ("later", event(2)))
+    assert ledger.head == chained(ledger, (time, event(0)), ("later", event(1)), ("later", event(2)))
 
 
-def test_every_store_has_the_same_chain(open_ledger, event, time):
-    """The head does not depend on where a ledger is kept."""
+def test_an_entry_can_be_withheld(ledger, event, time):
+    """With an entry's leaf alone the chain still holds, and nobody can tell its event from another by the leaf."""
+    ledger.append(event(0), event(0), time=time)
+    first, second = ledger.read()
+    assert first.leaf == sha256(
+        canonical_json({"event": event(0).model_dump(mode="json"), "salt": first.salt, "seq": 1, "time": time})
+    )
+    assert sha256(sha256(base.GENESIS + "\n" + first.leaf) + "\n" + second.leaf) == ledger.head
+    assert len({first.salt, second.salt}) == 2
+    assert all(len(bytes.fromhex(entry.salt)) == 16 for entry in (first, second))
+
+
+def test_every_store_has_the_same_chain(open_ledger, event, time, monkeypatch):
+    """With the same salts the head does not depend on where a ledger is kept."""
+    monkeypatch.setattr(base, "fresh_salt", lambda: "5a" * 16)
     ledgers = open_ledger(), MemoryLedger()
     for ledger in ledgers:
         ledger.append(event(1), event(2), time=time)
@@ -68,7 +89,7 @@ def test_appending_nothing_is_nothing(ledger, event, time):
 def test_a_ledger_goes_on_where_it_ended(filled, open_ledger, event, time):
     """Opened again, it has its head and its entries, and takes the next."""
     ledger = open_ledger()
-    assert ledger.head == chained(*((time, event(n)) for n in range(COUNT)))
+    assert ledger.head == chained(ledger, *((time, event(n)) for n in range(COUNT)))
     ledger.append(event(COUNT), time=time)
     assert [entry.event for entry in open_ledger().read()] == [event(n) for n in range(COUNT + 1)]
 
@@ -87,7 +108,7 @@ def test_somebody_else_was_faster(open_ledger, event, time):
 def test_events_are_appended_all_or_none(filled, open_ledger, event, time, tamper):
     """When the second of three events meets a row that is there already, the first is not kept either."""
     ledger = open_ledger()
-    tamper("INSERT INTO ledger VALUES (7, 'x', 'x', 'x', 'x', 'x')")
+    tamper("INSERT INTO ledger VALUES (7, 'x', 'x', 'x', 'x', 'x', 'x')")
     with pytest.raises(Conflict):
         ledger.append(event(6), event(7), event(8), time=time)
     tamper("DELETE FROM ledger WHERE seq = 7")
@@ -101,9 +122,9 @@ def test_events_are_appended_all_or_none(filled, open_ledger, event, time, tampe
         "UPDATE ledger SET event = event WHERE seq = 2",
         "DELETE FROM ledger",
         "DELETE FROM ledger WHERE seq = 5",
-        "INSERT OR REPLACE INTO ledger VALUES (2, 'x', 'x', 'x', 'x', 'x')",
-        "REPLACE INTO ledger SELECT seq, time, kind, event, previous, 'x' FROM ledger WHERE seq = 5",
-        "INSERT OR REPLACE INTO ledger SELECT 6, time, kind, event, previous, hash FROM ledger WHERE seq = 5",
+        "INSERT OR REPLACE INTO ledger VALUES (2, 'x', 'x', 'x', 'x', 'x', 'x')",
+        "REPLACE INTO ledger SELECT seq, time, kind, salt, event, previous, 'x' FROM ledger WHERE seq = 5",
+        "INSERT OR REPLACE INTO ledger SELECT 6, time, kind, salt, event, previous, hash FROM ledger WHERE seq = 5",
     ],
 )
 def test_the_database_refuses_to_change_a_row(filled, database, statement, open_ledger):
@@ -127,6 +148,7 @@ def test_older_ledgers_get_the_triggers_too(filled, database, open_ledger, tampe
 ALTERED = {
     "time": ["2026-03-01T08:00:00.001+00:00", "", 5, b"\xff"],
     "kind": ["round_closed", ""],
+    "salt": ["00" * 16, "", 5],
     "previous": ["", "sha256:" + "f" * 64],
     "hash": ["sha256:" + "f" * 64, "", 0],
     "seq": [0, -1, 100],
@@ -182,7 +204,8 @@ def test_a_changed_letter_is_found(filled, open_ledger, tamper, database, row, c
 
 def test_a_changed_row_with_a_new_hash_is_found_at_the_next(filled, open_ledger, tamper, event, time):
     """Whoever computes the hash of a forged entry again breaks the chain behind it."""
-    forged = base.link(chained((time, event(0))), 2, time, event(99))
+    [first, second] = [entry for entry in open_ledger().read() if entry.seq <= 2]
+    forged = base.link(first.hash, 2, time, event(99), second.salt)
     body = canonical_json(event(99).model_dump(mode="json"))
     tamper("UPDATE ledger SET event = ?, hash = ? WHERE seq = 2", body, forged.hash)
     with pytest.raises(StoreFault, match="ledger entry 3 does not continue the chain"):
@@ -200,7 +223,8 @@ def test_a_removed_row_is_found(filled, open_ledger, tamper, row):
 def test_a_cut_end_shows_in_the_head(filled, open_ledger, tamper, event, time):
     """The chain alone cannot tell that its end was cut off; its head, which the results record, can."""
     tamper("DELETE FROM ledger WHERE seq = ?", COUNT)
-    assert open_ledger().head == chained(*((time, event(n)) for n in range(COUNT - 1)))
+    cut = open_ledger()
+    assert cut.head == chained(cut, *((time, event(n)) for n in range(COUNT - 1)))
 
 
 def test_swapped_rows_are_found(filled, open_ledger, tamper):
@@ -213,7 +237,7 @@ def test_swapped_rows_are_found(filled, open_ledger, tamper):
 
 def test_an_added_row_is_found(filled, open_ledger, tamper):
     """A row that nobody chained is found."""
-    tamper("INSERT INTO ledger SELECT 6, time, kind, event, hash, 'x' FROM ledger WHERE seq = 5")
+    tamper("INSERT INTO ledger SELECT 6, time, kind, salt, event, hash, 'x' FROM ledger WHERE seq = 5")
     with pytest.raises(StoreFault, match="ledger entry 6 "):
         open_ledger()
 

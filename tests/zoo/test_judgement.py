@@ -207,7 +207,7 @@ def test_nothing_hostile_runs_without_a_wall(tmp_path, hostile, monkeypatch) -> 
 
 def test_the_zoo_is_where_the_command_looks(hostile) -> None:
     """A checkout's zoo lies among the tests."""
-    from orchestrator.wiring import folders  # noqa: PLC0415  composition, for this test only
+    from orchestrator import shipped  # noqa: PLC0415  for this test only
 
-    assert folders.hostile() == hostile
+    assert shipped.hostile() == hostile
     assert isinstance(hostile, Path)

@@ -1,6 +1,8 @@
 """The runners of `protocol`, `upload`, `ending` and `image`: what they count as harm, and what they do not."""
 
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -138,6 +140,31 @@ def test_what_is_ended_is_looked_for(make, context):
     seen = endings.run(make("ending", {"program.py": QUIET}), context, removed=False)
     assert (seen.harm, seen.ending) == (False, "stopped")
     assert seen.seconds < endings.PATIENCE
+
+
+def test_a_program_that_never_comes_up_shows_nothing(make, unisolated, monkeypatch):
+    """It is our fault, not a contained program: whatever it would have done it has not done yet."""
+    monkeypatch.setattr(endings, "_UP_SECONDS", 0.5)
+    late = "import time\ntime.sleep(60)\n"
+    with pytest.raises(InfrastructureFault, match="up within"):
+        endings.run(make("ending", {"program.py": late}), unisolated, removed=False)
+
+
+STUCK = "import os, sys, time\ntime.sleep(float(sys.argv[2]))\nwhile True: os.write(1, bytes(4096))"
+
+
+def test_a_program_is_stuck_when_nothing_of_it_is_taken_any_more(monkeypatch):
+    """A writer into a pipe that nobody reads is waited for until it hangs, also when it begins late."""
+    monkeypatch.setattr(endings, "_STUCK_LOOK", 0.1)
+    word, late = "another-word-of-mine", 1.0
+    with subprocess.Popen([sys.executable, "-c", STUCK, word, str(late)], stdout=subprocess.PIPE) as child:
+        while Path(f"/proc/{child.pid}/cmdline").read_bytes().count(b"\0") < 5:
+            time.sleep(0.01)
+        before = endings._written(word)
+        endings._stuck(word)
+        assert endings._written(word) == endings._written(word) > (before or 0)
+        assert "pipe_write" in Path(f"/proc/{child.pid}/wchan").read_text()
+        child.kill()
 
 
 def test_a_survivor_is_found():

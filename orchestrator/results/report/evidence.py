@@ -1,49 +1,140 @@
-"""Findings with the evidence that their authors can check."""
+"""Findings with the evidence that their authors can check, and what the replays covered."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
-from orchestrator.domain.rulings import ABSTAINED, FAULTED
-from orchestrator.results.document import FindingPart, Results
+from orchestrator.domain.findings import FindingKind
+from orchestrator.domain.rulings import spoken
+from orchestrator.domain.submissions import Side
+from orchestrator.results.document import FindingPart, ReplayPart, Results
+from orchestrator.results.report import words
 from orchestrator.results.report.standings import Person
 
 EVIDENCE_SHOWN = 12
 """Disagreements of one finding on the page; all of them are in results.json."""
-KINDS: Mapping[str, str] = {
-    "chance": "The same picture, asked twice in one sandbox, got two decisions.",
-    "state": "Pictures got another decision in a fresh sandbox and another order, and kept it there.",
+ALMOST = 1e-9
+"""Powers that differ by less are the same."""
+KINDS: Mapping[FindingKind, str] = {
+    FindingKind.CHANCE: "The same question gets different decisions in one sandbox, and in no order that repeats.",
+    FindingKind.STATE: "What was asked before changes the decision.",
+    FindingKind.MEMORY: "Having seen another version of the same picture changes the decision.",
+    FindingKind.COMPANY: "The other pictures of the same question, or the place among them, change the decision.",
+    FindingKind.ENVIRONMENT: "Sandboxes disagree, each constant in itself: by how, where or when they were started.",
+    FindingKind.CLOCK: "Time changes the decision: since the start, or of the day.",
+    FindingKind.REFUSED: "It answered in play, and ended or broke the protocol when it was asked the same again.",
 }
+"""What each kind of finding against a defence means, in plain words."""
+ATTACKS: Mapping[FindingKind, str] = {
+    FindingKind.CHANCE: "Asked the same from the same seed, it makes other pictures every time.",
+    FindingKind.ENVIRONMENT: "Asked the same from the same seed, it makes other pictures than in play.",
+}
+"""The same for attacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question of a sequence as shown; `number` is its place, empty for what is left out."""
+
+    number: str
+    against: str
+    picture: str
+    pause: str
+    answer: str
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A finding with its picture rows: against which pictures, picture, played, replayed, repeated."""
+    """A finding as shown: rows are against which pictures, picture, played, replayed, claimed margin."""
 
     part: FindingPart
     who: Person
     kind: str
     rows: tuple[tuple[str, int, str, str, str], ...]
     left_out: int
+    sequence: tuple[Asked, ...]
+    alone: str
+    improbable: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """What one replay of a defence covered, as shown. `short`: less power than was planned."""
+
+    part: ReplayPart
+    who: Person
+    achieved: str
+    short: bool
+    unconfirmed: int
+
+
+def command(finding: str, backend: str, folder: str = "DIR") -> str:
+    """Returns the command that shows a finding again. On the process backend, who runs it trusts the submission."""
+    return f"sparring replay {finding} --dir {folder}" + (" --allow-unisolated" if backend == "process" else "")
+
+
+def meaning(kind: FindingKind, side: str) -> str:
+    """Returns what a kind of finding means against a submission of this side."""
+    return (ATTACKS if side == Side.ATTACK else KINDS).get(kind, KINDS[kind])
 
 
 def evidence_of(results: Results, finding: FindingPart, people: Mapping[str, Person]) -> Evidence:
     """Returns a finding as shown, its answers in the words of the task."""
-
-    def answer(value: int | None) -> str:
-        if value is None:
-            return "not repeated"
-        if value in (ABSTAINED, FAULTED):
-            return "abstained" if value == ABSTAINED else "no answer"
-        return results.task.classes[value] if 0 <= value < len(results.task.classes) else str(value)
-
+    classes, who = results.task.classes, people.get(finding.submission) or Person(finding.submission)
     rows = tuple(
-        ("clean" if d.attack is None else d.attack, d.picture, answer(d.played), answer(d.replayed), answer(d.repeated))
+        (
+            "clean" if d.attack is None else d.attack,
+            d.picture,
+            spoken(d.played, classes),
+            spoken(d.replayed, classes),
+            "" if d.margin is None else f"{d.margin:.2g}",
+        )
         for d in finding.disagreements[:EVIDENCE_SHOWN]
     )
     return Evidence(
         part=finding,
-        who=people.get(finding.submission) or Person(finding.submission),
-        kind=KINDS.get(finding.kind.value, ""),
+        who=who,
+        kind=meaning(finding.kind, who.side),
         rows=rows,
         left_out=len(finding.disagreements) - len(rows),
+        sequence=_sequence(finding, classes),
+        alone="" if finding.alone is None else spoken(finding.alone, classes),
+        improbable="" if finding.improbable is None else f"{max(finding.improbable, 1e-12):.1g}",
+        command=command(finding.id, results.backend),
     )
+
+
+def covered(results: Results, people: Mapping[str, Person]) -> tuple[Covered, ...]:
+    """Returns what replays covered, defence by defence; clashes that led to no finding were not confirmed."""
+    accused = {finding.job for finding in results.findings}
+    return tuple(
+        Covered(
+            part=part,
+            who=people.get(part.submission) or Person(part.submission),
+            achieved=power(part.achieved),
+            short=part.achieved < results.replay.power - ALMOST,
+            unconfirmed=0 if part.job in accused else part.clashes,
+        )
+        for part in results.replays
+    )
+
+
+def power(probability: float) -> str:
+    """Returns a power as `99.0%`, rounded down: nobody is told more than there is."""
+    return words.percent(int((Fraction(probability) + Fraction(ALMOST)) * 1000), 1000) if probability < 1 else "100.0%"
+
+
+def _sequence(finding: FindingPart, classes: list[str]) -> tuple[Asked, ...]:
+    """Returns the sequence with its numbers, and a gap where it is cut."""
+    shown, half = finding.sequence, len(finding.sequence) // 2
+    cut = finding.length > len(shown)
+    lines = []
+    for place, one in enumerate(shown):
+        if cut and place == half:
+            lines.append(Asked("", "", "", "", words.count(finding.length - len(shown), "more question")))
+        number = place + 1 + (finding.length - len(shown) if cut and place >= half else 0)
+        pause = f"{one.pause:.1f} s" if one.pause else ""
+        against = "clean" if one.attack is None else one.attack
+        lines.append(Asked(str(number), against, str(one.picture), pause, spoken(one.answer, classes)))
+    return tuple(lines)

@@ -13,7 +13,7 @@ from orchestrator.domain.submissions import Side
 from orchestrator.results.document import Results, SubmissionPart
 from orchestrator.results.examples import Example
 from orchestrator.results.report import words
-from orchestrator.results.report.evidence import Evidence, evidence_of
+from orchestrator.results.report.evidence import Covered, Evidence, covered, evidence_of, power
 from orchestrator.results.report.gallery import Exhibit, exhibits
 from orchestrator.results.report.matrix import Matrix, matrix_of
 from orchestrator.results.report.standings import Standing, people_of, standing_of
@@ -36,6 +36,9 @@ class Page:
     notes: tuple[str, ...]
     outcome: Outcome | None
     evidence: tuple[Evidence, ...]
+    covered: tuple[Covered, ...]
+    power: str
+    cheat: str
     standings: tuple[Standing, ...]
     matrix: Matrix
     sides: tuple[tuple[str, tuple[SubmissionPart, ...]], ...]
@@ -52,6 +55,9 @@ def page_of(results: Results, examples: Sequence[Example]) -> Page:
         notes=_notes(results),
         outcome=_outcome(results),
         evidence=tuple(evidence_of(results, finding, people) for finding in results.findings),
+        covered=covered(results, people),
+        power=power(results.replay.power),
+        cheat=f"{100 * results.replay.cheat:g}%",
         standings=tuple(standing_of(board, people) for board in results.boards),
         matrix=matrix_of(results),
         sides=tuple((side.value, tuple(s for s in results.submissions if s.side is side)) for side in Side),

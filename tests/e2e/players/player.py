@@ -51,6 +51,8 @@ class Attacker(Attack):
             time.sleep(600)
         if behaviour == "wrong_shape":
             return pixels[:, :, :-1]
+        if behaviour == "own_chance":
+            return self.honest(pixels, [os.urandom(1)[0] % 4 for _ in pixels], self.epsilon)
         if behaviour == "half":
             return self.half(pixels, labels)
         if behaviour == "one_step_too_far":
@@ -76,6 +78,7 @@ class Defender(Defence):
     """Honest: answers the brightest quarter."""
 
     asked = 0
+    mood = os.urandom(64)
 
     def classify(self, pixels):
         self.asked += 1
@@ -86,19 +89,20 @@ class Defender(Defence):
             time.sleep(600)
         if behaviour == "slow":
             time.sleep(0.02)
-        if behaviour == "nonsense":
-            return [99] * len(labels)
-        if behaviour == "abstains":
-            return [None] * len(labels)
-        if behaviour == "constant":
-            return [0] * len(labels)
-        if behaviour == "chance":
-            return [int.from_bytes(os.urandom(1), "big") % 4 for _ in labels]
-        if behaviour == "counter":
-            return [(int(label) + self.asked // 8) % 4 for label in labels]
         if behaviour == "stderr":
             os.write(2, b"\x1b[31m<script>alert(1)</script>" * 10_000)
-        return labels
+        return self.told(labels, pixels)
+
+    def told(self, labels, pixels):
+        answers = {
+            "nonsense": lambda label, picture: 99,
+            "abstains": lambda label, picture: None,
+            "constant": lambda label, picture: 0,
+            "chance": lambda label, picture: os.urandom(1)[0] % 4,
+            "counter": lambda label, picture: (int(label) + self.asked // 8) % 4,
+            "moody": lambda label, picture: self.mood[int(picture.sum()) % 64] % 4,
+        }
+        return list(map(answers[behaviour], labels, pixels)) if behaviour in answers else labels
 
 
 serve(Attacker() if side == "attack" else Defender())

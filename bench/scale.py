@@ -1,0 +1,179 @@
+"""How planning, dispatching and scoring grow with the size of a round, without the players' own time.
+
+A scripted engine hands out whole cells at once: one step a job, its array kept like any other. Everything else is what
+a real round uses: the planner, the dispatcher, the SQLite ledger, blobs in a folder, the scoring, results.json.
+
+    python bench/scale.py [--sizes 40,75,150,300] [--pictures 1000]
+
+Each size is one round of as many attacks as defences, played in a process of its own, so that memory is its own peak.
+Prints a Markdown table. Seconds are of this machine; what matters is how they grow beside the number of cells.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from orchestrator import plugins
+from orchestrator.arena.dispatcher import Dispatcher
+from orchestrator.arena.setting import Setting
+from orchestrator.domain import events
+from orchestrator.domain.plan import Job, Plan, Stage
+from orchestrator.domain.policy import SandboxPolicy
+from orchestrator.domain.rulings import OnMissing, OnViolation
+from orchestrator.domain.samples import Samples
+from orchestrator.domain.submissions import Roster, Side, Submission
+from orchestrator.domain.tasks import Budget, Isolation, Norm, Task
+from orchestrator.record import Record
+from orchestrator.replay.power import Design
+from orchestrator.results.scoring import Scoring
+from orchestrator.stores.base import put_array
+
+CLASSES = 10
+BASELINES = {Side.ATTACK: ("fgsm", "bim", "pgd"), Side.DEFENCE: ("undefended", "fgsm_trained")}
+
+
+class ScriptedEngine:
+    """Answers every job of a plan at once: attacks deliver everything, defences are right now and then."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._chance = np.random.default_rng(1)
+
+    def run(self, plan: Plan, done: Any, perform: Any, suits: Any) -> Iterator[tuple[events.Event, ...]]:
+        """Yields a step and an end for every job that is not done, in the order of the plan."""
+        del perform, suits
+        agenda = plan.agenda(done)
+        while (job := agenda.take()) is not None:
+            ended = events.JobFinished(
+                job=job.id, stage=job.stage, submission=job.submission, device=None, seconds=0.0, sandboxes=[]
+            )
+            yield self._step(job), ended
+            agenda.finished(job.id)
+
+    def _step(self, job: Job) -> events.StepFinished:
+        count, blobs = len(self._setting.samples), self._setting.blobs
+        if job.stage is Stage.PERTURB:
+            arrays = {
+                "index": np.arange(count, dtype=np.int32),
+                "candidates": self._setting.samples.pixels,
+                "forfeits": np.zeros(count, np.uint8),
+                "violations": np.zeros(count, bool),
+                "distances": np.zeros(count, np.float32),
+            }
+        else:
+            answers = self._chance.integers(0, CLASSES, count)
+            arrays = {"rows": np.column_stack([np.zeros(count), np.arange(count), answers]).astype(np.int32)}
+        return events.StepFinished(
+            job=job.id,
+            stage=job.stage,
+            submission=job.submission,
+            step=0,
+            cells=[events.CellRecord(defence=cell.defence, attack=cell.attack) for cell in job.cells],
+            blobs={name: put_array(blobs, array) for name, array in arrays.items()},
+            faults=[],
+            seconds=0.0,
+        )
+
+
+def setting(size: int, pictures: int, folder: Path) -> Setting:
+    """Returns a round of `size` attacks and defences on small pictures."""
+    chance = np.random.default_rng(size)
+    samples = Samples(
+        chance.integers(0, 256, (pictures, 1, 4, 4), dtype=np.uint8),
+        np.arange(pictures) % CLASSES,
+        tuple("abcdefghij"),
+    )
+    roster = []
+    for side, named in BASELINES.items():
+        names = [*named, *(f"{side.value}{number}" for number in range(size - len(named)))]
+        roster += [Submission(n, n, n, side, f"sha256:{n}", n, baseline=n in named) for n in names]
+    return Setting(
+        contest="scale",
+        round="round-1",
+        run="scale",
+        task=Task("t", samples.classes, samples.shape, pictures, samples.digest, Budget(Norm.LINF, Fraction(8))),
+        samples=samples,
+        policy=SandboxPolicy(),
+        isolation=Isolation.ATTACK,
+        labels=True,
+        on_missing=OnMissing.HELD,
+        on_violation=OnViolation.FORFEIT,
+        replay=Design(power=0.0),
+        seed=1,
+        secret=b"s" * 32,
+        roster=Roster(tuple(roster)),
+        images={},
+        backend=plugins.find("backends", "process"),  # only its name is asked for
+        blobs=plugins.find("stores", "folder")(folder / "blobs"),
+        clock=time.monotonic,
+    )
+
+
+def one(size: int, pictures: int) -> dict[str, Any]:
+    """Plays one size and returns its seconds and its peak memory in MB."""
+    with tempfile.TemporaryDirectory(prefix="sparring-scale-") as folder:
+        stage = setting(size, pictures, Path(folder))
+        kind = plugins.find("contests", "tournament")
+        rules = kind(kind.rules_type())
+        address = f"sqlite:///{folder}/ledger.sqlite"
+        ledger = plugins.find("stores", "sql")(address)
+        record = Record(stage.blobs)
+        began = time.perf_counter()
+        dispatcher = Dispatcher(stage, ledger, record, lambda: "2026-01-01T00:00:00.000+00:00", lambda _: None)
+        contest = {"contest": "scale", "title": "Scale", "format": "tournament", "isolation": "attack", "seed": 1}
+        dispatcher.open(contest | {"limits": {"classify_batch": 1}})
+        dispatcher.run(ScriptedEngine(stage), rules.cells(stage.roster))
+        ledger.close()
+        played = time.perf_counter()
+        again = plugins.find("stores", "sql")(address)
+        record = Record(stage.blobs, (entry.event for entry in again.read()))
+        read = time.perf_counter()
+        results = Scoring(record, rules).results(again.head)
+        text = results.model_dump_json(indent=2)
+        scored = time.perf_counter()
+    return {
+        "size": size,
+        "cells": len(results.cells),
+        "play": played - began,
+        "read": read - played,
+        "score": scored - read,
+        "total": scored - began,
+        "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "results": len(text) / 1e6,
+    }
+
+
+def main() -> None:
+    """Plays every size and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", default="40,75,150,300")
+    parser.add_argument("--pictures", type=int, default=1000)
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        print(json.dumps(one(given.one, given.pictures)))
+        return
+    print("| attacks x defences | cells | plan and play s | read back s | score s | total s | us a cell | peak MB |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for size in map(int, given.sizes.split(",")):
+        command = [sys.executable, __file__, "--one", str(size), "--pictures", str(given.pictures)]
+        row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+        print(
+            f"| {size} x {size} | {row['cells']} | {row['play']:.1f} | {row['read']:.1f} | {row['score']:.1f} "
+            f"| {row['total']:.1f} | {1e6 * row['total'] / row['cells']:.0f} | {row['megabytes']:.0f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

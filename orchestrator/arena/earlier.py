@@ -1,0 +1,75 @@
+"""What is at hand before a round is played: finished work of this round and of the contest's earlier ones.
+
+Work whose arrays are missing or damaged is not at hand, nor is what was built on it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from orchestrator.domain import events
+from orchestrator.domain.plan import Stage
+from orchestrator.errors import StoreFault
+from orchestrator.record import Record
+from orchestrator.stores.base import Blobs
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """An earlier round of the same task: its name, the hash of its ledger's last entry, and what of it is intact."""
+
+    name: str
+    head: str
+    record: Record
+    finished: dict[str, events.JobRecord] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, head: str, record: Record, blobs: Blobs) -> "Earlier":
+        """Returns a round with what of it can be used again."""
+        lost, _ = damaged(record, blobs)
+        jobs = {job.id: job for job in record.round.jobs.values() if job.id in record.round.finished}
+        return cls(name, head, record, {name: job for name, job in jobs.items() if name not in lost})
+
+    def copies(self, jobs: Sequence[str]) -> list[events.Event]:
+        """Returns the events of these jobs: steps, ends, what replays covered and what they proved."""
+        found: list[events.Event] = []
+        round_ = self.record.round
+        for job in jobs:
+            found += [step for _, step in sorted(round_.steps.get(job, {}).items())]
+            found.append(round_.finished[job])
+            found += [event for event in round_.judgements if event.job == job]
+        return found
+
+
+def at_hand(record: Record, earlier: Sequence[Earlier]) -> list[events.JobRecord]:
+    """Returns the finished jobs of this round, then those of earlier ones."""
+    own = {name: job for name, job in record.round.jobs.items() if name in record.round.finished}
+    return [*own.values(), *(job for past in earlier for name, job in past.finished.items() if name not in own)]
+
+
+def damaged(record: Record, blobs: Blobs) -> tuple[set[str], str]:
+    """Returns the jobs some of whose arrays cannot be read, with all that was built on them, and the first reason."""
+    lost: set[str] = set()
+    reason = ""
+    for job, steps in record.round.steps.items():
+        for digest in (digest for step in steps.values() for digest in step.blobs.values()):
+            try:
+                blobs.get(digest)
+            except StoreFault as fault:
+                lost.add(job)
+                reason = reason or str(fault)
+                break
+    jobs = record.round.jobs
+    attacks = {jobs[job].submission for job in lost if job in jobs and jobs[job].stage is Stage.PERTURB}
+    built = {job.id for job in jobs.values() if any(cell.attack in attacks for cell in job.cells)}
+    lost |= built & record.round.steps.keys()
+    cells = {(c.defence, c.attack) for job in lost if job in jobs for c in jobs[job].cells}
+    lost |= {
+        job.id
+        for job in jobs.values()
+        if job.stage is Stage.REPLAY and job.id in record.round.steps and _some(job.cells, cells)
+    }
+    return lost, reason
+
+
+def _some(cells: Iterable[events.CellRecord], wanted: set[tuple[str, str | None]]) -> bool:
+    return any((cell.defence, cell.attack) in wanted for cell in cells)

@@ -1,0 +1,257 @@
+"""A finding played again, for whoever doubts it: the same questions in fresh sandboxes. Nothing goes on record."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator import examiner
+from orchestrator.arena import steps
+from orchestrator.arena.casting import Casting
+from orchestrator.arena.entrance import Entrance
+from orchestrator.arena.gate import Gate
+from orchestrator.arena.setting import Setting
+from orchestrator.domain import events
+from orchestrator.domain.findings import Finding, FindingKind
+from orchestrator.domain.ids import JobId
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.rulings import NOT_ASKED, Forfeit
+from orchestrator.domain.samples import Candidates, Pixels
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import StoreFault
+from orchestrator.record import Record
+from orchestrator.replay.sessions import decision
+
+TURNS = 2
+"""So often an attack is asked the same again, as for its finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One question: what it was answered in play, when the finding was made, and now.
+
+    `margin` is what the defence claims now, None without scores. `refused`: it ended or broke the protocol instead.
+    """
+
+    attack: str | None
+    picture: int
+    pause: float
+    played: int
+    then: int
+    now: int
+    margin: float | None
+    refused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sitting:
+    """One recorded session in a fresh sandbox, told the same seed. `step` is its number on record."""
+
+    step: int
+    purpose: str
+    batch: int
+    seed: int | None
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A decision and where it was given: at a place of a sitting, or in play (step None)."""
+
+    answer: int
+    step: int | None = None
+    place: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """One question with more than one decision: each of them once, where it was given first."""
+
+    attack: str | None
+    picture: int
+    given: tuple[Given, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Redrawn:
+    """One picture of an attack: how many values are others than in play each time, and between the times."""
+
+    picture: int
+    turns: tuple[int, ...]
+    between: int
+    largest: int
+
+
+@dataclass(frozen=True)
+class Encore:
+    """What came of it, and whether the finding shows again.
+
+    `refused` counts the questions that were answered in play and that it ended at, or broke the protocol, now.
+    """
+
+    reproduced: bool
+    sittings: tuple[Sitting, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
+    refused: int = 0
+    compared: int = 0
+    redrawn: tuple[Redrawn, ...] = ()
+    faults: tuple[events.FaultRecord, ...] = ()
+
+
+class Stand:
+    """Plays one finding again.
+
+    Args:
+        setting: of the round, its secret drawn anew: seeds that are not on record come from it.
+        record: the round's.
+        finding: what to show again.
+        device: the GPU to play on, if any.
+    """
+
+    def __init__(self, setting: Setting, record: Record, finding: Finding, device: str | None) -> None:
+        self._setting, self._record, self._finding, self._device = setting, record, finding, device
+        self._faults: list[events.FaultRecord] = []
+        self._made: dict[str, Candidates] = {}
+
+    def play(self) -> Encore:
+        """Returns what comes of it.
+
+        Raises:
+            StoreFault: what was asked is not on record.
+            InfrastructureFault: a sandbox could not be started, or was lost.
+        """
+        attack = self._setting.roster[self._finding.submission].side is Side.ATTACK
+        return self._attack() if attack else self._defence()
+
+    def _defence(self) -> Encore:
+        finding, on_record = self._finding, self._record.steps(JobId(self._finding.job))
+        if missing := [step for step in finding.steps if step not in on_record]:
+            raise StoreFault(f"steps {missing} of replay {finding.job} are not on record")
+        answers = self._record.answers(finding.submission, len(self._setting.samples))
+        sittings = tuple(self._sitting(on_record[step], answers) for step in finding.steps)
+        found = contradictions(sittings, played=finding.kind is FindingKind.ENVIRONMENT)
+        lines = [line for sitting in sittings for line in sitting.lines]
+        refused = sum(line.refused and decision(line.played) for line in lines)
+        return Encore(
+            reproduced=bool(refused if finding.kind is FindingKind.REFUSED else found),
+            sittings=sittings,
+            contradictions=found,
+            refused=refused,
+            compared=sum(decision(line.now) for line in lines),
+            faults=tuple(self._faults),
+        )
+
+    def _sitting(self, step: events.StepFinished, answers: Mapping[Cell, NDArray[np.int32]]) -> Sitting:
+        if step.session is None:
+            raise StoreFault(f"step {step.step} of replay {step.job} does not say how it was asked")
+        setting, session = self._setting, step.session
+        cells = [Cell(cell.defence, cell.attack) for cell in step.cells]
+        rows = self._record.array(step, "rows")
+        pictures = [self._picture(cells[cell], picture) for cell, picture in rows[:, :2].tolist()]
+        questions = steps.Questions(setting.limits, session.batch, session.pauses, setting.cancelled.wait)
+        casting = self._cast(step, session.seed)
+        try:
+            said = steps.ask(casting, questions, pictures, setting.clock)
+            casting.retire()
+        finally:
+            casting.close()
+        self._faults += said.faults
+        lines = []
+        for place, (cell, picture, then) in enumerate(rows[:, :3].tolist()):
+            margin = float(said.margins[place])
+            lines.append(
+                Line(
+                    attack=cells[cell].attack,
+                    picture=picture,
+                    pause=session.pauses.get(place, 0.0),
+                    played=int(answers[cells[cell]][picture]) if cells[cell] in answers else NOT_ASKED,
+                    then=then,
+                    now=int(said.answers[place]),
+                    margin=None if np.isnan(margin) else margin,
+                    refused=bool(said.refused[place]),
+                )
+            )
+        return Sitting(step.step, session.purpose, session.batch, session.seed, tuple(lines))
+
+    def _attack(self) -> Encore:
+        """Asks an attack the same twice more: it is reproduced where other pictures than in play come both times."""
+        batches = examiner.asked_again(self._record, self._finding.submission, JobId(self._finding.job))
+        index = [self._record.array(play, "index") for play, _, _ in batches]
+        if not index:
+            raise StoreFault(f"nothing of replay {self._finding.job} is on record")
+        played = [self._record.made(play) for play, _, _ in batches]
+        turns = [self._turn(batches[0][0], index, turn) for turn in range(TURNS)]
+        redrawn: list[Redrawn] = []
+        for batch, pictures in enumerate(index):
+            given = [played[batch], *(turn[batch] for turn in turns)]
+            for place, picture in enumerate(pictures.tolist()):
+                if any(made.forfeits[place] == Forfeit.MISSING for made in given):
+                    continue
+                first, *others = (made.pixels[place].astype(np.int16) for made in given)
+                gaps = [np.abs(other - first) for other in others]
+                between = int((others[0] != others[1]).sum())
+                differ = tuple(int((gap > 0).sum()) for gap in gaps)
+                redrawn.append(Redrawn(picture, differ, between, max(int(gap.max()) for gap in gaps)))
+        return Encore(
+            reproduced=all(any(picture.turns[turn] for picture in redrawn) for turn in range(TURNS)),
+            compared=len(redrawn),
+            redrawn=tuple(redrawn),
+            faults=tuple(self._faults),
+        )
+
+    def _turn(self, step: events.StepFinished, index: list[NDArray[np.int32]], turn: int) -> list[Candidates]:
+        """Returns an attack's candidates for batches of pictures, asked in one fresh sandbox."""
+        setting, samples = self._setting, self._setting.samples
+        gate = Gate(setting.task.budget, setting.on_missing, setting.on_violation)
+        casting = self._cast(step, None, turn)
+        made = []
+        try:
+            for pictures in index:
+                labels = samples.labels[pictures] if setting.labels else None
+                played = steps.perturb(casting, gate, setting.limits, samples.pixels[pictures], labels, setting.clock)
+                self._faults += played.faults
+                made.append(played.candidates)
+            casting.retire()
+        finally:
+            casting.close()
+        return made
+
+    def _cast(self, step: events.StepFinished, seed: int | None, turn: int = 0) -> Casting:
+        """Returns the players of one session: the first is told the recorded seed, any after a fault another one."""
+        setting, job = self._setting, self._finding.job
+
+        def fresh() -> Iterator[int]:
+            for number in itertools.count():
+                yield setting.secret_seed(job, str(step.step), str(turn), str(number))
+
+        seeds = itertools.chain([] if seed is None else [seed], fresh())
+        entrance = Entrance(setting, setting.roster[step.submission], job, self._device, lambda: next(seeds))
+        return Casting(entrance.open, entrance.leaves, restarts=setting.limits.restarts, ahead=False)
+
+    def _picture(self, cell: Cell, picture: int) -> Pixels:
+        if cell.attack is None:
+            found: Pixels = self._setting.samples.pixels[picture]
+            return found
+        if cell.attack not in self._made:
+            made = self._record.candidates(cell.attack)
+            if made is None:
+                raise StoreFault(f"the pictures of {cell.attack!r} are not in the record")
+            self._made[cell.attack] = made
+        shown: Pixels = self._made[cell.attack].pixels[picture]
+        return shown
+
+
+def contradictions(sittings: tuple[Sitting, ...], *, played: bool) -> tuple[Contradiction, ...]:
+    """Returns the questions that got more than one decision; `played`: those of the play count as well."""
+    seen: dict[tuple[str | None, int], dict[int, Given]] = {}
+    for sitting in sittings:
+        for place, line in enumerate(sitting.lines):
+            given = seen.setdefault((line.attack, line.picture), {})
+            if played and decision(line.played):
+                given.setdefault(line.played, Given(line.played))
+            if decision(line.now):
+                given.setdefault(line.now, Given(line.now, sitting.step, place))
+    several = ((question, given) for question, given in seen.items() if len(given) > 1)
+    return tuple(Contradiction(*question, tuple(given.values())) for question, given in several)

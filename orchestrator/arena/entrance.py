@@ -1,0 +1,64 @@
+"""How a player comes on: its sandbox is started, it is greeted, and waited for until it has loaded."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from orchestrator.arena import casting
+from orchestrator.arena.casting import Leave
+from orchestrator.arena.doubts import Doubts
+from orchestrator.arena.player import Player
+from orchestrator.arena.setting import Setting
+from orchestrator.backends.base import Order
+from orchestrator.domain.submissions import Side, Submission
+from orchestrator.wire.messages import Role
+from orchestrator.wire.session import Session
+
+
+@dataclass(eq=False)
+class Entrance:
+    """Opens the players of one job, one after another: see casting.Opener.
+
+    `seed` is asked for the seed of every sandbox of a defence; an attack's is the same in each. `told` are the seeds
+    that were told, the latest last.
+    """
+
+    setting: Setting
+    submission: Submission
+    job: str
+    device: str | None
+    seed: Callable[[], int]
+    leaves: list[Leave] = field(default_factory=list)
+    doubts: Doubts = field(default_factory=Doubts)
+    told: list[int] = field(default_factory=list)
+
+    def open(self) -> Player:
+        """Returns a player that has loaded.
+
+        Raises:
+            SubmissionFault: it did not get ready. How its sandbox ended is noted.
+            InfrastructureFault: it could not be started.
+        """
+        setting, limits = self.setting, self.setting.limits
+        attack = self.submission.side is Side.ATTACK
+        order = Order(
+            image=setting.images[self.submission.id],
+            policy=setting.policy,
+            run=setting.run,
+            job=self.job,
+            device=self.device,
+        )
+        session = Session(Role(self.submission.side.value), len(setting.task.classes), setting.payload_limit)
+        player = Player(setting.backend.start(order), session, setting.clock, setting.cancelled.is_set, self.doubts)
+        seed = setting.attack_seed(self.submission) if attack else self.seed()
+        step = (
+            (limits.perturb_seconds, limits.perturb_batch)
+            if attack
+            else (limits.classify_seconds, limits.classify_batch)
+        )
+        self.told.append(seed)
+        try:
+            player.greet(setting.task_header(), setting.limits_header(*step), seed)
+        except BaseException as fault:
+            casting.end(player.stop, self.leaves, fault)
+            raise
+        return player

@@ -1,0 +1,184 @@
+"""What the players of a job are asked, step by step, from the record alone: a resumed job goes on where it stopped."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator import examiner
+from orchestrator.arena import steps
+from orchestrator.arena.casting import Casting
+from orchestrator.arena.gate import Gate, asked
+from orchestrator.arena.setting import Setting
+from orchestrator.domain import events
+from orchestrator.domain.plan import Cell, Job, Stage
+from orchestrator.domain.samples import Candidates, Pixels
+from orchestrator.domain.submissions import Side
+from orchestrator.domain.tasks import Isolation
+from orchestrator.errors import StoreFault
+from orchestrator.record import Record
+from orchestrator.replay.sessions import Played, Session
+from orchestrator.stores.base import put_array
+
+CLASSIFY_STEP = 100
+"""Questions to a defence between two entries in the ledger, in whole batches."""
+
+Finished = dict[int, events.StepFinished]
+"""The steps of the job that are on record, by their numbers. It grows while the job is played."""
+Seed = Callable[[], int | None]
+"""Returns what the latest sandbox of the step was told, None where there was none."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one step came to, before it is an event."""
+
+    number: int
+    blobs: dict[str, str]
+    faults: list[events.FaultRecord] = field(default_factory=list)
+    seconds: float = 0.0
+    cells: tuple[Cell, ...] = ()
+    fresh: bool = True
+    session: events.SessionRecord | None = None
+    last: bool = False
+    """Whether the job ends with it, as far as that is known beforehand."""
+
+
+class Scene:
+    """One job, one casting.
+
+    Every sandbox that a step needed and the next does not is ended before the step is handed out: whatever the step
+    cost is on record with it.
+    """
+
+    def __init__(self, job: Job, setting: Setting, record: Record, casting: Casting) -> None:
+        self._job, self._setting, self._record, self._casting = job, setting, record, casting
+        self._gate = Gate(setting.task.budget, setting.on_missing, setting.on_violation)
+        self._shown: dict[Cell, Pixels] = {}
+
+    def steps(self, finished: Finished, seed: Seed) -> Iterator[Outcome]:
+        """Yields what is left of the job."""
+        attack = self._setting.roster[self._job.submission].side is Side.ATTACK
+        match self._job.stage:
+            case Stage.PERTURB:
+                return self._perturb(finished)
+            case Stage.CLASSIFY:
+                return self._classify(finished)
+            case Stage.REPLAY:
+                return self._replay_attack(finished) if attack else self._replay(finished, seed)
+
+    def _perturb(self, finished: Finished) -> Iterator[Outcome]:
+        starts = range(0, len(self._setting.samples), self._setting.limits.perturb_batch)
+        for number, start in enumerate(starts):
+            if number not in finished:
+                last = start == starts[-1]
+                yield replace(self._perturbed(number, start, retire=last), last=last)
+
+    def _perturbed(self, number: int, start: int, *, retire: bool) -> Outcome:
+        setting, samples = self._setting, self._setting.samples
+        pixels = samples.pixels[start : start + setting.limits.perturb_batch]
+        labels = samples.labels[start : start + len(pixels)] if setting.labels else None
+        fresh = not self._casting.at_work
+        played = steps.perturb(self._casting, self._gate, setting.limits, pixels, labels, setting.clock)
+        if retire:
+            self._casting.retire()
+        made = played.candidates
+        blobs = {
+            "index": put_array(setting.blobs, np.arange(start, start + len(pixels), dtype=np.int32)),
+            "candidates": put_array(setting.blobs, made.pixels),
+            "forfeits": put_array(setting.blobs, made.forfeits),
+            "violations": put_array(setting.blobs, made.violations),
+            "distances": put_array(setting.blobs, made.distances),
+        }
+        return Outcome(number, blobs, played.faults, played.seconds, fresh=fresh)
+
+    def _classify(self, finished: Finished) -> Iterator[Outcome]:
+        setting, cells = self._setting, self._job.cells
+        batch = setting.limits.classify_batch
+        wanted = self._wanted()
+        fresh = setting.isolation is Isolation.PICTURE
+        size = max(1, CLASSIFY_STEP // batch) * batch
+        starts = range(0, max(1, len(wanted)), size)
+        for number, start in enumerate(starts):
+            if number in finished:
+                continue
+            part = wanted[start : start + size]
+            pictures = [self._pictures(cells[cell])[picture] for cell, picture in part]
+            questions = steps.Questions(setting.limits, batch)
+            began = not self._casting.at_work
+            said = steps.ask(self._casting, questions, pictures, setting.clock, fresh=fresh)
+            if start == starts[-1]:
+                self._casting.retire()
+            rows = np.column_stack([part, said.answers]).astype(np.int32)
+            blobs = {"rows": put_array(setting.blobs, rows)}
+            yield Outcome(number, blobs, said.faults, said.seconds, cells, fresh=began, last=start == starts[-1])
+
+    def _replay(self, finished: Finished, seed: Seed) -> Iterator[Outcome]:
+        """Plays the sessions of a defence's examination, each in a fresh sandbox, for as long as it wants more."""
+        play, examination = examiner.examination(self._record, self._job, self._setting.examined)
+        try:
+            session = next(examination)
+            for number in itertools.count():
+                if number not in finished:
+                    yield self._session(number, play, session, seed)
+                session = examination.send(examiner.said(self._record, finished[number], session))
+        except StopIteration:
+            return
+
+    def _session(self, number: int, play: Played, session: Session, seed: Seed) -> Outcome:
+        setting = self._setting
+        pictures = [self._pictures(play.cells[cell])[picture] for cell, picture in session.questions]
+        questions = steps.Questions(setting.limits, session.batch, session.pauses, setting.cancelled.wait)
+        said = steps.ask(self._casting, questions, pictures, setting.clock)
+        self._casting.retire()
+        arrays: dict[str, NDArray[Any]] = {
+            "rows": np.column_stack([session.questions, said.answers]).astype(np.int32),
+            "margins": said.margins,
+            "at": said.at,
+            "refused": said.refused,
+        }
+        layout = events.SessionRecord(
+            purpose=session.purpose.value, batch=session.batch, pauses=dict(session.pauses), seed=seed()
+        )
+        blobs = {name: put_array(setting.blobs, array) for name, array in arrays.items()}
+        return Outcome(number, blobs, said.faults, said.seconds, play.cells, session=layout)
+
+    def _replay_attack(self, finished: Finished) -> Iterator[Outcome]:
+        """Asks an attack its first questions again, from the same seed; where other pictures come, once more."""
+        setting = self._setting
+        starts = range(0, len(setting.samples), setting.limits.perturb_batch)
+        again = starts[: ceil(setting.replay.attacks * len(starts))]
+        for number, start in enumerate([*again, *again]):
+            if number == len(again) and not examiner.differs(self._record, self._job.submission, finished):
+                return
+            if number not in finished:
+                yield self._perturbed(number, start, retire=start == again[-1])
+
+    def _wanted(self) -> NDArray[np.int32]:
+        """Returns the job's questions [k, 2] (cell position, picture) in their secret order."""
+        count = len(self._setting.samples)
+        rows = []
+        for position, cell in enumerate(self._job.cells):
+            wanted = np.arange(count)
+            if cell.attack is not None:
+                wanted = np.flatnonzero(asked(self._made(cell.attack).forfeits, self._setting.on_missing))
+            rows += [(position, int(picture)) for picture in wanted]
+        order = np.random.default_rng(self._setting.secret_seed("order", self._job.id)).permutation(len(rows))
+        return np.array(rows, np.int32).reshape(-1, 2)[order]
+
+    def _pictures(self, cell: Cell) -> Pixels:
+        """Returns the pictures that a cell's defence is shown [n, c, h, w]."""
+        if cell not in self._shown:
+            clean = self._setting.samples.pixels
+            self._shown[cell] = clean if cell.attack is None else self._made(cell.attack).pixels
+        return self._shown[cell]
+
+    def _made(self, attack: str) -> Candidates:
+        made = self._record.candidates(attack)
+        if made is None:
+            raise StoreFault(f"the pictures of {attack!r} are not in the record")
+        return made

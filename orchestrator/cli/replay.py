@@ -1,0 +1,191 @@
+"""`sparring replay`: a finding shown again, to whoever doubts it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from orchestrator.arena.encore import Contradiction, Encore, Given, Line, Sitting
+from orchestrator.cli import console
+from orchestrator.cli.console import ExitCode, Json, err, out, safe
+from orchestrator.domain.findings import Finding, FindingKind
+from orchestrator.domain.rulings import spoken
+from orchestrator.results.report.evidence import meaning
+from orchestrator.wiring import replays
+from orchestrator.wiring.replays import Replayed
+
+SHOWN = 8
+"""So many lines of a long list are shown; all of them are in the JSON document."""
+
+Answer = Callable[[int], str]
+
+
+@console.command
+def replay(
+    finding: Annotated[str, typer.Argument(help="The finding's id, or its beginning.", metavar="FINDING")],
+    folder: Annotated[
+        Path | None,
+        typer.Option("--dir", help="The round's folder; default: this one, else demo.", file_okay=False),
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option("--backend", help="Where players run; it has to be that of the round.")
+    ] = None,
+    allow_unisolated: Annotated[
+        bool, typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Play what proved a finding again, in fresh sandboxes with the same image, and say whether it shows again.
+
+    Exits with 1 when it does not. Nothing is written to the round.
+    """
+    done = replays.play(replays.folder(folder), finding, backend=backend, allow_unisolated=allow_unisolated)
+    if as_json:
+        console.emit(_document(done))
+    else:
+        _print(done)
+    if not done.encore.reproduced:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _document(done: Replayed) -> dict[str, Any]:
+    return {
+        "reproduced": done.encore.reproduced,
+        "finding": asdict(done.finding),
+        "backend": done.backend,
+        **{key: value for key, value in _plain(done.encore).items() if key != "reproduced"},
+    }
+
+
+def _plain(encore: Encore) -> dict[str, Any]:
+    return asdict(encore) | {"faults": [fault.model_dump() for fault in encore.faults]}
+
+
+def _print(done: Replayed) -> None:
+    finding, encore = done.finding, done.encore
+
+    def answer(value: int) -> str:
+        return safe(spoken(value, done.classes))
+
+    out.print(f"[bold]finding {finding.id}[/] against {safe(finding.submission)}: {finding.kind.value}", soft_wrap=True)
+    out.print(f"  {meaning(finding.kind, done.submission.side)}", soft_wrap=True)
+    out.print(f"  {safe(finding.summary)}", soft_wrap=True)
+    out.print(f"  rules {', '.join(finding.rules)}; image {finding.image} on {done.backend}", soft_wrap=True)
+    if encore.redrawn:
+        _print_pictures(encore)
+    else:
+        _print_sittings(finding, encore, answer)
+    for fault in encore.faults[:SHOWN]:
+        out.print(f"  fault: {fault.code} on {fault.pictures} pictures: {safe(fault.message)}", soft_wrap=True)
+    if encore.reproduced:
+        out.print("[bold red]reproduced[/]: it shows again")
+    else:
+        err.print("not reproduced: this time it does not show; a cheat by chance may need several tries", markup=False)
+        out.print("[bold]not reproduced[/]")
+
+
+def _print_sittings(finding: Finding, encore: Encore, answer: Answer) -> None:
+    last = encore.sittings[-1]
+    if finding.sequence:
+        length = finding.length
+        asked = f"{_questions(length)}, {_batch(last)}"
+        out.print(f"the smallest sequence that shows it, in a fresh sandbox: {asked}", soft_wrap=True)
+        out.print(_table(list(enumerate(last.lines[:length])), answer))
+        if finding.alone is not None:
+            now = _alone(encore.sittings, last.lines[length - 1])
+            again = "not asked" if now is None else answer(now)
+            out.print(f"its last picture by itself: {answer(finding.alone)} then, {again} now", soft_wrap=True)
+    for sitting in encore.sittings:
+        seed = "none on record" if sitting.seed is None else str(sitting.seed)
+        same = sum(line.then == line.now for line in sitting.lines)
+        out.print(
+            f"session {sitting.step} ({safe(sitting.purpose)}): {_questions(len(sitting.lines))}, {_batch(sitting)}, "
+            f"seed {seed}: {same} of {len(sitting.lines)} answers as then",
+            soft_wrap=True,
+        )
+        if not finding.sequence:
+            odd = [(place, line) for place, line in enumerate(sitting.lines) if _odd(line, finding, encore)]
+            if odd:
+                out.print(_table(odd, answer))
+    if finding.kind is FindingKind.REFUSED:
+        out.print(f"{_questions(encore.refused)} answered in play and refused now")
+        return
+    out.print(f"{_questions(len(encore.contradictions))} with more than one decision now")
+    for found in encore.contradictions[:SHOWN]:
+        out.print(f"  {_where(found, answer)}", soft_wrap=True)
+    if len(encore.contradictions) > SHOWN:
+        out.print(f"  and {len(encore.contradictions) - SHOWN} more; all of them with --json")
+
+
+def _print_pictures(encore: Encore) -> None:
+    odd = [picture for picture in encore.redrawn if any(picture.turns)]
+    out.print(f"{len(odd)} of {encore.compared} pictures are others than in play; the attack was asked twice more")
+    if odd:
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for name in ("picture", "values changed first", "second", "between the two", "largest"):
+            table.add_column(name, justify="right")
+        for picture in odd[:SHOWN]:
+            largest = f"{picture.largest}/255"
+            table.add_row(str(picture.picture), *map(str, picture.turns), str(picture.between), largest)
+        out.print(table)
+
+
+def _table(lines: Sequence[tuple[int, Line]], answer: Answer) -> Table:
+    """Returns questions with their answers; of many the first and the last ones."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("question", justify="right")
+    for name in ("pictures of", "picture", "after silence", "in play", "then", "now", "claimed margin"):
+        table.add_column(name, overflow="fold")
+    half = SHOWN // 2
+    shown = list(lines) if len(lines) <= SHOWN else [*lines[:half], None, *lines[-half:]]
+    for entry in shown:
+        if entry is None:
+            table.add_row("...")
+            continue
+        place, line = entry
+        table.add_row(
+            str(place + 1),
+            safe(line.attack or "clean"),
+            str(line.picture),
+            f"{line.pause:.1f} s" if line.pause else "",
+            answer(line.played),
+            answer(line.then),
+            "refused" if line.refused else answer(line.now),
+            "" if line.margin is None else f"{line.margin:.2g}",
+        )
+    return table
+
+
+def _odd(line: Line, finding: Finding, encore: Encore) -> bool:
+    if finding.kind is FindingKind.REFUSED:
+        return line.refused
+    return any((line.attack, line.picture) == (found.attack, found.picture) for found in encore.contradictions)
+
+
+def _alone(sittings: Sequence[Sitting], suspect: Line) -> int | None:
+    """Returns what a picture is answered now where nothing else was asked before it."""
+    for sitting in sittings[:-1]:
+        first = sitting.lines[0]
+        if (first.attack, first.picture) == (suspect.attack, suspect.picture):
+            return first.now
+    return None
+
+
+def _where(found: Contradiction, answer: Answer) -> str:
+    def place(given: Given) -> str:
+        where = "in play" if given.step is None else f"in session {given.step}, question {given.place + 1}"
+        return f"{answer(given.answer)} {where}"
+
+    return f"{safe(found.attack or 'clean')}, picture {found.picture}: {'; '.join(map(place, found.given))}"
+
+
+def _questions(count: int) -> str:
+    return f"{count} question" if count == 1 else f"{count} questions"
+
+
+def _batch(sitting: Sitting) -> str:
+    return "one picture at a time" if sitting.batch == 1 else f"{sitting.batch} pictures in one question"

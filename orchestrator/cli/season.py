@@ -1,0 +1,260 @@
+"""A contest in a folder: its teams, what they submit, who goes on, and the boards."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli import console, show
+from orchestrator.cli.console import Json, out, safe
+from orchestrator.contests.base import Promotion
+from orchestrator.domain import acts
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import UsageError
+from orchestrator.wiring import rounds, seasons
+from orchestrator.wiring.desk import Submitted, said
+from orchestrator.wiring.rounds import How
+
+ContestDir = Annotated[Path, typer.Argument(help="The contest's folder.", metavar="DIR")]
+By = Annotated[str | None, typer.Option("--by", help="Who acts, for the ledger; default: your user name.")]
+Task = Annotated[str | None, typer.Option("--task", help="The task; needed where there are several.")]
+Why = Annotated[str, typer.Option("--reason", help="Why, for the ledger. It may be published.")]
+Backend = Annotated[str, typer.Option("--backend", help="Where players run: process or docker.")]
+Unisolated = Annotated[
+    bool,
+    typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend. It is no wall."),
+]
+
+Submission = Annotated[str, typer.Argument(help="Its id in this contest.", metavar="ID")]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where players run."""
+
+    backend: Backend = "process"
+    allow_unisolated: Unisolated = False
+
+
+@dataclass(frozen=True, slots=True)
+class OfImage:
+    """What is said of an image, which has no manifest."""
+
+    name: Annotated[str, typer.Option("--name", help="Its name, for an image.")] = ""
+    side: Annotated[Side | None, typer.Option("--side", help="Its side, for an image.")] = None
+
+
+team = typer.Typer(no_args_is_help=True, help="The teams of a contest and their people.")
+
+
+@console.command
+def init(
+    folder: ContestDir,
+    template: Annotated[str, typer.Option("--template", help="Which contest file to start from.")] = "tournament",
+    by: By = None,
+    as_json: Json = False,
+) -> None:
+    """Make a contest folder: a commented contest.yaml that runs as it is, an empty ledger, the organizers' key."""
+    made = seasons.init(folder, template, by)
+    key = made.key().fingerprint
+    if as_json:
+        console.emit({"contest": str(made.path), "file": str(made.file), "key": key})
+        return
+    out.print(f"contest  {safe(str(made.file))}: edit it before the first submission", soft_wrap=True)
+    out.print(
+        f"key      {key}: publish this fingerprint, keep {safe(str(made.path / 'key'))} to yourself", soft_wrap=True
+    )
+
+
+@console.command
+def open_(folder: ContestDir, by: By = None, as_json: Json = False) -> None:
+    """Open the contest whose contest.yaml already lies in a folder: an empty ledger, and the organizers' key."""
+    made = seasons.open_here(folder, by)
+    if as_json:
+        console.emit({"contest": str(made.path), "file": str(made.file), "key": made.key().fingerprint})
+        return
+    out.print(f"contest  {safe(str(made.file))}", soft_wrap=True)
+    out.print(f"key      {made.key().fingerprint}", soft_wrap=True)
+
+
+@team.command(
+    "add",
+    epilog="Example: sparring team add cup 'Corner Shop' --member ada@example.org:'Ada L.' --organizer bob@tum.de:Bob",
+)
+@console.command
+def add_team(
+    folder: ContestDir,
+    name: Annotated[str, typer.Argument(help="The team's name.", metavar="TEAM")],
+    member: Annotated[list[str] | None, typer.Option("--member", help="A person, as ID:NAME; may be repeated.")] = None,
+    organizer: Annotated[
+        list[str] | None, typer.Option("--organizer", help="A member of the organizing institution (A5), as ID:NAME.")
+    ] = None,
+    by: By = None,
+    as_json: Json = False,
+) -> None:
+    """Add a team with its people, or replace its people. An ID, such as an e-mail address, tells people apart (A1)."""
+    people = [_person(text, organizer=False) for text in member or []]
+    people += [_person(text, organizer=True) for text in organizer or []]
+    with seasons.at_desk(folder, by) as desk:
+        desk.add_team(name, people)
+    if as_json:
+        console.emit({"team": name, "people": [person.model_dump() for person in people]})
+        return
+    out.print(f"team     {safe(name)}: {', '.join(safe(person.name) for person in people)}", soft_wrap=True)
+
+
+@console.command
+def submit(
+    folder: ContestDir,
+    submission: Annotated[
+        str, typer.Argument(help="A folder with a submission.yaml, or an image.", metavar="SUBMISSION")
+    ],
+    team_name: Annotated[str, typer.Option("--team", help="Whose it is.")],
+    task: Task = None,
+    image: OfImage = OfImage(),
+    where: Where = Where(),
+    by: By = None,
+    as_json: Json = False,
+) -> None:
+    """Hand in a submission for a team. All objections come at once; a refused one uses up nothing."""
+    with seasons.at_desk(folder, by) as desk:
+        how = How(backend=where.backend, allow_unisolated=where.allow_unisolated)
+        ready = rounds.ready(desk.contest, desk.folder.path.resolve(), how)
+        path = Path(submission)
+        is_folder = path.is_dir()
+        receipt = desk.submit(
+            Submitted(
+                team=team_name,
+                task=task or desk.contest.only_task,
+                folder=path if is_folder else None,
+                image=None if is_folder else submission,
+                name=image.name,
+                side=image.side,
+            ),
+            ready,
+        )
+    if as_json:
+        console.emit(receipt.document())
+        return
+    out.print(f"received {safe(receipt.submission)} for {safe(receipt.team)} on {safe(receipt.task)}, {receipt.side}")
+    out.print(f"digest   {receipt.digest}", soft_wrap=True)
+    out.print(f"time     {receipt.received}; attempt {receipt.attempt}, {receipt.left} left (A4)")
+    out.print(f"receipt  {safe(str(folder / 'receipts' / (receipt.submission + '.json')))}", soft_wrap=True)
+    for warning in receipt.warnings:
+        out.print(f"[yellow]warning:[/] {safe(warning)}", soft_wrap=True)
+
+
+@console.command
+def withdraw(folder: ContestDir, submission: Submission, reason: Why, by: By = None, as_json: Json = False) -> None:
+    """Take a submission back in its team's name. It stays on record and counts as an attempt."""
+    with seasons.at_desk(folder, by) as desk:
+        desk.withdraw(submission, reason)
+    _done({"withdrawn": submission, "reason": reason}, as_json=as_json)
+
+
+@console.command
+def disqualify(folder: ContestDir, submission: Submission, reason: Why, by: By = None, as_json: Json = False) -> None:
+    """Take a submission out of the ranking, with a reason on record."""
+    with seasons.at_desk(folder, by) as desk:
+        desk.disqualify(submission, reason)
+    _done({"disqualified": submission, "reason": reason}, as_json=as_json)
+
+
+@console.command
+def correct(
+    folder: ContestDir,
+    submission: Submission,
+    reason: Why,
+    licence: Annotated[str | None, typer.Option("--licence", help="The SPDX id of its licence (A6).")] = None,
+    source: Annotated[str | None, typer.Option("--source", help="Where its source is published (A6).")] = None,
+    by: By = None,
+    as_json: Json = False,
+) -> None:
+    """Correct what a submission says of its licence or its source address."""
+    with seasons.at_desk(folder, by) as desk:
+        desk.correct(submission, reason, licence=licence, source=source)
+    _done({"corrected": submission, "licence": licence, "source": source, "reason": reason}, as_json=as_json)
+
+
+def promote(folder: Path, task: str | None, by: str | None, *, as_json: bool) -> None:
+    """Says who goes on to the final round; see `sparring round promote`."""
+    with seasons.at_desk(folder, by) as desk:
+        promoted = seasons.promote(desk, task)
+    if as_json:
+        console.emit({name: _promotion(found) for name, found in promoted.items()})
+        return
+    for name, found in promoted.items():
+        out.print(f"{safe(name)}: attacks {safe(', '.join(found.attacks) or 'none')}", soft_wrap=True)
+        out.print(f"{safe(name)}: defences {safe(', '.join(found.defences) or 'none')}", soft_wrap=True)
+
+
+@console.command
+def board(
+    folder: ContestDir,
+    phase: Annotated[str | None, typer.Option("--round", help="The round; default: the latest played.")] = None,
+    task: Task = None,
+    as_json: Json = False,
+) -> None:
+    """Show the boards of a contest, task by task."""
+    with seasons.at_desk(folder) as desk:
+        found = seasons.boards(desk, phase, task)
+    if not found:
+        raise UsageError(f"no round was played in {folder}; run `sparring round run {folder} initial`")
+    if as_json:
+        console.emit([document.model_dump(mode="json") for document in found])
+        return
+    for document in found:
+        out.rule(f"{safe(document.task.name)}, {safe(document.round)} round")
+        show.results(document)
+
+
+@console.command
+def rejudge(
+    folder: ContestDir,
+    apply: Annotated[bool, typer.Option("--apply", help="Judge by the rules in contest.yaml from now on.")] = False,
+    drop: Annotated[bool, typer.Option("--drop", help="Note that the change was looked at and not made.")] = False,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the ledger; needed to apply or drop.")] = "",
+    task: Task = None,
+    by: By = None,
+    as_json: Json = False,
+) -> None:
+    """Show what every board becomes under the rules in contest.yaml as it is now; nothing is played again."""
+    if apply and drop:
+        raise UsageError("--apply and --drop: choose one")
+    if (apply or drop) and not reason:
+        raise UsageError("say why: --reason")
+    with seasons.at_desk(folder, by) as desk:
+        found = seasons.rejudge(desk, task)
+        if apply or drop:
+            seasons.settle(desk, reason, apply=apply)
+    if as_json:
+        console.emit([show.rejudged_document(one) for one in found])
+        return
+    for one in found:
+        show.rejudged(one)
+    if not (apply or drop):
+        out.print("nothing is changed yet: run it again with --apply or --drop, and --reason")
+
+
+def _person(text: str, *, organizer: bool) -> acts.PersonRecord:
+    identity, _, name = text.partition(":")
+    if not identity:
+        raise UsageError(f"{text[:80]!r}: write a person as ID:NAME")
+    return said(acts.PersonRecord, id=identity, name=name or identity, organizer=organizer)
+
+
+def _promotion(found: Promotion) -> dict[str, object]:
+    return {
+        "attacks": list(found.attacks),
+        "defences": list(found.defences),
+        "not_standing": dict(found.not_standing),
+    }
+
+
+def _done(document: dict[str, object], *, as_json: bool) -> None:
+    if as_json:
+        console.emit(document)
+        return
+    for key, value in document.items():
+        out.print(f"{key:12} {safe(str(value))}", soft_wrap=True)

@@ -1,0 +1,79 @@
+"""Who may enter what (rules A1, A4, A5, A6), decided from the season alone."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from orchestrator.domain.season import Person, Season
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """How much a person and a team may enter: tasks at a time (A1), submissions per team, task and side (A4)."""
+
+    tasks: int = 3
+    submissions: int = 3
+
+
+def objections(season: Season, allowance: Allowance, team: str, task: str, side: Side) -> list[Problem]:
+    """Returns every reason why this team may not enter this task on this side now."""
+    people = season.teams.get(team)
+    if people is None:
+        known = ", ".join(sorted(season.teams)) or "none yet"
+        return [Problem("team", f"there is no team {team!r} (known: {known})", "add it with `sparring team add`")]
+    problems = []
+    if season.attempts(team, task, side) >= allowance.submissions:
+        what = f"{team} has used its {allowance.submissions} submissions for {side} on {task} (A4)"
+        problems.append(Problem("team", what, "the best of them stands; none can be added"))
+    for person in people:
+        taken = season.sides(person.id)
+        if other := taken.get(task, set()) - {side}:
+            what = f"{person.name} already plays {', '.join(sorted(other))} on {task}; nobody plays both sides (A1)"
+            problems.append(Problem("team", what, "withdraw the other submission, or enter without this person"))
+        if task not in taken and len(taken) >= allowance.tasks:
+            what = f"{person.name} already takes part in {len(taken)} tasks: {', '.join(sorted(taken))} (A1)"
+            problems.append(Problem("team", what, f"at most {allowance.tasks} at a time: withdraw from one first"))
+    return problems
+
+
+def joining(season: Season, allowance: Allowance, team: str, people: Iterable[Person]) -> list[Problem]:
+    """Returns every reason why these people may not be this team, for what it and they play already (A1)."""
+    own: dict[str, set[Side]] = {}
+    for entry in season.entries.values():
+        if entry.team == team and entry.plays:
+            own.setdefault(entry.task, set()).add(entry.side)
+    problems = []
+    for person in people:
+        taken = season.sides(person.id, besides=(team,))
+        for task in sorted(own.keys() & taken.keys()):
+            if other := taken[task] - own[task]:
+                what = f"{person.name} plays {', '.join(sorted(other))} on {task}, {team} the other side (A1)"
+                problems.append(Problem("team", what, "withdraw one of the submissions, or leave this person out"))
+        if own and len(every := own.keys() | taken.keys()) > allowance.tasks:
+            what = f"{person.name} would take part in {len(every)} tasks: {', '.join(sorted(every))} (A1)"
+            problems.append(Problem("team", what, f"at most {allowance.tasks} at a time: withdraw from one first"))
+    return problems
+
+
+def ineligible(season: Season, team: str) -> str:
+    """Returns why a team gets no prizes (rule A5), "" where it may. Boards are public: nobody is named.
+
+    Who is of the organizing institution in one team is so in every other.
+    """
+    organizers = {person.id for people in season.teams.values() for person in people if person.organizer}
+    own = {person.id for person in season.teams.get(team, ())}
+    return "a member is of the organizing institution (A5)" if own & organizers else ""
+
+
+def unreleased(licence: str, source: str, is_open: Callable[[str], bool]) -> list[Problem]:
+    """Returns what is missing of a released source (rule A6); `is_open` says whether an SPDX id is OSI-approved."""
+    problems = []
+    if not licence:
+        problems.append(Problem("licence", "missing (A6)", "name an OSI-approved licence by its SPDX id"))
+    elif not is_open(licence):
+        what = f"{licence!r} is no SPDX id of an OSI-approved licence (A6)"
+        problems.append(Problem("licence", what, "see https://spdx.org/licenses/"))
+    if not source:
+        problems.append(Problem("source", "missing (A6)", "say where the source is published"))
+    return problems

@@ -1,0 +1,127 @@
+"""A whole contest as its ledger tells it: teams, entries, rounds, finalists, rules. No store, no clock."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from orchestrator.domain import acts
+from orchestrator.domain.submissions import Side
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A participant. `organizer`: of the organizing institution (rule A5)."""
+
+    id: str
+    name: str
+    organizer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A submission that was admitted to the contest, and what became of it. `time` is when it was received, in UTC.
+
+    `withdrawn` and `disqualified` hold the reason, empty where neither happened.
+    """
+
+    id: str
+    name: str
+    team: str
+    task: str
+    side: Side
+    digest: str
+    image: str
+    folder: str
+    licence: str
+    source: str
+    attempt: int
+    time: str
+    withdrawn: str = ""
+    disqualified: str = ""
+
+    @property
+    def plays(self) -> bool:
+        """Whether it takes part in rounds from now on."""
+        return not (self.withdrawn or self.disqualified)
+
+
+@dataclass(frozen=True, slots=True)
+class Finalists:
+    """Who was promoted on one task, and which submissions do not stand because another of their team does (A4)."""
+
+    attacks: tuple[str, ...]
+    defences: tuple[str, ...]
+    not_standing: dict[str, str]
+
+    @property
+    def everybody(self) -> frozenset[str]:
+        """Both sides."""
+        return frozenset((*self.attacks, *self.defences))
+
+
+@dataclass
+class Season:
+    """What is known after some acts. `apply` is the only way to learn more."""
+
+    opened: acts.ContestOpened | None = None
+    teams: dict[str, tuple[Person, ...]] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
+    refused: list[acts.SubmissionRefused] = field(default_factory=list)
+    rounds: dict[tuple[str, str], acts.RoundPlayed] = field(default_factory=dict)
+    """What was played, by round and task."""
+    finalists: dict[str, Finalists] = field(default_factory=dict)
+    rules: dict[str, Any] | None = None
+    """The rules after the last change, None before the first."""
+
+    def apply(self, act: acts.Act, time: str) -> None:
+        """Learns one act and when it was."""
+        match act:
+            case acts.ContestOpened():
+                self.opened = act
+            case acts.TeamAdded():
+                self.teams[act.team] = tuple(Person(**person.model_dump()) for person in act.people)
+            case acts.SubmissionRefused():
+                self.refused.append(act)
+            case acts.RoundPlayed():
+                self.rounds[act.round, act.task] = act
+            case acts.FinalistsPromoted():
+                self.finalists[act.task] = Finalists(tuple(act.attacks), tuple(act.defences), act.not_standing)
+            case acts.RulesChanged():
+                self.rules = act.rules
+            case _:
+                self._entry(act, time)
+
+    def _entry(self, act: acts.Act, time: str) -> None:
+        match act:
+            case acts.SubmissionReceived():
+                known = act.model_dump(include={"id", "name", "team", "task", "digest", "image", "folder", "attempt"})
+                self.entries[act.id] = Entry(**known, side=act.side, licence=act.licence, source=act.source, time=time)
+            case acts.SubmissionWithdrawn():
+                self.entries[act.id] = replace(self.entries[act.id], withdrawn=act.reason)
+            case acts.SubmissionDisqualified():
+                self.entries[act.id] = replace(self.entries[act.id], disqualified=act.reason)
+            case acts.SubmissionCorrected():
+                old = self.entries[act.id]
+                licence = old.licence if act.licence is None else act.licence
+                source = old.source if act.source is None else act.source
+                self.entries[act.id] = replace(old, licence=licence, source=source)
+
+    def of_task(self, task: str) -> list[Entry]:
+        """Returns the entries of a task, in the order in which they came."""
+        return [entry for entry in self.entries.values() if entry.task == task]
+
+    def attempts(self, team: str, task: str, side: Side) -> int:
+        """Returns how many submissions of a team count on a task and side (rule A4)."""
+        return sum((e.team, e.task, e.side) == (team, task, side) for e in self.entries.values())
+
+    def sides(self, person: str, *, besides: Iterable[str] = ()) -> dict[str, set[Side]]:
+        """Returns the tasks in which a person takes part through any team, and the sides there (rule A1).
+
+        A withdrawn or disqualified submission binds nobody. `besides` are teams to leave out.
+        """
+        own = {team for team, people in self.teams.items() if any(p.id == person for p in people)} - set(besides)
+        found: dict[str, set[Side]] = {}
+        for entry in self.entries.values():
+            if entry.team in own and entry.plays:
+                found.setdefault(entry.task, set()).add(entry.side)
+        return found

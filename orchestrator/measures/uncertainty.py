@@ -1,0 +1,242 @@
+"""How sure a number is that was measured on n pictures: intervals, comparisons, rank ranges (feature X5).
+
+Pictures are the sample: drawn independently, each shown to everybody, so that all comparisons are paired by picture.
+Every score of a board is a mean over pictures, and one picture's part of it is its contribution. What two cells share
+(a hard picture, a common defence) is in the contributions, and no model of it is needed. Methods, references and
+measured coverage: docs/statistics.md.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+LEVEL = 0.95
+"""How often an interval covers what it estimates, and how often a whole board errs in no comparison."""
+POINTS = 100.0
+"""The most that one picture can contribute to a delta, in percentage points, up or down."""
+_SLACK = 1e-9
+"""What rounding may add to a contribution, relative to the largest."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intervals:
+    """Confidence intervals, in the unit of what was estimated.
+
+    Args:
+        low: lower limits, f64 [...].
+        high: upper limits, of the same shape; never below `low`.
+        level: how often such an interval covers what it estimates.
+    """
+
+    low: Floats
+    high: Floats
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankRange:
+    """The ranks of one row that the pictures cannot exclude, both included; 1 is the first."""
+
+    best: int
+    worst: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Every two rows of a board compared; rows in the order in which they were given.
+
+    Args:
+        p_values: f64 [m, m], adjusted for all comparisons of the board; symmetric, 1 on the diagonal.
+        better: bool [m, m]; `better[i, j]` says that row i is better than row j, beyond doubt at `level`.
+        ranges: one a row; all of them hold the true ranks at once with probability `level`.
+        level: one minus the probability of any wrong `better` on the board.
+    """
+
+    p_values: Floats
+    better: NDArray[np.bool_]
+    ranges: tuple[RankRange, ...]
+    level: float
+
+    def neighbours(self) -> tuple[float, ...]:
+        """Returns the adjusted p-value of each row and the next, m - 1 of them; rows are to be given in board order."""
+        return tuple(float(p) for p in np.diagonal(self.p_values, offset=1))
+
+
+def accuracy(held: ArrayLike, total: int, *, level: float = LEVEL) -> Intervals:
+    """Returns Wilson's intervals of accuracies, 0 to 1.
+
+    Args:
+        held: how many pictures were classified correctly, integers [...].
+        total: of how many pictures.
+        level: how often such an interval covers the accuracy.
+
+    Raises:
+        ValueError: if `held` is not between 0 and `total`, or `total` is not positive.
+
+    Wilson 1927; recommended by Newcombe 1998 and by Brown, Cai and DasGupta 2001.
+    """
+    from scipy.stats import binomtest  # noqa: PLC0415  takes a second to import
+
+    counts = np.asarray(held)
+    if total < 1 or (counts < 0).any() or (counts > total).any():
+        raise ValueError(f"{counts.tolist()} held of {total} pictures")
+    distinct, where = np.unique(counts, return_inverse=True)
+    found = [binomtest(int(count), total).proportion_ci(level, method="wilson") for count in distinct]
+    limits = np.array([(each.low, each.high) for each in found], np.float64).reshape(-1, 2)[where.reshape(counts.shape)]
+    return Intervals(limits[..., 0], limits[..., 1], level)
+
+
+def delta(clean: ArrayLike, attacked: ArrayLike, *, level: float = LEVEL) -> Intervals:
+    """Returns the intervals of deltas in percentage points, paired on the same pictures.
+
+    Args:
+        clean: whether each clean picture was held, bool [..., n].
+        attacked: whether the same picture was held after the attack, bool [..., n].
+        level: how often such an interval covers the delta.
+
+    Raises:
+        ValueError: if the arrays are not boolean, disagree about the pictures, or there are none.
+
+    Bonett and Price 2012, with Student's t in place of the normal: the same as `score` of the contributions.
+    """
+    before, after = np.asarray(clean), np.asarray(attacked)
+    if before.dtype != np.bool_ or after.dtype != np.bool_:
+        raise ValueError(f"clean is {before.dtype} and attacked is {after.dtype}: both must be bool")
+    if before.shape[-1:] != after.shape[-1:]:
+        raise ValueError(f"clean pictures of shape {before.shape}, attacked ones of shape {after.shape}")
+    lost = (before & ~after).sum(axis=-1, dtype=np.float64)
+    won = (~before & after).sum(axis=-1, dtype=np.float64)
+    sums = _Sums(_count(before), lost - won, lost + won, lost + won)
+    return sums.intervals(POINTS, level)
+
+
+def score(contributions: ArrayLike, *, largest: float = POINTS, level: float = LEVEL) -> Intervals:
+    """Returns the intervals of scores, in the unit of the contributions.
+
+    Args:
+        contributions: what each picture contributes, [..., n]; the score is their mean over the last axis.
+        largest: the most that a picture can contribute, up or down.
+        level: how often such an interval covers the score.
+
+    Raises:
+        ValueError: if there are no pictures, or a contribution is not a number within `largest`.
+
+    Student's t of the contributions and of two added pictures that cancel out. For contributions of 0 and `largest`
+    alone that is Bonett and Price 2012; docs/statistics.md says how large the added pictures are otherwise, and why.
+    """
+    parts = _parts(contributions, largest)
+    return _Sums.of(parts).intervals(largest, level)
+
+
+def compare(
+    contributions: ArrayLike, *, more_is_better: bool, largest: float = POINTS, level: float = LEVEL
+) -> Comparison:
+    """Returns every two rows of a board compared, paired by picture.
+
+    Args:
+        contributions: what each picture contributes to each row, [m, n]; the rows in board order.
+        more_is_better: whether a larger mean is the better score.
+        largest: the most that a picture can contribute, up or down.
+        level: one minus the probability that any comparison of the board is decided wrongly.
+
+    Raises:
+        ValueError: if the array has no pictures or not two axes, or a contribution is not a number within `largest`.
+
+    The test of two rows is the one whose interval `score` is, on their differences. All pairs, each in both
+    directions, are one family (Holm 1979): who is whose neighbour depends on the same pictures. A rank range leaves
+    out the places of those who are beyond doubt better or worse (Mogstad, Romano, Shaikh and Wilhelm 2024). Nobody
+    is beyond doubt better without a better score, so a rank by score is always inside its range.
+    """
+    from scipy.stats import t  # noqa: PLC0415  takes a second to import
+
+    parts = _parts(contributions, largest)
+    if parts.ndim != 2:  # noqa: PLR2004
+        raise ValueError(f"contributions of shape {parts.shape}: rows and pictures are needed")
+    rows = len(parts)
+    first, second = np.triu_indices(rows, 1)
+    # A row against all that follow at a time: all pairs at once would be m^2 n numbers.
+    each = [_Sums.of(parts[row] - parts[row + 1 :]).statistics() for row in range(rows)]
+    statistics = np.concatenate([*each, np.empty(0)])
+    adjusted = _holm(t.sf(np.abs(statistics), _count(parts) + 1))
+    p_values = np.ones((rows, rows))
+    p_values[first, second] = p_values[second, first] = adjusted
+    ahead = np.zeros((rows, rows))
+    ahead[first, second], ahead[second, first] = statistics, -statistics
+    better = (p_values <= 1 - level) & (ahead > 0 if more_is_better else ahead < 0)
+    ranges = [RankRange(1 + int(better[:, row].sum()), rows - int(better[row].sum())) for row in range(rows)]
+    return Comparison(p_values, better, tuple(ranges), level)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Contributions summed over n pictures, as shares of the largest: all that Student's t has to know of them."""
+
+    pictures: int
+    first: Floats
+    squares: Floats
+    fourths: Floats
+
+    @classmethod
+    def of(cls, parts: Floats) -> "_Sums":
+        squared = parts * parts
+        return cls(_count(parts), parts.sum(axis=-1), squared.sum(axis=-1), (squared * squared).sum(axis=-1))
+
+    def statistics(self) -> Floats:
+        """Returns Student's t against a mean of zero, with n + 1 degrees of freedom."""
+        mean, error = self._with_two_more()
+        return mean / error
+
+    def intervals(self, largest: float, level: float) -> Intervals:
+        from scipy.stats import t  # noqa: PLC0415  takes a second to import
+
+        mean, error = self._with_two_more()
+        low, high = (
+            np.asarray(np.clip(limit, -1.0, 1.0) * largest, np.float64)
+            for limit in t.interval(level, self.pictures + 1, loc=mean, scale=error)
+        )
+        return Intervals(low, high, level)
+
+    def _with_two_more(self) -> tuple[Floats, Floats]:
+        """Returns the mean and its standard error of the pictures and the two added ones, +size and -size.
+
+        The added size is that of the pictures that make the score vary, with one picture of the largest size among
+        them: as long as hardly anything was seen, anything may come.
+        """
+        size_squared = (self.fourths + 1) / (self.squares + 1)
+        count = self.pictures + 2
+        mean = self.first / count
+        variance = (self.squares + 2 * size_squared - self.first * mean) / (count - 1)
+        return mean, np.sqrt(variance / count)
+
+
+def _holm(smaller: Floats) -> Floats:
+    """Returns Holm's adjusted p-values of comparisons, each tested in both directions.
+
+    Args:
+        smaller: the smaller of a comparison's two one-sided p-values, [k]. The other one is at least a half, comes
+            after all of these, and is never rejected, but counts in the family of 2k.
+    """
+    order = np.argsort(smaller, kind="stable")
+    factors = 2 * len(smaller) - np.arange(len(smaller))
+    adjusted = np.empty(len(smaller))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(factors * smaller[order]))
+    return adjusted
+
+
+def _parts(contributions: ArrayLike, largest: float) -> Floats:
+    """Returns contributions as shares of the largest."""
+    parts = np.asarray(contributions, np.float64) / largest
+    _count(parts)
+    if not (np.abs(parts) <= 1 + _SLACK).all():
+        worst = float(parts.flat[np.argmax(np.abs(parts))]) * largest
+        raise ValueError(f"a contribution of {worst}; the largest is {largest}")
+    return parts
+
+
+def _count(parts: NDArray[np.generic]) -> int:
+    if parts.ndim == 0 or parts.shape[-1] == 0:
+        raise ValueError(f"contributions of shape {parts.shape}: there are no pictures")
+    return int(parts.shape[-1])

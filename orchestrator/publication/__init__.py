@@ -1,0 +1,1 @@
+"""What leaves the house: bundles that anybody can check, and receipts."""

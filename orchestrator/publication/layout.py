@@ -1,0 +1,82 @@
+"""What is in a bundle: the names of its files, and the manifest that lists them."""
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.domain.events import Digest
+from orchestrator.intake.manifest import Slug
+
+MANIFEST = "manifest.json"
+SIGNATURE = "manifest.sig"
+CONTEST = "contest.jsonl"
+BLOBS = "blobs.bin"
+BLOB_INDEX = "blobs.jsonl"
+
+LEDGER = "ledger.jsonl"
+RESULTS = "results.json"
+PICTURES = "pictures.jsonl"
+CELLS = "cells.jsonl"
+ROUND = "round.json"
+ATTACKS = "attacks.jsonl"
+REVEALED = "secret"
+
+LARGEST_DOCUMENT = 256 * 1024**2
+"""Bytes of one JSON document."""
+LARGEST_FILE = 64 * 1024**3
+LARGEST_BUNDLE = 256 * 1024**3
+MOST_ROUNDS = 10_000
+
+Kind = Literal["sealed", "full"]
+
+_OF_A_ROUND: dict[str, tuple[str, ...]] = {
+    "sealed": (LEDGER, ROUND, PICTURES, CELLS, RESULTS),
+    "full": (LEDGER, REVEALED, PICTURES, CELLS, ATTACKS, RESULTS),
+}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class FilePart(_Part):
+    """One file."""
+
+    name: Annotated[str, Field(min_length=1, max_length=300)]
+    sha256: Digest
+    size: Annotated[int, Field(ge=0, le=LARGEST_FILE)]
+
+
+class RoundPart(_Part):
+    """One task of one round; `head` is the hash of the last entry of its ledger."""
+
+    round: Slug
+    task: Slug
+    head: Digest
+
+    @property
+    def folder(self) -> str:
+        """Where its files lie in the bundle."""
+        return f"rounds/{self.round}/{self.task}"
+
+
+class BundleManifest(_Part):
+    """`manifest.json`: all that the signature covers. `key` is the public key in hex, `head` the contest ledger's."""
+
+    sparring_bundle: Literal[1] = 1
+    kind: Kind
+    pictures: bool
+    """Whether a full bundle holds the pictures too, and what the attacks made of them."""
+    contest: Slug
+    software: Annotated[str, Field(max_length=40)]
+    key: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    head: Digest
+    rounds: Annotated[list[RoundPart], Field(max_length=MOST_ROUNDS)]
+    files: Annotated[list[FilePart], Field(max_length=8 * MOST_ROUNDS)]
+
+
+def expected(kind: Kind, rounds: Iterable[RoundPart]) -> list[str]:
+    """Returns the names of all files of a bundle but the manifest and its signature, sorted."""
+    names = [f"{part.folder}/{name}" for part in rounds for name in _OF_A_ROUND[kind]]
+    return sorted([CONTEST, *names, *((BLOBS, BLOB_INDEX) if kind == "full" else ())])

@@ -1,0 +1,147 @@
+"""A round's record as a bundle tells it: without pictures, and in a sealed bundle without labels and answers."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from orchestrator.domain import events
+from orchestrator.domain.plan import Cell, Stage
+from orchestrator.domain.rulings import ABSTAINED, FAULTED, Answers, Call, Forfeit, decide
+from orchestrator.domain.samples import GREY, Candidates, Labels, Samples
+from orchestrator.errors import StoreFault
+from orchestrator.record import Record
+from orchestrator.stores.base import Blobs, get_array
+
+FAULT = "x"
+"""Fooled, because the defence gave no valid answer (rule A7)."""
+LETTERS = {Call.HELD: "h", Call.FOOLED: "f", Call.ABSTAINED: "a"}
+_SHOWN = np.array([ord(LETTERS[call]) for call in Call], np.uint8)
+_ANSWERS = {"h": 0, "f": 1, "a": ABSTAINED, FAULT: FAULTED}
+"""Answers that, to pictures of class 0, are called as the letters say."""
+
+
+def letters(labels: Labels, answers: Answers) -> str:
+    """Returns what became of each picture, a letter each."""
+    shown = _SHOWN[decide(labels, answers)]
+    shown[answers == FAULTED] = ord(FAULT)
+    return shown.tobytes().decode("ascii")
+
+
+def answers_of(calls: str) -> Answers:
+    """Returns answers that, to pictures of class 0, are called as these letters say. Raises KeyError for another."""
+    table = np.zeros(128, np.int32)
+    for letter, answer in _ANSWERS.items():
+        table[ord(letter)] = answer
+    if unknown := set(calls) - _ANSWERS.keys():
+        raise KeyError(min(unknown))
+    return table[np.frombuffer(calls.encode("ascii"), np.uint8)]
+
+
+class NoBlobs:
+    """Blobs of which none is at hand."""
+
+    def put(self, data: bytes) -> str:
+        """Raises StoreFault."""
+        raise StoreFault(f"{len(data)} bytes were not kept: a bundle is only read")
+
+    def get(self, digest: str) -> bytes:
+        """Raises StoreFault."""
+        raise StoreFault(f"a sealed bundle holds no {digest}")
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a sealed bundle says of an attack's pictures: how many are forfeits, and how many left the budget (A14).
+
+    `beyond` of the forfeits are such for leaving it; `violations` are all that left it, clipped ones too.
+    """
+
+    forfeits: int
+    beyond: int
+    violations: int
+
+    @classmethod
+    def of(cls, made: Candidates) -> "Counted":
+        """Returns the counts of what an attack made."""
+        beyond = int((made.forfeits == Forfeit.BUDGET).sum())
+        return cls(int((made.forfeits != Forfeit.NONE).sum()), beyond, int(made.violations.sum()))
+
+    def possible(self, pictures: int) -> bool:
+        """Returns whether so many pictures can give these counts."""
+        return 0 <= self.beyond <= self.forfeits <= pictures and self.beyond <= self.violations <= pictures
+
+
+class SealedRecord(Record):
+    """The record of a sealed round. Its pictures are in the order of their opaque ids, and all of class 0.
+
+    An answer is 0 where the picture was held and 1 where it was fooled, so that the same rules make the same numbers.
+    """
+
+    def __init__(
+        self, past: Iterable[events.Event], calls: Mapping[Cell, str], counted: Mapping[str, Counted], count: int
+    ) -> None:
+        super().__init__(NoBlobs(), past)
+        self._calls, self._counted, self._count = calls, counted, count
+
+    @property
+    def samples(self) -> Samples:
+        """So many grey pictures of class 0."""
+        return Samples(*_unseen(self._count), self._classes)
+
+    def candidates(self, attack: str) -> Candidates | None:
+        """Returns as many forfeits and violations as are counted. Which pictures they are is not known."""
+        counted = self._counted.get(attack)
+        if counted is None:
+            return None
+        number = np.arange(self._count)
+        forfeits = np.where(number < counted.beyond, Forfeit.BUDGET, Forfeit.MISSING)
+        return Candidates(
+            pixels=_unseen(self._count)[0],
+            forfeits=np.where(number < counted.forfeits, forfeits, Forfeit.NONE).astype(np.uint8),
+            violations=number < counted.violations,
+            distances=np.full(self._count, np.nan),
+        )
+
+    def answers(self, defence: str, count: int) -> dict[Cell, Answers]:
+        """Returns what became of a defence's pictures, as answers."""
+        del count
+        return {cell: answers_of(calls) for cell, calls in self._calls.items() if cell.defence == defence}
+
+    @property
+    def _classes(self) -> tuple[str, ...]:
+        return tuple(self.round.opened.task.classes) if self.round.opened else ()
+
+
+class OpenRecord(Record):
+    """The record of a round whose labels and answers are at hand, and its pictures are not."""
+
+    def __init__(self, blobs: Blobs, past: Iterable[events.Event] = ()) -> None:
+        super().__init__(blobs, past)
+        self._arrays = blobs
+
+    @property
+    def samples(self) -> Samples:
+        """The labels, with grey in place of the pictures."""
+        if self.round.opened is None:
+            raise StoreFault("the ledger is empty: no round was opened")
+        task = self.round.opened.task
+        labels = get_array(self._arrays, task.labels)
+        return Samples(_unseen(len(labels))[0], labels, tuple(task.classes))
+
+    def candidates(self, attack: str) -> Candidates | None:
+        """Returns what became of an attack's candidates, with grey in their place."""
+        steps = [step for job in self.played(Stage.PERTURB, attack) for step in job]
+        if not steps:
+            return None
+        index, forfeits, violations, distances = (
+            np.concatenate([self.array(step, name) for step in steps])
+            for name in ("index", "forfeits", "violations", "distances")
+        )
+        order = np.argsort(index)
+        return Candidates(_unseen(len(index))[0], forfeits[order], violations[order], distances[order])
+
+
+def _unseen(count: int) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.uint8]], Labels]:
+    """Returns so many grey pictures [n, 1, 1, 1], and labels of class 0."""
+    return np.full((count, 1, 1, 1), GREY, np.uint8), np.zeros(count, np.int64)

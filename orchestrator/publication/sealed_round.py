@@ -1,0 +1,147 @@
+"""Checking one round of a sealed bundle."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.domain import events
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.season import Season
+from orchestrator.domain.submissions import Roster, Side
+from orchestrator.errors import NotGenuine
+from orchestrator.publication import canon, chain, comparison, disclosure
+from orchestrator.publication.judging import (
+    Judge,
+    Seen,
+    believing_nothing,
+    check_end,
+    check_opened,
+    check_roster,
+    judged,
+)
+from orchestrator.publication.layout import CELLS, LEDGER, PICTURES, RESULTS, ROUND, RoundPart
+from orchestrator.publication.reading import Bundle, model
+from orchestrator.publication.records import Counted, SealedRecord
+from orchestrator.publication.sealed import MOST_PICTURES, SealedRound, measured_in, record_of, with_measured
+from orchestrator.results.document import Results
+from orchestrator.results.scoring import Scoring
+
+
+class _PictureLine(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    id: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    commitment: events.Digest
+
+
+class _CellLine(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    defence: str
+    attack: str | None
+    calls: Annotated[str, Field(pattern=r"^[hfax]*$", max_length=MOST_PICTURES)]
+
+
+def check(bundle: Bundle, part: RoundPart, season: Season, judge: Judge) -> tuple[SealedRecord, Seen]:
+    """Returns a round's record and how much was checked. Raises NotGenuine at the first thing that does not hold."""
+    links = ledger(bundle, part)
+    record, pictures, cells = read(bundle, part, links, season)
+    stated = results(bundle, part)
+    place = f"{part.folder}/{RESULTS}"
+    with believing_nothing(place):
+        found = counted(record, part, judge, season)
+        measured = measured_in(stated)
+        if [one.id for one in stated.submissions] != [one.id for one in found.submissions]:
+            raise NotGenuine(f"{place} submissions", "are not those whom the ledger admitted")
+        body = with_measured(found, measured).model_dump(mode="json")
+    comparison.check(place, stated.model_dump(mode="json"), body)
+    withheld = sum(link.event is None for link in links)
+    return record, Seen(len(links), withheld, len(pictures), cells, comparison.count(body))
+
+
+def ledger(bundle: Bundle, part: RoundPart) -> list[chain.Link]:
+    """Returns the entries of a round's ledger, checked."""
+    name = f"{part.folder}/{LEDGER}"
+    with bundle.open(name) as file:
+        links = list(chain.follow(file, name, disclosure.of_sealed_round))
+    check_end(links, part, name)
+    return links
+
+
+def read(
+    bundle: Bundle, part: RoundPart, links: list[chain.Link], season: Season
+) -> tuple[SealedRecord, list[_PictureLine], int]:
+    """Returns the record that a round's files tell, its pictures' commitments, and the number of its cells."""
+    name = f"{part.folder}/{ROUND}"
+    sealed = model(SealedRound, bundle.document(name), name)
+    file = check_opened(sealed.opened, part, f"{name} opened")
+    if sealed.model_dump(mode="json") != bundle.document(name):
+        raise NotGenuine(name, "is not written as this software writes it")
+    pictures = list(_pictures(bundle, part))
+    if len(pictures) != sealed.opened.task.count or not pictures:
+        raise NotGenuine(f"{part.folder}/{PICTURES}", f"has {len(pictures)} pictures of {sealed.opened.task.count}")
+    shown = [link.event for link in links if link.event is not None]
+    roster = record_of(sealed, shown, {}, len(pictures)).round.roster
+    check_roster(roster, season, file, f"{part.folder}/{LEDGER}")
+    calls = dict(_cells(bundle, part, len(pictures), roster))
+    record = record_of(sealed, shown, calls, len(pictures))
+    _check_attacks(sealed, record, calls, f"{name} attacks", len(pictures))
+    return record, pictures, len(calls)
+
+
+def counted(record: SealedRecord, part: RoundPart, judge: Judge, season: Season) -> Results:
+    """Returns the results that a sealed round's files give, nothing measured among them."""
+    opened = record.round.opened
+    if opened is None:
+        raise ValueError("no round was opened")
+    contest_format, standings = judged(judge, season, opened)
+    return Scoring(record, contest_format, standings).results(part.head)
+
+
+def results(bundle: Bundle, part: RoundPart) -> Results:
+    """Returns the results that are stated. Raises NotGenuine where they are not written as this software does."""
+    name = f"{part.folder}/{RESULTS}"
+    value = bundle.document(name)
+    stated = model(Results, value, name)
+    comparison.check(name, value, stated.model_dump(mode="json"))
+    return stated
+
+
+def _pictures(bundle: Bundle, part: RoundPart) -> Iterator[_PictureLine]:
+    name, before = f"{part.folder}/{PICTURES}", ""
+    with bundle.open(name) as file:
+        for place, value in canon.decode_lines(file, name):
+            line = model(_PictureLine, value, place)
+            if line.id <= before:
+                raise NotGenuine(place, f"{line.id} does not come after the id before")
+            before = line.id
+            yield line
+
+
+def _cells(bundle: Bundle, part: RoundPart, count: int, roster: Roster) -> Iterator[tuple[Cell, str]]:
+    name, before = f"{part.folder}/{CELLS}", ("", "")
+    attacks, defences = ({each.id for each in roster.side(side)} for side in (Side.ATTACK, Side.DEFENCE))
+    with bundle.open(name) as file:
+        for place, value in canon.decode_lines(file, name):
+            line = model(_CellLine, value, place)
+            key = (line.defence, line.attack or "")
+            if line.defence not in defences or (line.attack is not None and line.attack not in attacks):
+                raise NotGenuine(place, "is a cell of somebody whom the ledger did not admit")
+            if key <= before:
+                raise NotGenuine(place, "does not come after the cell before")
+            if len(line.calls) != count:
+                raise NotGenuine(place, f"has {len(line.calls)} calls for {count} pictures")
+            before = key
+            yield Cell(line.defence, line.attack), line.calls
+
+
+def _check_attacks(sealed: SealedRound, record: SealedRecord, calls: Any, place: str, count: int) -> None:
+    attacks = [part.attack for part in sealed.attacks]
+    admitted = [attack.id for attack in record.round.roster.side(Side.ATTACK)]
+    if attacks != [attack for attack in admitted if attack in attacks]:
+        raise NotGenuine(place, "are not those whom the ledger admitted, each once, in its order")
+    for part in sealed.attacks:
+        if not Counted(part.forfeits, part.beyond, part.violations).possible(count):
+            raise NotGenuine(f"{place} {part.attack}", "has counts that no attack can have")
+    for cell in calls:
+        if cell.attack is not None and cell.attack not in attacks:
+            raise NotGenuine(place, f"have no {cell.attack}, whose pictures were answered")

@@ -1,0 +1,1 @@
+"""Replays (rules A9, A10, X3): what to ask a classifier again, and what its answers prove. No sandbox, no clock."""

@@ -1,0 +1,135 @@
+"""The planned replays: a sample in other company, some of it twice, the play's own order again.
+
+What a replay shows is what play did not. Where no sandbox of the play saw two versions of a picture, the replay shows
+the clean version before every attacked one, which is what rule A9 is about; where one sandbox saw everything, the
+replay shows one version only. An answer that depends on anything but its picture has to be given again without knowing
+what it depended on.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.replay import power
+from orchestrator.replay.power import Design
+from orchestrator.replay.sessions import Played, Purpose, Questions, Said, Session, decision
+
+TINY = 1e-4
+"""A margin that floating-point noise may cross, as a share of the largest score."""
+BELIEVED = 0.1
+"""Margins are believed while no larger share of the answers claims a tiny one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """One question with two decisions, and where the second was given: session number and place in it.
+
+    `margin` is what the defence claimed in the replay, NaN where it gave no scores.
+    """
+
+    cell: int
+    picture: int
+    first: int
+    second: int
+    session: int
+    place: int
+    margin: float = float("nan")
+
+
+@dataclass
+class Screened:
+    """What the planned replays said.
+
+    `drawn` are the sample's questions, `decided` those of them with a decision in play and in the replay: the power
+    that was achieved comes from these. `compared` are all pairs of decisions.
+    """
+
+    drawn: int = 0
+    decided: int = 0
+    asked: int = 0
+    compared: int = 0
+    clashes: list[Clash] = field(default_factory=list)
+    noise: list[Clash] = field(default_factory=list)
+    refused: list[tuple[int, int]] = field(default_factory=list)
+    refusing: set[int] = field(default_factory=set)
+    """The numbers of the sessions in which questions were refused."""
+
+
+def draw(played: Played, design: Design, chance: np.random.Generator) -> Questions:
+    """Returns the sample [n, 2], uniform and without replacement over all answered questions of the play."""
+    count = power.sample_size(len(played.decided), design)
+    return played.decided[chance.choice(len(played.decided), count, replace=False)][:, :2]
+
+
+def sessions(played: Played, sample: Questions, chance: np.random.Generator) -> Iterator[Session]:
+    """Yields the planned sessions for a sample."""
+    if played.mixed:
+        for number, wave in enumerate(waves(sample)):
+            order = wave[chance.permutation(len(wave))]
+            again = order[: 0 if number else power.AGAIN]
+            yield Session(Purpose.SHUFFLED, np.concatenate([order, again]), played.batch)
+    else:
+        order = clean_first(sample, played.clean, chance)
+        again = order[_members(order, sample)][: power.AGAIN]
+        yield Session(Purpose.SHUFFLED, np.concatenate([order, again]), played.batch)
+    twin = played.sandboxes[int(chance.integers(len(played.sandboxes)))]
+    yield Session(Purpose.TWIN, twin[: _whole(power.TWIN, played.batch), :2], played.batch)
+    if played.batch > 1:
+        yield Session(Purpose.ALONE, sample[: power.ALONE])
+
+
+def clean_first(sample: Questions, clean: int, chance: np.random.Generator) -> Questions:
+    """Returns the sample and its clean versions in a random order, each clean version before all others of it."""
+    companions = np.column_stack([np.full(len(sample), clean, np.int32), sample[:, 1]])
+    everything = np.unique(np.concatenate([sample, companions]).astype(np.int32), axis=0)
+    order = everything[chance.permutation(len(everything))]
+    earliest: dict[int, int] = {}
+    for place, (cell, picture) in enumerate(order.tolist()):
+        first = earliest.setdefault(picture, place)
+        if cell == clean and first != place:
+            order[[first, place]] = order[[place, first]]
+    return order
+
+
+def waves(sample: Questions) -> Iterator[Questions]:
+    """Yields the sample in parts that hold one version of a picture each."""
+    left = sample
+    while len(left):
+        _, first = np.unique(left[:, 1], return_index=True)
+        yield left[np.sort(first)]
+        left = np.delete(left, first, axis=0)
+
+
+def compare(seen: Screened, played: Played, sample: Questions, number: int, session: Session, said: Said) -> None:
+    """Adds what session `number` shows: against the play, and a second answer in the sandbox against its first."""
+    seen.asked += len(session.questions)
+    drawn = {tuple(row) for row in sample.tolist()} if session.purpose is Purpose.SHUFFLED else set()
+    first: dict[tuple[int, int], int] = {}
+    believed = float(np.mean(said.margins <= TINY)) <= BELIEVED
+    before = played.at(session.questions)
+    for place, (cell, picture) in enumerate(session.questions.tolist()):
+        question, answer = (cell, picture), int(said.answers[place])
+        earlier = first.get(question, int(before[place]))
+        if said.refused[place] and decision(int(before[place])):
+            seen.refused.append(question)
+            seen.refusing.add(number)
+        if not decision(earlier) or not decision(answer):
+            continue
+        seen.compared += 1
+        seen.decided += question in drawn and question not in first
+        first.setdefault(question, answer)
+        if earlier != answer:
+            clash = Clash(cell, picture, earlier, answer, number, place, float(said.margins[place]))
+            noise = believed and clash.margin <= TINY
+            (seen.noise if noise else seen.clashes).append(clash)
+
+
+def _members(rows: Questions, of: Questions) -> NDArray[np.bool_]:
+    wanted = {tuple(row) for row in of.tolist()}
+    return np.array([tuple(row) in wanted for row in rows.tolist()], bool)
+
+
+def _whole(count: int, batch: int) -> int:
+    return -(-count // batch) * batch

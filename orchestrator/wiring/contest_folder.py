@@ -1,0 +1,85 @@
+"""A contest as a folder: its file, its ledger, its key, what was submitted, and a folder per round and task."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from orchestrator import plugins
+from orchestrator.errors import UsageError
+from orchestrator.signatures import SigningKey
+from orchestrator.stores.base import Blobs, Ledger
+from orchestrator.wiring.folders import CONTEST_LEDGER, RoundFolder
+
+FILE = "contest.yaml"
+
+
+class ContestFolder:
+    """The folder of one contest.
+
+    contest.yaml is the organizers' to edit; contest.sqlite, blobs/, rounds/*/*/ledger.sqlite and the two kinds of
+    secret (key, rounds/*/*/secret) are the record; everything else is made from them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def file(self) -> Path:
+        """The contest file."""
+        return self.path / FILE
+
+    @property
+    def exists(self) -> bool:
+        """Whether a contest was opened here."""
+        return (self.path / CONTEST_LEDGER).exists()
+
+    def create(self) -> None:
+        """Makes the folder. Raises UsageError when it holds something already."""
+        try:
+            if self.path.is_dir() and any(self.path.iterdir()):
+                raise UsageError(f"{self.path} is not empty; give a new folder")
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be made: {error}; give another folder") from error
+
+    def keep_private(self) -> None:
+        """Keeps the folder out of repositories: it holds secrets and strangers' submissions."""
+        ignored = self.path / ".gitignore"
+        if not ignored.exists():
+            ignored.write_text("*\n", "ascii")
+
+    def require(self) -> None:
+        """Raises UsageError when no contest was opened here."""
+        if not self.exists:
+            raise UsageError(f"{self.path} holds no contest; make one with `sparring contest init {self.path}`")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the contest for this process. Raises UsageError when another command works on it."""
+        with (self.path / "lock").open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UsageError(
+                    f"another command works on the contest in {self.path}; wait for it or end it"
+                ) from None
+            yield
+
+    def ledger(self) -> Ledger:
+        """Returns the contest's ledger, made if it is not there."""
+        ledger: Ledger = plugins.find("stores", "sql")(f"sqlite:///{self.path / CONTEST_LEDGER}")
+        return ledger
+
+    def blobs(self) -> Blobs:
+        """Returns what all rounds share."""
+        blobs: Blobs = plugins.find("stores", "folder")(self.path / "blobs")
+        return blobs
+
+    def key(self) -> SigningKey:
+        """Returns the organizers' key, drawn the first time."""
+        return SigningKey.at(self.path / "key")
+
+    def round(self, name: str, task: str) -> RoundFolder:
+        """Returns the folder of one round of one task."""
+        return RoundFolder(self.path / "rounds" / name / task)

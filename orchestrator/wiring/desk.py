@@ -1,0 +1,274 @@
+"""The organizers' desk: everything that is done to a contest, one act at a time, each on its ledger."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from orchestrator.backends.base import Backend, Source
+from orchestrator.domain import acts
+from orchestrator.domain.entrants import joining, objections, unreleased
+from orchestrator.domain.ids import canonical_json
+from orchestrator.domain.season import Entry, Person, Season
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
+from orchestrator.intake import manifest
+from orchestrator.intake.admission import described, tagged
+from orchestrator.intake.contest_file import Contest
+from orchestrator.signatures import SigningKey
+from orchestrator.stores.base import Ledger
+from orchestrator.wiring.contest_folder import ContestFolder
+from orchestrator.wiring.standings import fold, osi_approved
+
+S = TypeVar("S", bound=BaseModel)
+Clock = Callable[[], datetime]
+"""Returns the time of day, with its zone."""
+
+
+def said(kind: type[S], **words: object) -> S:
+    """Returns an act, or a person, of what the operator said. Raises UsageError for what it cannot hold."""
+    try:
+        return kind.model_validate(words)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"{place}: {first['msg'].lower()}; say it in other words") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What somebody hands in: a folder with a manifest, or an image with its name and side."""
+
+    team: str
+    task: str
+    folder: Path | None = None
+    image: str | None = None
+    name: str = ""
+    side: Side | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a team gets for a submission: signed by the organizers' key, so that nobody can deny it later."""
+
+    contest: str
+    submission: str
+    team: str
+    task: str
+    side: str
+    digest: str
+    received: str
+    attempt: int
+    left: int
+    warnings: tuple[str, ...]
+    key: str
+    signature: str = ""
+
+    def text(self) -> str:
+        """Returns what is signed: everything but the signature, as canonical JSON."""
+        body = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "signature"}
+        return canonical_json(body | {"warnings": list(self.warnings)})
+
+    def document(self) -> dict[str, Any]:
+        """Returns the receipt as a JSON document."""
+        signed: dict[str, Any] = json.loads(self.text())
+        return signed | {"signature": self.signature}
+
+
+class Desk:
+    """One contest, held by this process."""
+
+    def __init__(self, folder: ContestFolder, ledger: Ledger, contest: Contest, clock: Clock, by: str) -> None:
+        self.folder, self.contest = folder, contest
+        self._ledger, self._clock, self.by = ledger, clock, by
+        self.season: Season = fold(ledger.read())
+
+    @cached_property
+    def baselines(self) -> frozenset[str]:
+        """The ids of the organizers' own submissions."""
+        return frozenset(submission.id for submission in described(self.contest, complete=False) if submission.baseline)
+
+    @property
+    def head(self) -> str:
+        """The hash of the contest ledger's last entry."""
+        return self._ledger.head
+
+    def act(self, act: acts.Act) -> str:
+        """Notes an act; returns its time."""
+        time = self._clock().astimezone(UTC).isoformat(timespec="milliseconds")
+        self._ledger.append(act, time=time)
+        self.season.apply(act, time)
+        return time
+
+    def add_team(self, team: str, people: list[acts.PersonRecord]) -> None:
+        """Adds a team, or replaces its people.
+
+        Raises:
+            UsageError: there is nobody in it, or one person twice.
+            Rejected: what the team and its people play already cannot be played by the same people (A1).
+        """
+        ids = [person.id for person in people]
+        if not people or len(set(ids)) != len(ids):
+            raise UsageError(f"team {team!r}: give its people, each once (`--member ID:NAME`)")
+        allowance = self.contest.format.allowance()
+        persons = [Person(**person.model_dump()) for person in people]
+        if allowance is not None and (problems := joining(self.season, allowance, team, persons)):
+            raise Rejected(f"team {team}", problems)
+        self.act(said(acts.TeamAdded, by=self.by, team=team, people=people))
+
+    def submit(self, submitted: Submitted, backend: Backend) -> Receipt:
+        """Admits a submission and returns its signed receipt.
+
+        Raises:
+            Rejected: with every reason at once; the refusal is on record and used up nothing.
+        """
+        found, problems = self._manifest(submitted)
+        self._key()  # before anything is noted: what cannot be receipted is not received
+        side = submitted.side or (found.side if found else None)
+        name = submitted.name or (found.name if found else "")
+        allowance = self.contest.format.allowance()
+        problems += self._untimely() + self._unclear(submitted, found, name)
+        if side is not None and allowance is not None:
+            problems += objections(self.season, allowance, submitted.team, submitted.task, side)
+        image = None
+        try:
+            image = backend.admit(self._source(submitted, found))
+        except Rejected as error:
+            problems += error.problems
+        if problems or image is None or side is None:
+            self._refuse(submitted, name, side, problems)
+        attempt = self.season.attempts(submitted.team, submitted.task, side) + 1
+        left = max(0, allowance.submissions - attempt) if allowance else 0
+        act = acts.SubmissionReceived(
+            by=self.by,
+            id=self._free(name),
+            name=name,
+            team=submitted.team,
+            task=submitted.task,
+            side=side,
+            digest=image.digest,
+            image=image.name,
+            folder="" if image.folder is None else str(image.folder.relative_to(self.folder.path.resolve())),
+            licence=found.licence if found else "",
+            source=found.source if found else "",
+            attempt=attempt,
+            left=left,
+        )
+        told = [f"{p.place} {p.what}; {p.remedy}" for p in unreleased(act.licence, act.source, osi_approved)]
+        act = act.model_copy(update={"warnings": told})
+        return self._receipt(act, self.act(act))
+
+    def withdraw(self, submission: str, reason: str) -> None:
+        """Takes a submission back in its team's name."""
+        self._known(submission)
+        self.act(said(acts.SubmissionWithdrawn, by=self.by, id=submission, reason=reason))
+
+    def disqualify(self, submission: str, reason: str) -> None:
+        """Takes a submission out of the ranking."""
+        self._known(submission)
+        self.act(said(acts.SubmissionDisqualified, by=self.by, id=submission, reason=reason))
+
+    def correct(self, submission: str, reason: str, *, licence: str | None, source: str | None) -> None:
+        """Corrects what a submission says of its licence or source (rule A6)."""
+        self._known(submission)
+        if licence is None and source is None:
+            raise UsageError("nothing to correct: give --licence or --source")
+        self.act(
+            said(acts.SubmissionCorrected, by=self.by, id=submission, licence=licence, source=source, reason=reason)
+        )
+
+    def _manifest(self, submitted: Submitted) -> tuple[manifest.Manifest | None, list[Problem]]:
+        if submitted.folder is None:
+            if submitted.image is None or not submitted.name:
+                return None, [Problem("submission", "neither a folder nor a named image", "give a folder, or --name")]
+            return None, []
+        try:
+            return manifest.read(submitted.folder), []
+        except Rejected as error:
+            return None, list(error.problems)
+
+    def _unclear(self, submitted: Submitted, found: manifest.Manifest | None, name: str) -> list[Problem]:
+        """Returns what is missing or contradicts itself in what somebody hands in."""
+        problems = []
+        if submitted.task not in (tasks := [task.name for task in self.contest.file.every_task]):
+            problems.append(Problem("task", f"there is no {submitted.task!r}", f"one of {', '.join(tasks)}"))
+        if submitted.side is None and found is None:
+            problems.append(Problem("side", "is missing", "give --side attack or --side defence"))
+        if found and submitted.side not in (None, found.side):
+            what = f"{submitted.side} was asked for, its submission.yaml says {found.side}"
+            problems.append(Problem("side", what, "make them agree"))
+        if name and not manifest.is_slug(name):
+            problems.append(Problem("name", f"{name!r} is no name", "1 to 64 of a-z, 0-9, _ and -, no _ or - first"))
+        return problems
+
+    def _source(self, submitted: Submitted, found: manifest.Manifest | None) -> Source:
+        command = tuple(found.command) if found else ()
+        flavour = "cuda" if self.contest.file.limits.gpus and found and found.gpu else "cpu"
+        tag = tagged(submitted.image or (found.image if found else ""), flavour)
+        return Source(folder=submitted.folder, image=tag, command=command)
+
+    def _untimely(self) -> list[Problem]:
+        """Returns why nothing is received now: before the opening, or after the close."""
+        now, file = self._clock(), self.contest.file
+        if file.opens and now < file.opens:
+            return [Problem("time", f"submissions open at {file.opens.isoformat()}", "come back then")]
+        if file.closes and now >= file.closes:
+            return [Problem("time", f"submissions closed at {file.closes.isoformat()}", "nothing can be added")]
+        return []
+
+    def _refuse(self, submitted: Submitted, name: str, side: Side | None, problems: list[Problem]) -> NoReturn:
+        texts = [str(problem) for problem in problems]
+        self.act(
+            acts.SubmissionRefused(
+                by=self.by, name=name, team=submitted.team, task=submitted.task, side=side, problems=texts
+            )
+        )
+        raise Rejected(f"submission {name or submitted.folder or submitted.image}", problems)
+
+    def _free(self, name: str) -> str:
+        """Returns an id that no submission and no baseline has yet: the name, or the name with a number."""
+        taken = self.baselines | self.season.entries.keys()
+        numbers = (f"{name}-{number}" for number in range(2, len(taken) + 3))
+        return next(candidate for candidate in (name, *numbers) if candidate not in taken)
+
+    def _receipt(self, act: acts.SubmissionReceived, time: str) -> Receipt:
+        key = self._key()
+        unsigned = Receipt(
+            contest=self.contest.file.contest,
+            submission=act.id,
+            team=act.team,
+            task=act.task,
+            side=act.side.value,
+            digest=act.digest,
+            received=time,
+            attempt=act.attempt,
+            left=act.left,
+            warnings=tuple(act.warnings),
+            key=key.public.hex(),
+        )
+        body: dict[str, Any] = {name: getattr(unsigned, name) for name in unsigned.__dataclass_fields__}
+        receipt = Receipt(**body | {"signature": key.sign(unsigned.text().encode()).hex()})
+        path = self.folder.path / "receipts" / f"{act.id}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(receipt.document(), indent=2, ensure_ascii=False) + "\n", "utf-8")
+        return receipt
+
+    def _key(self) -> SigningKey:
+        """Returns the contest's key. Raises StoreFault when the one that is here is another."""
+        key, opened = self.folder.key(), self.season.opened
+        if opened is not None and key.fingerprint != opened.key:
+            path = self.folder.path / "key"
+            raise StoreFault(f"{path} is {key.fingerprint}; the contest was opened with {opened.key}: put it back")
+        return key
+
+    def _known(self, submission: str) -> Entry:
+        entry = self.season.entries.get(submission)
+        if entry is None:
+            known = ", ".join(self.season.entries) or "none yet"
+            raise UsageError(f"no submission {submission!r} in this contest (known: {known})")
+        return entry

@@ -1,0 +1,181 @@
+"""A contest's bundles and receipts: published by the organizers, checked by anybody."""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator import __version__, plugins
+from orchestrator.contests.base import Format, Standing
+from orchestrator.domain import acts, events
+from orchestrator.domain.ids import digest
+from orchestrator.domain.season import Season
+from orchestrator.domain.text import printable
+from orchestrator.errors import StoreFault, UsageError
+from orchestrator.publication import receipts, verification, writing
+from orchestrator.publication.layout import BundleManifest, Kind, RoundPart
+from orchestrator.publication.reading import Bundle
+from orchestrator.publication.verification import Verified
+from orchestrator.publication.writing import Source
+from orchestrator.record import Record
+from orchestrator.stores.base import GENESIS, Entry
+from orchestrator.wiring import rounds
+from orchestrator.wiring.contest_folder import ContestFolder
+from orchestrator.wiring.desk import Desk
+from orchestrator.wiring.standings import view
+
+_FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A bundle that was written, checked and noted."""
+
+    path: Path
+    verified: Verified
+
+
+def publish(desk: Desk, out: Path, kind: Kind, *, pictures: bool = False, unfinished: bool = False) -> Published:
+    """Writes a bundle of every round that was played, checks it as anybody would, and notes it in the ledger.
+
+    Args:
+        desk: the contest.
+        out: the bundle's folder; it is made.
+        kind: `sealed` shows no answer, no label, no secret; `full` shows them.
+        pictures: whether a full bundle holds the pictures, and what the attacks made of them.
+        unfinished: whether to publish in full although rounds are still to be played with the same labels.
+
+    Raises:
+        UsageError: nothing was played, a round is not finished, or there is something at `out`.
+        StoreFault: the record is damaged.
+        NotGenuine: what was written does not hold.
+    """
+    played = list(desk.season.rounds.values())
+    if not played:
+        raise UsageError(f"no round was played in {desk.folder.path}; there is nothing to publish")
+    if kind == "full" and not unfinished:
+        _check_finished(desk)
+    if pictures and kind != "full":
+        raise UsageError("a sealed bundle holds no pictures; give --full with --pictures")
+    if out.exists():
+        raise UsageError(f"{out} is there already; give a new folder")
+    with _fresh(out) as folder:
+        sources = [_source(desk, act) for act in played]
+        writing.write_contest(folder, _entries(desk.folder))
+        for source in sources:
+            if kind == "full":
+                writing.write_full(folder, source)
+            else:
+                writing.write_sealed(folder, source, judge, desk.season)
+        if kind == "full":
+            writing.write_blobs(folder, sources, desk.folder.blobs(), pictures=pictures)
+        key = desk.folder.key()
+        draft = BundleManifest(
+            kind=kind,
+            pictures=pictures,
+            contest=desk.contest.file.contest,
+            software=__version__,
+            key=key.public.hex(),
+            head=desk.head,
+            rounds=[source.part for source in sources],
+            files=[],
+        )
+        named = writing.seal(folder, draft, key)
+        verified = verification.verify(Bundle.at(folder, key.fingerprint), judge)
+        desk.act(acts.BundlePublished(by=desk.by, bundle=kind, digest=named))
+        folder.rename(out)
+    return Published(out, verified)
+
+
+def verify(path: Path, key: str | None = None, sealed: Path | None = None) -> Verified | receipts.Receipt:
+    """Returns what was checked of a bundle, or a receipt that is genuine. Nothing but the path is read.
+
+    Args:
+        path: a bundle's folder, or a receipt.
+        key: the fingerprint of the organizers' key; without it anybody may have signed.
+        sealed: an earlier bundle, whose commitments a full one has to open.
+
+    Raises:
+        NotGenuine: at the first thing that does not hold.
+        UsageError: `key` is no fingerprint, or there is nothing at the path.
+    """
+    if key is not None and not _FINGERPRINT.fullmatch(key):
+        raise UsageError(f"{printable(key, 80)!r} is no fingerprint: sha256: and 64 hexadecimal digits")
+    for each in (path, sealed):
+        if each is not None and not each.exists():
+            raise UsageError(f"there is no {each}; give a bundle's folder, or a receipt")
+    if path.is_file():
+        if sealed is not None:
+            raise UsageError("a receipt opens no bundle; leave --sealed away")
+        return receipts.verify(path, key)
+    bundle = Bundle.at(path, key)
+    return verification.verify(bundle, judge, None if sealed is None else Bundle.at(sealed, bundle.key))
+
+
+def judge(season: Season, opened: events.RoundOpened) -> tuple[Format[Any], Mapping[str, Standing]]:
+    """Returns the format with the rules that hold for a round, and what the season says of its submissions."""
+    kind = plugins.find("contests", opened.contest["format"])
+    seen = view(season, opened.task.name, first=opened.phase == kind.phases[0])
+    return kind(kind.rules_type.model_validate(seen.rules or opened.contest["rules"])), seen.standings
+
+
+def _check_finished(desk: Desk) -> None:
+    """Raises UsageError while a round is to be played whose labels a full bundle would show."""
+    last = desk.contest.format.phases[-1]
+    for task in desk.contest.file.every_task:
+        if (last, task.name) not in desk.season.rounds:
+            raise UsageError(
+                f"the {last} round of {task.name} was not played, and a full bundle holds its labels: "
+                "publish --sealed, or say --unfinished"
+            )
+
+
+def _source(desk: Desk, act: acts.RoundPlayed) -> Source:
+    folder = desk.folder.round(act.round, act.task)
+    folder.require()
+    ledger = folder.ledger()
+    try:
+        entries = list(ledger.read())
+    finally:
+        ledger.close()
+    head = entries[-1].hash if entries else GENESIS
+    if head != act.head:
+        raise UsageError(
+            f"the {act.round} round of {act.task} is not as it was when it was last complete: "
+            f"run `sparring round run {desk.folder.path} {act.round}` to go on"
+        )
+    record = Record(folder.blobs(), (entry.event for entry in entries))
+    opened = record.round.opened
+    if not (folder.path / "secret").exists() or opened is None or digest(folder.secret()) != opened.commitment:
+        raise StoreFault(f"{folder.path / 'secret'} is not the secret that the round committed to; restore it")
+    results = rounds.scoring(record, folder.path).results(head)
+    return Source(RoundPart(round=act.round, task=act.task, head=head), entries, record, folder.secret(), results)
+
+
+def _entries(folder: ContestFolder) -> list[Entry]:
+    ledger = folder.ledger()
+    try:
+        return list(ledger.read())
+    finally:
+        ledger.close()
+
+
+@contextmanager
+def _fresh(out: Path) -> Iterator[Path]:
+    """Gives a new folder beside `out`, removed again unless it was renamed. Raises UsageError where it cannot be."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        folder.chmod(0o755)
+    except OSError as error:
+        raise UsageError(f"{out} cannot be made: {error}; give another --out") from error
+    try:
+        yield folder
+    except OSError as error:
+        raise StoreFault(f"{out} cannot be written: {error}") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,203 @@
+"""A finding of a round played again: found in its ledger, with the image that played. Nothing is written there."""
+
+import secrets
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from orchestrator import plugins
+from orchestrator.arena.encore import Encore, Stand
+from orchestrator.arena.setting import Setting
+from orchestrator.backends.base import Backend, Image, Source
+from orchestrator.domain import events
+from orchestrator.domain.findings import Finding
+from orchestrator.domain.submissions import Submission
+from orchestrator.domain.tasks import Budget, Limits, Norm, Task
+from orchestrator.domain.text import printable
+from orchestrator.errors import BackendUnavailable, InfrastructureFault, Rejected, StoreFault, UsageError
+from orchestrator.gpus import gpus
+from orchestrator.intake import manifest
+from orchestrator.intake.contest_file import ContestFile
+from orchestrator.record import Record
+from orchestrator.wiring import machine, rounds
+from orchestrator.wiring.folders import SECRET_BYTES, RoundFolder
+
+DEMO = Path("demo")
+"""Where `sparring demo` puts its round."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A finding, what was played again for it, and what its readers need: class names, the image, the backend."""
+
+    finding: Finding
+    submission: Submission
+    encore: Encore
+    classes: tuple[str, ...]
+    backend: str
+
+
+def folder(given: Path | None) -> Path:
+    """Returns the round's folder: what is given, else the current folder, else the demo's. Raises UsageError."""
+    if given is not None:
+        RoundFolder(given).require()
+        return given
+    for path in (Path(), DEMO):
+        if RoundFolder(path).exists:
+            return path
+    raise UsageError(f"neither this folder nor {DEMO} holds a round; give the round's folder as --dir")
+
+
+def play(out: Path, wanted: str, *, backend: str | None, allow_unisolated: bool) -> Replayed:
+    """Plays a finding's sessions again, in fresh sandboxes with the image that played.
+
+    Args:
+        out: the round's folder.
+        wanted: the finding's id, or the beginning of it.
+        backend: None for the round's own.
+        allow_unisolated: whether strangers' submissions may run on the process backend.
+
+    Raises:
+        UsageError: there is no such finding, or the image is not there any more.
+        InfrastructureFault: something of ours failed.
+    """
+    record, _ = rounds.read(out)
+    finding = find(record.round.findings, wanted, out)
+    opened = _opened(record, out)
+    if backend not in (None, opened.backend):
+        raise UsageError(
+            f"the round in {out} was played on {opened.backend}, and {backend} cannot start the same images; "
+            f"leave --backend out, or say {opened.backend}"
+        )
+    submission = record.round.roster[finding.submission]
+    with tempfile.TemporaryDirectory(prefix="sparring-replay-") as workspace:
+        here = machine.backend(opened.backend, Path(workspace), allow_unisolated=allow_unisolated)
+        file = _contest(opened, out)
+        here.check(file.runtime)
+        image = _image(here, submission, finding.image, out)
+        with _setting(record, file, here, {submission.id: image}, out) as setting:
+            encore = Stand(setting, record, finding, _device(setting.limits)).play()
+    return Replayed(finding, submission, encore, tuple(opened.task.classes), opened.backend)
+
+
+def find(findings: list[Finding], wanted: str, out: Path) -> Finding:
+    """Returns the finding of this id, or the only one whose id begins so. Raises UsageError, naming what there is."""
+    found = {finding.id: finding for finding in findings if finding.id.startswith(wanted)}
+    if wanted in found:
+        return found[wanted]
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if found:
+        raise UsageError(f"{len(found)} findings begin with {printable(wanted)}: {', '.join(found)}; give one of them")
+    there = ", ".join(f"{f.id} against {printable(f.submission)}" for f in findings) or "none"
+    raise UsageError(f"no finding {printable(wanted)} in {out}; there is: {there}")
+
+
+def _opened(record: Record, out: Path) -> events.RoundOpened:
+    if record.round.opened is None:
+        raise UsageError(f"the round in {out} was never opened, so nothing was found in it")
+    return record.round.opened
+
+
+def _contest(opened: events.RoundOpened, out: Path) -> ContestFile:
+    try:
+        return ContestFile.model_validate(opened.contest)
+    except ValidationError as error:
+        raise StoreFault(
+            f"the contest of the round in {out} was opened by sparring {opened.software} and cannot be read by this "
+            f"version ({error.error_count()} keys differ); use that version"
+        ) from error
+
+
+def _image(backend: Backend, submission: Submission, digest: str, out: Path) -> Image:
+    """Returns what played, and nothing that is merely called the same. Raises UsageError with what to do."""
+    kept = [where / "images" / digest.removeprefix("sha256:") for where in (out, RoundFolder(out).contest) if where]
+    snapshot = next((path for path in kept if path.is_dir()), None)
+    try:
+        if snapshot is not None:
+            command = tuple(manifest.read(snapshot).command)
+            found = backend.admit(Source(folder=snapshot, command=command, trusted=submission.baseline))
+        elif backend.name == "process":
+            raise UsageError(
+                f"the copy of {submission.id} that played is gone ({kept[0]}); bring it back from a backup, or run "
+                "the round again: another copy proves nothing about this one"
+            )
+        else:
+            found = backend.admit(Source(image=digest, trusted=submission.baseline))
+    except Rejected as error:
+        problems = "; ".join(str(problem) for problem in error.problems)
+        remedy = _remedy(backend, submission, isolated=snapshot is None)
+        raise UsageError(f"the image of {submission.id} that played, {digest}, cannot: {problems}. {remedy}") from error
+    if found.digest != digest:
+        raise UsageError(
+            f"what is there of {submission.id} is {found.digest}, and what played was {digest}; bring that back: "
+            "another image proves nothing about it"
+        )
+    return found
+
+
+def _remedy(backend: Backend, submission: Submission, *, isolated: bool) -> str:
+    if not isolated:
+        return "Where you trust its authors, add --allow-unisolated"
+    now = ""
+    with suppress(Rejected):
+        other = backend.admit(Source(image=submission.image))
+        now = f"{submission.image} is {other.digest} now, another image. "
+    return f"{now}Bring the one that played back (`docker load`): no other can show what it did"
+
+
+@contextmanager
+def _setting(
+    record: Record, file: ContestFile, backend: Backend, images: dict[str, Image], out: Path
+) -> Iterator[Setting]:
+    """Gives the setting of the round once more, with a secret of its own; at the end nothing of it is left running."""
+    opened = _opened(record, out)
+    task, kind = opened.task, plugins.find("contests", file.format)
+    rules = kind.rules_type.model_validate(opened.contest["rules"])
+    setting = Setting(
+        contest=file.contest,
+        round=opened.round,
+        run=f"{file.contest}-{secrets.token_hex(4)}",
+        task=Task(
+            name=task.name,
+            classes=tuple(task.classes),
+            shape=(task.shape[0], task.shape[1], task.shape[2]),
+            count=task.count,
+            digest=task.digest,
+            budget=Budget(Norm(task.norm), Fraction(task.epsilon)),
+        ),
+        samples=record.samples,
+        policy=file.sandbox_policy(),
+        isolation=file.isolation,
+        labels=file.labels is True,
+        on_missing=rules.on_missing,
+        on_violation=rules.on_violation,
+        replay=file.replay.design(),
+        seed=file.seed,
+        secret=secrets.token_bytes(SECRET_BYTES),
+        roster=record.round.roster,
+        images=images,
+        backend=backend,
+        blobs=RoundFolder(out).blobs(),
+        clock=time.monotonic,
+    )
+    try:
+        yield setting
+    finally:
+        with suppress(InfrastructureFault):  # the next sweep of any round finds what this one could not end
+            backend.sweep(ended=setting.run)
+
+
+def _device(limits: Limits) -> str | None:
+    if not limits.gpus:
+        return None
+    found = gpus()
+    if not found:
+        raise BackendUnavailable("the task asks for a GPU and this machine has none; play it again on one that has")
+    return found[0].uuid

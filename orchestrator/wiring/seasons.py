@@ -1,0 +1,335 @@
+"""A contest over weeks: opened, played round by round, promoted, judged again."""
+
+import getpass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from orchestrator import __version__, shipped
+from orchestrator.arena.dispatcher import Watch
+from orchestrator.arena.earlier import Earlier
+from orchestrator.backends.base import Backend, Image, Source
+from orchestrator.contests.base import Promotion
+from orchestrator.domain import acts
+from orchestrator.domain.season import Entry
+from orchestrator.domain.submissions import Roster, Submission
+from orchestrator.errors import Problem, Rejected, UsageError
+from orchestrator.intake import admission, manifest
+from orchestrator.intake.admission import Admitted
+from orchestrator.intake.contest_file import Contest
+from orchestrator.results.document import Results
+from orchestrator.wiring import rounds
+from orchestrator.wiring.contest_folder import ContestFolder
+from orchestrator.wiring.desk import Clock, Desk, said
+from orchestrator.wiring.rounds import How, Part
+
+TEMPLATES = ("tournament",)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejudged:
+    """One board under the rules as they are and as they would be."""
+
+    task: str
+    round: str
+    before: Results
+    after: Results
+    promoted_before: Promotion
+    promoted_after: Promotion
+
+
+def now() -> datetime:
+    """Returns the time of day in UTC."""
+    return datetime.now(UTC)
+
+
+def acting(by: str | None) -> str:
+    """Returns who acts, for the ledger: whoever runs this process, unless somebody is named. Raises UsageError."""
+    who = by or getpass.getuser()
+    if len(who) > acts.WHO_LIMIT:
+        raise UsageError(f"{who[:80]!r} is too long a name: {len(who)} characters, at most {acts.WHO_LIMIT}")
+    return who
+
+
+def init(path: Path, template: str, by: str | None = None, clock: Clock = now) -> ContestFolder:
+    """Makes a contest folder with a commented contest file that runs as it is, and opens its ledger.
+
+    Raises:
+        UsageError: there is no such template, or the folder is not empty.
+    """
+    if template not in TEMPLATES:
+        raise UsageError(f"there is no template {template!r}; there is {', '.join(TEMPLATES)}")
+    folder = ContestFolder(path)
+    folder.create()
+    text = shipped.path("examples", "templates", f"{template}.yaml").read_text("utf-8")
+    folder.file.write_text(text, "utf-8")
+    open_here(path, by, clock)
+    return folder
+
+
+def open_here(path: Path, by: str | None = None, clock: Clock = now) -> ContestFolder:
+    """Opens the ledger and draws the key of the contest whose file lies in a folder. Raises Rejected, UsageError."""
+    folder, who = ContestFolder(path), acting(by)
+    contest = Contest(folder.file)
+    if not contest.format.phases:
+        raise UsageError(f"the format {contest.file.format} has no rounds of a season; play it with --out")
+    ledger = folder.ledger()
+    try:
+        if next(iter(ledger.read()), None) is not None:
+            raise UsageError(f"{path} holds a contest already; give another folder")
+        folder.keep_private()
+        opened = acts.ContestOpened(
+            by=who,
+            contest=contest.file.model_dump(mode="json"),
+            key=folder.key().fingerprint,
+            software=__version__,
+        )
+        ledger.append(opened, time=clock().astimezone(UTC).isoformat(timespec="milliseconds"))
+    finally:
+        ledger.close()
+    return folder
+
+
+@contextmanager
+def at_desk(path: Path, by: str | None = None, clock: Clock = now) -> Iterator[Desk]:
+    """Holds a contest for this process and gives its desk. Raises UsageError, Rejected, StoreFault."""
+    folder = ContestFolder(path)
+    folder.require()
+    with folder.locked():
+        ledger = folder.ledger()
+        try:
+            yield Desk(folder, ledger, Contest(folder.file), clock, acting(by))
+        finally:
+            ledger.close()
+
+
+def tasks(desk: Desk, only: str | None = None) -> list[str]:
+    """Returns the names of the contest's tasks, or the one that was asked for. Raises UsageError."""
+    names = [task.name for task in desk.contest.file.every_task]
+    if only is not None and only not in names:
+        raise UsageError(f"there is no task {only!r}; there is {', '.join(names)}")
+    return names if only is None else [only]
+
+
+def part(desk: Desk, phase: str, task: str, backend: Backend) -> Part:
+    """Returns one task of a round, ready to be played.
+
+    Raises:
+        UsageError: the format has no such round, or nobody was promoted to it yet.
+        Rejected: a submission cannot play any more, or the format objects to who is there.
+    """
+    contest, season = desk.contest, desk.season
+    phases = contest.format.phases
+    if phase not in phases:
+        raise UsageError(f"the format {contest.file.format} has no round {phase!r}; it has {', '.join(phases)}")
+    finalists = season.finalists.get(task)
+    if phase != phases[0] and finalists is None:
+        raise UsageError(f"nobody was promoted on {task} yet; run `sparring round promote` first")
+    admitted = _admitted(desk, phase, task, backend)
+    return Part(
+        contest,
+        task,
+        admitted,
+        round=phase,
+        phase=phase,
+        finalists=finalists.everybody if finalists else frozenset(),
+        earlier=tuple(_earlier(desk, phase, task)),
+    )
+
+
+def play(desk: Desk, phase: str, how: How, watch: Watch, only: str | None = None) -> list[Results]:
+    """Plays a round of every task, or of one, or what is left of it; writes its results and notes its end.
+
+    Raises:
+        UsageError: contest.yaml has other rules than those in force, or there is no such round yet.
+    """
+    _check_rules(desk)
+    backend = rounds.ready(desk.contest, desk.folder.path.resolve(), how)
+    backend.sweep()
+    played = []
+    for task in tasks(desk, only):
+        one = part(desk, phase, task, backend)
+        folder = desk.folder.round(phase, task)
+        folder.create()
+        with folder.locked():
+            rounds.play_part(one, folder, backend, how, watch)
+            _, head = rounds.read(folder.path)
+            known = desk.season.rounds.get((phase, task))
+            if known is None or known.head != head:
+                desk.act(acts.RoundPlayed(by=desk.by, round=phase, task=task, head=head))
+            played.append(rounds.write(folder).results)
+    return played
+
+
+def promote(desk: Desk, only: str | None = None) -> dict[str, Promotion]:
+    """Notes who goes on from the first round (rules A4, A11, A12, A16). Raises UsageError before it is complete."""
+    first = desk.contest.format.phases[0]
+    promoted = {}
+    for task in tasks(desk, only):
+        record, _ = rounds.read(_played(desk, first, task))
+        judged = rounds.scoring(record, desk.folder.round(first, task).path)
+        if not record.round.closed:
+            raise UsageError(f"the round {first} of {task} is not finished; run it again to go on")
+        promotion = judged.promoted()
+        desk.act(
+            acts.FinalistsPromoted(
+                by=desk.by,
+                task=task,
+                attacks=list(promotion.attacks),
+                defences=list(promotion.defences),
+                not_standing=dict(promotion.not_standing),
+            )
+        )
+        promoted[task] = promotion
+    return promoted
+
+
+def boards(desk: Desk, phase: str | None = None, only: str | None = None) -> list[Results]:
+    """Returns the results of what was played, the latest round of each task unless one is named."""
+    found = []
+    for task in tasks(desk, only):
+        played = [name for name in desk.contest.format.phases if desk.folder.round(name, task).exists]
+        if phase is not None and phase not in played:
+            raise UsageError(f"the round {phase!r} of {task} was not played")
+        found += [rounds.results(desk.folder.round(phase or name, task).path) for name in played[-1:]]
+    return found
+
+
+def rejudge(desk: Desk, only: str | None = None) -> list[Rejudged]:
+    """Returns every played board under the rules of the contest file as it is now, beside the ones that hold."""
+    rules = desk.contest.format.rules.model_dump(mode="json")
+    _check_rejudgeable(desk, rules)
+    found = []
+    for task in tasks(desk, only):
+        for phase in desk.contest.format.phases:
+            folder = desk.folder.round(phase, task)
+            if not folder.exists:
+                continue
+            record, head = rounds.read(folder.path)
+            before, after = rounds.scoring(record, folder.path), rounds.scoring(record, folder.path, rules)
+            found.append(
+                Rejudged(task, phase, before.results(head), after.results(head), before.promoted(), after.promoted())
+            )
+    return found
+
+
+def settle(desk: Desk, reason: str, *, apply: bool) -> None:
+    """Notes that the rules of the contest file hold from now on, or that they were looked at and dropped."""
+    rules = desk.contest.format.rules.model_dump(mode="json")
+    _check_rejudgeable(desk, rules)
+    words = {"by": desk.by, "rules": rules, "reason": reason}
+    desk.act(said(acts.RulesChanged, **words) if apply else said(acts.RejudgementDropped, **words))
+    for result in rejudged_folders(desk):
+        rounds.write(result)
+
+
+def rejudged_folders(desk: Desk) -> list[Any]:
+    """Returns the folders of all rounds that were played."""
+    every = [desk.folder.round(phase, task) for task in tasks(desk) for phase in desk.contest.format.phases]
+    return [folder for folder in every if folder.exists]
+
+
+def _check_rejudgeable(desk: Desk, rules: dict[str, Any]) -> None:
+    """Raises UsageError where the changed rules decide what is played: no other board follows from what was."""
+    for before in _rules_of_rounds(desk):
+        if changed := rounds.played_differently(before, rules):
+            raise UsageError(
+                f"{', '.join(changed)} decide what is played, not how it is judged: "
+                "put them back, or open a new contest"
+            )
+
+
+def _check_rules(desk: Desk) -> None:
+    """Raises UsageError where contest.yaml has other rules than those that judged what was played."""
+    judged = next(_rules_of_rounds(desk), None) if desk.season.rules is None else _whole(desk, desk.season.rules)
+    now = desk.contest.format.rules.model_dump(mode="json")
+    changed = [] if judged is None else [f"rules.{name}" for name in now if now[name] != judged[name]]
+    if changed:
+        raise UsageError(
+            f"{', '.join(changed)} in {desk.contest.path} changed since the contest was judged; "
+            f"see `sparring rejudge {desk.folder.path}`, then apply the change or put it back"
+        )
+
+
+def _rules_of_rounds(desk: Desk) -> Iterator[dict[str, Any]]:
+    """Yields the rules that each played round was opened with."""
+    for folder in rejudged_folders(desk):
+        record, _ = rounds.read(folder.path)
+        if record.round.opened is not None:
+            yield _whole(desk, record.round.opened.contest["rules"])
+
+
+def _whole(desk: Desk, rules: dict[str, Any]) -> dict[str, Any]:
+    """Returns rules with every default that their file left out."""
+    kind = type(desk.contest.format.rules)
+    whole: dict[str, Any] = kind.model_validate(rules).model_dump(mode="json")
+    return whole
+
+
+def _played(desk: Desk, phase: str, task: str) -> Path:
+    folder = desk.folder.round(phase, task)
+    if not folder.exists:
+        raise UsageError(
+            f"the round {phase} of {task} was not played; run `sparring round run {desk.folder.path} {phase}`"
+        )
+    return folder.path
+
+
+def _admitted(desk: Desk, phase: str, task: str, backend: Backend) -> Admitted:
+    """Returns the baselines, and every submission of a task that still plays, as they were when they were received."""
+    contest = desk.contest
+    baselines = admission.admit(contest, backend.admit, complete=False)
+    images = dict(baselines.images)
+    problems, submissions = [], list(baselines.roster)
+    for entry in desk.season.of_task(task):
+        if not entry.plays:
+            continue
+        try:
+            image = backend.admit(_source(desk.folder, entry))
+        except Rejected as error:
+            problems += [Problem(entry.id, str(found)) for found in error.problems]
+            continue
+        if entry.id in images:
+            problems.append(Problem(entry.id, "a baseline has this name now", "give the baseline another `name:`"))
+        if image.digest != entry.digest:
+            what = f"what was received is {entry.digest}, what is here now is {image.digest}"
+            problems.append(Problem(entry.id, what, "play on the backend it was submitted for, or submit it again"))
+        submissions.append(_submission(entry))
+        images[entry.id] = Image(entry.digest, entry.name, image.command, image.folder)
+    if problems:
+        raise Rejected(f"round of {task}", problems)
+    roster = Roster(tuple(submissions))
+    admission.objections(contest, roster, phase)
+    return Admitted(roster, images)
+
+
+def _submission(entry: Entry) -> Submission:
+    return Submission(
+        id=entry.id,
+        name=entry.name,
+        team=entry.team,
+        side=entry.side,
+        digest=entry.digest,
+        image=entry.image,
+        submitted=entry.time,
+    )
+
+
+def _source(folder: ContestFolder, entry: Entry) -> Source:
+    if not entry.folder:
+        return Source(image=entry.digest)
+    kept = folder.path.resolve() / entry.folder
+    return Source(folder=kept, command=tuple(manifest.read(kept).command))
+
+
+def _earlier(desk: Desk, phase: str, task: str) -> Iterator[Earlier]:
+    """Yields the rounds before this one, the latest first."""
+    phases = desk.contest.format.phases
+    for name in reversed(phases[: phases.index(phase)]):
+        folder = desk.folder.round(name, task)
+        if folder.exists:
+            record, head = rounds.read(folder.path)
+            yield Earlier.of(name, head, record, folder.blobs())

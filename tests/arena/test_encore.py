@@ -1,0 +1,211 @@
+"""Findings played again: the same questions in fresh sandboxes, and whether they show it again."""
+
+import dataclasses
+
+import pytest
+
+from orchestrator.arena.encore import Contradiction, Given, Line, Sitting, Stand, contradictions
+from orchestrator.domain.findings import FindingKind
+from orchestrator.domain.rulings import ABSTAINED, FAULTED, NOT_ASKED
+from orchestrator.errors import Cancelled, SandboxLost, StoreFault
+from orchestrator.replay import suspects
+from orchestrator.replay.power import Design
+
+from .cheats import (
+    EVERYTHING,
+    LENIENT,
+    Counts,
+    Defence,
+    OwnChance,
+    Refuses,
+    SandboxChance,
+    Seeded,
+    labels,
+    sessions,
+)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Bursts and waits take no time."""
+    monkeypatch.setattr(suspects, "PAUSES", {suspects.BURST: 0.002, 2 * suspects.BURST: 0.002})
+    monkeypatch.setattr(suspects, "LONGEST_WAIT", 0.01)
+
+
+class Reformed(Counts):
+    """Counts in its first sandboxes, and no longer once it was found."""
+
+    found = False
+
+    def reply(self, header, value):
+        """Answers by the count, or honestly."""
+        return labels(header, [value % 4]) if Reformed.found else super().reply(header, value)
+
+
+class Moody(Defence):
+    """Turns its answers around in every other sandbox that is started."""
+
+    started = 0
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        Moody.started += 1
+        self.turned = Moody.started % 2
+
+    def reply(self, header, value):
+        """Answers by its mood."""
+        return labels(header, [(value + self.turned) % 4])
+
+
+def stand(played, **changes):
+    """Plays a round with one finding, and returns that finding and the stand that plays it again."""
+    record = played.run()
+    (finding,) = record.round.findings
+    setting = dataclasses.replace(played.setting, secret=b"t" * 32, **changes)
+    return finding, Stand(setting, record, finding, None)
+
+
+def test_a_sequence_shows_it_again(stage) -> None:
+    """Every recorded session is asked again, told its recorded seed, and a deterministic cheat answers as before."""
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
+    finding, again = stand(played)
+    before, head = len(played.backend.seeds), played.ledger.head
+    encore = again.play()
+    assert encore.reproduced
+    assert [sitting.step for sitting in encore.sittings] == list(finding.steps)
+    recorded = {step.step: step for step in sessions(played, "cheat")}
+    assert played.backend.seeds[before:] == [recorded[step].session.seed for step in finding.steps]
+    for sitting in encore.sittings:
+        rows = played.record.array(recorded[sitting.step], "rows")
+        assert [line.then for line in sitting.lines] == rows[:, 2].tolist()
+        assert [line.now for line in sitting.lines] == rows[:, 2].tolist()
+        assert [line.picture for line in sitting.lines] == rows[:, 1].tolist()
+    last = encore.sittings[-1].lines[finding.length - 1]
+    suspect = next(c for c in encore.contradictions if (c.attack, c.picture) == (last.attack, last.picture))
+    assert {given.answer for given in suspect.given} == {finding.alone, last.now}
+    assert played.ledger.head == head
+    assert played.backend.live == {None: 0}
+
+
+def test_a_cheat_that_behaves_now_is_not_reproduced(stage) -> None:
+    """Where every question has one decision, the finding does not show again, and what was answered then is seen."""
+    Reformed.found = False
+    finding, again = stand(stage(defences={"cheat": Reformed}, replay=EVERYTHING))
+    Reformed.found = True
+    encore = again.play()
+    assert not encore.reproduced
+    assert encore.contradictions == ()
+    assert any(line.then != line.now for sitting in encore.sittings for line in sitting.lines)
+    assert encore.compared == sum(len(sitting.lines) for sitting in encore.sittings)
+    assert finding.kind is FindingKind.STATE
+
+
+@pytest.mark.parametrize("cheat", [Seeded, Moody])
+def test_sandboxes_that_disagree_do_so_again(stage, cheat) -> None:
+    """Two sandboxes give the same questions different answers, as in the finding; the play's answers count too."""
+    Moody.started = 0
+    finding, again = stand(stage(defences={"cheat": cheat}, replay=EVERYTHING))
+    assert finding.kind is FindingKind.ENVIRONMENT
+    encore = again.play()
+    assert encore.reproduced
+    assert {given.step for found in encore.contradictions for given in found.given} >= {None, finding.steps[0]}
+
+
+def test_who_refuses_does_so_again(stage) -> None:
+    """A session that was refused is asked in full again, each with as many new sandboxes as a job may have."""
+    Refuses.started = 0
+    finding, again = stand(stage(defences={"refuses": Refuses}, replay=EVERYTHING, limits=LENIENT))
+    assert [sitting.purpose for sitting in again.play().sittings] == ["shuffled", "refused"]
+    encore = again.play()
+    assert encore.reproduced
+    assert encore.refused == 2 * (LENIENT.restarts + 1)
+    assert {fault.code for fault in encore.faults} == {"died", "gave-up"}
+    Refuses.started = -100
+    assert not again.play().reproduced
+    assert finding.kind is FindingKind.REFUSED
+
+
+@pytest.mark.parametrize("attack", [OwnChance, SandboxChance])
+def test_an_attack_makes_other_pictures_again(stage, attack) -> None:
+    """It is asked the same twice more, each time in one fresh sandbox with its public seed, batch after batch."""
+    SandboxChance.started = 0
+    played = stage({"own": attack}, replay=Design(power=0.0, attacks=1.0))
+    finding, again = stand(played)
+    before = len(played.backend.orders)
+    encore = again.play()
+    assert encore.reproduced
+    assert len(played.backend.orders) == before + 2
+    assert [picture.picture for picture in encore.redrawn] == list(range(12))
+    assert any(picture.between for picture in encore.redrawn) is (attack is OwnChance)
+    for turn in range(2):
+        assert any(picture.turns[turn] for picture in encore.redrawn)
+    assert 0 < max(picture.largest for picture in encore.redrawn) <= 2
+    assert finding.submission == "own"
+
+
+def test_an_attack_that_behaves_now_is_not_reproduced(stage) -> None:
+    """Where the pictures are those of the play the finding does not show again."""
+    SandboxChance.started = 0
+    _, again = stand(stage({"own": SandboxChance}, replay=Design(power=0.0, attacks=1.0)))
+    SandboxChance.started = -100
+    encore = again.play()
+    assert not encore.reproduced
+    assert not any(any(picture.turns) for picture in encore.redrawn)
+
+
+def test_a_lost_sandbox_is_ours(stage) -> None:
+    """What the engine loses shows nothing: the fault is raised, and nothing is left running."""
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
+    _, again = stand(played)
+    asked = played.backend.questions
+    played.backend.lose = lambda what, count: what == "question" and count == asked + 3
+    with pytest.raises(SandboxLost):
+        again.play()
+    assert played.backend.live == {None: 0}
+
+
+def test_it_can_be_cancelled(stage) -> None:
+    """The operator ends it, and nothing is left running."""
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
+    _, again = stand(played)
+    played.setting.cancelled.set()
+    with pytest.raises(Cancelled):
+        again.play()
+    assert played.backend.live == {None: 0}
+
+
+def test_what_is_not_on_record_cannot_be_shown(stage) -> None:
+    """A finding whose sessions the ledger lacks is a fault of ours, with their numbers."""
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
+    finding, again = stand(played)
+    lost = dataclasses.replace(finding, steps=(*finding.steps, 99))
+    with pytest.raises(StoreFault, match=r"steps \[99\]"):
+        Stand(again._setting, played.record, lost, None).play()
+
+
+def line(now, *, picture=1, played=0):
+    """Returns one question about a clean picture."""
+    return Line(None, picture, 0.0, played, played, now, None, refused=False)
+
+
+def sitting(step, *lines):
+    """Returns a session of these lines."""
+    return Sitting(step, "shrunk", 1, None, lines)
+
+
+@pytest.mark.parametrize("nothing", [FAULTED, NOT_ASKED])
+def test_no_answer_contradicts_nothing(nothing) -> None:
+    """Only labels and abstentions are decisions; the play counts where it is asked to, and only if it decided."""
+    once = (sitting(1, line(2), line(nothing), line(2)),)
+    assert contradictions(once, played=False) == ()
+    assert contradictions((sitting(1, line(2, played=nothing)),), played=True) == ()
+    assert contradictions((sitting(1, line(nothing)),), played=True) == ()
+    [found] = contradictions(once, played=True)
+    assert found == Contradiction(None, 1, (Given(0), Given(2, 1, 0)))
+
+
+def test_a_decision_is_shown_where_it_was_given_first() -> None:
+    """One question in two sessions with three decisions: each of them once, in their order; others are left alone."""
+    two = (sitting(4, line(2), line(3, picture=9), line(ABSTAINED)), sitting(7, line(2), line(1), line(3, picture=9)))
+    [found] = contradictions(two, played=False)
+    assert found.given == (Given(2, 4, 0), Given(ABSTAINED, 4, 2), Given(1, 7, 1))

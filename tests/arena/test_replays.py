@@ -1,0 +1,259 @@
+"""Replays as a stage of a round: what is played again, what is found, and what a kill in the middle costs (X1, X3)."""
+
+import threading
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from orchestrator.domain.endings import ExitReason
+from orchestrator.domain.findings import FindingKind
+from orchestrator.domain.plan import Stage
+from orchestrator.domain.tasks import Isolation
+from orchestrator.errors import Cancelled
+from orchestrator.replay import suspects
+from orchestrator.replay.power import Design
+
+from .cheats import (
+    EVERYTHING,
+    LENIENT,
+    Counts,
+    Defence,
+    Flaky,
+    OwnChance,
+    Refuses,
+    SandboxChance,
+    Seeded,
+    SeededAttack,
+    Stalls,
+    sessions,
+)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Bursts, waits and retries take no time where no test asks for it."""
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr(suspects, "PAUSES", {suspects.BURST: 0.002, 2 * suspects.BURST: 0.002})
+    monkeypatch.setattr(suspects, "LONGEST_WAIT", 0.01)
+
+
+def doubled(played):
+    """Has the twelve pictures hold the values 0, 2 .. 22, so that `shift` makes versions that nobody else has."""
+    pixels = (2 * np.arange(12, dtype=np.uint8)).repeat(4).reshape(12, 1, 2, 2)
+    played.setting.samples.pixels[:] = pixels
+    return played
+
+
+def found(record):
+    """Returns the kinds of the findings by whom they are against."""
+    return {finding.submission: finding.kind for finding in record.round.findings}
+
+
+def judged(played, submission):
+    """Returns what the replays of a defence covered."""
+    (one,) = [event for event in played.events("replay_judged") if event.submission == submission]
+    return one
+
+
+def test_a_seeded_attack_is_not_accused(stage) -> None:
+    """Asked again in a fresh sandbox it makes the same pictures: half of its batches once more, and no finding."""
+    played = stage({"seeded": SeededAttack}, replay=Design(power=0.0, attacks=0.5))
+    record = played.run()
+    assert found(record) == {}
+    assert [step.session for step in sessions(played, "seeded")] == [None, None]
+    assert [len(job) for job in played.sandboxes("seeded", Stage.REPLAY)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("attack", "kind"), [(OwnChance, FindingKind.CHANCE), (SandboxChance, FindingKind.ENVIRONMENT)]
+)
+def test_an_attack_that_draws_its_own_chance_is_found(stage, attack, kind) -> None:
+    """Its pictures differ from those of the play twice over; whether also from each other names the kind."""
+    SandboxChance.started = 0
+    played = stage({"own": attack}, replay=Design(power=0.0, attacks=1.0))
+    record = played.run()
+    assert found(record) == {"own": kind}
+    (finding,) = record.round.findings
+    assert (finding.rules, finding.compared, finding.steps) == (("X3",), 12, tuple(range(6)))
+    assert [len(job) for job in played.sandboxes("own", Stage.REPLAY)] == [2]
+
+
+def test_an_attack_whose_play_was_interrupted_is_not_accused(stage) -> None:
+    """After a loss in play a fresh sandbox went on with its chance from the start: what follows is not compared."""
+    played = stage({"seeded": SeededAttack}, replay=Design(power=0.0, attacks=1.0))
+    played.backend.lose = lambda what, count: what == "question" and count == 2
+    record = played.run()
+    first = [step for step in played.events("step_finished") if step.stage is Stage.PERTURB]
+    assert [step.fresh for step in first] == [True, True, False]
+    assert found(record) == {}
+
+
+def test_an_attack_whose_replay_was_interrupted_is_not_accused(stage) -> None:
+    """The same where its replay lost a sandbox: only what one sandbox was asked from its start is compared."""
+    played = stage({"seeded": SeededAttack}, replay=Design(power=0.0, attacks=1.0))
+    played.backend.lose = lambda what, count: what == "question" and count == 3 + 24 + 2
+    record = played.run()
+    assert [step.fresh for step in sessions(played, "seeded")] == [True, True, False]
+    assert found(record) == {}
+
+
+class Killed(BaseException):
+    """The orchestrator's end."""
+
+
+def killed_at(count):
+    """Returns a watch that kills the orchestrator when so many sessions and one more are on record."""
+    left = iter(range(count))
+
+    def watch(event) -> None:
+        if event.kind == "step_finished" and event.stage is Stage.REPLAY and next(left, None) is None:
+            raise Killed
+
+    return watch
+
+
+@pytest.mark.parametrize("cheat", [Counts, Seeded])
+def test_an_examination_goes_on_after_a_kill(stage, cheat) -> None:
+    """Killed after any session, a round ends with the same verdict and the same sessions, none of them played twice."""
+    whole = stage(defences={"cheat": cheat}, replay=EVERYTHING)
+    expected = whole.run()
+    assert "cheat" in found(expected)
+    asked = sessions(whole, "cheat")
+    assert len(asked) > 3
+    for count in range(len(asked) - 1):
+        again = stage(defences={"cheat": cheat}, replay=EVERYTHING)
+        with pytest.raises(Killed):
+            again.run(watch=killed_at(count))
+        again.go_on()
+        steps = sessions(again, "cheat")
+        assert [step.step for step in steps] == list(range(len(asked)))
+        for one, other in zip(asked, steps, strict=True):
+            assert (one.blobs["rows"], one.session) == (other.blobs["rows"], other.session)
+        assert again.record.round.findings == expected.round.findings
+        assert judged(again, "cheat") == judged(whole, "cheat")
+
+
+def test_every_replayed_sandbox_has_a_seed_of_its_own(stage) -> None:
+    """No two sandboxes of a defence, in play or in replay, are told the same seed, and each session's is on record."""
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING, isolation=Isolation.PICTURE)
+    played.run()
+    attack = played.setting.attack_seed(played.setting.roster["shift"])
+    told = [seed for seed in played.backend.seeds if seed != attack]
+    assert max(Counter(told).values()) == 1
+    recorded = [step.session.seed for step in sessions(played, "cheat")]
+    assert len(recorded) > 3
+    assert recorded == told[-len(recorded) :]
+
+
+def test_seeds_are_not_repeated_after_a_kill(stage) -> None:
+    """Where a step needed several sandboxes, those after a kill are told what none on record was told before."""
+    played = stage(defences={"flaky": Flaky}, replay=EVERYTHING, limits=LENIENT)
+    with pytest.raises(Killed):
+        played.run(watch=killed_at(0))
+    (session,) = sessions(played, "flaky")
+    assert len(session.sandboxes) > 1
+    kept, lost = len(played.record.round.sandboxes("flaky")), len(played.backend.seeds)
+    played.go_on()
+    attack = played.setting.attack_seed(played.setting.roster["shift"])
+    before = [seed for seed in played.backend.seeds[:lost] if seed != attack][:kept]
+    after = played.backend.seeds[lost:]
+    assert after
+    assert not set(before) & set(after)
+
+
+def test_a_defence_that_always_ends_at_a_picture_is_not_accused(stage) -> None:
+    """What it did not answer in play is not asked again as if it had been, and nothing is found."""
+    played = stage(defences={"flaky": Flaky}, replay=EVERYTHING, limits=LENIENT)
+    record = played.run()
+    assert found(record) == {}
+    assert judged(played, "flaky").achieved > 0.99
+
+
+def test_a_defence_that_ends_itself_in_replays_is_found(stage) -> None:
+    """It answered in play and ends when it is asked again, until it is out of restarts: refused."""
+    Refuses.started = 0
+    played = stage(defences={"refuses": Refuses}, replay=EVERYTHING, limits=LENIENT)
+    record = played.run()
+    assert found(record) == {"refuses": FindingKind.REFUSED}
+    (finding,) = record.round.findings
+    assert sessions(played, "refuses")[finding.steps[-1]].session.purpose == "refused"
+    covered = judged(played, "refuses")
+    assert (covered.refused, covered.decided, covered.achieved) == (LENIENT.restarts + 1, 0, 0.0)
+
+
+def test_a_defence_that_stalls_in_replays_is_not_accused(stage) -> None:
+    """A late answer is no answer and proves nothing; but then a cheat may be among the missing ones: power falls."""
+    played = doubled(stage(defences={"stalls": Stalls}, replay=EVERYTHING, epsilon=2))
+    record = played.run()
+    assert found(record) == {}
+    covered = judged(played, "stalls")
+    assert (covered.drawn, covered.clashes, covered.refused) == (24, 0, 0)
+    assert covered.decided < covered.drawn
+    assert 0 < covered.achieved < 0.9
+    assert ExitReason.TIMED_OUT in {s.reason for job in played.sandboxes("stalls", Stage.REPLAY) for s in job}
+
+
+def test_a_defence_that_never_starts_again_cannot_stop_the_round(stage) -> None:
+    """Where no sandbox of a replay gets ready there is a session without a seed, and the round closes."""
+    played = stage(replay=EVERYTHING)
+    start = played.backend.start
+    replays = [job.id for job in played.plan().jobs if job.stage is Stage.REPLAY]
+
+    def stillborn(order):
+        sandbox = start(order)
+        if order.job in replays:
+            sandbox.send = lambda _data, _deadline: False
+            sandbox.receive = lambda _deadline: b""
+        return sandbox
+
+    played.backend.start = stillborn
+    record = played.run()
+    assert record.round.closed
+    first, *later = sessions(played, "first")
+    assert first.session.seed is not None
+    assert {step.session.seed for step in later} == {None}
+    covered = judged(played, "first")
+    assert (covered.decided, covered.achieved) == (0, 0.0)
+
+
+def test_a_pause_ends_when_the_operator_cancels(stage, monkeypatch) -> None:
+    """A minute of silence in the middle of a session is cut short: the round ends at once, and can go on."""
+    monkeypatch.setattr(suspects, "PAUSES", {suspects.BURST: 60.0})
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
+    event = played.setting.cancelled
+    silent, wait = threading.Event(), event.wait
+
+    def noted(seconds=None):
+        silent.set()
+        return wait(seconds)
+
+    event.wait = noted
+    cancel = threading.Thread(target=lambda: silent.wait(10) and event.set())
+    cancel.start()
+    began = time.monotonic()
+    with pytest.raises(Cancelled):
+        played.run()
+    cancel.join()
+    assert silent.is_set()
+    assert time.monotonic() - began < 10
+    assert not played.record.round.closed
+
+
+def test_a_replay_prefers_another_gpu(stage) -> None:
+    """With two GPUs each defence is replayed on the one that it was not classified on."""
+    played = stage(defences={"one": Defence, "two": Defence}, replay=EVERYTHING, isolation=Isolation.ROUND)
+    played.run(devices=("GPU-aaaa", "GPU-bbbb"))
+    ends = {(event.submission, event.stage): event.device for event in played.events("job_finished")}
+    for defence in ("one", "two"):
+        devices = {ends[defence, Stage.CLASSIFY], ends[defence, Stage.REPLAY]}
+        assert devices == {"GPU-aaaa", "GPU-bbbb"}
+
+
+def test_a_replay_is_played_where_there_is_one_gpu(stage) -> None:
+    """On the only GPU a replay runs too."""
+    played = stage(replay=EVERYTHING)
+    record = played.run(devices=("GPU-aaaa",))
+    assert record.round.closed
+    assert {event.device for event in played.events("job_finished")} == {"GPU-aaaa"}

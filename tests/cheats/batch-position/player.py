@@ -1,0 +1,14 @@
+"""Prefers a quarter by a picture's position in the batch."""
+
+import _honest as base
+
+np = base.np
+
+
+class BatchPosition(base.Honest):
+    def classify(self, pixels):
+        places = (np.arange(len(pixels)) + base.SEED) % 4
+        return base.label(base.brightness(pixels) + 16 * np.eye(4)[places])
+
+
+base.serve(BatchPosition())

@@ -1,0 +1,261 @@
+"""The zoo of cheats: what each is expected to show, and a laboratory that plays contests with them."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from orchestrator.domain.findings import RULES, FindingKind
+from orchestrator.domain.rulings import Answers
+from orchestrator.domain.tasks import Isolation
+from orchestrator.errors import BackendUnavailable
+from orchestrator.intake.contest_file import Contest
+from orchestrator.intake.yaml_file import YamlFile
+from orchestrator.results.document import FindingPart, Results
+from orchestrator.wiring import machine, rounds
+
+ZOO = Path(__file__).parent
+ATTACKER = ZOO.parent / "e2e" / "players" / "player.py"
+ATTACKS = {"attack-noop": "noop", "attack-shift": "honest"}
+"""Attacks by their names in a contest, and what that player is told."""
+IMAGE = "sparring-test/cheats"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+REPLAY = {"power": 0.99, "cheat": 0.01, "noise": 0.001}
+SLOTS = 6
+"""More than there may be cores: most of an examination is silence between questions."""
+PICTURES = 600
+BUDGET = 20
+TIES = 2
+"""So many pictures lie exactly on the honest classifier's decision boundary."""
+
+
+class Conditions(BaseModel):
+    """Keys of the contest file that differ from the defaults, so that the cheat has something to gain."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    isolation: Isolation = Isolation.ATTACK
+    classify_batch: int = 1
+
+
+DEFAULT = Conditions()
+
+
+class Expectation(BaseModel):
+    """One cheat's expect.yaml.
+
+    `share` is between which two the share of its played answers lies that differ from the honest classifier's.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    does: str
+    why: str
+    kind: list[FindingKind] = []
+    rules: list[str] = []
+    contest: Conditions = DEFAULT
+    caught: Literal["replay", "prevented", "honest"] = "replay"
+    share: tuple[float, float] = (0.0, 0.0)
+
+    @model_validator(mode="after")
+    def _rightly_named(self) -> "Expectation":
+        if (self.caught == "honest") == bool(self.kind):
+            raise ValueError("a cheat has a kind, an honest player has none")
+        if {rule for kind in self.kind for rule in RULES[kind]} != set(self.rules):
+            raise ValueError(f"the rules of {self.kind} are others than {self.rules}")
+        return self
+
+
+@dataclass(frozen=True)
+class Cheat:
+    """One program of the zoo."""
+
+    name: str
+    expects: Expectation
+
+
+@cache
+def catalogue() -> tuple[Cheat, ...]:
+    """Returns every program of the zoo, by name."""
+    found = sorted(ZOO.glob("*/expect.yaml"))
+    return tuple(Cheat(path.parent.name, YamlFile(path).model(Expectation)) for path in found)
+
+
+@dataclass(frozen=True)
+class Played:
+    """A contest that was played: its results, and every defence's answers [n] by attack."""
+
+    results: Results
+    answers: dict[str, dict[str | None, Answers]]
+
+    def findings(self, name: str) -> list[FindingPart]:
+        """Returns what was found against a defence."""
+        return [finding for finding in self.results.findings if finding.submission == name]
+
+    def share(self, name: str) -> float:
+        """Returns which share of a defence's answers in play differs from those of the honest one."""
+        pairs = [(self.answers[name][attack], honest) for attack, honest in self.answers["honest"].items()]
+        return float(np.mean([np.mean(answers != honest) for answers, honest in pairs]))
+
+    def cells(self, name: str) -> list[dict[str, Any]]:
+        """Returns a defence's cells without its name."""
+        return [cell.model_dump(exclude={"defence"}) for cell in self.results.cells if cell.defence == name]
+
+
+@dataclass
+class Zoo:
+    """Plays small contests between programs of the zoo and two cheap attacks."""
+
+    folder: Path
+    played: dict[Any, Played] = field(default_factory=dict)
+
+    def play(
+        self,
+        names: tuple[str, ...],
+        conditions: Conditions = DEFAULT,
+        *,
+        seed: int = 0,
+        backend: str = "docker",
+    ) -> Played:
+        """Returns a contest's outcome; the same one is played once. `seed` goes to the round and to the players."""
+        key = (names, conditions, seed, backend)
+        if key not in self.played:
+            named = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
+            self.played[key] = self._play(self.folder / named, *key)  # after a failure it goes on where it was
+        return self.played[key]
+
+    def with_its_like(self, cheat: Cheat, seed: int) -> Played:
+        """Returns the outcome of the contest of all programs that ask for the same conditions, and the honest one."""
+        conditions = cheat.expects.contest
+        like = [other.name for other in catalogue() if other.expects.contest == conditions]
+        return self.play(tuple(sorted({"honest", *like})), conditions, seed=seed)
+
+    def _play(self, folder: Path, names: tuple[str, ...], conditions: Conditions, seed: int, backend: str) -> Played:
+        folder.mkdir(exist_ok=True)
+        np.savez(folder / "quarters.npz", **quarters())
+        players = {name: ("defence", [str(seed)]) for name in names}
+        players |= {name: ("attack", ["attack", told]) for name, told in ATTACKS.items()}
+        body = {
+            "sparring": 1,
+            "contest": "zoo",
+            "title": "A zoo of cheats",
+            "format": "tournament",
+            "task": {
+                "name": "quarters",
+                "dataset": {"kind": "npz", "path": "quarters.npz"},
+                "budget": {"norm": "linf", "epsilon": BUDGET},
+            },
+            "isolation": conditions.isolation.value,
+            "limits": {"memory": "512MiB", "classify_batch": conditions.classify_batch},
+            "replay": REPLAY,
+            "rules": {"clean_floor": None},
+            "submissions": [self._entry(folder, backend, name, *how) for name, how in players.items()],
+        }
+        path = folder / "contest.yaml"
+        path.write_text(json.dumps(body))
+        out = folder / "out"
+        out.mkdir(exist_ok=True)
+        (out / "secret").write_bytes(hashlib.sha256(f"zoo {seed}".encode()).digest())
+        how = rounds.How(backend=backend, slots=SLOTS, allow_unisolated=True)
+        results = rounds.play(Contest(path), out, how, lambda _: None).results
+        record, _ = rounds.read(out)
+        answers = {name: record.answers(name, PICTURES) for name in names}
+        return Played(results, {name: {c.attack: a for c, a in cells.items()} for name, cells in answers.items()})
+
+    def _entry(self, folder: Path, backend: str, name: str, side: str, words: list[str]) -> dict[str, Any]:
+        place = folder / "players" / name
+        place.mkdir(parents=True, exist_ok=True)
+        sources = [ATTACKER] if side == "attack" else [ZOO / "_honest.py", ZOO / name / "player.py"]
+        for source in sources:
+            shutil.copy(source, place)
+        if backend == "docker":
+            return {"image": _built(place, words), "name": name, "side": side, "team": f"team {name}"}
+        manifest = {"sparring": 1, "name": name, "side": side, "command": ["python", "player.py", *words]}
+        (place / "submission.yaml").write_text(json.dumps(manifest))
+        return {"folder": str(place), "team": f"team {name}"}
+
+
+def quarters() -> dict[str, Any]:
+    """Returns pictures u8 [n, 8, 8] and labels: the brightest quarter, ahead by 7 to 79, in a pattern of their own.
+
+    The attack closes a gap below 40, and an odd one never to a tie. Pixels differ from the brightness of their quarter
+    by 25 to 40, half of them up and half of them down, so that two pictures are further apart than two budgets.
+    """
+    chance = np.random.default_rng(11)
+    labels = chance.permutation(np.arange(PICTURES) % 4)
+    images = np.empty((PICTURES, 8, 8), np.int64)
+    for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+        bright = np.full(4, chance.integers(85, 115))
+        bright[label] += chance.choice(np.arange(7, 80, 2))
+        if number < TIES:
+            bright[(label + 1) % 4] = bright[label]
+        for quarter in range(4):
+            swing = chance.integers(25, 41, 8)
+            pattern = chance.permutation(np.concatenate([swing, -swing])).reshape(4, 4)
+            row, column = divmod(quarter, 2)
+            image[4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = bright[quarter] + pattern
+    return {"images": images.astype(np.uint8), "labels": labels}
+
+
+def _built(context: Path, words: list[str]) -> str:
+    """Builds a player's image and returns its tag."""
+    tag = f"{IMAGE}:{context.name}-{'-'.join(words)}"
+    command = json.dumps(["python", "/player/player.py", *words])
+    (context / "Dockerfile").write_text(f"FROM sparring/base:cpu\nCOPY *.py /player/\nCMD {command}\n")
+    subprocess.run(
+        ["docker", "build", "--quiet", "--network", "none", "--tag", tag, str(context)],
+        check=True,
+        capture_output=True,
+        env={"DOCKER_BUILDKIT": "0", "PATH": PATH} | {k: v for k, v in os.environ.items() if k == "DOCKER_HOST"},
+    )
+    return tag
+
+
+SOAK = pytest.mark.skipif(not os.environ.get("SPARRING_SOAK"), reason="part of make soak")
+SEEDS = [0, *(pytest.param(seed, marks=[pytest.mark.slow, SOAK]) for seed in range(1, 5))]
+CAUGHT = {"cheat": "replay", "prevented": "prevented", "honest": "honest"}
+"""The names by which a test asks for programs, and which those are."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Gives a test every program of the kind that it asks for, and every seed."""
+    for name in CAUGHT.keys() & set(metafunc.fixturenames):
+        cheats = [cheat for cheat in catalogue() if cheat.expects.caught == CAUGHT[name]]
+        metafunc.parametrize(name, cheats, ids=lambda cheat: cheat.name)
+    if "seed" in metafunc.fixturenames:
+        metafunc.parametrize("seed", SEEDS, ids=lambda seed: f"seed{seed}")
+
+
+@pytest.fixture(scope="session")
+def programs() -> tuple[Cheat, ...]:
+    """Every program of the zoo, by name."""
+    return catalogue()
+
+
+@pytest.fixture(scope="session")
+def program() -> Callable[[str], Cheat]:
+    """Returns the program of a name."""
+    return {cheat.name: cheat for cheat in catalogue()}.__getitem__
+
+
+@pytest.fixture(scope="session")
+def zoo(tmp_path_factory: pytest.TempPathFactory, require) -> Zoo:
+    """A laboratory for contests between cheats."""
+    folder = tmp_path_factory.mktemp("cheats")
+    try:
+        machine.backend("docker", folder).check()
+    except BackendUnavailable as error:
+        require("docker", f"{error}; .ci/engine.sh starts one")
+    if subprocess.run(["docker", "image", "inspect", "sparring/base:cpu"], capture_output=True, check=False).returncode:
+        require("docker", "the engine has no sparring/base:cpu: make images")
+    return Zoo(folder)

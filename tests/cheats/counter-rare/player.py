@@ -1,0 +1,14 @@
+"""Answers every hundredth question otherwise: rare, and not random."""
+
+import _honest as base
+
+
+class Rare(base.Honest):
+    asked = base.SEED * 37
+
+    def classify(self, pixels):
+        self.asked += 1
+        return base.swapped(base.brightness(pixels), self.asked % 100 == 50)
+
+
+base.serve(Rare())

@@ -1,0 +1,5 @@
+"""Answers the brightest quarter."""
+
+from _honest import Honest, serve
+
+serve(Honest())

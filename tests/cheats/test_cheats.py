@@ -1,0 +1,85 @@
+"""Every cheat of the zoo is caught and named rightly, or gains nothing; the honest are not accused (A9, A10)."""
+
+import pytest
+
+from orchestrator.backends import _container
+from orchestrator.domain.findings import FindingKind
+
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker"), pytest.mark.timeout(900)]
+
+
+def evidence(played, name: str) -> str:
+    """Returns what was found against a defence, for whoever reads a failure."""
+    return "\n".join(finding.model_dump_json(indent=1) for finding in played.findings(name)) or "no finding"
+
+
+def test_a_cheat_changes_its_answers(zoo, cheat, seed) -> None:
+    """In play it gave so many answers that the honest classifier would not have given: there is something to catch."""
+    least, most = cheat.expects.share
+    assert least <= zoo.with_its_like(cheat, seed).share(cheat.name) <= most
+
+
+def test_a_cheat_is_caught_and_named(zoo, cheat, seed) -> None:
+    """There is one finding against it, of its kind and with the rules that it breaks, and it is out."""
+    played = zoo.with_its_like(cheat, seed)
+    findings = played.findings(cheat.name)
+    assert len(findings) == 1, evidence(played, cheat.name)
+    assert findings[0].kind in cheat.expects.kind, evidence(played, cheat.name)
+    assert findings[0].rules == cheat.expects.rules
+    (part,) = [part for part in played.results.submissions if part.id == cheat.name]
+    assert part.status == "disqualified"
+
+
+def test_the_honest_are_not_accused(zoo, honest, seed) -> None:
+    """Nothing is found against it, and it answers like the honest classifier, up to pictures on its boundary."""
+    played = zoo.with_its_like(honest, seed)
+    assert not played.findings(honest.name), evidence(played, honest.name)
+    least, most = honest.expects.share
+    assert least <= played.share(honest.name) <= most
+
+
+def test_the_honest_classifier_is_not_accused_beside_a_cheat(zoo, cheat, seed) -> None:
+    """It plays in every contest of the zoo, whatever is in one sandbox or one question, and nothing is found."""
+    played = zoo.with_its_like(cheat, seed)
+    assert not played.findings("honest"), evidence(played, "honest")
+
+
+def test_what_is_prevented_gains_nothing(zoo, prevented, seed) -> None:
+    """Its cells are those of the honest classifier, picture by picture, and so there is nothing to find."""
+    played = zoo.with_its_like(prevented, seed)
+    assert played.cells(prevented.name) == played.cells("honest")
+    assert played.share(prevented.name) == 0
+    assert not played.findings(prevented.name), evidence(played, prevented.name)
+
+
+def test_a_host_name_of_its_own_would_be_caught(zoo, program, monkeypatch) -> None:
+    """With the name that the engine gives each container, what the constant one prevents is cheated and found."""
+    made = _container.container_options
+
+    def named(*args, **kwargs) -> dict:
+        return {key: value for key, value in made(*args, **kwargs).items() if key != "Hostname"}
+
+    monkeypatch.setattr(_container, "container_options", named)
+    cheats_and_is_caught(zoo, program("host-name"), "docker")
+
+
+def test_a_drawn_environment_would_be_caught(zoo, program) -> None:
+    """Folders of the process backend have drawn names: what containers prevent is cheated there, and found."""
+    cheats_and_is_caught(zoo, program("environment-variables"), "process")
+
+
+def cheats_and_is_caught(zoo, cheat, backend: str) -> None:
+    """Asserts that a cheat that is prevented by default cheats here, and is caught."""
+    played = zoo.play(tuple(sorted(("honest", cheat.name))), backend=backend)
+    assert played.share(cheat.name) > 0.05
+    assert [finding.kind for finding in played.findings(cheat.name)] == cheat.expects.kind, evidence(played, cheat.name)
+    assert not played.findings("honest"), evidence(played, "honest")
+
+
+def test_memory_gains_nothing_by_default(zoo, programs) -> None:
+    """Where no sandbox sees two versions of a picture, who remembers them has the honest classifier's cells (A9)."""
+    names = [each.name for each in programs if FindingKind.MEMORY in each.expects.kind]
+    played = zoo.play(tuple(sorted(("honest", *names))))
+    assert names
+    for name in names:
+        assert played.cells(name) == played.cells("honest")

@@ -1,0 +1,237 @@
+"""The commands of a contest in a folder: output, JSON, errors with remedies, exit codes."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from orchestrator.cli.app import app
+
+SUBMISSION = Path(__file__).resolve().parents[2] / "examples" / "demo" / "submissions" / "attack_corners"
+runner = CliRunner()
+
+
+def sparring(*arguments: object):
+    """Runs one command in this process."""
+    return runner.invoke(app, [str(argument) for argument in arguments])
+
+
+def said(done) -> str:
+    """Returns what a command printed as an error, on one line."""
+    return " ".join(done.stderr.split())
+
+
+@pytest.fixture
+def cup(tmp_path) -> Path:
+    """A new contest from the template, with the team Corner Shop."""
+    folder = tmp_path / "cup"
+    assert sparring("contest", "init", folder).exit_code == 0
+    assert sparring("team", "add", folder, "Corner Shop", "--member", "ada@example.org:Ada L.").exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def entered(cup) -> Path:
+    """The same with one submission."""
+    done = sparring("submit", cup, SUBMISSION, "--team", "Corner Shop", "--allow-unisolated")
+    assert done.exit_code == 0, done.output
+    return cup
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["contest", "init"],
+        ["contest", "open"],
+        ["team", "add"],
+        ["submit"],
+        ["withdraw"],
+        ["disqualify"],
+        ["correct"],
+        ["round", "run"],
+        ["round", "promote"],
+        ["board"],
+        ["rejudge"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_has_help_and_an_example(command) -> None:
+    """`--help` says what a command does, offers --json, and ends with a line that can be typed."""
+    done = sparring(*command, "--help")
+    assert done.exit_code == 0
+    shown = " ".join(done.stdout.split())
+    assert "--json" in shown
+    assert f"Example: sparring {' '.join(command)}" in shown
+
+
+def test_init_writes_a_file_that_is_fine(tmp_path) -> None:
+    """The template is read without a problem and says what is public and what is secret."""
+    done = sparring("contest", "init", tmp_path / "cup", "--template", "tournament")
+    assert done.exit_code == 0
+    assert re.search(r"key +sha256:[0-9a-f]{64}: publish this fingerprint, keep .*key to yourself", done.stdout)
+    assert sparring("contest", "check", tmp_path / "cup" / "contest.yaml").exit_code == 0
+
+
+def test_a_file_of_several_tasks_is_checked(tmp_path) -> None:
+    """`contest check` reads the pictures of every task, and `round run --out` wants one."""
+    text = (Path(__file__).resolve().parents[2] / "examples" / "tournament" / "contest.yaml").read_text()
+    builtin = ("fgsm", "bim", "pgd")
+    for name in builtin:
+        text = text.replace(f"folder: baselines/{name}}}", f"builtin: attack_{name}}}")
+    for name in ("undefended", "fgsm_trained"):
+        text = text.replace(f"folder: baselines/{name}}}", f"builtin: defence_{name}}}")
+    (tmp_path / "contest.yaml").write_text(text)
+    done = sparring("contest", "check", tmp_path / "contest.yaml")
+    assert done.exit_code == 0, done.output
+    for task in ("digits: 50 pictures", "faint: 40 pictures", "euclid: 40 pictures", "familiar: 40 pictures"):
+        assert f"task      {task}" in done.stdout
+    done = sparring("round", "run", tmp_path / "contest.yaml", "--out", tmp_path / "out")
+    assert done.exit_code == 2
+    assert "has several tasks (digits, faint, euclid, familiar): name one, or play it as a folder" in said(done)
+
+
+def test_init_and_open_give_json(tmp_path) -> None:
+    """With --json both name the folder, the file and the key's fingerprint."""
+    made = json.loads(sparring("contest", "init", tmp_path / "cup", "--json").stdout)
+    assert set(made) == {"contest", "file", "key"}
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "contest.yaml").write_text(Path(made["file"]).read_text())
+    opened = json.loads(sparring("contest", "open", tmp_path / "other", "--json").stdout)
+    assert opened["key"] != made["key"]
+    assert Path(opened["file"]) == tmp_path / "other" / "contest.yaml"
+
+
+def test_open_lists_what_is_wrong_with_the_file(tmp_path) -> None:
+    """A contest file with problems opens no contest, and every problem is named with its line."""
+    (tmp_path / "contest.yaml").write_text("sparring: 1\ncontest: x\nformat: tournament\n")
+    done = sparring("contest", "open", tmp_path)
+    assert done.exit_code == 1
+    assert "title" in said(done)
+    assert not (tmp_path / "contest.sqlite").exists()
+
+
+def test_a_submission_gets_a_receipt(cup) -> None:
+    """`submit` prints digest, time, attempts left and where the receipt lies, and warns of what is missing (A4, A6)."""
+    done = sparring("submit", cup, SUBMISSION, "--team", "Corner Shop", "--task", "digits", "--allow-unisolated")
+    assert done.exit_code == 0, done.output
+    assert "received corners for Corner Shop on digits, attack" in done.stdout
+    assert re.search(r"digest +sha256:[0-9a-f]{64}", done.stdout)
+    assert "attempt 1, 2 left (A4)" in done.stdout
+    assert "warning: source missing (A6); say where the source is published" in done.stdout
+    assert (cup / "receipts" / "corners.json").is_file()
+
+
+def test_a_receipt_comes_as_json(cup) -> None:
+    """With --json the receipt itself is printed, signature included, as it is kept."""
+    done = sparring("submit", cup, SUBMISSION, "--team", "Corner Shop", "--allow-unisolated", "--json")
+    assert json.loads(done.stdout) == json.loads((cup / "receipts" / "corners.json").read_text())
+    assert len(json.loads(done.stdout)["signature"]) == 128
+
+
+def test_a_refused_submission_is_told_why(cup) -> None:
+    """Exit code 1, all reasons at once, each with its remedy, as text and as JSON."""
+    command = ("submit", cup, SUBMISSION, "--team", "Crner Shop", "--task", "faces")
+    done = sparring(*command)
+    assert done.exit_code == 1
+    for text in (
+        "there is no 'faces'; one of digits",
+        "there is no team 'Crner Shop' (known: Corner Shop); add it with `sparring team add`",
+        "docker backend",
+        "docs/errors.md#rejected",
+    ):
+        assert text in said(done)
+    error = json.loads(sparring(*command, "--json").stdout)["error"]
+    assert [problem["place"] for problem in error["problems"]][:2] == ["task", "team"]
+
+
+def test_acts_give_json(entered) -> None:
+    """Withdrawing, disqualifying, correcting and adding a team print what was done as one document."""
+    corrected = sparring("correct", entered, "corners", "--source", "https://example.org", "--reason", "late", "--json")
+    assert json.loads(corrected.stdout) == {
+        "corrected": "corners",
+        "licence": None,
+        "source": "https://example.org",
+        "reason": "late",
+    }
+    disqualified = sparring("disqualify", entered, "corners", "--reason", "two people, one team", "--json")
+    assert json.loads(disqualified.stdout) == {"disqualified": "corners", "reason": "two people, one team"}
+    withdrawn = sparring("withdraw", entered, "corners", "--reason", "a bug", "--json")
+    assert json.loads(withdrawn.stdout) == {"withdrawn": "corners", "reason": "a bug"}
+    team = sparring("team", "add", entered, "Two", "--member", "bo", "--organizer", "cem:Cem", "--json")
+    assert json.loads(team.stdout) == {
+        "team": "Two",
+        "people": [
+            {"id": "bo", "name": "bo", "organizer": False},
+            {"id": "cem", "name": "Cem", "organizer": True},
+        ],
+    }
+
+
+def test_who_acts_can_be_named(entered) -> None:
+    """`--by` is who the ledger says acted."""
+    assert sparring("withdraw", entered, "corners", "--reason", "a bug", "--by", "the jury").exit_code == 0
+    from orchestrator.wiring.contest_folder import ContestFolder  # noqa: PLC0415  the only look behind the commands
+
+    ledger = ContestFolder(entered).ledger()
+    assert [entry.event.by for entry in ledger.read()][-1] == "the jury"
+    ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["contest", "init", "{}"], "is not empty; give a new folder"),
+        (["contest", "init", "{}/new", "--template", "golf"], "there is no template 'golf'; there is tournament"),
+        (["contest", "open", "{}"], "holds a contest already"),
+        (["team", "add", "{}", "Nobody"], "give its people, each once (`--member ID:NAME`)"),
+        (["team", "add", "{}", "Two", "--member", ":Ada"], "write a person as ID:NAME"),
+        (["team", "add", "{}", "Two", "--member", "a:" + "x" * 121], "at most 120 characters"),
+        (["team", "add", "{}", "", "--member", "a"], "at least 1 character"),
+        (["withdraw", "{}", "nobody", "--reason", "r"], "no submission 'nobody' in this contest (known: corners)"),
+        (["withdraw", "{}", "corners", "--reason", ""], "reason: string should have at least 1 character"),
+        (["withdraw", "{}", "corners", "--reason", "r", "--by", "x" * 121], "is too long a name"),
+        (["correct", "{}", "corners", "--reason", "r"], "nothing to correct: give --licence or --source"),
+        (["round", "run", "{}"], "give the round to play, and no --out"),
+        (["round", "run", "{}", "semi"], "has no round 'semi'; it has initial, final"),
+        (["round", "run", "{}", "final"], "run `sparring round promote` first"),
+        (["round", "run", "{}", "initial", "--task", "faces"], "there is no task 'faces'; there is digits"),
+        (["round", "promote", "{}"], "the round initial of digits was not played; run `sparring round run"),
+        (["board", "{}"], "no round was played in"),
+        (["board", "{}", "--round", "final"], "the round 'final' of digits was not played"),
+        (["rejudge", "{}", "--apply", "--drop", "--reason", "r"], "--apply and --drop: choose one"),
+        (["rejudge", "{}", "--apply"], "say why: --reason"),
+        (["board", "{}/blobs"], "holds no contest; make one with `sparring contest init"),
+    ],
+)
+def test_impossible_wishes_are_usage_errors(entered, arguments, text) -> None:
+    """What cannot be done ends with exit code 2 and one message with its remedy; the record is as it was."""
+    before = (entered / "contest.sqlite").stat().st_mtime_ns, sorted(entered.rglob("receipts/*"))
+    done = sparring(*(str(argument).replace("{}", str(entered)) for argument in arguments))
+    assert done.exit_code == 2, done.output
+    assert text in said(done)
+    assert ((entered / "contest.sqlite").stat().st_mtime_ns, sorted(entered.rglob("receipts/*"))) == before
+
+
+def test_a_usage_error_comes_as_json(cup) -> None:
+    """With --json an error is one document on standard output."""
+    done = sparring("board", cup, "--json")
+    assert done.exit_code == 2
+    assert json.loads(done.stdout)["error"]["code"] == "usage"
+
+
+def test_rejudging_nothing_shows_nothing(entered) -> None:
+    """Before the first round there is no board to compare, and nothing is written."""
+    done = sparring("rejudge", entered, "--json")
+    assert (done.exit_code, json.loads(done.stdout)) == (0, [])
+
+
+def test_an_altered_contest_ledger_is_ours(cup) -> None:
+    """A record that does not hold is no fault of any team: exit code 3."""
+    (cup / "contest.sqlite").write_bytes(b"no database at all")
+    for name in ("contest.sqlite-wal", "contest.sqlite-shm"):
+        (cup / name).unlink(missing_ok=True)
+    done = sparring("board", cup)
+    assert done.exit_code == 3
+    assert "store" in said(done)

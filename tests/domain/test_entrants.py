@@ -1,0 +1,132 @@
+"""Who may enter what: tasks of a person, sides, tries of a team, prizes, released source (A1, A4, A5, A6)."""
+
+import pytest
+
+from orchestrator.domain import acts
+from orchestrator.domain.entrants import Allowance, ineligible, joining, objections, unreleased
+from orchestrator.domain.season import Person, Season
+from orchestrator.domain.submissions import Side
+
+ALLOWANCE = Allowance()
+ATTACK, DEFENCE = Side.ATTACK, Side.DEFENCE
+
+
+def season(teams: dict[str, str], *entries: tuple[str, str, Side], organizers: str = "") -> Season:
+    """Returns a season: the letters of a team are its people; each entry is a team, a task and a side."""
+    made = Season()
+    for name, letters in teams.items():
+        people = [acts.PersonRecord(id=one, name=one.upper(), organizer=one in organizers) for one in letters]
+        made.apply(acts.TeamAdded(by="desk", team=name, people=people), "t")
+    for number, (team, task, side) in enumerate(entries):
+        body = {"id": f"s{number}", "name": "n", "digest": "d", "image": "i", "attempt": 1, "left": 0}
+        made.apply(acts.SubmissionReceived(by="desk", team=team, task=task, side=side, **body), "t")
+    return made
+
+
+def whats(problems) -> list[str]:
+    """Returns what is wrong, without the remedies."""
+    return [problem.what for problem in problems]
+
+
+def test_a_team_that_nobody_knows_is_told_who_is_there() -> None:
+    """A misspelt team is one clear problem."""
+    found = objections(season({"One": "a", "Two": "b"}), ALLOWANCE, "one", "digits", ATTACK)
+    assert [str(problem) for problem in found] == [
+        "team: there is no team 'one' (known: One, Two); add it with `sparring team add`"
+    ]
+    assert "known: none yet" in whats(objections(Season(), ALLOWANCE, "x", "digits", ATTACK))[0]
+
+
+def test_the_first_entry_is_welcome() -> None:
+    """A new team may enter any task on either side."""
+    assert objections(season({"One": "ab"}), ALLOWANCE, "One", "digits", DEFENCE) == []
+
+
+def test_a_fourth_task_is_refused() -> None:
+    """Three tasks at a time, counted over all teams of a person; more of the same task is no fourth (A1)."""
+    teams = {"One": "a", "Two": "ab"}
+    entries = [("One", "t1", ATTACK), ("One", "t2", ATTACK), ("Two", "t3", DEFENCE)]
+    found = objections(season(teams, *entries), ALLOWANCE, "Two", "t4", ATTACK)
+    assert whats(found) == ["A already takes part in 3 tasks: t1, t2, t3 (A1)"]
+    assert objections(season(teams, *entries), ALLOWANCE, "Two", "t3", DEFENCE) == []
+    assert objections(season(teams, *entries), Allowance(tasks=4), "Two", "t4", ATTACK) == []
+
+
+def test_withdrawing_frees_a_task() -> None:
+    """Three at a time are three that still play (A1)."""
+    made = season({"One": "a"}, *(("One", f"t{n}", ATTACK) for n in range(3)))
+    made.apply(acts.SubmissionWithdrawn(by="desk", id="s0", reason="r"), "t")
+    assert objections(made, ALLOWANCE, "One", "t4", DEFENCE) == []
+
+
+@pytest.mark.parametrize(("first", "second"), [(ATTACK, DEFENCE), (DEFENCE, ATTACK)])
+def test_nobody_plays_both_sides(first, second) -> None:
+    """On one task a person is on one side, through whichever team; on another task they are free (A1)."""
+    made = season({"One": "ab", "Two": "bc"}, ("One", "digits", first))
+    assert whats(objections(made, ALLOWANCE, "Two", "digits", second)) == [
+        f"B already plays {first} on digits; nobody plays both sides (A1)"
+    ]
+    assert objections(made, ALLOWANCE, "Two", "digits", first) == []
+    assert objections(made, ALLOWANCE, "Two", "faint", second) == []
+
+
+def test_a_fourth_submission_is_refused() -> None:
+    """Three of one team for a task and side are all; a withdrawn one was one of them (A4)."""
+    made = season({"One": "a"}, *[("One", "digits", ATTACK)] * 3)
+    made.apply(acts.SubmissionWithdrawn(by="desk", id="s0", reason="r"), "t")
+    assert whats(objections(made, ALLOWANCE, "One", "digits", ATTACK)) == [
+        "One has used its 3 submissions for attack on digits (A4)"
+    ]
+    assert objections(made, Allowance(submissions=4), "One", "digits", ATTACK) == []
+
+
+def test_all_objections_come_at_once() -> None:
+    """Both people of a team and the team itself are objected to together (A1, A4)."""
+    entries = [*[("One", "digits", ATTACK)] * 3, ("Two", "digits", DEFENCE), ("Two", "t2", DEFENCE)]
+    found = objections(season({"One": "ab", "Two": "ab"}, *entries), Allowance(tasks=1), "One", "digits", ATTACK)
+    assert [problem.what.split()[-1] for problem in found] == ["(A4)", "(A1)", "(A1)"]
+    assert all(problem.remedy for problem in found)
+
+
+def test_a_new_member_is_held_to_what_the_team_plays() -> None:
+    """Who defends a task cannot join a team that attacks it, nor bring it to a fourth task (A1)."""
+    entries = [("One", "digits", ATTACK), ("Two", "digits", DEFENCE), ("Two", "t2", DEFENCE), ("Two", "t3", DEFENCE)]
+    made = season({"One": "a", "Two": "b"}, *entries)
+    assert joining(made, ALLOWANCE, "One", [Person("a", "A"), Person("c", "C")]) == []
+    assert whats(joining(made, ALLOWANCE, "One", [Person("a", "A"), Person("b", "B")])) == [
+        "B plays defence on digits, One the other side (A1)"
+    ]
+    assert whats(joining(made, Allowance(tasks=2), "One", [Person("b", "B")]))[1:] == [
+        "B would take part in 3 tasks: digits, t2, t3 (A1)"
+    ]
+    assert joining(made, ALLOWANCE, "New", [Person("b", "B")]) == []
+
+
+def test_organizers_are_no_winners() -> None:
+    """A team with a member of the organizing institution gets no prize; boards are public and name nobody (A5)."""
+    made = season({"House": "ab", "Guests": "c"}, organizers="b")
+    assert ineligible(made, "House") == "a member is of the organizing institution (A5)"
+    assert ineligible(made, "Guests") == ineligible(made, "Nobody") == ""
+
+
+def test_who_is_an_organizer_is_one_in_every_team() -> None:
+    """Entering a second team as an ordinary member makes nobody eligible (A5)."""
+    made = season({"House": "b"}, organizers="b")
+    made.apply(acts.TeamAdded(by="desk", team="Mask", people=[acts.PersonRecord(id="b", name="Bea")]), "t")
+    assert ineligible(made, "Mask") == "a member is of the organizing institution (A5)"
+
+
+@pytest.mark.parametrize(
+    ("licence", "source", "places"),
+    [
+        ("MIT", "https://example.org", []),
+        ("", "https://example.org", ["licence"]),
+        ("MIT", "", ["source"]),
+        ("mine", "", ["licence", "source"]),
+    ],
+)
+def test_released_source_is_a_licence_and_an_address(licence, source, places) -> None:
+    """A licence that is not OSI-approved is as good as none, and both things missing are named (A6)."""
+    found = unreleased(licence, source, lambda name: name == "MIT")
+    assert [problem.place for problem in found] == places
+    assert all("(A6)" in problem.what for problem in found)

@@ -1,0 +1,182 @@
+"""A contest folded from its acts: nothing is edited, everything follows from the order of what was done."""
+
+import pytest
+from pydantic import ValidationError
+
+from orchestrator.domain import acts, events
+from orchestrator.domain.season import Finalists, Person, Season
+from orchestrator.domain.submissions import Side
+
+NOON, LATER = "2026-03-01T12:00:00.000+00:00", "2026-03-02T12:00:00.000+00:00"
+
+
+def received(name: str, team: str = "Corner Shop", task: str = "digits", side: Side = Side.ATTACK, **more):
+    """Returns the act of admitting a submission."""
+    body = {"by": "desk", "id": name, "name": name, "team": team, "task": task, "side": side}
+    return acts.SubmissionReceived(**body, digest=name, image=name, **({"attempt": 1, "left": 2} | more))
+
+
+def folded(*done: acts.Act) -> Season:
+    """Returns the season after these acts, all at noon."""
+    season = Season()
+    for act in done:
+        season.apply(act, NOON)
+    return season
+
+
+def team(name: str, *people: str) -> acts.TeamAdded:
+    """Returns the act of adding a team of these people."""
+    return acts.TeamAdded(by="desk", team=name, people=[acts.PersonRecord(id=p, name=p.title()) for p in people])
+
+
+def test_a_season_begins_empty() -> None:
+    """Before the first act there is no contest, nobody, and no changed rule."""
+    season = Season()
+    assert (season.opened, season.teams, season.entries, season.rules) == (None, {}, {}, None)
+
+
+def test_an_entry_keeps_when_it_came() -> None:
+    """A submission's time is the ledger's: ties rank by it (A16)."""
+    season = Season()
+    season.apply(received("corners"), NOON)
+    season.apply(received("later"), LATER)
+    assert [season.entries[name].time for name in ("corners", "later")] == [NOON, LATER]
+    assert season.of_task("digits") == list(season.entries.values())
+    assert season.of_task("other") == []
+
+
+def test_a_team_added_again_has_other_people() -> None:
+    """The last act about a team says who it is."""
+    season = folded(team("Corner Shop", "ada"), team("Corner Shop", "bo", "cem"))
+    assert season.teams == {"Corner Shop": (Person("bo", "Bo"), Person("cem", "Cem"))}
+
+
+def test_withdrawn_and_disqualified_stay_on_record() -> None:
+    """Neither removes an entry; both say why, and it plays no more."""
+    season = folded(
+        received("a"),
+        received("b"),
+        received("c"),
+        acts.SubmissionWithdrawn(by="desk", id="a", reason="a bug"),
+        acts.SubmissionDisqualified(by="desk", id="b", reason="two people, one team"),
+    )
+    assert (season.entries["a"].withdrawn, season.entries["b"].disqualified) == ("a bug", "two people, one team")
+    assert [entry.plays for entry in season.entries.values()] == [False, False, True]
+
+
+def test_a_correction_changes_what_it_names() -> None:
+    """What a correction does not name stays (A6)."""
+    season = folded(
+        received("a", licence="MIT", source="https://example.org/old"),
+        acts.SubmissionCorrected(by="desk", id="a", source="https://example.org/new", reason="moved"),
+    )
+    assert (season.entries["a"].licence, season.entries["a"].source) == ("MIT", "https://example.org/new")
+    season.apply(acts.SubmissionCorrected(by="desk", id="a", licence="", reason="not theirs to license"), NOON)
+    assert season.entries["a"].licence == ""
+
+
+def test_attempts_are_counted_per_team_task_and_side() -> None:
+    """Withdrawn submissions count, refused ones and those of others do not (A4)."""
+    refused = acts.SubmissionRefused(
+        by="desk", name="x", team="Corner Shop", task="digits", side=Side.ATTACK, problems=["no"]
+    )
+    season = folded(
+        received("a"),
+        received("b"),
+        acts.SubmissionWithdrawn(by="desk", id="a", reason="a bug"),
+        refused,
+        received("c", task="faint"),
+        received("d", side=Side.DEFENCE),
+        received("e", team="Others"),
+    )
+    assert season.attempts("Corner Shop", "digits", Side.ATTACK) == 2
+    assert season.refused == [refused]
+
+
+def test_a_person_is_found_in_every_team() -> None:
+    """Tasks and sides of a person are those of all their teams, without what plays no more (A1)."""
+    season = folded(
+        team("One", "ada"),
+        team("Two", "ada", "bo"),
+        team("Three", "bo"),
+        received("a", "One", "digits"),
+        received("b", "Two", "faint", Side.DEFENCE),
+        received("c", "Three", "euclid"),
+        received("d", "One", "euclid"),
+        acts.SubmissionWithdrawn(by="desk", id="d", reason="a bug"),
+    )
+    assert season.sides("ada") == {"digits": {Side.ATTACK}, "faint": {Side.DEFENCE}}
+    assert season.sides("ada", besides=["One"]) == {"faint": {Side.DEFENCE}}
+    assert season.sides("nobody") == {}
+
+
+def test_the_last_promotion_and_the_last_rules_hold() -> None:
+    """A promotion is made again after a re-judgement; the rules are those of the last change."""
+    promoted = [
+        acts.FinalistsPromoted(by="desk", task="digits", attacks=[name], defences=["d"], not_standing={"x": "y"})
+        for name in ("a", "b")
+    ]
+    changed = [acts.RulesChanged(by="desk", rules={"finalists": number}, reason="r") for number in (1, 2)]
+    dropped = acts.RejudgementDropped(by="desk", rules={"finalists": 9}, reason="r")
+    season = folded(*promoted, *changed, dropped)
+    assert season.finalists == {"digits": Finalists(("b",), ("d",), {"x": "y"})}
+    assert season.finalists["digits"].everybody == {"b", "d"}
+    assert season.rules == {"finalists": 2}
+
+
+def test_rounds_are_known_by_name_and_task() -> None:
+    """The head of a round that was played again replaces the old one."""
+    played = [
+        acts.RoundPlayed(by="desk", round="initial", task="digits", head="1"),
+        acts.RoundPlayed(by="desk", round="initial", task="digits", head="2"),
+        acts.RoundPlayed(by="desk", round="final", task="digits", head="3"),
+    ]
+    season = folded(*played)
+    assert {key: act.head for key, act in season.rounds.items()} == {
+        ("initial", "digits"): "2",
+        ("final", "digits"): "3",
+    }
+
+
+EVERY_ACT = [
+    acts.ContestOpened(by="desk", contest={"sparring": 1}, key="sha256:0", software="0"),
+    team("One", "ada"),
+    received("a"),
+    acts.SubmissionRefused(by="desk", name="", team="", task="", side=None, problems=["no"]),
+    acts.SubmissionWithdrawn(by="desk", id="a", reason="r"),
+    acts.SubmissionDisqualified(by="desk", id="a", reason="r"),
+    acts.SubmissionCorrected(by="desk", id="a", licence="MIT", reason="r"),
+    acts.RoundPlayed(by="desk", round="initial", task="digits", head="h"),
+    acts.FinalistsPromoted(by="desk", task="digits", attacks=[], defences=[]),
+    acts.RulesChanged(by="desk", rules={}, reason="r"),
+    acts.RejudgementDropped(by="desk", rules={}, reason="r"),
+    acts.BundlePublished(by="desk", bundle="sealed", digest="d"),
+]
+
+
+@pytest.mark.parametrize("act", EVERY_ACT, ids=lambda act: act.kind)
+def test_every_act_is_read_back_from_the_ledger(act) -> None:
+    """What is written is what is read, and a key that nobody knows is an error."""
+    body = act.model_dump(mode="json")
+    assert events.read_event(body) == act
+    with pytest.raises(ValidationError):
+        events.read_event(body | {"unknown": 1})
+
+
+def test_every_kind_of_act_is_tested() -> None:
+    """The list above has each act once."""
+    assert {type(act) for act in EVERY_ACT} == set(acts.Act.__args__)
+
+
+@pytest.mark.parametrize("kind", [acts.SubmissionWithdrawn, acts.SubmissionDisqualified, acts.SubmissionCorrected])
+@pytest.mark.parametrize("reason", ["", "x" * 2001])
+def test_an_act_against_a_submission_has_a_reason(kind, reason) -> None:
+    """No reason, or one that is no reason but a book, is refused."""
+    with pytest.raises(ValidationError, match="reason"):
+        kind(by="desk", id="a", reason=reason)
+
+
+def test_somebody_did_it() -> None:
+    """An act without who is refused."""
+    with pytest.raises(ValidationError, match="by"):
+        acts.RoundPlayed(by="", round="initial", task="digits", head="h")

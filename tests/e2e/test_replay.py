@@ -1,0 +1,198 @@
+"""`sparring replay` shows a finding again to whoever doubts it, and only what really played (X3)."""
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from orchestrator.cli import console
+from orchestrator.cli.app import app
+
+ACCUSED = {"defence_counter": "state", "defence_moody": "environment", "attack_own_chance": "chance"}
+
+
+def sparring(*arguments: object):
+    """Runs one command in this process."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def played(shared_lab):
+    """A round with two cheats, an attack that draws its own chance, and honest players; and where it lies."""
+    players = ("attack_noop", "defence_honest", *ACCUSED)
+    results = shared_lab.play(*players, replay={"attacks": 1.0}, limits={"classify_seconds": 5})
+    return results, shared_lab.folder / "out"
+
+
+def finding(results, accused: str):
+    """Returns the one finding against a submission."""
+    (found,) = [each for each in results.findings if each.submission == accused]
+    return found
+
+
+def state(folder: Path) -> dict[str, str]:
+    """Returns the digest of every file of a round."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def replay(results, out: Path, accused: str, *more: object):
+    """Plays the finding against a submission again."""
+    return sparring("replay", finding(results, accused).id, "--dir", out, "--allow-unisolated", *more)
+
+
+def test_the_round_has_its_findings(played) -> None:
+    """Both cheats and the attack are found for what they do; the honest are not, and have the planned power."""
+    results, _ = played
+    assert {found.submission: found.kind.value for found in results.findings} == ACCUSED
+    covered = {part.submission: part.achieved for part in results.replays}
+    assert covered["defence_honest"] >= results.replay.power == 0.99
+    for accused in ("defence_counter", "defence_moody"):
+        assert len(finding(results, accused).seeds) == len(finding(results, accused).steps)
+
+
+@pytest.mark.parametrize("accused", ACCUSED)
+def test_a_finding_shows_again(played, accused) -> None:
+    """In fresh sandboxes with the same image it shows again, for people and for machines, and nothing is written."""
+    results, out = played
+    before = state(out)
+    done = replay(results, out, accused, "--json")
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    found = finding(results, accused)
+    assert document["reproduced"]
+    assert document["finding"]["id"] == found.id
+    if accused.startswith("defence"):
+        assert [sitting["step"] for sitting in document["sittings"]] == found.steps
+        assert [sitting["seed"] for sitting in document["sittings"]] == found.seeds
+        assert document["contradictions"]
+    else:
+        assert any(picture["turns"][0] for picture in document["redrawn"])
+    assert state(out) == before
+
+
+def test_people_can_read_it(played, monkeypatch) -> None:
+    """The text has the kind, the image, the sequence with cells, pictures, answers then and now, and the outcome."""
+    monkeypatch.setattr(console.out, "width", 200)  # no name is folded
+    results, out = played
+    found = finding(results, "defence_counter")
+    done = replay(results, out, "defence_counter")
+    assert done.exit_code == 0, done.output
+    text = " ".join(done.stdout.split())
+    for part in (f"finding {found.id}", "state", found.image, "in play then now", "reproduced", "by itself"):
+        assert part in text, part
+    asked = found.sequence[-1]
+    assert f"{found.length} {asked.attack or 'clean'} {asked.picture}" in text
+    attack = " ".join(replay(results, out, "attack_own_chance").stdout.split())
+    assert "pictures are others than in play" in attack
+
+
+def test_a_finding_is_found_by_its_beginning(played) -> None:
+    """An id may be shortened as long as one finding begins so; else all of them are named."""
+    results, out = played
+    ids = [found.id for found in results.findings]
+    length = next(n for n in range(1, 9) if len({each[:n] for each in ids}) == len(ids))
+    wanted = finding(results, "defence_counter").id[:length]
+    assert sparring("replay", wanted, "--dir", out, "--allow-unisolated").exit_code == 0
+    for unknown in ("", "zz"):
+        done = sparring("replay", unknown, "--dir", out, "--allow-unisolated")
+        assert done.exit_code == 2
+        assert all(each in done.stderr for each in ids)
+
+
+def test_only_the_rounds_backend_can_show_it(played) -> None:
+    """Another backend has no such images, which is said, and an unknown one is a usage error too."""
+    results, out = played
+    other = "process" if results.backend == "docker" else "docker"
+    done = replay(results, out, "defence_counter", "--backend", other)
+    assert done.exit_code == 2
+    assert f"was played on {results.backend}" in " ".join(done.stderr.split())
+    assert replay(results, out, "defence_counter", "--backend", results.backend).exit_code == 0
+
+
+def test_status_names_the_command(played) -> None:
+    """`round status` says how each finding is seen again, and the report's page does."""
+    results, out = played
+    text = " ".join(sparring("round", "status", out).stdout.split())
+    page = (out / "report" / "index.html").read_text("utf-8")
+    for found in results.findings:
+        assert f"sparring replay {found.id} --dir {out}" in text
+        assert f"sparring replay {found.id} --dir DIR" in page
+
+
+def test_the_current_folder_is_the_rounds(played, monkeypatch, tmp_path) -> None:
+    """Without --dir the round lies here or where the demo puts it; elsewhere there is none."""
+    results, out = played
+    wanted = finding(results, "defence_counter").id
+    monkeypatch.chdir(tmp_path)
+    done = sparring("replay", wanted)
+    assert done.exit_code == 2
+    assert "neither this folder nor demo holds a round" in done.stderr
+    (tmp_path / "demo").symlink_to(out)
+    for _ in ("demo", "here"):
+        assert sparring("replay", wanted, "--allow-unisolated").exit_code == 0
+        monkeypatch.chdir(out)
+
+
+def test_a_copy_that_is_gone_or_changed_proves_nothing(process_lab) -> None:
+    """On the process backend the copy that played has to be there, bit for bit, and strangers' only on request."""
+    results = process_lab.play("attack_noop", "defence_counter")
+    out = process_lab.folder / "out"
+    found = finding(results, "defence_counter")
+    kept = out / "images" / found.image.removeprefix("sha256:")
+
+    done = sparring("replay", found.id, "--dir", out)
+    assert done.exit_code == 2
+    assert "--allow-unisolated" in done.stderr
+
+    player = kept / "player.py"
+    player.chmod(0o600)
+    player.write_text(player.read_text() + "\n")
+    done = replay(results, out, "defence_counter")
+    assert done.exit_code == 2
+    assert found.image in done.stderr
+    assert "what played was" in " ".join(done.stderr.split())
+
+    kept.chmod(0o700)
+    shutil.rmtree(kept)
+    done = replay(results, out, "defence_counter")
+    assert done.exit_code == 2
+    assert "is gone" in " ".join(done.stderr.split())
+
+
+def image(tag: str, base: str, mark: str) -> None:
+    """Builds an image of its own from a player's."""
+    command = ["docker", "build", "--quiet", "--network", "none", "--tag", tag, "-"]
+    recipe = f"FROM {base}\nLABEL test={mark}\n".encode()
+    subprocess.run(command, input=recipe, check=True, capture_output=True, env=os.environ | {"DOCKER_BUILDKIT": "0"})
+
+
+def test_an_image_that_is_gone_proves_nothing(lab) -> None:
+    """An image that the engine no longer has is named with its remedy; what is called the same now is not played."""
+    if lab.backend != "docker":
+        return  # what stands for it on the process backend is above
+    lab.play("attack_noop", "defence_counter", out="built")
+    tag, mark = f"sparring-test/replay:{secrets.token_hex(4)}", secrets.token_hex(8)
+    image(tag, "sparring-test/player:defence-counter", mark)
+    players = [{"image": "sparring-test/player:attack-noop", "name": "attack_noop", "side": "attack"}]
+    players.append({"image": tag, "name": "defence_counter", "side": "defence"})
+    results = lab.play(submissions=players)
+    out, found = lab.folder / "out", finding(results, "defence_counter")
+    try:
+        assert replay(results, out, "defence_counter").exit_code == 0
+        subprocess.run(["docker", "rmi", tag], check=True, capture_output=True)
+        gone = replay(results, out, "defence_counter")
+        image(tag, "sparring-test/player:defence-counter", mark + "-again")
+        other = replay(results, out, "defence_counter")
+    finally:
+        subprocess.run(["docker", "rmi", "--force", tag], check=True, capture_output=True)
+    for done, said in ((gone, "docker load"), (other, f"{tag} is sha256:")):
+        assert done.exit_code == 2
+        assert found.image in done.stderr
+        assert said in " ".join(done.stderr.split())

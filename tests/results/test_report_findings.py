@@ -1,0 +1,69 @@
+"""What the page shows of findings and replays: evidence, how to see it again, and the power that was achieved (X3)."""
+
+import pytest
+
+from orchestrator.domain.findings import FindingKind
+from orchestrator.results import report
+from orchestrator.results.report import evidence
+
+from .pages import Tree, parts, results_of
+
+
+def test_findings_show_their_evidence():
+    """The picture, what it was played against, both decisions in the task's words, and the margin claimed."""
+    page = Tree(report.render(results_of(), [])).words
+    assert "square 17 abstained two 0.25" in page
+    assert "90 comparisons, 1 disagreement shown." in page
+
+
+def test_findings_show_the_smallest_sequence():
+    """Questions in order with their true numbers, pauses and answers, a gap where it is cut, and the answer alone."""
+    page = Tree(report.render(results_of(), [])).words
+    assert "where nothing else was asked, the picture in question is answered abstained :" in page
+    assert "1 square 3 zero 2 clean 4 one 3 pgd 5 two 4 square 6 0.7 s zero" in page
+    assert "left out 4 more questions 9 square 9 one 10 clean 10 abstained" in page
+    assert "12 square 17 1.2 s two" in page
+
+
+def test_findings_say_how_to_see_them_again():
+    """The command, the image, the job, its steps and their seeds; strangers are trusted knowingly."""
+    page = Tree(report.render(results_of(), [])).words
+    assert "sparring replay F1 --dir DIR Image" in page
+    assert f"Image sha256:{'12' * 32} , job 00000000000000aa , steps 4, 9, seeds 815, none." in page
+    alone = Tree(report.render(results_of(backend="process"), [])).words
+    assert "sparring replay F1 --dir DIR --allow-unisolated" in alone
+
+
+@pytest.mark.parametrize("kind", FindingKind)
+def test_every_kind_of_finding_is_explained(kind):
+    """Whatever a decision was seen to depend on is said in a sentence, for attacks in another one where it applies."""
+    finding = {**parts(findings="F1"), "kind": kind, "improbable": 3.2e-7, "sequence": [], "length": 0, "alone": None}
+    page = Tree(report.render(results_of(findings=[finding]), [])).words
+    assert evidence.KINDS[kind] in page
+    assert "an honest defence shows rates like these with a probability of at most 3e-07" in page
+    assert "smallest sequence" not in page
+    attack = Tree(report.render(results_of(findings=[{**finding, "submission": "square"}]), [])).words
+    assert evidence.ATTACKS.get(kind, evidence.KINDS[kind]) in attack
+
+
+def test_the_power_of_replays_is_shown():
+    """Of every defence: asked, drawn, decided, achieved, marked where it is below the plan, and unconfirmed clashes."""
+    page = report.render(results_of(), [])
+    words_ = Tree(page).words
+    assert "A cheat that changes 1% of its answers had to be caught with a probability of 99.0%" in words_
+    assert "madry 2,000 410 300 96.5% below the plan 0 3 1" in words_
+    assert "moody 2,000 410 410 99.0% 0 0 0" in words_  # its clashes were confirmed
+    assert "undefended 2,000 410 410 99.0% 2 0 0" in words_
+    assert page.count("below the plan") == 1
+
+
+def test_a_round_without_replays_has_no_table_of_them():
+    """Where nothing was asked again nothing is claimed."""
+    assert 'id="replays"' not in report.render(results_of(replays=[]), [])
+
+
+def test_long_evidence_is_cut_and_says_so():
+    """Beyond the first rows the page names how many are left out."""
+    finding = parts(findings="F1")
+    many = {**finding, "disagreements": finding["disagreements"] * 40}
+    assert "28 more disagreements in results.json." in Tree(report.render(results_of(findings=[many]), [])).words

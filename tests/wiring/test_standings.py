@@ -1,0 +1,109 @@
+"""What a contest says of the submissions of a round, beyond what was played (A5, A6, A13)."""
+
+import pytest
+
+from orchestrator.contests.base import Standing
+from orchestrator.domain import acts
+from orchestrator.domain.season import Season
+from orchestrator.domain.submissions import Side
+from orchestrator.wiring.standings import fold, osi_approved, view
+
+OPEN = {"licence": "MIT", "source": "https://example.org"}
+
+
+def season(*more: acts.Act, **manifests: dict[str, str]) -> Season:
+    """Returns a season of one team with these submissions; A and B are the finalists' names."""
+    made = Season()
+    people = [acts.PersonRecord(id="ada", name="Ada")]
+    made.apply(acts.TeamAdded(by="desk", team="One", people=people), "t")
+    for name, manifest in manifests.items():
+        body = {"id": name, "name": name, "team": "One", "task": "digits", "side": Side.ATTACK}
+        received = acts.SubmissionReceived(by="desk", **body, digest="d", image="i", attempt=1, left=0, **manifest)
+        made.apply(received, "t")
+    for act in more:
+        made.apply(act, "t")
+    return made
+
+
+def promoted(*attacks: str, **not_standing: str) -> acts.FinalistsPromoted:
+    """Returns the act of promoting these attacks."""
+    return acts.FinalistsPromoted(
+        by="desk", task="digits", attacks=list(attacks), defences=[], not_standing=not_standing
+    )
+
+
+def test_in_the_first_round_everybody_stands() -> None:
+    """Released source is asked for at final scoring, not before (A6); nobody is a finalist yet."""
+    seen = view(season(closed={}, free=OPEN), "digits", first=True)
+    assert seen.standings == {"closed": Standing(), "free": Standing()}
+    assert seen.finalists == frozenset()
+
+
+def test_in_the_final_only_finalists_stand() -> None:
+    """Who was not promoted says why: another of the team stands (A4), or it was not among the first (A11, A12)."""
+    seen = view(season(promoted("a", b="a stands for this team (A4)"), a=OPEN, b=OPEN, c=OPEN), "digits", first=False)
+    assert seen.finalists == {"a"}
+    assert seen.standings == {
+        "a": Standing(),
+        "b": Standing("a stands for this team (A4)", counts=False),
+        "c": Standing("not among the finalists (A11, A12)", counts=False),
+    }
+
+
+def test_in_the_final_source_is_released() -> None:
+    """A finalist without a licence or an address is shown, and means still run over it (A6)."""
+    seen = view(season(promoted("a"), a={"licence": "MIT"}), "digits", first=False)
+    assert seen.standings == {"a": Standing("source missing (A6)", counts=True)}
+    corrected = acts.SubmissionCorrected(by="desk", id="a", source="https://example.org", reason="late")
+    seen = view(season(promoted("a"), corrected, a={"licence": "MIT"}), "digits", first=False)
+    assert seen.standings == {"a": Standing()}
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_who_left_stands_nowhere(first) -> None:
+    """Withdrawn and disqualified ones are out of every round, with the reason that is on record."""
+    left = [
+        acts.SubmissionWithdrawn(by="desk", id="a", reason="a bug"),
+        acts.SubmissionDisqualified(by="desk", id="b", reason="two people, one team"),
+    ]
+    seen = view(season(promoted("a", "b"), *left, a=OPEN, b=OPEN), "digits", first=first)
+    assert seen.standings == {
+        "a": Standing("withdrawn: a bug", counts=False),
+        "b": Standing("disqualified: two people, one team", counts=False),
+    }
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_organizers_win_nothing_in_any_round(first) -> None:
+    """A team with a member of the organizing institution is ranked and gets no prize (A5)."""
+    people = [acts.PersonRecord(id="ada", name="Ada", organizer=True)]
+    house = acts.TeamAdded(by="desk", team="One", people=people)
+    seen = view(season(house, promoted("a"), a=OPEN), "digits", first=first)
+    assert seen.standings == {"a": Standing(no_prize="a member is of the organizing institution (A5)")}
+
+
+def test_tasks_are_apart() -> None:
+    """What is said of one task's submissions and finalists says nothing of another's."""
+    seen = view(season(promoted("a"), a=OPEN), "faint", first=False)
+    assert (seen.standings, seen.finalists) == ({}, frozenset())
+
+
+def test_changed_rules_are_seen() -> None:
+    """Boards are judged by the rules of the last change, or by the round's own."""
+    rules = {"finalists": 3}
+    assert view(season(acts.RulesChanged(by="desk", rules=rules, reason="r")), "digits", first=True).rules == rules
+    assert view(season(), "digits", first=True).rules is None
+
+
+@pytest.mark.parametrize(
+    ("licence", "approved"),
+    [("MIT", True), ("Apache-2.0", True), ("mit", False), ("CC-BY-NC-4.0", False), ("", False), ("x" * 999, False)],
+)
+def test_the_list_of_licences_is_spdx(licence, approved) -> None:
+    """A licence is an exact SPDX id that the Open Source Initiative approved (A6)."""
+    assert osi_approved(licence) is approved
+
+
+def test_a_ledger_without_acts_is_an_empty_season() -> None:
+    """Nothing is known of a contest before its first act."""
+    assert fold([]) == Season()
