@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,7 @@ def one(size: int, pictures: int) -> dict[str, Any]:
         began = time.perf_counter()
         dispatcher = Dispatcher(stage, ledger, record, lambda: "2026-01-01T00:00:00.000+00:00", lambda _: None)
         contest = {"contest": "scale", "title": "Scale", "format": "tournament", "isolation": "attack", "seed": 1}
-        dispatcher.open(contest | {"limits": {"classify_batch": 1}})
+        dispatcher.open(contest | {"limits": {"classify_batch": 1}, "replay": asdict(stage.replay)})
         dispatcher.run(ScriptedEngine(stage), rules.cells(stage.roster))
         ledger.close()
         played = time.perf_counter()

@@ -15,6 +15,7 @@ from orchestrator.errors import UsageError
 from orchestrator.intake.contest_file import Contest
 from orchestrator.results.document import Results
 from orchestrator.wiring import rounds, seasons
+from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.folders import RoundFolder
 
 _DEMO_NEEDS = ("foolbox", "safetensors", "sklearn", "torch")
@@ -128,7 +129,21 @@ def status(folder: RoundDir, as_json: Json = False) -> None:
 
 @console.command
 def report(folder: RoundDir, as_json: Json = False) -> None:
-    """Write results.json, cells.csv and the report again, from the ledger alone."""
+    """Write results.json, cells.csv and the report again, from the ledger alone.
+
+    For a contest's folder this is done for every round of every task.
+    """
+    if ContestFolder(folder).exists:
+        with seasons.at_desk(folder) as desk:
+            every = [rounds.write(target) for target in seasons.played_folders(desk)]
+        if not every:
+            raise UsageError(f"no round was played in {folder}; run `sparring round run {folder} initial`")
+        if as_json:
+            console.emit([reported.results.model_dump(mode="json") for reported in every])
+            return
+        for reported in every:
+            show.files(reported)
+        return
     target = RoundFolder(folder)
     target.require()
     reported = rounds.write(target)

@@ -24,6 +24,7 @@ from orchestrator.results.document import Results
 from orchestrator.wiring import rounds
 from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.desk import Clock, Desk, said
+from orchestrator.wiring.folders import RoundFolder
 from orchestrator.wiring.rounds import How, Part
 
 TEMPLATES = ("tournament",)
@@ -222,11 +223,11 @@ def settle(desk: Desk, reason: str, *, apply: bool) -> None:
     _check_rejudgeable(desk, rules)
     words = {"by": desk.by, "rules": rules, "reason": reason}
     desk.act(said(acts.RulesChanged, **words) if apply else said(acts.RejudgementDropped, **words))
-    for result in rejudged_folders(desk):
+    for result in played_folders(desk):
         rounds.write(result)
 
 
-def rejudged_folders(desk: Desk) -> list[Any]:
+def played_folders(desk: Desk) -> list[RoundFolder]:
     """Returns the folders of all rounds that were played."""
     every = [desk.folder.round(phase, task) for task in tasks(desk) for phase in desk.contest.format.phases]
     return [folder for folder in every if folder.exists]
@@ -256,7 +257,7 @@ def _check_rules(desk: Desk) -> None:
 
 def _rules_of_rounds(desk: Desk) -> Iterator[dict[str, Any]]:
     """Yields the rules that each played round was opened with."""
-    for folder in rejudged_folders(desk):
+    for folder in played_folders(desk):
         record, _ = rounds.read(folder.path)
         if record.round.opened is not None:
             yield _whole(desk, record.round.opened.contest["rules"])

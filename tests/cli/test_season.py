@@ -235,3 +235,10 @@ def test_an_altered_contest_ledger_is_ours(cup) -> None:
     done = sparring("board", cup)
     assert done.exit_code == 3
     assert "store" in said(done)
+
+
+def test_reporting_before_a_round_is_a_usage_error(entered) -> None:
+    """A contest's folder without a played round has nothing to report, and the message says what to run."""
+    done = sparring("report", entered)
+    assert done.exit_code == 2
+    assert f"sparring round run {entered} initial" in said(done)

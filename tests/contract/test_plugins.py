@@ -112,9 +112,9 @@ def test_a_backend_is_made_from_its_settings(name, tmp_path):
 
 @pytest.mark.parametrize("name", FOUND["engines"])
 def test_an_engine_runs_plans(name):
-    """An engine takes a plan, what is done, and how a job is performed."""
+    """An engine takes a plan, what is done, how a job is performed, and where it suits."""
     found = plugins.find("engines", name)
-    assert list(inspect.signature(found.run).parameters) == ["self", "plan", "done", "perform"]
+    assert list(inspect.signature(found.run).parameters) == ["self", "plan", "done", "perform", "suits"]
 
 
 @pytest.mark.parametrize("name", FOUND["stores"])

@@ -106,3 +106,16 @@ def test_a2_the_sealed_bundle_has_no_labels_and_no_people(season) -> None:
 def verify(bundle: Path, *options: str):
     """Runs `sparring verify`."""
     return CliRunner().invoke(app, ["verify", str(bundle), *options])
+
+
+def test_report_writes_every_round_again(season) -> None:
+    """For a contest folder `sparring report` folds every round of every task from its ledger, with the same results."""
+    results = sorted(season.glob("rounds/*/*/results.json"))
+    before = [path.read_bytes() for path in results]
+    page = season / "rounds" / "final" / "digits" / "report" / "index.html"
+    page.unlink()
+    done = CliRunner().invoke(app, ["report", str(season)])
+    assert done.exit_code == 0, done.output
+    assert [path.read_bytes() for path in results] == before
+    assert page.exists()
+    assert len(results) == 8
