@@ -134,9 +134,11 @@ class Dispatcher:
 
     def _suits(self, job: Job, device: str | None) -> bool:
         """Returns whether a replay would run on another device than the play: what depends on the device then shows."""
+        if device is None or job.stage is not Stage.REPLAY:
+            return True
         finished = self._record.round.finished.values()
         played_on = {f.device for f in finished if f.submission == job.submission and f.stage is not Stage.REPLAY}
-        return device is None or job.stage is not Stage.REPLAY or device not in played_on
+        return device not in played_on
 
     def _close_play(self, left: AbstractSet[JobId]) -> None:
         """Notes the ledger's head and what was answered once nothing is `left` to classify: replays follow from it."""

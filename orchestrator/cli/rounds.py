@@ -185,12 +185,7 @@ def _play(contest: Path, out_dir: Path, how: rounds.How, *, as_json: bool) -> No
 def _play_season(folder: Path, phase: str, how: rounds.How, task: str | None, by: str | None, *, as_json: bool) -> None:
     with seasons.at_desk(folder, by) as desk, show.progress() as watch:
         played = seasons.play(desk, phase, how, watch, task)
-    if as_json:
-        console.emit([document.model_dump(mode="json") for document in played])
-        return
-    for document in played:
-        out.rule(f"{safe(document.task.name)}, {safe(document.round)} round")
-        show.results(document)
+    show.season(played, as_json=as_json)
 
 
 def _emit(document: Results) -> None:

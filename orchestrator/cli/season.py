@@ -201,12 +201,7 @@ def board(
         found = seasons.boards(desk, phase, task)
     if not found:
         raise UsageError(f"no round was played in {folder}; run `sparring round run {folder} initial`")
-    if as_json:
-        console.emit([document.model_dump(mode="json") for document in found])
-        return
-    for document in found:
-        out.rule(f"{safe(document.task.name)}, {safe(document.round)} round")
-        show.results(document)
+    show.season(found, as_json=as_json)
 
 
 @console.command

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from orchestrator.arena.dispatcher import Watch
-from orchestrator.cli import found
+from orchestrator.cli import console, found
 from orchestrator.cli.console import err, out, safe
 from orchestrator.domain import events
 from orchestrator.results.document import BoardPart, Results
@@ -52,6 +52,16 @@ def results(document: Results, folder: Path | None = None) -> None:
     found.findings(document, folder)
     for note in document.notes:
         out.print(f"[yellow]note:[/] {safe(note)}", soft_wrap=True)
+
+
+def season(documents: list[Results], *, as_json: bool) -> None:
+    """Prints the results of several tasks, one after another, or as one JSON document."""
+    if as_json:
+        console.emit([document.model_dump(mode="json") for document in documents])
+        return
+    for document in documents:
+        out.rule(f"{safe(document.task.name)}, {safe(document.round)} round")
+        results(document)
 
 
 def rejudged(one: Rejudged) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, BinaryIO
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.domain.events import Digest, Event, read_event
+from orchestrator.domain.ids import canonical_json
 from orchestrator.domain.text import printable
 from orchestrator.errors import NotGenuine
 from orchestrator.publication import canon
@@ -87,7 +88,7 @@ def _link(value: Any, where: str, previous: str) -> Link:
             event, time, public = read_event(shown.event), shown.time, {}
             if event.model_dump(mode="json") != shown.event:
                 raise NotGenuine(where, "does not write its event as this software does")
-            leaf = leaf_of(shown.seq, shown.time, shown.salt, shown.event)
+            leaf = leaf_of(shown.seq, shown.time, shown.salt, canonical_json(shown.event))
     except ValidationError as error:
         first = error.errors()[0]
         at = ".".join(map(str, first["loc"]))

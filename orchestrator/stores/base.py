@@ -2,7 +2,7 @@
 
 import io
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -32,6 +32,8 @@ class Entry:
     time: str
     salt: str
     event: Event
+    text: str
+    """The event as canonical JSON, which is what the leaf covers."""
     previous: str
     leaf: str
     hash: str
@@ -42,9 +44,10 @@ def fresh_salt() -> str:
     return secrets.token_hex(SALT_BYTES)
 
 
-def leaf_of(seq: int, time: str, salt: str, body: Mapping[str, object]) -> str:
-    """Returns the leaf of an entry whose event, as JSON, is `body`."""
-    return digest(canonical_json({"seq": seq, "time": time, "salt": salt, "event": body}))
+def leaf_of(seq: int, time: str, salt: str, text: str) -> str:
+    """Returns the leaf of an entry whose event, as canonical JSON, is `text`."""
+    rest = canonical_json({"salt": salt, "seq": seq, "time": time})
+    return digest(f'{{"event":{text},{rest[1:]}')  # `event` sorts before the others: canonical as a whole
 
 
 def chained(previous: str, leaf: str) -> str:
@@ -54,8 +57,9 @@ def chained(previous: str, leaf: str) -> str:
 
 def link(previous: str, seq: int, time: str, event: Event, salt: str) -> Entry:
     """Returns the entry that follows `previous`; `time` is ISO 8601 in UTC."""
-    leaf = leaf_of(seq, time, salt, event.model_dump(mode="json"))
-    return Entry(seq, time, salt, event, previous, leaf, chained(previous, leaf))
+    text = canonical_json(event.model_dump(mode="json"))
+    leaf = leaf_of(seq, time, salt, text)
+    return Entry(seq, time, salt, event, text, previous, leaf, chained(previous, leaf))
 
 
 def relink(previous: str, seq: int, time: str, body: dict[str, object], salt: str) -> Entry:

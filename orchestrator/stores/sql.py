@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from sqlalchemy import exc
 
 from orchestrator.domain.events import Event
-from orchestrator.domain.ids import canonical_json
 from orchestrator.errors import Conflict, StoreFault
 from orchestrator.stores import base
 
@@ -79,7 +78,7 @@ class SqlLedger:
                     "time": time,
                     "kind": event.kind,
                     "salt": entry.salt,
-                    "event": _text(event),
+                    "event": entry.text,
                     "previous": entry.previous,
                     "hash": head,
                 }
@@ -98,7 +97,7 @@ class SqlLedger:
                 entry = base.relink(previous, row.seq, row.time, json.loads(row.event), row.salt)
             except (ValidationError, ValueError, TypeError, RecursionError) as error:
                 raise StoreFault(f"ledger entry {place} is not an event of this version: {error}") from error
-            same = row.event == _text(entry.event) and row.kind == entry.event.kind
+            same = row.event == entry.text and row.kind == entry.event.kind
             if not same or (row.seq, row.previous, row.hash) != (place, previous, entry.hash):
                 raise StoreFault(f"ledger entry {place} does not continue the chain; the file was altered or damaged")
             previous = entry.hash
@@ -125,10 +124,6 @@ def _quick(connection: Any, _: object) -> None:
     """
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
-
-
-def _text(event: Event) -> str:
-    return canonical_json(event.model_dump(mode="json"))
 
 
 plugin = SqlLedger

@@ -1,15 +1,12 @@
 """A contest as a folder: its file, its ledger, its key, what was submitted, and a folder per round and task."""
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from orchestrator import plugins
 from orchestrator.errors import UsageError
 from orchestrator.signatures import SigningKey
 from orchestrator.stores.base import Blobs, Ledger
-from orchestrator.wiring.folders import CONTEST_LEDGER, RoundFolder
+from orchestrator.wiring.folders import CONTEST_LEDGER, RoundFolder, blobs_in, held, ledger_at
 
 FILE = "contest.yaml"
 
@@ -54,27 +51,17 @@ class ContestFolder:
         if not self.exists:
             raise UsageError(f"{self.path} holds no contest; make one with `sparring contest init {self.path}`")
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Holds the contest for this process. Raises UsageError when another command works on it."""
-        with (self.path / "lock").open("a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UsageError(
-                    f"another command works on the contest in {self.path}; wait for it or end it"
-                ) from None
-            yield
+        return held(self.path, f"another command works on the contest in {self.path}; wait for it or end it")
 
     def ledger(self) -> Ledger:
         """Returns the contest's ledger, made if it is not there."""
-        ledger: Ledger = plugins.find("stores", "sql")(f"sqlite:///{self.path / CONTEST_LEDGER}")
-        return ledger
+        return ledger_at(self.path / CONTEST_LEDGER)
 
     def blobs(self) -> Blobs:
         """Returns what all rounds share."""
-        blobs: Blobs = plugins.find("stores", "folder")(self.path / "blobs")
-        return blobs
+        return blobs_in(self.path / "blobs")
 
     def key(self) -> SigningKey:
         """Returns the organizers' key, drawn the first time."""

@@ -4,7 +4,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from orchestrator import plugins
@@ -29,6 +29,29 @@ _OURS = frozenset(
         "secret",
     }
 )
+
+
+@contextmanager
+def held(folder: Path, busy: str) -> Iterator[None]:
+    """Holds a folder for this process. Raises UsageError, saying `busy`, when another process holds it."""
+    with (folder / "lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(busy) from None
+        yield
+
+
+def ledger_at(path: Path) -> Ledger:
+    """Returns the ledger in a file, made if it is not there."""
+    ledger: Ledger = plugins.find("stores", "sql")(f"sqlite:///{path}")
+    return ledger
+
+
+def blobs_in(folder: Path) -> Blobs:
+    """Returns what is kept below a folder."""
+    blobs: Blobs = plugins.find("stores", "folder")(folder)
+    return blobs
 
 
 class RoundFolder:
@@ -69,27 +92,17 @@ class RoundFolder:
         if not self.exists:
             raise UsageError(f"{self.path} holds no round; give the --out folder of `sparring round run`")
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Holds the round for this process. Raises UsageError when another orchestrator plays it."""
-        with (self.path / "lock").open("a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UsageError(
-                    f"another orchestrator plays the round in {self.path}; wait for it or end it"
-                ) from None
-            yield
+        return held(self.path, f"another orchestrator plays the round in {self.path}; wait for it or end it")
 
     def ledger(self) -> Ledger:
         """Returns the round's ledger, made if it is not there."""
-        ledger: Ledger = plugins.find("stores", "sql")(f"sqlite:///{self.path / 'ledger.sqlite'}")
-        return ledger
+        return ledger_at(self.path / "ledger.sqlite")
 
     def blobs(self) -> Blobs:
         """Returns the round's blobs; the rounds of one contest share theirs."""
-        blobs: Blobs = plugins.find("stores", "folder")((self.contest or self.path) / "blobs")
-        return blobs
+        return blobs_in((self.contest or self.path) / "blobs")
 
     def secret(self) -> bytes:
         """Returns the round's secret, drawn the first time; only its owner can read the file.

@@ -157,11 +157,11 @@ def play(desk: Desk, phase: str, how: How, watch: Watch, only: str | None = None
         folder.create()
         with folder.locked():
             rounds.play_part(one, folder, backend, how, watch)
-            _, head = rounds.read(folder.path)
+            results = rounds.write(folder).results
             known = desk.season.rounds.get((phase, task))
-            if known is None or known.head != head:
-                desk.act(acts.RoundPlayed(by=desk.by, round=phase, task=task, head=head))
-            played.append(rounds.write(folder).results)
+            if known is None or known.head != results.ledger:
+                desk.act(acts.RoundPlayed(by=desk.by, round=phase, task=task, head=results.ledger))
+            played.append(results)
     return played
 
 

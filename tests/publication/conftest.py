@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from orchestrator.domain import acts
+from orchestrator.domain.ids import canonical_json
 from orchestrator.errors import Rejected
 from orchestrator.publication import pack, sealed, sealed_round, writing
 from orchestrator.publication.canon import encode, encode_lines
@@ -209,7 +210,7 @@ class Forger:
             for seq, entry in enumerate(entries, start=1):
                 entry["seq"] = seq
                 if "event" in entry:
-                    leaf = leaf_of(seq, entry["time"], entry["salt"], entry["event"])
+                    leaf = leaf_of(seq, entry["time"], entry["salt"], canonical_json(entry["event"]))
                 previous = entry["hash"] = chained(previous, leaf if "event" in entry else entry["leaf"])
 
         self.lines(name, chain)
