@@ -120,6 +120,16 @@ def setting(size: int, pictures: int, folder: Path) -> Setting:
     )
 
 
+def play(stage: Setting, address: str, rules: Any) -> None:
+    """Plays a round into the ledger at `address`."""
+    ledger = plugins.find("stores", "sql")(address)
+    dispatcher = Dispatcher(stage, ledger, Record(stage.blobs), lambda: "2026-01-01T00:00:00.000+00:00", lambda _: None)
+    contest = {"contest": "scale", "title": "Scale", "format": "tournament", "isolation": "attack", "seed": 1}
+    dispatcher.open(contest | {"limits": {"classify_batch": 1}, "replay": asdict(stage.replay)})
+    dispatcher.run(ScriptedEngine(stage), rules.cells(stage.roster))
+    ledger.close()
+
+
 def one(size: int, pictures: int) -> dict[str, Any]:
     """Plays one size and returns its seconds and its peak memory in MB."""
     with tempfile.TemporaryDirectory(prefix="sparring-scale-") as folder:
@@ -127,14 +137,8 @@ def one(size: int, pictures: int) -> dict[str, Any]:
         kind = plugins.find("contests", "tournament")
         rules = kind(kind.rules_type())
         address = f"sqlite:///{folder}/ledger.sqlite"
-        ledger = plugins.find("stores", "sql")(address)
-        record = Record(stage.blobs)
         began = time.perf_counter()
-        dispatcher = Dispatcher(stage, ledger, record, lambda: "2026-01-01T00:00:00.000+00:00", lambda _: None)
-        contest = {"contest": "scale", "title": "Scale", "format": "tournament", "isolation": "attack", "seed": 1}
-        dispatcher.open(contest | {"limits": {"classify_batch": 1}, "replay": asdict(stage.replay)})
-        dispatcher.run(ScriptedEngine(stage), rules.cells(stage.roster))
-        ledger.close()
+        play(stage, address, rules)
         played = time.perf_counter()
         again = plugins.find("stores", "sql")(address)
         record = Record(stage.blobs, (entry.event for entry in again.read()))

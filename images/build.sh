@@ -5,10 +5,12 @@
 #
 # FOLDER is a folder with a submission.yaml and a Dockerfile; without one, all under images/ and examples/demo/submissions/
 # are built. Tags: the manifest's `image`, with :cpu, or with --cuda :cuda (then only what says `gpu: true`).
+# images/runner is a folder of its own kind: sparring/runner:cpu, which no submission stands on.
 #
 # Environment:
 #   SPARRING_BASE_IMAGE      what sparring/base is built on (python:3.11-slim)
 #   SPARRING_DEBIAN_MIRROR   where debootstrap finds Debian, if the base image has to be made here
+#   SPARRING_BUSYBOX         a static busybox for sparring/runner (else Debian's, as apt-get downloads it)
 #   PYTHON                   whose pip downloads the wheels (.venv/bin/python, else python3); pip's settings are honoured
 set -euo pipefail
 from=$PWD
@@ -33,13 +35,16 @@ main() {
   docker version >/dev/null 2>&1 || die "no Docker engine answers" "start it, or point DOCKER_HOST at one"
   "$PYTHON" -m pip --version >/dev/null 2>&1 || die "$PYTHON has no pip" "set PYTHON to one that has"
   if [ ${#folders[@]} = 0 ]; then
-    folders=("$PWD"/images/[!_]*/ "$PWD"/examples/demo/submissions/*/)
+    folders=("$PWD"/images/*/submission.yaml "$PWD"/examples/demo/submissions/*/submission.yaml)
+    folders=("${folders[@]%/submission.yaml}")
   fi
 
   base_image
-  build_bases
+  if [ "${folders[*]%/}" != images/runner ]; then build_bases; fi
+  if [ "$flavour" = cpu ] && [ $# = 0 ]; then build_runner; fi
   for folder in "${folders[@]}"; do
     case $folder in
+      images/runner | images/runner/) build_runner ;;
       /*) build_submission "${folder%/}" ;;
       *) build_submission "$from/${folder%/}" ;;
     esac
@@ -94,6 +99,35 @@ build_bases() {
     die "PyTorch does not load in sparring/base-torch:$flavour" "the message above says why"
 }
 
+build_runner() {
+  local wheels more
+  wheelhouse runner images/runner/requirements.lock
+  static_shell
+  more=(-C "$PWD" orchestrator -C "$PWD/$work/shell" sh)
+  build images/runner sparring/runner:cpu --build-arg BASE_IMAGE="$base"
+  docker run --rm --network none --read-only --entrypoint /opt/runner/sh sparring/runner:cpu -c \
+    'python3 -c "import orchestrator.backends.fifo, orchestrator.arena.performance"' ||
+    die "sparring/runner does not work" "the message above says why"
+}
+
+# Puts a static busybox into build/images/shell/sh.
+static_shell() {
+  local shell=$work/shell
+  [ ! -x "$shell/sh" ] || [ -n "${SPARRING_BUSYBOX:-}" ] || return 0
+  rm -rf "$shell"
+  mkdir -p "$shell"
+  if [ -n "${SPARRING_BUSYBOX:-}" ]; then
+    (cd "$from" && cat -- "$SPARRING_BUSYBOX") >"$shell/sh" ||
+      die "SPARRING_BUSYBOX is $SPARRING_BUSYBOX, which cannot be read" "name a static busybox"
+  else
+    say "shell: downloading Debian's busybox-static"
+    (cd "$shell" && apt-get download -qq busybox-static && dpkg-deb -x busybox-static_*.deb .) >"$work/shell.log" 2>&1 ||
+      die "busybox-static cannot be downloaded, see $work/shell.log" "name a static busybox in SPARRING_BUSYBOX"
+    cp "$shell/bin/busybox" "$shell/sh"
+  fi
+  chmod 755 "$shell/sh"
+}
+
 # build_submission FOLDER
 build_submission() {
   local folder=$1 wheels= image options=()
@@ -144,6 +178,7 @@ build() {
   shift 2
   local files=(-C "$folder" --exclude=__pycache__ --exclude=./wheels .)
   [ -z "${wheels:-}" ] || files+=(-C "$PWD/$wheels" wheels)
+  [ -z "${more:-}" ] || files+=("${more[@]}")
   printf 'building %s' "$tag"
   tar -c --owner=0 --group=0 --mode=u=rwX,go=rX "${files[@]}" |
     docker build -q --network none --build-arg PIP_NO_INDEX=1 --build-arg PIP_FIND_LINKS=/wheels -t "$tag" "$@" - \

@@ -5,6 +5,7 @@
     │   ├── BackendUnavailable   no engine, or one that cannot do what the policy asks
     │   ├── SandboxLost          the engine lost the sandbox, or refused to start it
     │   │   └── AmbiguousEnd     a player ended, and nobody can tell whose doing it was
+    │   ├── PodSpent             this pod's one player was started before
     │   └── StoreFault           the ledger or a blob cannot be read or written
     │       └── Conflict         somebody else appended first
     ├── SubmissionFault          theirs: scored by the rules, never retried
@@ -61,6 +62,15 @@ class AmbiguousEnd(SandboxLost):
     """
 
     code = "ambiguous-end"
+
+
+class PodSpent(InfrastructureFault):
+    """This pod's one player was started before, so what is left of the job is for another pod.
+
+    It is no failure and is not tried again here: finished steps are kept, and the job goes on elsewhere.
+    """
+
+    code = "pod-spent"
 
 
 class StoreFault(InfrastructureFault):

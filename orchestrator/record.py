@@ -1,7 +1,7 @@
 """What the ledger says of a round, arrays included. The arena and the results meet here and nowhere else."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from orchestrator.domain.plan import Cell, Stage
 from orchestrator.domain.round import Round
 from orchestrator.domain.rulings import NOT_ASKED, Answers
 from orchestrator.domain.samples import Candidates, Samples
+from orchestrator.domain.submissions import Side
 from orchestrator.errors import StoreFault
 from orchestrator.stores.base import Blobs, get_array
 
@@ -82,12 +83,24 @@ class Record:
                 into[own[:, 1]] = own[:, 2]
         return cells
 
+    def cells(self) -> Iterator[tuple[Cell, Answers]]:
+        """Yields every cell between those who play in this round with its answers [n], a defence after another.
+
+        A sandbox that an earlier round played may also have seen the pictures of an attack that left since.
+        """
+        roster, count = self.round.roster, len(self.samples)
+        attacks = {None, *(attack.id for attack in roster.side(Side.ATTACK))}
+        for defence in roster.side(Side.DEFENCE):
+            yield from (
+                (cell, found) for cell, found in self.answers(defence.id, count).items() if cell.attack in attacks
+            )
+
     def played(self, stage: Stage, submission: str | None = None) -> list[list[events.StepFinished]]:
         """Returns the steps, in order, of each planned and finished job of a stage, of one submission or of all."""
         with self._lock:
-            jobs = [j.id for j in self.round.planned if j.stage is stage and submission in (None, j.submission)]
-            finished = [self.round.steps.get(job, {}) for job in jobs if job in self.round.finished]
-            return [[steps[number] for number in sorted(steps)] for steps in finished]
+            planned = self.round.planned if submission is None else self.round.planned_of.get(submission, ())
+            jobs = [job.id for job in planned if job.stage is stage and job.id in self.round.finished]
+            return [[step for _, step in sorted(self.round.steps.get(job, {}).items())] for job in jobs]
 
     def array(self, step: events.StepFinished, name: str) -> NDArray[Any]:
         """Returns an array of a step. Raises StoreFault when it cannot be read."""

@@ -1,7 +1,10 @@
 """What every test may ask for."""
 
 import os
-from collections.abc import Callable
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -39,3 +42,31 @@ def shared_data(require: Require) -> Path:
     if not folder.is_dir():
         require("data", f"there is no {folder}; set SPARRING_SHARED_DATA")
     return folder
+
+
+@pytest.fixture
+def small_disk(require: Require) -> Iterator[Path]:
+    """A disk of 16 MiB of the test's own, which can be filled."""
+    place = Path(tempfile.mkdtemp(prefix="sparring-disk-"))
+    command = ["mount", "-t", "tmpfs", "-o", "size=16m", "sparring-test", str(place)]
+    try:
+        if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+            require("docker", "only root may mount a small disk, as where an engine runs")
+        yield place
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+    finally:
+        place.rmdir()
+
+
+@pytest.fixture(scope="session")
+def fill() -> Callable[[Path, int], Path]:
+    """Returns `fill(disk, leave)`, which takes the space on a disk but for some bytes, and returns what takes it."""
+
+    def taken(disk: Path, leave: int) -> Path:
+        ballast = disk / "ballast"
+        room = os.statvfs(disk)
+        with ballast.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, room.f_bavail * room.f_frsize - leave)
+        return ballast
+
+    return taken

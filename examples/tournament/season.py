@@ -22,7 +22,7 @@ from typer.main import get_command
 from orchestrator.cli.app import app
 
 HERE = Path(__file__).resolve().parent
-ATTACK = ("attack.py", "targets.py", "model.npz")
+ATTACK = ("attack.py", "targets.py", "views.py", "model.npz")
 DEFENCE = ("defence.py", "judges.py", "views.py", "model.npz")
 
 

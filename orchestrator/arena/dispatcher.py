@@ -136,8 +136,8 @@ class Dispatcher:
         """Returns whether a replay would run on another device than the play: what depends on the device then shows."""
         if device is None or job.stage is not Stage.REPLAY:
             return True
-        finished = self._record.round.finished.values()
-        played_on = {f.device for f in finished if f.submission == job.submission and f.stage is not Stage.REPLAY}
+        ends = self._record.round.finished_of(job.submission)
+        played_on = {end.device for end in ends if end.stage is not Stage.REPLAY}
         return device not in played_on
 
     def _close_play(self, left: AbstractSet[JobId]) -> None:

@@ -8,7 +8,7 @@ from orchestrator.arena.casting import Leave
 from orchestrator.arena.doubts import Doubts
 from orchestrator.arena.player import Player
 from orchestrator.arena.setting import Setting
-from orchestrator.backends.base import Order
+from orchestrator.backends.base import Order, Sandbox
 from orchestrator.domain.submissions import Side, Submission
 from orchestrator.wire.messages import Role
 from orchestrator.wire.session import Session
@@ -30,6 +30,8 @@ class Entrance:
     leaves: list[Leave] = field(default_factory=list)
     doubts: Doubts = field(default_factory=Doubts)
     told: list[int] = field(default_factory=list)
+    seat: Callable[[Sandbox], Sandbox] = lambda sandbox: sandbox
+    """Is handed every sandbox, to listen to what is said."""
 
     def open(self) -> Player:
         """Returns a player that has loaded.
@@ -48,7 +50,8 @@ class Entrance:
             device=self.device,
         )
         session = Session(Role(self.submission.side.value), len(setting.task.classes), setting.payload_limit)
-        player = Player(setting.backend.start(order), session, setting.clock, setting.cancelled.is_set, self.doubts)
+        sandbox = self.seat(setting.backend.start(order))
+        player = Player(sandbox, session, setting.clock, setting.cancelled.is_set, self.doubts)
         seed = setting.attack_seed(self.submission) if attack else self.seed()
         step = (
             (limits.perturb_seconds, limits.perturb_batch)

@@ -9,7 +9,7 @@ does not come back.
 import itertools
 
 import structlog
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential
+from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
 from orchestrator.arena import patience
 from orchestrator.arena.casting import Casting, Leave
@@ -20,7 +20,7 @@ from orchestrator.arena.setting import Setting
 from orchestrator.domain import events
 from orchestrator.domain.plan import Job
 from orchestrator.engines.base import Emit
-from orchestrator.errors import GaveUp, InfrastructureFault
+from orchestrator.errors import GaveUp, InfrastructureFault, PodSpent
 from orchestrator.record import Record
 
 ATTEMPTS = 3
@@ -73,6 +73,7 @@ class Performance:
 
         Raises:
             InfrastructureFault: every attempt failed.
+            PodSpent: it needs another player, and this pod has none; what is finished was handed out.
             Cancelled: the operator ended the round.
         """
         self._running = True
@@ -91,7 +92,7 @@ class Performance:
         retrying = Retrying(
             stop=lambda _: tried.fruitless >= ATTEMPTS,
             wait=wait_exponential(multiplier=0.5, max=10),
-            retry=retry_if_exception_type(InfrastructureFault),
+            retry=retry_if_exception(_worth_another),
             after=failed,
             before_sleep=lambda _: self._wait_for_backend(emit),
             reraise=True,
@@ -195,3 +196,8 @@ class Performance:
             stderr_bytes=ended.stderr_bytes,
             stderr=self._setting.blobs.put(ended.stderr) if ended.stderr else None,
         )
+
+
+def _worth_another(error: BaseException) -> bool:
+    """Whether an attempt that failed may be followed by another here: a fault of ours, but where no player is left."""
+    return isinstance(error, InfrastructureFault) and not isinstance(error, PodSpent)

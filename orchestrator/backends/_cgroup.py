@@ -63,8 +63,7 @@ def clear(folders: Sequence[Path]) -> bool:
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_PAUSE)
     for folder in folders:
-        below = sorted((path for path in folder.glob("**/") if path != folder), reverse=True)
-        for path in (*below, folder):
+        for path, _, _ in os.walk(folder, topdown=False):  # it passes over what is gone by the time that it comes there
             with suppress(OSError):  # the engine's own removal came first, or is its business
-                path.rmdir()
+                Path(path).rmdir()
     return True

@@ -13,6 +13,8 @@ from orchestrator.errors import BackendUnavailable, Problem, Rejected
 
 LARGEST = 2 * 1024**3
 """The most bytes a folder may hold."""
+UNFINISHED = ".incoming-"
+"""How the name of a copy begins that is not whole yet."""
 SKIPPED = frozenset({"__pycache__"})
 _FORMAT = b"sparring folder 1\0"
 _BLOCK = 1024 * 1024
@@ -35,7 +37,7 @@ def take(folder: Path, images: Path, command: Sequence[str]) -> tuple[str, Path]
         raise Rejected(f"folder {folder}", problems)
     try:
         images.mkdir(parents=True, exist_ok=True)
-        incoming = Path(tempfile.mkdtemp(prefix=".incoming-", dir=images))
+        incoming = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=images))
     except OSError as error:
         raise BackendUnavailable(
             f"cannot write below {images}: {error}; free space or choose another workspace"

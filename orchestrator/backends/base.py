@@ -8,11 +8,11 @@ player did ends its stream, and `Sandbox.stop` says how it ended.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.tasks import Limits
@@ -149,6 +149,35 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer of an image that is brought in: a tar without compression, looked at before.
+
+    `diff_id` is the digest of its bytes, `size` how many there are, `read` yields them in pieces.
+    """
+
+    diff_id: str
+    size: int
+    read: Callable[[], Iterator[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What an image is built from: the context as a tar in pieces, whose `Dockerfile` was looked at before.
+
+    `bases` are the images it stands on; without `network` each has to be here. Sizes are bytes.
+    """
+
+    context: Iterator[bytes]
+    tag: str
+    bases: tuple[str, ...]
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    network: bool = False
+    seconds: float = 1800.0
+    memory: int = 4 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
 class BackendSettings:
     """What wiring tells every backend; each takes what it needs, and is built as `plugin(settings)`."""
 
@@ -209,6 +238,47 @@ class Sandbox(Protocol):
         ...
 
 
+class Workshop(Protocol):
+    """Where images are made, brought in and taken out. Nothing in one is started but the steps of a build."""
+
+    def build(self, recipe: Recipe, heard: Callable[[str], None]) -> str:
+        """Builds an image, tags it and returns its id; `heard` gets the builder's words, printable, line by line.
+
+        Raises:
+            Rejected: a base is not here, a step failed, or it took more than the recipe allows.
+            InfrastructureFault: the engine failed.
+        """
+        ...
+
+    def plain(self, config: Mapping[str, Any]) -> bytes:
+        """Returns the configuration that an image is loaded with, written anew from what a player needs.
+
+        That is how it starts, where, its environment as players get it, its platform and its layers; nothing else.
+        The digest of these bytes is the image's id. What is plain stays as it is.
+
+        Raises:
+            Rejected: something of this is not of its type.
+        """
+        ...
+
+    def load(self, config: Mapping[str, Any], layers: Sequence[Layer], tag: str) -> str:
+        """Brings an image in with its plain configuration, under this tag only; returns its id.
+
+        Raises:
+            Rejected: the configuration names other layers, or the engine cannot unpack them.
+            InfrastructureFault: the engine failed, or made another image of it.
+        """
+        ...
+
+    def save(self, reference: str) -> Iterator[bytes]:
+        """Yields an image as the engine writes it (a docker-archive). Raises UsageError when there is none."""
+        ...
+
+    def discard(self, tag: str) -> None:
+        """Takes a tag away, and the image with its last one; nothing happens when it is gone."""
+        ...
+
+
 class Backend(Protocol):
     """What opens sandboxes."""
 
@@ -232,6 +302,10 @@ class Backend(Protocol):
         Raises:
             UsageError: this backend has no images, or none of that name.
         """
+        ...
+
+    def workshop(self) -> Workshop:
+        """Returns where this backend's images are made. Raises UsageError, with the remedy, when it has no images."""
         ...
 
     def start(self, order: Order) -> Sandbox:

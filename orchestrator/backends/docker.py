@@ -51,6 +51,7 @@ from orchestrator.backends._translation import (
     translated,
 )
 from orchestrator.backends._witness import Watch, Witness
+from orchestrator.backends._workshop import EngineWorkshop
 from orchestrator.backends.base import BackendSettings, Check, CheckStatus, Image, ImageFacts, Order, Sandbox, Source
 from orchestrator.domain.policy import Runtime
 from orchestrator.domain.text import printable
@@ -143,6 +144,10 @@ class Engine:
                 return None
             return found
 
+    def version(self) -> str:
+        """Returns the version of the engine's interface that is spoken."""
+        return str(self.connect()[0].api_version)
+
     def images(self, pattern: str) -> list[Mapping[str, Any]]:
         """Returns the images with such a name."""
         with translated("listing images"):
@@ -165,11 +170,11 @@ class Engine:
 
     def witness(self) -> Witness:
         """Returns a line that is open as long as this life of the engine goes on."""
-        return self._watch.witness(self.path, self.connect()[0].api_version, _ENDING_SECONDS)
+        return self._watch.witness(self.path, self.version(), _ENDING_SECONDS)
 
     def attach(self, container: str) -> Attachment:
         """Attaches to a container that was not started yet."""
-        return Attachment.open(self.path, self.connect()[0].api_version, container, _SECONDS)
+        return Attachment.open(self.path, self.version(), container, _SECONDS)
 
     def start(self, container: str) -> None:
         """Starts it."""
@@ -288,6 +293,10 @@ class DockerBackend:
         _, problems = _container.read_config(found, self._engine.architecture(), largest)
         labels = {_container.RUN: "look", _container.OWNER: str(Owner.current())}
         return _image_facts.look(self._engine, found, problems, labels, files=files)
+
+    def workshop(self) -> EngineWorkshop:
+        """Returns where images are built and brought in."""
+        return EngineWorkshop(self._engine)
 
     def start(self, order: Order) -> Sandbox:
         """Starts a player; one that its image or the runtime keeps from starting has ended before it began."""

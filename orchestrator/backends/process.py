@@ -32,6 +32,7 @@ from orchestrator.backends.base import (
     Order,
     Sandbox,
     Source,
+    Workshop,
 )
 from orchestrator.domain.policy import Runtime
 from orchestrator.domain.text import printable
@@ -117,6 +118,10 @@ class ProcessBackend:
         """Raises UsageError: there are no images here."""
         raise UsageError(f"the process backend has no images, so none called {printable(reference)}; use docker")
 
+    def workshop(self) -> Workshop:
+        """Raises UsageError: there are no images here."""
+        raise UsageError("the process backend has no images to build or to load; use --backend docker")
+
     def start(self, order: Order) -> Sandbox:
         """Starts the command in the snapshot, with a temporary folder of its own."""
         image = order.image
@@ -167,6 +172,9 @@ class ProcessBackend:
             ):
                 _snapshot.remove(folder)
                 removed += 1
+        for unfinished in self._images.glob(f"{_snapshot.UNFINISHED}*"):  # whoever sweeps here holds the workspace
+            _snapshot.remove(unfinished)
+            removed += 1
         return removed
 
     def _words(self, order: Order) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from orchestrator import __version__
-from orchestrator.cli import baseline, contests, doctor, images, publish, replay, rounds, sandbox, season
+from orchestrator.cli import baseline, contests, doctor, images, publish, replay, rounds, sandbox, season, submission
 
 app = typer.Typer(
     name="sparring",
@@ -17,6 +17,7 @@ app = typer.Typer(
 app.command("demo", epilog="Example: sparring demo --out demo --backend docker")(rounds.demo)
 app.add_typer(contests.app, name="contest")
 app.add_typer(season.team, name="team")
+app.add_typer(submission.app, name="submission")
 app.command("submit", epilog="Example: sparring submit cup my_attack --team 'Corner Shop' --task digits")(season.submit)
 app.command("withdraw", epilog="Example: sparring withdraw cup corners --reason 'the team found a bug'")(
     season.withdraw

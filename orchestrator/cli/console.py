@@ -124,6 +124,7 @@ def safe(text: str, limit: int = 300) -> str:
     return escape(printable(text, limit))
 
 
-def quiet_logs(*, log_json: bool, verbose: bool) -> None:
+def quiet_logs(*, log_json: bool = False, verbose: bool = False, watched: bool = False) -> None:
     """Sets up logs: all lines where they are asked for or nobody watches a progress bar, else warnings only."""
-    logs.configure(json_lines=log_json, verbose=verbose, quiet=err.is_terminal and not (verbose or log_json))
+    quiet = (watched or err.is_terminal) and not (verbose or log_json)
+    logs.configure(json_lines=log_json, verbose=verbose, quiet=quiet)

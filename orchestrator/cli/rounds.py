@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from orchestrator import shipped
-from orchestrator.cli import console, found, season, show
+from orchestrator.cli import console, found, outlook, season, show
 from orchestrator.cli.console import Json, out, safe
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import UsageError
 from orchestrator.intake.contest_file import Contest
+from orchestrator.results import faults
 from orchestrator.results.document import Results
-from orchestrator.wiring import rounds, seasons
+from orchestrator.wiring import reports, rounds, seasons
 from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.folders import RoundFolder
 
@@ -45,6 +46,26 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
+class OfSeason:
+    """What is said of a contest in a folder."""
+
+    task: Annotated[str | None, typer.Option("--task", help="For a folder: one task only.")] = None
+    by: Annotated[str | None, typer.Option("--by", help="Who acts, for the ledger.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What is asked before anything is played."""
+
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Play nothing: say what would run, what is reused, and what it takes.")
+    ] = False
+    price: Annotated[
+        float | None, typer.Option("--price", min=0, help="With --dry-run: what a slot costs an hour, in any currency.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
 class Logs:
     """Which logs are written."""
 
@@ -58,8 +79,8 @@ def run(
     contest: Annotated[Path, typer.Argument(help="A contest file, or a contest's folder.", metavar="FILE|DIR")],
     phase: Annotated[str | None, typer.Argument(help="For a folder: the round to play.", metavar="ROUND")] = None,
     out_dir: Annotated[Path | None, typer.Option("--out", help="For a file: where the round goes.")] = None,
-    task: Annotated[str | None, typer.Option("--task", help="For a folder: one task only.")] = None,
-    by: Annotated[str | None, typer.Option("--by", help="Who acts, for the ledger.")] = None,
+    season_: OfSeason = OfSeason(),
+    before: Before = Before(),
     where: Where = Where(),
     logs: Logs = Logs(),
     as_json: Json = False,
@@ -70,21 +91,36 @@ def run(
     """
     console.quiet_logs(log_json=logs.log_json, verbose=logs.verbose)
     how = rounds.How(where.backend, where.slots, where.allow_unisolated, announce=found.forecast)
+    if before.price is not None and not before.dry_run:
+        raise UsageError("--price is what --dry-run reckons with; give both")
     if contest.is_dir():
         if phase is None or out_dir is not None:
             raise UsageError("for a contest's folder give the round to play, and no --out")
-        _play_season(contest, phase, how, task, by, as_json=as_json)
+        if before.dry_run:
+            with seasons.at_desk(contest, season_.by) as desk:
+                outlook.show(seasons.preview(desk, phase, how, season_.task), before.price, as_json=as_json)
+            return
+        _play_season(contest, phase, how, season_, as_json=as_json)
         return
     if phase is not None or out_dir is None:
         raise UsageError("for a contest file give --out, and no round")
+    if before.dry_run:
+        outlook.show([rounds.preview(Contest(contest), out_dir, how)], before.price, as_json=as_json)
+        return
     _play(contest, out_dir, how, as_json=as_json)
 
 
 @app.command("promote", epilog="Example: sparring round promote cup")
 @console.command
-def promote(folder: season.ContestDir, task: season.Task = None, by: season.By = None, as_json: Json = False) -> None:
+def promote(
+    folder: season.ContestDir,
+    task: season.Task = None,
+    reason: Annotated[str, typer.Option("--reason", help="Why again, where the final round was begun.")] = "",
+    by: season.By = None,
+    as_json: Json = False,
+) -> None:
     """Say who goes on to the final round, from the boards of the initial one (A4, A11, A12, A16)."""
-    season.promote(folder, task, by, as_json=as_json)
+    season.promote(folder, task, reason, by, as_json=as_json)
 
 
 @app.command("status", epilog="Example: sparring round status round1")
@@ -121,36 +157,42 @@ def status(folder: RoundDir, as_json: Json = False) -> None:
         out.print(f"  {stage:9} {count['finished']} of {count['jobs']} jobs finished")
     for failure in retried:
         out.print(f"  ours, tried again: job {failure['job']}: {safe(str(failure['message']))}")
+    recorded = faults.recorded(record.round)
     for submission in document.submissions:
         for fault in submission.faults:
-            out.print(f"  {safe(submission.id)}: {fault.code} on {fault.pictures} pictures: {safe(fault.message)}")
+            said = recorded[submission.id, fault.code, fault.reason]
+            out.print(f"  {safe(submission.id)}: {fault.code} on {fault.pictures} pictures: {safe(said)}")
     found.findings(document, folder, indent="  ")
 
 
 @console.command
-def report(folder: RoundDir, as_json: Json = False) -> None:
-    """Write results.json, cells.csv and the report again, from the ledger alone.
+def report(
+    folder: RoundDir,
+    with_parquet: Annotated[
+        bool, typer.Option("--parquet", help="Write the site's tables as Parquet too; needs sparring[parquet].")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write results.json, cells.csv and the organizers' report again, and a site for everybody, from the ledger alone.
 
-    For a contest's folder this is done for every round of every task.
+    For a contest's folder this is done for every round of every task. DIR/site may be put on the web; DIR/teams has a
+    page for each team alone.
     """
     if ContestFolder(folder).exists:
         with seasons.at_desk(folder) as desk:
-            every = [rounds.write(target) for target in seasons.played_folders(desk)]
-        if not every:
-            raise UsageError(f"no round was played in {folder}; run `sparring round run {folder} initial`")
+            written = reports.of_contest(desk, with_parquet=with_parquet)
         if as_json:
-            console.emit([reported.results.model_dump(mode="json") for reported in every])
+            console.emit([reported.results.model_dump(mode="json") for reported in written.rounds])
             return
-        for reported in every:
-            show.files(reported)
-        return
-    target = RoundFolder(folder)
-    target.require()
-    reported = rounds.write(target)
-    if as_json:
-        _emit(reported.results)
-        return
-    show.files(reported)
+    else:
+        written = reports.of_round(RoundFolder(folder), with_parquet=with_parquet)
+        if as_json:
+            _emit(written.rounds[0].results)
+            return
+    for reported in written.rounds:
+        show.files(reported)
+    out.print(f"site     {safe(str(written.site / 'index.html'))}: may be put on the web", soft_wrap=True)
+    out.print(f"teams    {safe(str(written.teams))}: a page for each team alone", soft_wrap=True)
 
 
 @console.command
@@ -182,9 +224,9 @@ def _play(contest: Path, out_dir: Path, how: rounds.How, *, as_json: bool) -> No
     show.files(reported)
 
 
-def _play_season(folder: Path, phase: str, how: rounds.How, task: str | None, by: str | None, *, as_json: bool) -> None:
-    with seasons.at_desk(folder, by) as desk, show.progress() as watch:
-        played = seasons.play(desk, phase, how, watch, task)
+def _play_season(folder: Path, phase: str, how: rounds.How, season_: OfSeason, *, as_json: bool) -> None:
+    with seasons.at_desk(folder, season_.by) as desk, show.progress() as watch:
+        played = seasons.play(desk, phase, how, watch, season_.task)
     show.season(played, as_json=as_json)
 
 

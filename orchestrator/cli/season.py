@@ -1,18 +1,18 @@
 """A contest in a folder: its teams, what they submit, who goes on, and the boards."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from orchestrator.cli import console, show
-from orchestrator.cli.console import Json, out, safe
+from orchestrator.cli.console import Json, err, out, safe
 from orchestrator.contests.base import Promotion
 from orchestrator.domain import acts
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
-from orchestrator.wiring import rounds, seasons
+from orchestrator.wiring import receiving, rounds, seasons
 from orchestrator.wiring.desk import Submitted, said
 from orchestrator.wiring.rounds import How
 
@@ -26,6 +26,7 @@ Unisolated = Annotated[
     typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend. It is no wall."),
 ]
 
+_ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
 Submission = Annotated[str, typer.Argument(help="Its id in this contest.", metavar="ID")]
 
 
@@ -108,7 +109,8 @@ def add_team(
 def submit(
     folder: ContestDir,
     submission: Annotated[
-        str, typer.Argument(help="A folder with a submission.yaml, or an image.", metavar="SUBMISSION")
+        str,
+        typer.Argument(help="A folder with a submission.yaml, a package of one, or an image.", metavar="SUBMISSION"),
     ],
     team_name: Annotated[str, typer.Option("--team", help="Whose it is.")],
     task: Task = None,
@@ -122,18 +124,15 @@ def submit(
         how = How(backend=where.backend, allow_unisolated=where.allow_unisolated)
         ready = rounds.ready(desk.contest, desk.folder.path.resolve(), how)
         path = Path(submission)
-        is_folder = path.is_dir()
-        receipt = desk.submit(
-            Submitted(
-                team=team_name,
-                task=task or desk.contest.only_task,
-                folder=path if is_folder else None,
-                image=None if is_folder else submission,
-                name=image.name,
-                side=image.side,
-            ),
-            ready,
-        )
+        handed = Submitted(team_name, task or desk.contest.only_task, name=image.name, side=image.side)
+        if path.is_file():
+            receipt = receiving.submit(desk, handed, path, ready, _show)
+        elif path.is_dir():
+            receipt = desk.submit(replace(handed, folder=path), ready)
+        elif submission.endswith(_ARCHIVES):
+            raise UsageError(f"there is no file {submission}")
+        else:
+            receipt = desk.submit(replace(handed, image=submission), ready)
     if as_json:
         console.emit(receipt.document())
         return
@@ -177,10 +176,10 @@ def correct(
     _done({"corrected": submission, "licence": licence, "source": source, "reason": reason}, as_json=as_json)
 
 
-def promote(folder: Path, task: str | None, by: str | None, *, as_json: bool) -> None:
+def promote(folder: Path, task: str | None, reason: str, by: str | None, *, as_json: bool) -> None:
     """Says who goes on to the final round; see `sparring round promote`."""
     with seasons.at_desk(folder, by) as desk:
-        promoted = seasons.promote(desk, task)
+        promoted = seasons.promote(desk, task, reason)
     if as_json:
         console.emit({name: _promotion(found) for name, found in promoted.items()})
         return
@@ -230,6 +229,10 @@ def rejudge(
         show.rejudged(one)
     if not (apply or drop):
         out.print("nothing is changed yet: run it again with --apply or --drop, and --reason")
+
+
+def _show(line: str) -> None:
+    err.print(safe(line, 2000), style="dim", soft_wrap=True)
 
 
 def _person(text: str, *, organizer: bool) -> acts.PersonRecord:

@@ -133,6 +133,8 @@ class FinalistsPromoted(_Act):
     defences: list[str]
     not_standing: dict[str, str] = {}
     """Submissions that another one of their team stands for, by id."""
+    reason: Annotated[str, Field(max_length=2000)] = ""
+    """Why it was done again after the next round was begun; empty otherwise."""
 
 
 class RulesChanged(_Act):

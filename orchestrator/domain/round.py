@@ -14,8 +14,12 @@ class Round:
     opened: events.RoundOpened | None = None
     submissions: list[Submission] = field(default_factory=list)
     planned: tuple[events.JobRecord, ...] = ()
+    planned_of: dict[str, list[events.JobRecord]] = field(default_factory=dict)
+    """The same by submission, in the plan's order."""
     jobs: dict[str, events.JobRecord] = field(default_factory=dict)
     """Every job that was ever planned."""
+    jobs_of: dict[str, dict[str, events.JobRecord]] = field(default_factory=dict)
+    """The same by submission."""
     steps: dict[str, dict[int, events.StepFinished]] = field(default_factory=dict)
     finished: dict[str, events.JobFinished] = field(default_factory=dict)
     failures: list[events.AttemptFailed] = field(default_factory=list)
@@ -34,11 +38,15 @@ class Round:
         """Who plays."""
         return Roster(tuple(self.submissions))
 
+    def finished_of(self, submission: str) -> list[events.JobFinished]:
+        """Returns the ends of a submission's jobs."""
+        return [self.finished[job] for job in self.jobs_of.get(submission, ()) if job in self.finished]
+
     def sandboxes(self, submission: str) -> list[events.SandboxRecord]:
         """Returns every sandbox that a submission is known to have had, those of unfinished jobs included."""
-        steps = [step for job in self.steps.values() for step in job.values() if step.submission == submission]
-        jobs = [job for job in self.finished.values() if job.submission == submission]
-        return [s for step in steps for s in step.sandboxes] + [s for job in jobs for s in job.sandboxes]
+        steps = [step for job in self.jobs_of.get(submission, ()) for step in self.steps.get(job, {}).values()]
+        ends = self.finished_of(submission)
+        return [s for step in steps for s in step.sandboxes] + [s for end in ends for s in end.sandboxes]
 
     def apply(self, event: events.Event) -> None:
         """Learns one event. What changes nothing, such as how long an engine was waited for, is passed over."""
@@ -49,7 +57,10 @@ class Round:
                 self.submissions.append(Submission(**event.model_dump(exclude={"kind"})))
             case events.PlanMade():
                 self.planned, self.closed, self.answers = tuple(event.jobs), False, None
-                self.jobs.update((job.id, job) for job in event.jobs)
+                self.planned_of = {}
+                for job in event.jobs:
+                    self.planned_of.setdefault(job.submission, []).append(job)
+                    self.jobs[job.id] = self.jobs_of.setdefault(job.submission, {})[job.id] = job
             case events.StepsLost():
                 self._lose(set(event.jobs))
             case events.StepFinished():

@@ -20,7 +20,11 @@ class Emit(Protocol):
     """Takes what happened in a job."""
 
     def __call__(self, *events: Event) -> None:
-        """Hands on events that are to be kept together."""
+        """Hands on events that are to be kept together, and returns when they are: a kill costs the step in flight.
+
+        Raises:
+            Cancelled: the run ended before they were kept.
+        """
         ...
 
 

@@ -8,13 +8,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Job, Plan
 from orchestrator.engines.base import Happened, Perform, Performance, Suits, anywhere
-from orchestrator.errors import UsageError
+from orchestrator.errors import Cancelled, UsageError
 
 _LOOK = 0.5
 """Seconds between two looks at signals: Python does not see one that came just before it began to wait."""
@@ -42,6 +42,7 @@ class _News:
     slot: _Slot
     happened: Happened = ()
     error: BaseException | None = None
+    kept: threading.Event = field(default_factory=threading.Event)
 
 
 class LocalEngine:
@@ -86,6 +87,7 @@ class _Run:
         self._slots = [_Slot(device) for device in devices]
         self._ahead: list[_Work] = []
         self._news: SimpleQueue[_News] = SimpleQueue()
+        self._over = threading.Event()
 
     def events(self) -> Iterator[Happened]:
         try:
@@ -94,6 +96,7 @@ class _Run:
                 news = self._next_news()
                 if news.happened:
                     yield news.happened
+                    news.kept.set()
                     continue
                 work = news.slot.work
                 if news.error is not None or work is None:
@@ -138,13 +141,22 @@ class _Run:
     def _play(self, slot: _Slot, work: _Work) -> None:
         error: BaseException | None = None
         try:
-            work.performance.run(lambda *happened: self._news.put(_News(slot, happened)))
+            work.performance.run(lambda *happened: self._hand_on(slot, happened))
         except BaseException as found:  # noqa: BLE001  carried to the main thread and raised there
             error = found
         self._news.put(_News(slot, error=error))
 
+    def _hand_on(self, slot: _Slot, happened: Happened) -> None:
+        """Waits until it is kept, so that no more than one step of a job is ever in nobody's hands."""
+        news = _News(slot, happened)
+        self._news.put(news)
+        while not news.kept.wait(_LOOK):
+            if self._over.is_set():
+                raise Cancelled("the round ended before this was kept")
+
     def _end(self) -> None:
         """Ends everything that still runs, also where ending one fails; after a complete run there is nothing."""
+        self._over.set()
         running = [slot.work for slot in self._slots if slot.work]
         with ExitStack() as ending:  # which runs the last first
             for work in running:

@@ -8,7 +8,7 @@ from pathlib import Path
 from orchestrator import shipped
 from orchestrator.backends.base import Image, Source
 from orchestrator.domain.submissions import Roster, Side, Submission
-from orchestrator.errors import Problem, Rejected
+from orchestrator.errors import Problem, Rejected, UsageError
 from orchestrator.intake import manifest
 from orchestrator.intake.contest_file import Contest, EntrySection
 
@@ -65,7 +65,24 @@ def described(contest: Contest, *, complete: bool = True) -> Roster:
     Raises:
         Rejected: with every entry that cannot be read.
     """
-    return admit(contest, lambda source: Image(digest="", name=source.image or ""), complete=complete).roster
+    return admit(contest, _unseen, complete=complete).roster
+
+
+def baseline(contest: Contest, identify: Callable[[Source], Image], name: str) -> tuple[Submission, Image]:
+    """Returns one baseline of the contest and what is started for it.
+
+    Raises:
+        UsageError: the contest has no baseline of this name.
+        Rejected: it cannot be started.
+    """
+    known = {_entry(contest, _unseen, entry, baseline=True)[0].id: entry for entry in contest.file.baselines}
+    if name not in known:
+        raise UsageError(f"{contest.path} has no baseline {name!r}; it has {', '.join(known) or 'none'}")
+    return _entry(contest, identify, known[name], baseline=True)
+
+
+def _unseen(source: Source) -> Image:
+    return Image(digest="", name=source.image or "")
 
 
 def _entry(

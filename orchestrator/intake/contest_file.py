@@ -67,6 +67,8 @@ class TaskSection(_Section):
     name: Slug
     dataset: dict[str, Any]
     """`kind` names the dataset plug-in; the other keys are its options."""
+    sample: dict[str, Any] | None = None
+    """Public pictures of the same kind, for friendly matches; without them those are played on noise."""
     budget: BudgetSection
 
 
@@ -154,6 +156,8 @@ class ContestFile(_Section):
     replay: ReplaySection = ReplaySection()
     rules: dict[str, Any] = {}
     """The format's rules."""
+    friendly_pictures: Annotated[int, Field(ge=0, le=100)] = 10
+    """The pictures of the friendly match that a submission plays before it is received; 0: none is played."""
     baselines: list[EntrySection] = []
     submissions: list[EntrySection] = []
 
@@ -217,12 +221,21 @@ class Contest:
 
     def samples(self, task: str | None = None) -> Samples:
         """Returns a task's pictures, of the only one by default. Raises Rejected when they cannot be read."""
-        place = self._place(task or self.only_task)
+        return self._load((*self._place(task or self.only_task), "dataset"))
+
+    def sample(self, task: str) -> Samples | None:
+        """Returns a task's public pictures, None where it has none. Raises Rejected when they cannot be read."""
+        place = (*self._place(task), "sample")
+        if self._yaml.value(*place) is None:
+            return None
+        return self._load(place)
+
+    def _load(self, place: Place) -> Samples:
         dataset, options = self._datasets[place]
         try:
             samples: Samples = dataset.load(options, self.folder)
         except Rejected as error:
-            problems = [self.problem((*place, "dataset"), str(found)) for found in error.problems]
+            problems = [self.problem(place, str(found)) for found in error.problems]
             raise Rejected(str(self.path), problems) from error
         return samples
 
@@ -266,8 +279,8 @@ class Contest:
         places += [("tasks", number) for number in range(len(tasks) if isinstance(tasks, list) else 0)]
         found: dict[Place, Any] = {}
         problems: list[Problem] = []
-        for place in places:
-            found[place], new = self._find_dataset((*place, "dataset"))
+        for place in (place for task in places for place in ((*task, "dataset"), (*task, "sample"))):
+            found[place], new = self._find_dataset(place)
             problems += new
         return found, problems
 

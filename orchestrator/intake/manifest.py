@@ -1,6 +1,7 @@
 """`submission.yaml`: what a submission says of itself."""
 
 import re
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import Problem, Rejected
+from orchestrator.intake import files_form
 from orchestrator.intake.yaml_file import YamlFile
 
 FILE_NAME = "submission.yaml"
@@ -17,6 +19,15 @@ SIZE_LIMIT = 64 * 1024
 _SLUG = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 Slug = Annotated[str, Field(pattern=_SLUG, description="lower case, digits, - and _")]
 Label = Annotated[str, Field(min_length=1, max_length=120)]
+
+
+class Form(StrEnum):
+    """How a submission is spoken to."""
+
+    STREAM = "stream"
+    """By the image protocol."""
+    FILES = "files"
+    """By files and an entry script, as in the NIPS 2017 competition, through an adapter in its sandbox."""
 
 
 class Manifest(BaseModel):
@@ -29,8 +40,12 @@ class Manifest(BaseModel):
     name: Slug
     side: Side
     description: Annotated[str, Field(max_length=2000)] = ""
-    command: Annotated[list[str], Field(min_length=1, max_length=64)]
-    """How to start it in its folder; the image's command is the same."""
+    form: Form = Form.STREAM
+    """How it is spoken to."""
+    command: Annotated[list[str], Field(min_length=1, max_length=64)] = []
+    """How to start it in its folder; the image's command is the same. With `form: files` it is the adapter's."""
+    labels_from: Literal[0, 1] = 0
+    """With `form: files`: the number that a defence's first class has."""
     image: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._/-]{0,200}(:[A-Za-z0-9._-]{1,100})?$")] = ""
     """The tag under which `make images` or its authors build it."""
     gpu: bool = False
@@ -42,11 +57,45 @@ class Manifest(BaseModel):
 
 
 def read(folder: Path) -> Manifest:
-    """Returns the manifest in a folder. Raises Rejected with all problems at once; a link is not followed."""
+    """Returns the manifest in a folder, with the adapter's command where it plays by files; follows no link.
+
+    Raises:
+        Rejected: with all problems at once, those of a `metadata.json` included.
+    """
     path = folder / FILE_NAME
     if path.is_symlink():
         raise Rejected(str(path), [Problem("file", "a symbolic link", "put the file itself there")])
-    return YamlFile(path, SIZE_LIMIT).model(Manifest)
+    file = YamlFile(path, SIZE_LIMIT)
+    problems: list[Problem] = []
+    found = None
+    try:
+        found = file.model(Manifest)
+    except Rejected as error:
+        problems += error.problems
+    problems += _across(file)
+    if file.value("form") == Form.FILES:
+        try:
+            files_form.read(folder, found.side if found else None)
+        except Rejected as error:
+            problems += error.problems
+    if problems or found is None:
+        raise Rejected(str(path), problems)
+    return found if found.command else found.model_copy(update={"command": files_form.command(found.labels_from)})
+
+
+def _across(file: YamlFile) -> list[Problem]:
+    """Returns what is wrong between keys, whatever is wrong with each."""
+    form, command, labels_from = (file.value(key) for key in ("form", "command", "labels_from"))
+    problems = []
+    if command is None and form != Form.FILES:
+        problems.append(file.problem(("command",), "field required", "say how it is started in its folder"))
+    if labels_from is not None and form != Form.FILES:
+        what = "is known only with `form: files`"
+        problems.append(file.problem(("labels_from",), what, "a player's own labels count from 0, as `hello` has them"))
+    elif labels_from and command is not None:
+        remedy = f"leave one of them out, or end the command with {files_form.LABELS_FROM} 1"
+        problems.append(file.problem(("labels_from",), "says nothing beside a `command`", remedy))
+    return problems
 
 
 def is_slug(text: str) -> bool:

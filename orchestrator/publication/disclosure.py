@@ -5,7 +5,6 @@ withheld, new kinds of events and new fields of known ones included.
 """
 
 from collections.abc import Set as AbstractSet
-from math import floor, log10
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -18,9 +17,6 @@ from orchestrator.stores.base import GENESIS
 
 WITHHELD = GENESIS
 """Stands in place of a digest that is not shown."""
-
-FIGURES = 2
-"""Measured amounts keep so many: an attack that sees hidden labels could write them into a time or a size."""
 
 _PUBLIC = (
     acts.ContestOpened,
@@ -139,11 +135,3 @@ def _empty(annotation: Any) -> Any:
         return None
     kind = get_origin(annotation) or annotation
     return kind()
-
-
-def rough(amount: float | None) -> float | None:
-    """Returns a measured amount to two figures."""
-    if not amount:
-        return amount
-    rounded = round(amount, FIGURES - 1 - floor(log10(abs(amount))))
-    return int(rounded) if isinstance(amount, int) else rounded

@@ -126,6 +126,8 @@ def _check_defence(
     for cell, parts in seen.items():
         where = f"{place} cell {cell.defence} against {cell.attack or 'clean pictures'}"
         theirs = made.get(cell.attack) if cell.attack else None
+        if cell.attack and cell.attack not in made and cell.defence == defence:
+            continue  # of one who left before this round: a sandbox of an earlier one saw it too; it is on no board
         if cell.defence != defence or (cell.attack and theirs is None):
             raise NotGenuine(where, "was answered by somebody else, or for an attack that did not play")
         wanted = np.arange(count) if theirs is None else np.flatnonzero(asked(theirs.forfeits, on_missing))

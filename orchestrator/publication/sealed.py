@@ -21,6 +21,7 @@ from orchestrator.publication.records import Counted, SealedRecord, letters
 from orchestrator.publication.veil import Veil, commitments
 from orchestrator.record import Record
 from orchestrator.results.document import Results, SubmissionPart
+from orchestrator.results.public import rough
 
 MEASURED = ("sandboxes", "cpu_seconds", "peak_bytes", "bytes_in", "bytes_out", "endings")
 """Of a submission's results, what no array tells: taken over as the organizers state it."""
@@ -72,10 +73,7 @@ class SealedRound(_Part):
 
 def cells_of(record: Record) -> dict[Cell, Answers]:
     """Returns the answers of every cell that was played, in the one order of a bundle: by defence, then by attack."""
-    count = len(record.samples)
-    defences = record.round.roster.side(Side.DEFENCE)
-    cells = {cell: found for defence in defences for cell, found in record.answers(defence.id, count).items()}
-    return dict(sorted(cells.items(), key=lambda item: (item[0].defence, item[0].attack or "")))
+    return dict(sorted(record.cells(), key=lambda item: (item[0].defence, item[0].attack or "")))
 
 
 def values(record: Record, secret: bytes) -> dict[str, Any]:
@@ -123,7 +121,7 @@ def _stages(record: Record) -> list[tuple[str, Stage]]:
 
 def _work(record: Record, submission: str, stage: Stage) -> WorkPart:
     round_ = record.round
-    jobs = [job.id for job in round_.planned if (job.submission, job.stage) == (submission, stage)]
+    jobs = [job.id for job in round_.planned_of.get(submission, ()) if job.stage is stage]
     counts: Counter[tuple[str, str]] = Counter()
     for fault in (fault for job in jobs for step in round_.steps.get(job, {}).values() for fault in step.faults):
         counts[fault.code, fault.reason] += fault.pictures
@@ -132,7 +130,7 @@ def _work(record: Record, submission: str, stage: Stage) -> WorkPart:
         submission=submission,
         stage=stage,
         finished=all(job in round_.finished for job in jobs),
-        seconds=disclosure.rough(float(seconds)) or 0.0,
+        seconds=rough(float(seconds)) or 0.0,
         faults=[FaultCount(code=code, reason=reason, pictures=n) for (code, reason), n in sorted(counts.items())],
     )
 
@@ -175,7 +173,7 @@ def roughly(results: Results) -> dict[str, dict[str, Any]]:
     amounts = ("cpu_seconds", "peak_bytes", "bytes_in", "bytes_out")
     return {
         part.id: {name: getattr(part, name) for name in MEASURED}
-        | {name: disclosure.rough(getattr(part, name)) for name in amounts}
+        | {name: rough(getattr(part, name)) for name in amounts}
         for part in results.submissions
     }
 

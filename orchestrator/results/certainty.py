@@ -6,6 +6,7 @@ one picture's contribution to it is the same sum of what held and what did not.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,15 +61,27 @@ def of_cells(cells: list[Cell], held: Held) -> dict[Cell, OfCell]:
     total = len(held[cells[0]])
     counts = np.array([int(held[cell].sum()) for cell in cells])
     accuracies = uncertainty.accuracy(counts, total)
-    found = {}
-    for cell, low, high in zip(cells, accuracies.low, accuracies.high, strict=True):
-        clean = held.get(Cell(cell.defence))
-        change = None
-        if cell.attack is not None and clean is not None:
-            limits = uncertainty.delta(clean, held[cell])
-            change = _pair(limits.low, limits.high)
-        found[cell] = OfCell(_pair(low, high), change)
+    changes = _changes(cells, held)
+    return {
+        cell: OfCell(_pair(low, high), changes.get(cell))
+        for cell, low, high in zip(cells, accuracies.low, accuracies.high, strict=True)
+    }
+
+
+def _changes(cells: list[Cell], held: Held) -> dict[Cell, tuple[float, float]]:
+    """Returns the limits of the deltas of the cells that have one, a defence at a time."""
+    found: dict[Cell, tuple[float, float]] = {}
+    for defence, group in groupby(sorted(cells, key=_defence), key=_defence):
+        attacked = [cell for cell in group if cell.attack is not None]
+        clean = held.get(Cell(defence))
+        if clean is not None and attacked:
+            limits = uncertainty.delta(clean, np.stack([held[cell] for cell in attacked]))
+            found |= {c: _pair(low, high) for c, low, high in zip(attacked, limits.low, limits.high, strict=True)}
     return found
+
+
+def _defence(cell: Cell) -> str:
+    return cell.defence
 
 
 def _most(row: Row) -> float:

@@ -6,7 +6,8 @@ round's secret, so what `findings` and `replays` show of a cheat does too. All t
 deterministic players play the same round on the same backend; `sandboxes` is higher where a fault of ours cost some.
 """
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -32,7 +33,7 @@ class TaskPart(_Part):
 
 
 class FaultPart(_Part):
-    """A submission's faults of one kind, counted over the round, with the message of the first."""
+    """A submission's faults of one kind, over the round. `message` is ours: its own words may hold labels (A2)."""
 
     code: str
     reason: str
@@ -64,8 +65,14 @@ class SubmissionPart(_Part):
     endings: dict[str, int] = Field(description="how many of its sandboxes ended for which reason")
 
 
-class CellPart(_Part):
-    """A defence against one attack; `attack` null is clean pictures. `delta` is in percentage points (A11)."""
+@dataclass(frozen=True, slots=True)
+class CellPart:
+    """A defence against one attack; `attack` null is clean pictures. `delta` is in percentage points (A11).
+
+    `accuracy_interval` and `delta_interval` are 95 % confidence limits; those of delta are paired by picture.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     defence: str
     attack: str | None
@@ -76,9 +83,9 @@ class CellPart(_Part):
     forfeits: int
     faults: int
     accuracy: float
-    accuracy_interval: list[float] = Field(description="95 % confidence limits of the accuracy")
+    accuracy_interval: tuple[float, float]
     delta: float | None
-    delta_interval: list[float] | None = Field(description="95 % confidence limits of delta, paired by picture")
+    delta_interval: tuple[float, float] | None
 
 
 class RowPart(_Part):
@@ -88,8 +95,8 @@ class RowPart(_Part):
     submission: str
     score: float | None
     exact: str | None
-    interval: list[float] | None = Field(description="95 % confidence limits of the score")
-    ranks: list[int] | None = Field(description="the best and the worst rank that the pictures cannot exclude")
+    interval: tuple[float, float] | None = Field(description="95 % confidence limits of the score")
+    ranks: tuple[int, int] | None = Field(description="the best and the worst rank that the pictures cannot exclude")
     violations: int
     reason: str
     place: int | None = Field(description="the place among those who may get a prize (A5)")
@@ -172,8 +179,11 @@ class FindingPart(_Part):
     improbable: float | None = Field(description="how probable the rates are for an honest defence")
 
 
-class JobPart(_Part):
+@dataclass(frozen=True, slots=True)
+class JobPart:
     """One job. `seconds` is null until it is finished."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     id: str
     stage: Stage

@@ -22,8 +22,8 @@ _FORFEITS = {
 }
 
 
-def choose(record: Record, scoring: Scoring) -> list[Example]:
-    """Returns up to two pictures per attack: ones that fooled the first defence where there are, else its first ones.
+def choose(record: Record, scoring: Scoring, count: int = PER_ATTACK) -> list[Example]:
+    """Returns up to `count` pictures per attack: ones that fooled the first defence first, then the others in order.
 
     They are the organizers' to see: candidates come from hidden data, so they are not for a team's page (rule A2).
     """
@@ -41,7 +41,7 @@ def choose(record: Record, scoring: Scoring) -> list[Example]:
             continue
         fooled = (clean == samples.labels) & (attacked != samples.labels) & (attacked != NOT_ASKED)
         order = np.argsort(~fooled, kind="stable")
-        for picture in order[:PER_ATTACK]:
+        for picture in order[:count]:
             before, after = int(clean[picture]), int(attacked[picture])
             examples.append(_example(samples, made, Cell(defence.id, attack), int(picture), before, after))
     return examples

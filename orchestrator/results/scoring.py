@@ -20,6 +20,7 @@ from orchestrator.domain.submissions import Side, Submission
 from orchestrator.record import Record
 from orchestrator.results import certainty
 from orchestrator.results import document as doc
+from orchestrator.results.faults import words
 
 ISOLATION_NOTES = {
     "round": "Isolation per round: one sandbox of a defence saw every version of every picture, so a defence that "
@@ -110,11 +111,10 @@ class Scoring:
         """Returns each cell's counts, and which of its pictures held."""
         labels = self._samples.labels
         tallies, held = {}, {}
-        for defence in self._round.roster.side(Side.DEFENCE):
-            for cell, answers in self._record.answers(defence.id, len(labels)).items():
-                made = self.candidates.get(cell.attack) if cell.attack else None
-                tallies[cell] = tally(labels, answers, None if made is None else made.forfeits)
-                held[cell] = decide(labels, answers) == Call.HELD
+        for cell, answers in self._record.cells():
+            made = self.candidates.get(cell.attack) if cell.attack else None
+            tallies[cell] = tally(labels, answers, None if made is None else made.forfeits)
+            held[cell] = decide(labels, answers) == Call.HELD
         return tallies, held
 
     def _notes(self) -> list[str]:
@@ -130,7 +130,7 @@ class Scoring:
         return notes
 
     def _submission(self, submission: Submission) -> doc.SubmissionPart:
-        finished = [job for job in self._round.finished.values() if job.submission == submission.id]
+        finished = self._round.finished_of(submission.id)
         sandboxes = self._round.sandboxes(submission.id)
         made = self.candidates.get(submission.id)
         findings = [finding.id for finding in self._round.findings if finding.submission == submission.id]
@@ -164,21 +164,18 @@ class Scoring:
         cheated = findings and rules.on_finding is OnFinding.DISQUALIFY
         if cheated or (violations and rules.on_violation is OnViolation.DISQUALIFY):
             return "disqualified"
-        planned = {job.id for job in self._round.planned if job.submission == submission}
-        if not planned <= self._round.finished.keys():
+        if any(job.id not in self._round.finished for job in self._round.planned_of.get(submission, ())):
             return "pending"
         return "faulted" if faults else "played"
 
     def _faults(self, submission: str) -> list[doc.FaultPart]:
         counts: Counter[tuple[str, str]] = Counter()
-        first: dict[tuple[str, str], str] = {}
-        planned = [job.id for job in self._round.planned if job.submission == submission]
-        for step in (step for job in planned for step in self._round.steps.get(job, {}).values()):
+        planned = self._round.planned_of.get(submission, ())
+        for step in (step for job in planned for step in self._round.steps.get(job.id, {}).values()):
             for fault in step.faults:
                 counts[fault.code, fault.reason] += fault.pictures
-                first.setdefault((fault.code, fault.reason), fault.message)
         return [
-            doc.FaultPart(code=code, reason=reason, pictures=count, message=first[code, reason])
+            doc.FaultPart(code=code, reason=reason, pictures=count, message=words(code))
             for (code, reason), count in sorted(counts.items())
         ]
 
@@ -196,9 +193,9 @@ class Scoring:
             forfeits=counts.forfeits,
             faults=counts.faults,
             accuracy=float(counts.accuracy),
-            accuracy_interval=list(sure.accuracy),
+            accuracy_interval=sure.accuracy,
             delta=None if delta is None else float(delta),
-            delta_interval=None if sure.delta is None else list(sure.delta),
+            delta_interval=sure.delta,
         )
 
     def _finding(self, finding: Finding) -> doc.FindingPart:
@@ -236,8 +233,8 @@ def _row(row: Row, sure: certainty.OfRow) -> doc.RowPart:
         submission=row.submission,
         score=None if row.score is None else float(row.score),
         exact=None if row.score is None else str(Fraction(row.score)),
-        interval=None if sure.interval is None else list(sure.interval),
-        ranks=None if sure.ranks is None else list(sure.ranks),
+        interval=sure.interval,
+        ranks=sure.ranks,
         violations=row.violations,
         reason=row.reason,
         place=row.place,

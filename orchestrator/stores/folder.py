@@ -9,6 +9,7 @@ from pathlib import Path
 
 from orchestrator.domain.ids import digest as digest_of
 from orchestrator.errors import StoreFault
+from orchestrator.stores.base import UNFINISHED
 
 
 class FolderBlobs:
@@ -16,7 +17,10 @@ class FolderBlobs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._not_kept(error) from error
 
     def put(self, data: bytes) -> str:
         """Keeps the bytes and returns their digest; a reader never sees half a blob."""
@@ -28,7 +32,7 @@ class FolderBlobs:
             path.parent.mkdir(exist_ok=True)
             _write(path, data)
         except OSError as error:
-            raise StoreFault(f"cannot keep a blob under {self._folder}: {error}") from error
+            raise self._not_kept(error) from error
         return name
 
     def get(self, digest: str) -> bytes:
@@ -40,6 +44,9 @@ class FolderBlobs:
         if digest_of(data) != digest:
             raise StoreFault(f"blob {digest} is damaged; remove {self._path(digest)} and run again")
         return data
+
+    def _not_kept(self, error: OSError) -> StoreFault:
+        return StoreFault(f"cannot keep a blob under {self._folder}: {error}; make space there, or mend it; run again")
 
     def _path(self, digest: str) -> Path:
         _, _, digits = digest.partition(":")
@@ -55,9 +62,10 @@ def _holds(path: Path, name: str) -> bool:
 
 
 def _write(path: Path, data: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=UNFINISHED, delete=False) as file:
         try:
             file.write(data)
+            file.flush()  # before it has its name: a full disk says so here, and a kill leaves no half of it there
             Path(file.name).replace(path)
         except BaseException:
             Path(file.name).unlink(missing_ok=True)

@@ -5,6 +5,7 @@ hash chain shows it where it cannot.
 """
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -40,18 +41,29 @@ _APPEND_ONLY = [
     )
 ]
 
+_PUT_BACK = "put it back from a copy of the folder, or play into a new folder"
+PATIENCE = 10.0
+"""Seconds that another program's lock on a SQLite file is waited for, each time."""
+
 
 class SqlLedger:
-    """The ledger at a SQLAlchemy URL. Reading everything once finds where the chain ends."""
+    """The ledger at a SQLAlchemy URL. Reading everything once finds where the chain ends.
 
-    def __init__(self, url: str) -> None:
+    `patience` is how many seconds another program's lock on a SQLite file is waited for, each time.
+    """
+
+    def __init__(self, url: str, patience: float = PATIENCE) -> None:
         self._seq, self._head = 0, base.GENESIS
+        self._place, self._patience = "", patience
         with self._translated():
-            self._engine = sa.create_engine(url)
-            if self._engine.dialect.name == "sqlite":
+            where = sa.make_url(url)
+            lite = where.get_backend_name() == "sqlite"
+            self._place = (where.database or "") if lite else where.render_as_string()
+            self._engine = sa.create_engine(where, connect_args={"timeout": patience} if lite else {})
+            if lite:
                 sa.event.listen(self._engine, "connect", _quick)
             _metadata.create_all(self._engine)
-            if self._engine.dialect.name == "sqlite":
+            if lite:
                 with self._engine.begin() as connection:
                     for statement in _APPEND_ONLY:
                         connection.execute(sa.text(statement))
@@ -96,10 +108,16 @@ class SqlLedger:
             try:
                 entry = base.relink(previous, row.seq, row.time, json.loads(row.event), row.salt)
             except (ValidationError, ValueError, TypeError, RecursionError) as error:
-                raise StoreFault(f"ledger entry {place} is not an event of this version: {error}") from error
+                raise StoreFault(
+                    f"ledger entry {place} is not an event of this version: {error}; {self._place} was altered or "
+                    f"damaged, or written by another version; {_PUT_BACK}"
+                ) from error
             same = row.event == entry.text and row.kind == entry.event.kind
             if not same or (row.seq, row.previous, row.hash) != (place, previous, entry.hash):
-                raise StoreFault(f"ledger entry {place} does not continue the chain; the file was altered or damaged")
+                raise StoreFault(
+                    f"ledger entry {place} does not continue the chain; {self._place} was altered or damaged; "
+                    f"{_PUT_BACK}"
+                )
             previous = entry.hash
             yield entry
 
@@ -114,7 +132,22 @@ class SqlLedger:
         except exc.IntegrityError as error:
             raise Conflict("another orchestrator appended to this ledger first; run one per round") from error
         except exc.SQLAlchemyError as error:
-            raise StoreFault(f"the ledger cannot be used: {error}") from error
+            raise StoreFault(f"the ledger cannot be used: {self._said(error)}") from error
+
+    def _said(self, error: exc.SQLAlchemyError) -> str:
+        """Returns what is wrong and what to do; SQLAlchemy's own words hold the whole statement and its values."""
+        cause = getattr(error, "orig", None)
+        if not isinstance(cause, sqlite3.Error):
+            return f"{self._place}: {cause or error}"
+        match getattr(cause, "sqlite_errorcode", 0) & 0xFF:  # an extended code has its kind in its lowest byte
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                held = f"another program has held {self._place} for more than {self._patience:g} s"
+                return f"{held} ({cause}); wait for it or end it, and run the same command again"
+            case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN:
+                remedy = "look whether there is space in its folder, and leave to write, and run the same command again"
+                return f"{self._place}: {cause}; {remedy}"
+            case _:
+                return f"{self._place}: {cause}; {_PUT_BACK}"
 
 
 def _quick(connection: Any, _: object) -> None:

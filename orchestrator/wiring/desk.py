@@ -22,6 +22,7 @@ from orchestrator.intake.admission import described, tagged
 from orchestrator.intake.contest_file import Contest
 from orchestrator.signatures import SigningKey
 from orchestrator.stores.base import Ledger
+from orchestrator.wiring import friendly
 from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.standings import fold, osi_approved
 
@@ -132,14 +133,16 @@ class Desk:
         side = submitted.side or (found.side if found else None)
         name = submitted.name or (found.name if found else "")
         allowance = self.contest.format.allowance()
-        problems += self._untimely() + self._unclear(submitted, found, name)
-        if side is not None and allowance is not None:
-            problems += objections(self.season, allowance, submitted.team, submitted.task, side)
+        problems += self.against(submitted, found)
         image = None
         try:
             image = backend.admit(self._source(submitted, found))
         except Rejected as error:
             problems += error.problems
+        warnings: list[str] = []
+        if image is not None and side is not None and not problems:
+            candidate = friendly.Candidate(submitted.task, side, image)
+            problems, warnings = friendly.objections(self.contest, candidate, backend)
         if problems or image is None or side is None:
             self._refuse(submitted, name, side, problems)
         attempt = self.season.attempts(submitted.team, submitted.task, side) + 1
@@ -160,8 +163,22 @@ class Desk:
             left=left,
         )
         told = [f"{p.place} {p.what}; {p.remedy}" for p in unreleased(act.licence, act.source, osi_approved)]
-        act = act.model_copy(update={"warnings": told})
+        act = act.model_copy(update={"warnings": [*told, *warnings]})
         return self._receipt(act, self.act(act))
+
+    def against(self, submitted: Submitted, found: manifest.Manifest | None) -> list[Problem]:
+        """Returns what is against a submission before it is looked into: the time, its words, and its team's rules."""
+        name = submitted.name or (found.name if found else "")
+        side = submitted.side or (found.side if found else None)
+        problems = self._untimely() + self._unclear(submitted, found, name)
+        allowance = self.contest.format.allowance()
+        if side is not None and allowance is not None:
+            problems += objections(self.season, allowance, submitted.team, submitted.task, side)
+        return problems
+
+    def refuse(self, submitted: Submitted, problems: list[Problem]) -> NoReturn:
+        """Notes that a submission was not admitted, and raises Rejected; it used up nothing."""
+        self._refuse(submitted, submitted.name, submitted.side, problems)
 
     def withdraw(self, submission: str, reason: str) -> None:
         """Takes a submission back in its team's name."""

@@ -1,19 +1,23 @@
 """Where things lie: a round's folder."""
 
+import errno
 import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 from orchestrator import plugins
 from orchestrator.errors import StoreFault, UsageError
-from orchestrator.stores.base import Blobs, Ledger
+from orchestrator.stores.base import UNFINISHED, Blobs, Ledger
 
 CONTEST_LEDGER = "contest.sqlite"
 """The ledger of a contest, two folders above those of its rounds."""
 SECRET_BYTES = 32
+_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
+"""What goes wrong with a disk, and not with what the operator asked for."""
 _OURS = frozenset(
     {
         ".gitignore",
@@ -33,13 +37,46 @@ _OURS = frozenset(
 
 @contextmanager
 def held(folder: Path, busy: str) -> Iterator[None]:
-    """Holds a folder for this process. Raises UsageError, saying `busy`, when another process holds it."""
-    with (folder / "lock").open("a") as file:
+    """Holds a folder for this process, and no longer than it lives: a killed one leaves nothing to be cleared away.
+
+    Raises:
+        UsageError: another process holds it; says `busy`.
+        StoreFault: nothing can be held there.
+    """
+    path = folder / "lock"
+    try:
+        file = path.open("a")
+    except OSError as error:
+        raise _unwritten(path, error) from error
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise UsageError(busy) from None
+        except OSError as error:
+            raise StoreFault(f"{path} cannot be held: {error}; use a folder on a disk of this machine") from error
         yield
+
+
+def put_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Writes a file whole or not at all, through to the disk. Raises StoreFault."""
+    fresh = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise _unwritten(path, error) from error
+
+
+def _unwritten(path: Path, error: OSError) -> StoreFault:
+    reason = error.strerror or error
+    return StoreFault(f"{path} cannot be written: {reason}; make space in {path.parent}, or mend it, and run again")
 
 
 def ledger_at(path: Path) -> Ledger:
@@ -76,15 +113,20 @@ class RoundFolder:
         return (self.path / "ledger.sqlite").exists()
 
     def create(self) -> None:
-        """Makes the folder. Raises UsageError when something else lies there."""
+        """Makes the folder. Raises UsageError when something else lies there, StoreFault where a disk is full."""
+        ignored = self.path / ".gitignore"
         try:
             others = {entry.name for entry in self.path.iterdir()} - _OURS if self.path.is_dir() else set()
+            others = {name for name in others if not name.startswith(UNFINISHED)}
             if others and not self.exists:
                 raise UsageError(f"{self.path} holds other files; give an empty or new folder as --out")
             self.path.mkdir(parents=True, exist_ok=True)
             # The folder holds the round's secret: it is not for anybody's repository.
-            (self.path / ".gitignore").write_text("*\n", "ascii")
+            if not ignored.exists() or ignored.read_bytes() != b"*\n":
+                ignored.write_bytes(b"*\n")
         except OSError as error:
+            if error.errno in _DISK:
+                raise _unwritten(self.path, error) from error
             raise UsageError(f"{self.path} cannot be made: {error}; give another --out") from error
 
     def require(self) -> None:
@@ -92,9 +134,20 @@ class RoundFolder:
         if not self.exists:
             raise UsageError(f"{self.path} holds no round; give the --out folder of `sparring round run`")
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Holds the round for this process. Raises UsageError when another orchestrator plays it."""
-        return held(self.path, f"another orchestrator plays the round in {self.path}; wait for it or end it")
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the round for this process, and removes what a killed one left half-written.
+
+        Raises:
+            UsageError: another orchestrator plays it.
+            StoreFault: nothing can be held there.
+        """
+        with held(self.path, f"another orchestrator plays the round in {self.path}; wait for it or end it"):
+            found = (folder.glob(f"{UNFINISHED}*") for folder in (self.path, self.path / "report"))
+            for path in chain(*found, self._blobs.glob(f"*/{UNFINISHED}*")):
+                with suppress(OSError):  # the next one tries again
+                    path.unlink()
+            yield
 
     def ledger(self) -> Ledger:
         """Returns the round's ledger, made if it is not there."""
@@ -102,31 +155,36 @@ class RoundFolder:
 
     def blobs(self) -> Blobs:
         """Returns the round's blobs; the rounds of one contest share theirs."""
-        return blobs_in((self.contest or self.path) / "blobs")
+        return blobs_in(self._blobs)
+
+    @property
+    def _blobs(self) -> Path:
+        return (self.contest or self.path) / "blobs"
 
     def secret(self) -> bytes:
         """Returns the round's secret, drawn the first time; only its owner can read the file.
 
-        An empty file is one whose drawing was killed: no commitment is on record yet.
+        It is there before the ledger is, so that one which is lost is never drawn anew. An empty file is one whose
+        drawing was killed. Raises StoreFault when it is lost or damaged, or cannot be written.
         """
         path = self.path / "secret"
         try:
-            with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
-                secret = file.read()
-                if not secret:
-                    secret = secrets.token_bytes(SECRET_BYTES)
-                    file.write(secret)
+            secret = path.read_bytes()
+        except FileNotFoundError:
+            secret = b""
         except OSError as error:
-            raise StoreFault(f"{path} cannot be read or written: {error}") from error
+            raise StoreFault(f"{path} cannot be read: {error.strerror or error}; make it readable") from error
+        if not secret and not self.exists:
+            secret = secrets.token_bytes(SECRET_BYTES)
+            put_whole(path, secret, 0o600)
         if len(secret) != SECRET_BYTES:
-            raise StoreFault(f"{path} is damaged: {len(secret)} bytes, expected {SECRET_BYTES}")
+            remedy = "put it back from a copy of the folder, or play the round again into a new one"
+            remedy = remedy if self.exists else "remove it: no round was opened with it yet"
+            raise StoreFault(f"{path} is lost or damaged: {len(secret)} bytes, expected {SECRET_BYTES}; {remedy}")
         return secret
 
     def write(self, name: str, text: str) -> Path:
-        """Writes a derived file whole or not at all, and returns its path."""
+        """Writes a derived file whole or not at all, and returns its path. Raises StoreFault."""
         path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{path.name}.new")
-        fresh.write_text(text, "utf-8")
-        fresh.replace(path)
+        put_whole(path, text.encode())
         return path

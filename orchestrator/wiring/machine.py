@@ -23,7 +23,13 @@ def backend(name: str, workspace: Path, *, allow_unisolated: bool = False) -> Ba
 
 
 def engine(limits: Limits, slots: int | None) -> Engine:
-    """Returns the local engine with its slots: one a GPU where the task asks for GPUs, else as many as the cores allow.
+    """Returns the local engine with its slots. Raises like `devices`."""
+    made: Engine = plugins.find("engines", "local")(devices(limits, slots))
+    return made
+
+
+def devices(limits: Limits, slots: int | None) -> list[str | None]:
+    """Returns a slot's device each: one slot a GPU where the task asks for GPUs, else as many as the cores allow.
 
     Raises:
         UsageError: fewer than one slot, or more than there are GPUs.
@@ -32,13 +38,10 @@ def engine(limits: Limits, slots: int | None) -> Engine:
     if slots is not None and slots < 1:
         raise UsageError(f"--slots {slots}: give at least 1")
     if not limits.gpus:
-        devices: list[str | None] = [None] * (slots or max(1, int((os.cpu_count() or 1) / limits.cpus)))
-    else:
-        found = gpus()
-        if not found:
-            raise BackendUnavailable("the task asks for a GPU and this machine has none; set `limits.gpus: 0`")
-        if slots and slots > len(found):
-            raise UsageError(f"--slots {slots}, but there are {len(found)} GPUs; every live sandbox has one of its own")
-        devices = [gpu.uuid for gpu in found[: slots or len(found)]]
-    made: Engine = plugins.find("engines", "local")(devices)
-    return made
+        return [None] * (slots or max(1, int((os.cpu_count() or 1) / limits.cpus)))
+    found = gpus()
+    if not found:
+        raise BackendUnavailable("the task asks for a GPU and this machine has none; set `limits.gpus: 0`")
+    if slots and slots > len(found):
+        raise UsageError(f"--slots {slots}, but there are {len(found)} GPUs; every live sandbox has one of its own")
+    return [gpu.uuid for gpu in found[: slots or len(found)]]

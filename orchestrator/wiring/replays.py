@@ -2,7 +2,6 @@
 
 import secrets
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from orchestrator.intake import manifest
 from orchestrator.intake.contest_file import ContestFile
 from orchestrator.record import Record
 from orchestrator.wiring import machine, rounds
+from orchestrator.wiring.conditions import conditions
 from orchestrator.wiring.folders import SECRET_BYTES, RoundFolder
 
 DEMO = Path("demo")
@@ -159,11 +159,9 @@ def _setting(
     """Gives the setting of the round once more, with a secret of its own; at the end nothing of it is left running."""
     opened = _opened(record, out)
     task, kind = opened.task, plugins.find("contests", file.format)
-    rules = kind.rules_type.model_validate(opened.contest["rules"])
     setting = Setting(
-        contest=file.contest,
+        **conditions(file, kind.rules_type.model_validate(opened.contest["rules"])),
         round=opened.round,
-        run=f"{file.contest}-{secrets.token_hex(4)}",
         task=Task(
             name=task.name,
             classes=tuple(task.classes),
@@ -173,19 +171,11 @@ def _setting(
             budget=Budget(Norm(task.norm), Fraction(task.epsilon)),
         ),
         samples=record.samples,
-        policy=file.sandbox_policy(),
-        isolation=file.isolation,
-        labels=file.labels is True,
-        on_missing=rules.on_missing,
-        on_violation=rules.on_violation,
-        replay=file.replay.design(),
-        seed=file.seed,
         secret=secrets.token_bytes(SECRET_BYTES),
         roster=record.round.roster,
         images=images,
         backend=backend,
         blobs=RoundFolder(out).blobs(),
-        clock=time.monotonic,
     )
     try:
         yield setting

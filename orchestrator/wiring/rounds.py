@@ -1,7 +1,6 @@
 """A round put together: played, read again, reported."""
 
-import secrets
-import time
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 from orchestrator import plugins
 from orchestrator.arena.dispatcher import Dispatcher, Watch
 from orchestrator.arena.earlier import Earlier
+from orchestrator.arena.outlook import Outlook, outlook
 from orchestrator.arena.setting import Setting
 from orchestrator.backends.base import Backend
 from orchestrator.domain.ids import digest
@@ -25,7 +25,9 @@ from orchestrator.record import Record
 from orchestrator.results import cells_csv, gallery, report
 from orchestrator.results.document import Results
 from orchestrator.results.scoring import Scoring
+from orchestrator.stores.base import GENESIS, put_array
 from orchestrator.wiring import forecast, machine
+from orchestrator.wiring.conditions import conditions
 from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.folders import RoundFolder
 from orchestrator.wiring.forecast import Forecast
@@ -93,6 +95,28 @@ def play(contest: Contest, out: Path, how: How, watch: Watch) -> Reported:
         return write(folder)
 
 
+def preview(contest: Contest, out: Path, how: How) -> Outlook:
+    """Returns what `play` would play now, without playing or writing anything. Raises like `play`."""
+    with tempfile.TemporaryDirectory(prefix="sparring-preview-") as workspace:
+        backend = ready(contest, Path(workspace), how)
+        part = Part(contest, contest.only_task, admit(contest, backend.admit))
+        return preview_part(part, RoundFolder(out), backend, how, Path(workspace))
+
+
+def preview_part(part: Part, folder: RoundFolder, backend: Backend, how: How, workspace: Path) -> Outlook:
+    """Returns what would be played of one task of one round; `workspace` stands in for a round not yet begun."""
+    begun = folder.exists
+    lies = folder if begun else RoundFolder(workspace / part.task)
+    lies.create()
+    setting = _setting(part, lies, backend)
+    record, head = read(lies.path) if begun else (Record(setting.blobs), GENESIS)
+    if begun:
+        _check_same(record, part, setting, folder.path)
+    now = Earlier.of(part.round, head, record, setting.blobs)
+    slots = len(machine.devices(setting.limits, how.slots))
+    return outlook(setting, part.cells(setting.roster), now, part.earlier, slots=slots)
+
+
 def ready(contest: Contest, workspace: Path, how: How) -> Backend:
     """Returns the backend, once it is seen to work with the contest's runtime. Raises BackendUnavailable."""
     backend = machine.backend(how.backend, workspace, allow_unisolated=how.allow_unisolated)
@@ -112,6 +136,8 @@ def play_part(part: Part, folder: RoundFolder, backend: Backend, how: How, watch
             dispatcher.open(part.contest.file.model_dump(mode="json"), part.phase)
         else:
             _check_same(record, part, setting, folder.path)
+            for whole in (setting.samples.pixels, setting.samples.labels):
+                put_array(setting.blobs, whole)  # where a power cut damaged them
         dispatcher.mend()
         dispatcher.grow()
         cells = part.cells(setting.roster)
@@ -181,26 +207,16 @@ def _season(contest: ContestFolder) -> Season:
 def _setting(part: Part, folder: RoundFolder, backend: Backend) -> Setting:
     contest = part.contest
     samples = contest.samples(part.task)
-    file, rules = contest.file, contest.format.rules
     return Setting(
-        contest=file.contest,
+        **conditions(contest.file, contest.format.rules),
         round=part.round,
-        run=f"{file.contest}-{secrets.token_hex(4)}",
         task=contest.task(samples, part.task),
         samples=samples,
-        policy=file.sandbox_policy(),
-        isolation=file.isolation,
-        labels=file.labels is True,
-        on_missing=rules.on_missing,
-        on_violation=rules.on_violation,
-        replay=file.replay.design(),
-        seed=file.seed,
         secret=folder.secret(),
         roster=part.admitted.roster,
         images=part.admitted.images,
         backend=backend,
         blobs=folder.blobs(),
-        clock=time.monotonic,
     )
 
 
@@ -235,6 +251,8 @@ def _check_same(record: Record, part: Part, setting: Setting, out: Path) -> None
         )
 
 
+_FOR_PEOPLE = frozenset({"opens", "closes", "friendly_pictures", "submissions", "title"})
+"""Keys of a contest file that decide nothing of what is played in a season."""
 _PLAYED_RULES = ("on_missing", "on_violation")
 """Rules that decide what is played, not only how it is judged."""
 
@@ -251,9 +269,9 @@ def _played_by(file: dict[str, Any], part: Part) -> dict[str, Any]:
     """
     if not part.phase or file["format"] != part.contest.file.format:
         return file
-    left = {key: value for key, value in file.items() if key not in {"opens", "closes", "submissions", "title"}}
+    left = {key: value for key, value in file.items() if key not in _FOR_PEOPLE}
     rules = type(part.contest.format.rules).model_validate(file["rules"]).model_dump(mode="json")
-    tasks = [task for task in file["tasks"] if task["name"] == part.task]
+    tasks = [task | {"sample": None} for task in file["tasks"] if task["name"] == part.task]
     return left | {"tasks": tasks, "rules": {key: rules[key] for key in _PLAYED_RULES}}
 
 

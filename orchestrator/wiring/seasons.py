@@ -1,6 +1,7 @@
 """A contest over weeks: opened, played round by round, promoted, judged again."""
 
 import getpass
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,12 +12,13 @@ from typing import Any
 from orchestrator import __version__, shipped
 from orchestrator.arena.dispatcher import Watch
 from orchestrator.arena.earlier import Earlier
+from orchestrator.arena.outlook import Outlook
 from orchestrator.backends.base import Backend, Image, Source
 from orchestrator.contests.base import Promotion
 from orchestrator.domain import acts
 from orchestrator.domain.season import Entry
 from orchestrator.domain.submissions import Roster, Submission
-from orchestrator.errors import Problem, Rejected, UsageError
+from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
 from orchestrator.intake import admission, manifest
 from orchestrator.intake.admission import Admitted
 from orchestrator.intake.contest_file import Contest
@@ -24,7 +26,7 @@ from orchestrator.results.document import Results
 from orchestrator.wiring import rounds
 from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.desk import Clock, Desk, said
-from orchestrator.wiring.folders import RoundFolder
+from orchestrator.wiring.folders import CONTEST_LEDGER, RoundFolder
 from orchestrator.wiring.rounds import How, Part
 
 TEMPLATES = ("tournament",)
@@ -102,7 +104,13 @@ def at_desk(path: Path, by: str | None = None, clock: Clock = now) -> Iterator[D
     with folder.locked():
         ledger = folder.ledger()
         try:
-            yield Desk(folder, ledger, Contest(folder.file), clock, acting(by))
+            desk = Desk(folder, ledger, Contest(folder.file), clock, acting(by))
+            if desk.season.opened is None:
+                raise StoreFault(
+                    f"{path}/{CONTEST_LEDGER} holds no contest: it is damaged, or its opening was killed; put it back "
+                    f"from a copy of the folder, or, where nothing was submitted yet, `sparring contest open {path}`"
+                )
+            yield desk
         finally:
             ledger.close()
 
@@ -165,10 +173,32 @@ def play(desk: Desk, phase: str, how: How, watch: Watch, only: str | None = None
     return played
 
 
-def promote(desk: Desk, only: str | None = None) -> dict[str, Promotion]:
-    """Notes who goes on from the first round (rules A4, A11, A12, A16). Raises UsageError before it is complete."""
-    first = desk.contest.format.phases[0]
+def preview(desk: Desk, phase: str, how: How, only: str | None = None) -> list[Outlook]:
+    """Returns what `play` would play now, without playing or writing anything. Raises like `play`."""
+    _check_rules(desk)
+    with tempfile.TemporaryDirectory(prefix="sparring-preview-") as workspace:
+        backend = rounds.ready(desk.contest, Path(workspace), how)
+        found = []
+        for task in tasks(desk, only):
+            one, folder = part(desk, phase, task, backend), desk.folder.round(phase, task)
+            found.append(rounds.preview_part(one, folder, backend, how, Path(workspace)))
+        return found
+
+
+def promote(desk: Desk, only: str | None = None, reason: str = "") -> dict[str, Promotion]:
+    """Notes who goes on from the first round (rules A4, A11, A12, A16).
+
+    Raises:
+        UsageError: it is not complete, or the next one was begun with who went on then and no `reason` is given.
+    """
+    first, *later = desk.contest.format.phases
     promoted = {}
+    begun = [(name, task) for task in tasks(desk, only) for name in later if desk.folder.round(name, task).exists]
+    if begun and not reason:
+        raise UsageError(
+            f"the {begun[0][0]} round of {begun[0][1]} was begun with those who went on; "
+            "to promote again and then play what is new, give --reason"
+        )
     for task in tasks(desk, only):
         record, _ = rounds.read(_played(desk, first, task))
         judged = rounds.scoring(record, desk.folder.round(first, task).path)
@@ -182,6 +212,7 @@ def promote(desk: Desk, only: str | None = None) -> dict[str, Promotion]:
                 attacks=list(promotion.attacks),
                 defences=list(promotion.defences),
                 not_standing=dict(promotion.not_standing),
+                reason=reason,
             )
         )
         promoted[task] = promotion

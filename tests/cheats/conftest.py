@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -109,7 +109,7 @@ class Played:
 
     def cells(self, name: str) -> list[dict[str, Any]]:
         """Returns a defence's cells without its name."""
-        return [cell.model_dump(exclude={"defence"}) for cell in self.results.cells if cell.defence == name]
+        return [asdict(replace(cell, defence="")) for cell in self.results.cells if cell.defence == name]
 
 
 @dataclass

@@ -24,6 +24,8 @@ from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import BackendUnavailable
 
+from .pods import RUNNER, Pods
+
 BASE = "sparring/base:cpu"
 PLAYERS = Path(__file__).with_name("players")
 NAMES = sorted(
@@ -31,10 +33,26 @@ NAMES = sorted(
     for module in pkgutil.iter_modules(backends.__path__)
     if module.name != "base" and not module.name.startswith("_")
 )
-MARKS = {"docker": pytest.mark.docker}
+MARKS = {"docker": pytest.mark.docker, "fifo": pytest.mark.docker}
+DEVIATIONS = {
+    ("fifo", "test_sweep_removes_what_a_dead_run_left"): (
+        "no process of the dead is found from inside a pod, and none has to be: the player of a driver that was killed "
+        "is ended by its own container (test_fifo.py), and the pod goes with its Job"
+    ),
+}
+"""Where a backend is known to do otherwise than the others, by its name and a test's, and why. They are held to it."""
 Play = Callable[..., Sandbox]
 RUNTIME = Runtime(os.environ.get("SPARRING_TEST_RUNTIME", "runc"))
 """What containers run under; the engine that DOCKER_HOST names has to have it (docs/runtimes.md)."""
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """Marks the known deviations, each with its reason; one that is none any more fails."""
+    for item in items:
+        backend = getattr(item, "callspec", None) and item.callspec.params.get("backend")
+        reason = DEVIATIONS.get((backend, getattr(item, "originalname", "")))
+        if reason:
+            item.add_marker(pytest.mark.xfail(strict=True, reason=reason))
 
 
 @pytest.fixture(scope="session")
@@ -92,6 +110,17 @@ def player_image(build) -> str:
     return build(tag="sparring-test/players")
 
 
+@pytest.fixture(scope="session")
+def pods(engine, require, tmp_path_factory) -> Iterator[Pods]:
+    """Pods on this machine's engine."""
+    if not engine.images.list(RUNNER):
+        require("docker", f"there is no {RUNNER}: make images")
+    made = Pods(engine, tmp_path_factory.mktemp("no-pod"))
+    yield made
+    for pod in made.made:
+        pod.delete()
+
+
 def open_backend(name: str, workspace: Path) -> Backend:
     """Returns the backend of the file `name`."""
     return importlib.import_module(f"orchestrator.backends.{name}").plugin(BackendSettings(workspace))
@@ -100,6 +129,8 @@ def open_backend(name: str, workspace: Path) -> Backend:
 @pytest.fixture(scope="module", params=[pytest.param(name, marks=MARKS.get(name, ())) for name in NAMES])
 def backend(request, tmp_path_factory, require) -> Backend:
     """Each backend in turn, ready to play."""
+    if request.param == "fifo":
+        return request.getfixturevalue("pods")
     made = open_backend(request.param, tmp_path_factory.mktemp(request.param))
     try:
         made.check(RUNTIME if request.param == "docker" else None)
@@ -111,7 +142,7 @@ def backend(request, tmp_path_factory, require) -> Backend:
 @pytest.fixture(scope="module")
 def source(request, backend) -> Source:
     """The raw players as a submission of the organizers."""
-    image = request.getfixturevalue("player_image") if backend.name == "docker" else None
+    image = request.getfixturevalue("player_image") if backend.name in MARKS else None
     return Source(folder=PLAYERS, image=image, command=("python3", "echo.py"), trusted=True)
 
 

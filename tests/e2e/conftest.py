@@ -32,6 +32,7 @@ class Lab:
     settings: dict[str, Any] = field(default_factory=dict)
     rules: dict[str, Any] = field(default_factory=lambda: {"clean_floor": None})
     images: dict[str, str] = field(default_factory=dict)
+    player: Path = PLAYER
 
     def contest(self, *players: str, **changes: Any) -> Path:
         """Writes a contest file with these players and returns its path. JSON is YAML."""
@@ -76,7 +77,7 @@ class Lab:
             return {"image": self._image(side, behaviour), "name": player, "side": side, "team": f"team {behaviour}"}
         folder = self.folder / "players" / player
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(PLAYER, folder)
+        shutil.copy(self.player, folder / "player.py")
         manifest = {"sparring": 1, "name": player, "side": side, "command": ["python", "player.py", side, behaviour]}
         (folder / "submission.yaml").write_text(json.dumps(manifest))
         return {"folder": str(folder), "team": f"team {behaviour}"}
@@ -87,7 +88,7 @@ class Lab:
         recipe = f"FROM sparring/base:cpu\nCOPY player.py /player/\nCMD {command}\n"
         context = self.folder / "context"
         context.mkdir(exist_ok=True)
-        shutil.copy(PLAYER, context)
+        shutil.copy(self.player, context / "player.py")
         (context / "Dockerfile").write_text(recipe)
         subprocess.run(
             ["docker", "build", "--quiet", "--network", "none", "--tag", tag, str(context)],

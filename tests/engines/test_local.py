@@ -26,11 +26,12 @@ def test_a_job_waits_for_what_it_needs(stage, play, plan):
 
 
 def test_an_event_is_kept_before_dependants_start(stage, play, plan):
-    """While the caller still holds a job's event and has not asked for the next, its dependant does not start."""
+    """While the caller holds a job's event and has not asked for the next, nothing starts, and the job waits too."""
     events = play(plan("a", "b<a"), [None, None])
     (ended,) = next(events)
     assert ended.job == "a"
-    stage.wait(lambda: "a" in stage.ended)
+    with stage.changed:
+        assert not stage.changed.wait_for(lambda: "a" in stage.ended, 0.2), "it went on before its event was kept"
     assert (stage.started, stage.prepared, stage.made) == (["a"], [], [("a", None)])
     stage.kept.append("a")
     stage.keep(events)

@@ -3,7 +3,14 @@
 import re
 
 AMERICAN = re.compile(r"defen" + "se", re.IGNORECASE)
-QUOTED: dict[str, tuple[str, ...]] = {}
+_SIDE_OF_2017 = (f'"{"defen"}{"se"}"',)
+QUOTED: dict[str, tuple[str, ...]] = {
+    "docs/migrating-from-nips-2017.md": _SIDE_OF_2017,
+    "examples/nips2017/defence_means_2017/metadata.json": _SIDE_OF_2017,
+    "images/_base/python/sparring_files.py": _SIDE_OF_2017,
+    "images/templates/files/defence/metadata.json": _SIDE_OF_2017,
+    "orchestrator/intake/files_form.py": _SIDE_OF_2017,
+}
 """File -> titles and names in it that others spelt so."""
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,12 +14,17 @@ import pytest
 
 from orchestrator.datasets.digits import Digits, DigitsOptions
 from orchestrator.domain.samples import Samples
+from orchestrator.domain.submissions import Side
+from orchestrator.intake import manifest, scaffold
+from orchestrator.intake.scaffold import Framework, Wanted
 from orchestrator.wire.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
 from orchestrator.wire.session import Reply, Session
 
 ROOT = Path(__file__).parents[2]
 HELPERS = ROOT / "images" / "_base" / "python"
 EPSILON = 51
+PROGRAMS = {Framework.C: ("gcc", "make"), Framework.JAVASCRIPT: ("node",)}
+"""What a template needs beyond Python."""
 
 # The networks, the attacks and the training are imported as a player imports them. sparring_player itself is not: it
 # moves the process's own pipes.
@@ -33,10 +39,15 @@ class Player:
             name="digits",
             classes=[str(label) for label in range(10)],
             shape=options.get("shape", [1, 8, 8]),
-            budget=BudgetHeader(norm="linf", epsilon=options.get("epsilon", EPSILON)),
+            budget=BudgetHeader(norm=options.get("norm", "linf"), epsilon=options.get("epsilon", EPSILON)),
         )
         limits = LimitsHeader(
-            ready_seconds=60, step_seconds=60, batch=64, payload_bytes=1, memory_bytes=2**31, threads=1
+            ready_seconds=60,
+            step_seconds=options.get("step_seconds", 60),
+            batch=64,
+            payload_bytes=1,
+            memory_bytes=2**31,
+            threads=1,
         )
         self.session = Session(role, 10, options.get("payload_limit", 2**24))
         self.log = (folder / f"{id(self)}.stderr") if options.get("keep_log") else None
@@ -134,3 +145,47 @@ def test_digits() -> Samples:
 def train_digits() -> Samples:
     """The 1297 training digits."""
     return Digits().read(DigitsOptions(split="train"), Path())
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory, require):
+    """Returns the folder of a template, made and compiled once; without its programs the test is skipped."""
+    made = {}
+
+    def get(side: Side, framework: Framework) -> Path:
+        for program in PROGRAMS.get(framework, ()):
+            if shutil.which(program) is None:
+                require(program, f"{program} is not on this machine")
+        if (side, framework) not in made:
+            folder = tmp_path_factory.mktemp("template") / f"{side}_{framework}"
+            scaffold.make(Wanted(side, folder.name, framework), folder)
+            if framework is Framework.C:
+                subprocess.run(["make", "--silent"], cwd=folder, check=True, timeout=60)
+            made[side, framework] = folder
+        return made[side, framework]
+
+    return get
+
+
+@pytest.fixture
+def open_player(start, template, launch):
+    """Starts a template's player as its manifest says, with `hello` answered."""
+
+    def begin(side: Side, framework: Framework, **options):
+        folder = template(side, framework)
+        player = start(launch(folder), folder, Role(side), **options)
+        player.hello()
+        return player
+
+    return begin
+
+
+@pytest.fixture(scope="session")
+def launch() -> Callable[[Path], list[str]]:
+    """Returns how a folder's player is started here, as its manifest says."""
+
+    def words(folder: Path) -> list[str]:
+        program, *arguments = manifest.read(folder).command
+        return [sys.executable if program == "python" else program, *arguments]
+
+    return words

@@ -186,7 +186,7 @@ def test_attack_is_told_what_is_wrong_with_its_candidates(written, body, said):
         ),
         (True, "return [1, 2, 3]", "with `scores = True` classify must return (labels, scores), got list"),
         (True, "return [1, 2, 3], np.zeros((3, 9))", "scores must have shape (3, 10), got (3, 9)"),
-        (True, "return [1, 2, 3], np.full((3, 10), np.nan)", "a score is NaN"),
+        (True, "return [1, 2, 3], np.full((3, 10), np.nan)", "scores must not be NaN, but 30 of 30 are"),
     ],
 )
 def test_defence_is_told_what_is_wrong_with_its_labels(written, scores, body, said):

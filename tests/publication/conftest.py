@@ -142,7 +142,7 @@ def opened_cup(tmp_path_factory) -> Callable[[], Cup]:
         cup.path.mkdir()
         np.savez(cup.path / "quarters.npz", **quarters())
         baselines = [{"folder": str(cup.player(name))} for name in ("attack_noop", "defence_honest")]
-        (cup.path / "contest.yaml").write_text(json.dumps(CONTEST | {"baselines": baselines}))
+        (cup.path / "contest.yaml").write_text(json.dumps(CONTEST | {"friendly_pictures": 0, "baselines": baselines}))
         seasons.open_here(cup.path, "tester")
         with seasons.at_desk(cup.path, "tester") as desk:
             for team, people in TEAMS.items():

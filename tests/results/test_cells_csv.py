@@ -34,7 +34,7 @@ def cell(attack: str | None, delta: float | None, defence: str = "madry") -> Cel
         forfeits=3,
         faults=2,
         accuracy=0.782,
-        accuracy_interval=[0.74, 0.82],
+        accuracy_interval=(0.74, 0.82),
         delta=delta,
         delta_interval=None if delta is None else [delta - 2, delta + 2],
     )

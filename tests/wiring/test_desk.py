@@ -58,7 +58,8 @@ def test_what_is_kept_is_a_copy(cup) -> None:
     """What a team changes in its folder afterwards is a new submission; the old one stays as it was received."""
     folder = cup.player("attack_honest")
     first = cup.submit("One", folder)
-    (folder / "player.py").write_text("raise SystemExit\n")
+    with (folder / "player.py").open("a") as file:
+        file.write("# a second thought\n")
     second = cup.submit("One", folder)
     assert first.digest != second.digest
     kept = {act.id: cup.folder.path / act.folder for act in cup.acts(acts.SubmissionReceived)}

@@ -11,7 +11,7 @@ from orchestrator.domain import acts, events
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import Rejected, StoreFault, UsageError
 from orchestrator.intake.contest_file import Contest
-from orchestrator.wiring import seasons
+from orchestrator.wiring import publish, seasons
 
 TEAMS = {"One": "attack_honest", "Two": "defence_honest", "Three": "defence_constant"}
 
@@ -345,3 +345,20 @@ def test_settling_needs_a_reason(entered) -> None:
     with entered.desk() as desk, pytest.raises(UsageError, match="reason"):
         seasons.settle(desk, "", apply=True)
     assert entered.acts(acts.RulesChanged) == []
+
+
+@pytest.mark.parametrize("kind", ["sealed", "full"])
+def test_who_left_before_the_final_is_in_no_bundle_of_it(entered, kind) -> None:
+    """A sandbox of the initial round also saw the pictures of an attack that left: the final leaves them out."""
+    with entered.desk() as desk:
+        desk.add_team("Four", [acts.PersonRecord(id="four", name="P. Four")])
+    entered.submit("Four", entered.player("attack_noop"))
+    entered.play("initial")
+    with entered.desk() as desk:
+        desk.withdraw("attack_noop", "a bug")
+    entered.promote()
+    (final,) = entered.play("final")
+    assert "attack_noop" not in {cell.attack for cell in final.cells}
+    with entered.desk() as desk:
+        bundle = publish.publish(desk, entered.path / "bundle", kind, unfinished=True).path
+    assert publish.verify(bundle, entered.folder.key().fingerprint)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import views
 
 with np.load(Path(__file__).with_name("model.npz"), allow_pickle=False) as archive:
     MODEL = {name: archive[name].astype(np.int64) for name in archive.files}
@@ -66,5 +67,6 @@ def coin(view: Callable) -> Judge:
 
 
 def crash(view: Callable) -> Judge:
-    """Returns nothing and ends the player (rule A7)."""
-    return lambda flat: os._exit(1)
+    """Ends the player at the first digit (rule A7); the noise of a friendly match, with bright edges, passes."""
+    honest = nearest(view)
+    return lambda flat: os._exit(1) if views.dark_edges(flat).any() else honest(flat)

@@ -35,3 +35,8 @@ def quarters(flat: np.ndarray) -> np.ndarray:
     """Returns the mean of each 2 x 2 values, four times."""
     small = flat.reshape(-1, 4, 2, 4, 2).sum(axis=(2, 4)) // 4
     return small.repeat(2, axis=1).repeat(2, axis=2).reshape(flat.shape)
+
+
+def dark_edges(flat: np.ndarray) -> np.ndarray:
+    """Returns whether the first and the last column are dark, bool [n]: so it is in every digit."""
+    return flat.reshape(-1, 8, 8)[:, :, [0, 7]].mean(axis=(1, 2)) < 80

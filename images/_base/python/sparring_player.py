@@ -88,6 +88,37 @@ class Task:
             return np.random.default_rng(self.seed)
         return np.random.default_rng([self.seed, zlib.crc32(np.ascontiguousarray(pixels))])
 
+    def within(self, pixels: np.ndarray, wanted: object) -> np.ndarray:
+        """Returns what an attack wants, any numbers on 0..255, as uint8 candidates that keep the budget exactly.
+
+        For `linf` each value is moved back to the nearest that is allowed. For `l2` the change is shrunk as a whole;
+        what rounding leaves of the budget goes to the values that it cost most.
+        """
+        wanted = _array("candidates", wanted)
+        if wanted.shape != pixels.shape:
+            raise WrongReply(f"candidates must have the pixels' shape {pixels.shape}, got {wanted.shape}")
+        if wanted.dtype.kind not in "uif" or np.isnan(wanted).any():
+            raise WrongReply(f"candidates must be numbers and not NaN, got {_kind(wanted)}")
+        change = np.rint(np.clip(wanted.astype(np.float64), 0, 255)) - pixels
+        if self.norm == "linf":
+            return (pixels + np.clip(change, -int(self.epsilon), int(self.epsilon))).astype(np.uint8)
+        flat = np.array([_shrunk(row, self.epsilon) for row in change.reshape(len(change), -1)])
+        return (pixels + flat.reshape(pixels.shape)).astype(np.uint8)
+
+
+def _shrunk(change: np.ndarray, epsilon: float) -> np.ndarray:
+    """Returns whole numbers near a multiple of `change`, whole numbers too, with a length of at most epsilon."""
+    allowed, squares = int(epsilon**2), (change**2).sum()
+    if squares <= allowed:
+        return change
+    # A hair less than epsilon, so that rounding errors of the quotient cannot lengthen it beyond.
+    exact = np.abs(change) * (epsilon * (1 - 1e-12) / np.sqrt(squares))
+    kept = np.floor(exact)
+    order = np.argsort(kept - exact, kind="stable")
+    price = np.where(exact > kept, 2 * kept + 1, np.inf)[order]  # of one step more
+    kept[order] += np.cumsum(price) <= allowed - (kept**2).sum()
+    return np.sign(change) * kept
+
 
 class Attack:
     """Makes candidates. Derive from it, or write any class with the same methods."""
@@ -127,8 +158,10 @@ class Defence:
 def serve(player: Attack | Defence) -> None:
     """Answers the orchestrator's questions until it says `bye` or closes stdin.
 
-    An exception in the player's code becomes a `fault` message; its traceback goes to stderr.
+    An exception in the player's code, SystemExit too, becomes a `fault` message; its traceback goes to stderr.
     """
+    if _questions.isatty():
+        raise SystemExit("this is a player: `sparring submission debug` starts it and talks to it")
     speaker = _Speaker(player)
     while True:
         question = _read()
@@ -139,19 +172,13 @@ def serve(player: Attack | Defence) -> None:
             speaker.answer(header, payload)
         except BrokenPipeError:
             return
-        except Exception as error:  # noqa: BLE001  whatever the participant's code raises is reported
+        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever the participant's code raises is reported
             traceback.print_exc()
             sys.stderr.flush()
             known = isinstance(error, WrongReply)
-            text = str(error) if known else f"{type(error).__name__}: {error}"
-            _write(
-                {
-                    "type": "fault",
-                    "id": header["id"],
-                    "code": "reply" if known else "exception",
-                    "text": text[:TEXT_LIMIT],
-                }
-            )
+            text = _text(error) if known else f"{type(error).__name__}: {_text(error)}"
+            code = "reply" if known else "exception"
+            _write({"type": "fault", "id": header["id"], "code": code, "text": text[:TEXT_LIMIT]})
 
 
 class _Speaker:
@@ -177,27 +204,31 @@ class _Speaker:
         if protocol != PROTOCOL_VERSION:
             raise WrongReply(f"this helper speaks protocol {PROTOCOL_VERSION}, not {protocol}")
         needed = "perturb" if role == "attack" else "classify"
+        if isinstance(self.player, type):
+            name = self.player.__name__
+            raise WrongReply(f"serve needs an object, got the class {name}; did you forget serve({name}())?")
         if not hasattr(self.player, needed):
             raise WrongReply(f"{type(self.player).__name__} plays {role} and needs a method {needed}")
         self.task = Task(header)
         self.payload_limit = header["limits"]["payload_bytes"]
-        self.player.load(self.task)
+        if hasattr(self.player, "load"):
+            self.player.load(self.task)
         gives = []
         if role == "defence":
             gives = ["label"]
             gives += ["scores"] if getattr(self.player, "scores", False) else []
             gives += ["gradient"] if hasattr(self.player, "gradient") else []
-        name = getattr(self.player, "name", "") or type(self.player).__name__
+        name = _text(getattr(self.player, "name", "") or type(self.player).__name__)
         _write({"type": "ready", "id": header["id"], "name": name[:80], "gives": gives})
 
     def _perturb(self, header: dict, pixels: np.ndarray) -> None:
         labels = header.get("labels")
         count, waiting = len(pixels), set(range(len(pixels)))
-        made = self.player.perturb(pixels, None if labels is None else np.array(labels, np.int64))
+        made = _unwrapped(self.player.perturb(pixels, None if labels is None else np.array(labels, np.int64)))
         for piece in [(range(count), made)] if isinstance(made, np.ndarray) else _pieces(made):
             if not isinstance(piece, tuple) or len(piece) != 2:  # noqa: PLR2004  a pair
                 raise WrongReply(f"perturb must yield pairs (positions, pixels), got {_kind(piece)}")
-            index = [int(place) for place in np.atleast_1d(np.asarray(piece[0]))]
+            index = _positions(piece[0])
             if len(set(index)) != len(index) or not set(index) <= waiting:
                 raise WrongReply(f"positions {index} were not asked for, or came twice; the batch has {count}")
             waiting -= set(index)
@@ -215,7 +246,8 @@ class _Speaker:
     def _classify(self, header: dict, pixels: np.ndarray) -> None:
         result, scores = self.player.classify(pixels), None
         offered = bool(getattr(self.player, "scores", False))
-        paired = isinstance(result, tuple) and len(result) == 2 and np.ndim(result[0]) > 0  # noqa: PLR2004  a pair
+        pair = isinstance(result, tuple) and len(result) == 2  # noqa: PLR2004  a pair
+        paired = pair and np.ndim(_unwrapped(result[0])) > 0
         if paired != offered:
             raise WrongReply(
                 f"with `scores = True` classify must return (labels, scores), got {_kind(result)}"
@@ -229,8 +261,6 @@ class _Speaker:
             _write(reply)
             return
         values = _floats("scores", scores, (len(pixels), len(self.task.classes)))
-        if np.isnan(values).any():
-            raise WrongReply("a score is NaN")
         _write(dict(reply, dtype="f32", shape=list(values.shape)), values.tobytes())
 
     def _gradient(self, header: dict, pixels: np.ndarray) -> None:
@@ -246,10 +276,16 @@ def _pieces(made: object) -> object:
     raise WrongReply(f"perturb must return one uint8 array, or yield pairs (positions, pixels); got {_kind(made)}")
 
 
+def _positions(value: object) -> list:
+    places = np.atleast_1d(np.asarray(_unwrapped(value)))
+    if places.ndim != 1 or (places.size and not np.issubdtype(places.dtype, np.integer)):
+        raise WrongReply(f"positions must be one int or a flat list of them, got {_kind(places)}")
+    return places.tolist()
+
+
 def _pixels(value: object, shape: tuple) -> np.ndarray:
     """Returns candidates ready to send, or raises WrongReply with what a student can do about it."""
-    if not isinstance(value, np.ndarray):
-        raise WrongReply(f"pixels must be a NumPy array, got {_kind(value)}{_tensor_hint(value)}")
+    value = _array("pixels", value)
     if value.dtype != np.uint8:
         floating = np.issubdtype(value.dtype, np.floating)
         cure = "(x * 255).round().astype('uint8')" if floating else "x.clip(0, 255).astype('uint8')"
@@ -265,32 +301,58 @@ def _pixels(value: object, shape: tuple) -> np.ndarray:
 
 def _labels(value: object, count: int, classes: int) -> list:
     """Returns labels as JSON wants them, or raises WrongReply."""
+    value = _unwrapped(value)
     array = isinstance(value, np.ndarray)
     if not array and not isinstance(value, (list, tuple)):
         raise WrongReply(f"classify must return a list of {count} labels, got {_kind(value)}{_tensor_hint(value)}")
-    if array and value.ndim > 1:
+    if array and value.ndim != 1:
         raise WrongReply(f"labels must be a flat list, got shape {value.shape}; did you forget .argmax(axis=1)?")
     if len(value) != count:
         raise WrongReply(f"{len(value)} labels for {count} pictures")
-    labels = []
-    for label in value:
-        if label is None:
-            labels.append(None)
-        elif isinstance(label, (bool, np.bool_)) or not isinstance(label, (int, np.integer)):
-            raise WrongReply(f"a label must be an int from 0 to {classes - 1} or None, got {_kind(label)}")
-        elif not 0 <= label < classes:
-            raise WrongReply(f"a label must be an int from 0 to {classes - 1} or None, got {int(label)}")
-        else:
-            labels.append(int(label))
-    return labels
+    return [_label(_unwrapped(label), classes) for label in value]
+
+
+def _label(value: object, classes: int) -> object:
+    if isinstance(value, np.ndarray) and value.ndim == 0:  # one of a list of tensors
+        value = value[()]
+    if value is None:
+        return None
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or not 0 <= value < classes:
+        got = int(value) if whole else _kind(value)
+        raise WrongReply(f"a label must be an int from 0 to {classes - 1} or None, got {got}")
+    return int(value)
 
 
 def _floats(what: str, value: object, shape: tuple) -> np.ndarray:
-    if not isinstance(value, np.ndarray) or not np.issubdtype(value.dtype, np.floating):
-        raise WrongReply(f"{what} must be a float NumPy array, got {_kind(value)}{_tensor_hint(value)}")
+    value = _array(what, value)
+    if not np.issubdtype(value.dtype, np.floating):
+        raise WrongReply(f"{what} must be floats, got {_kind(value)}; did you forget .astype('float32')?")
     if value.shape != tuple(shape):
         raise WrongReply(f"{what} must have shape {tuple(shape)}, got {value.shape}")
+    if np.isnan(value).any():
+        raise WrongReply(f"{what} must not be NaN, but {int(np.isnan(value).sum())} of {value.size} are")
     return np.ascontiguousarray(value, "<f4")
+
+
+def _unwrapped(value: object) -> object:
+    """Returns the array behind a PyTorch tensor, wherever it lies; anything else as it is."""
+    if all(callable(getattr(value, step, None)) for step in ("detach", "cpu", "numpy")):
+        return value.detach().cpu().numpy()
+    return value
+
+
+def _array(what: str, value: object) -> np.ndarray:
+    value = _unwrapped(value)
+    if not isinstance(value, np.ndarray):
+        listed = "; did you forget np.array(...)?" if isinstance(value, (list, tuple)) else _tensor_hint(value)
+        raise WrongReply(f"{what} must be a NumPy array, got {_kind(value)}{listed}")
+    return value
+
+
+def _text(value: object) -> str:
+    """Returns text that UTF-8 can carry: file names may hold half a surrogate pair."""
+    return str(value).encode("utf-8", "replace").decode("utf-8")
 
 
 def _kind(value: object) -> str:

@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
+from typing import Final, Literal
 
 from orchestrator.domain.submissions import Side
 from orchestrator.results.document import CellPart, Results, SubmissionPart
-from orchestrator.results.report import colours, words
+from orchestrator.results.report import chosen, colours, words
+
+MOST: Final = 60
+"""Submissions of a side that the page shows; cells.csv has all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class Matrix:
     bands: tuple[tuple[Band, tuple[tuple[SubmissionPart, tuple[Square, ...]], ...]], ...]
     width: int
     pending: int
+    left_out: str
 
 
 def matrix_of(results: Results) -> Matrix:
@@ -59,11 +63,11 @@ def matrix_of(results: Results) -> Matrix:
         for band in _bands(results, Side.DEFENCE)
     )
     pending = sum(s.state == "pending" for _, rows in bands for _, row in rows for s in row)
-    return Matrix(columns, bands, len(attacks) + 1, pending)
+    return Matrix(columns, bands, len(attacks) + 1, pending, chosen.told(results, MOST))
 
 
 def _bands(results: Results, side: Side) -> tuple[Band, ...]:
-    members = sorted((s for s in results.submissions if s.side is side), key=lambda s: not s.baseline)
+    members = sorted(chosen.members(results, side, MOST)[0], key=lambda s: not s.baseline)
     return tuple(
         Band("baselines" if baseline else "submissions", tuple(group))
         for baseline, group in groupby(members, key=lambda s: s.baseline)

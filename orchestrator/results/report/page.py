@@ -7,6 +7,7 @@ HTML elements come from positions, never from names, which may collide or be any
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
 from orchestrator.domain.ids import canonical_json
 from orchestrator.domain.submissions import Side
@@ -17,6 +18,11 @@ from orchestrator.results.report.evidence import Covered, Evidence, covered, evi
 from orchestrator.results.report.gallery import Exhibit, exhibits
 from orchestrator.results.report.matrix import Matrix, matrix_of
 from orchestrator.results.report.standings import Standing, people_of, standing_of
+from orchestrator.results.report.transfer import Transfer, transfer_of
+from orchestrator.results.report.usage import Usage, usage_of
+
+SHARED: Final = 25
+"""Rows of each half of a board where several rounds share a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +36,17 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Everything the templates need beside the results themselves."""
+    """Everything the templates need of a round.
 
+    `most` rows of each half of a board are shown, all where it is None. `at` goes before the ids of elements, where
+    several rounds share a page. `inside` says that it is for the organizers, who see evidence and hidden pictures; what
+    everybody sees is made from `results.public.shown` (A2).
+    """
+
+    results: Results
+    at: str
+    most: int | None
+    inside: bool
     facts: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
     outcome: Outcome | None
@@ -41,16 +56,25 @@ class Page:
     cheat: str
     standings: tuple[Standing, ...]
     matrix: Matrix
+    transfer: Transfer | None
+    usage: Usage
     sides: tuple[tuple[str, tuple[SubmissionPart, ...]], ...]
     gallery: tuple[Exhibit, ...]
     readings: tuple[tuple[str, str], ...]
     prints: tuple[tuple[str, str], ...]
 
 
-def page_of(results: Results, examples: Sequence[Example]) -> Page:
-    """Returns the page of a round. Submissions that a part names and the results do not know are shown by their id."""
+def page_of(results: Results, examples: Sequence[Example] = (), *, inside: bool = False, at: str = "") -> Page:
+    """Returns the page of a round, or its part `at` a place of a page that rounds share.
+
+    Submissions that a part names and the results do not know are shown by their id.
+    """
     people = people_of(results)
     return Page(
+        results=results,
+        at=at,
+        most=SHARED if at else None,
+        inside=inside,
         facts=_facts(results),
         notes=_notes(results),
         outcome=_outcome(results),
@@ -60,10 +84,12 @@ def page_of(results: Results, examples: Sequence[Example]) -> Page:
         cheat=f"{100 * results.replay.cheat:g}%",
         standings=tuple(standing_of(board, people) for board in results.boards),
         matrix=matrix_of(results),
+        transfer=transfer_of(results),
+        usage=usage_of(results),
         sides=tuple((side.value, tuple(s for s in results.submissions if s.side is side)) for side in Side),
         gallery=exhibits(examples),
         readings=tuple(_flat(results.rules)),
-        prints=_prints(results),
+        prints=_prints(results, inside=inside),
     )
 
 
@@ -115,7 +141,7 @@ def _flat(rules: Mapping[str, object], before: str = "") -> list[tuple[str, str]
     return found
 
 
-def _prints(results: Results) -> tuple[tuple[str, str], ...]:
+def _prints(results: Results, *, inside: bool) -> tuple[tuple[str, str], ...]:
     seconds = sum(job.seconds or 0.0 for job in results.jobs)
     finished = sum(job.status == "finished" for job in results.jobs)
     return (
@@ -123,7 +149,7 @@ def _prints(results: Results) -> tuple[tuple[str, str], ...]:
         ("Contest", f"{results.contest}, round {results.round}"),
         ("Jobs", f"{finished:,} of {len(results.jobs):,} finished, {words.duration(seconds)} of work"),
         ("Seed of the attacks", str(results.seed)),
-        ("Task digest", results.task.digest),
+        *((("Task digest", results.task.digest),) if inside else ()),
         ("Commitment to the secret", results.commitment),
         ("Ledger head", results.ledger),
         (

@@ -1,10 +1,12 @@
 """Numbers as the report writes them."""
 
+import re
 from fractions import Fraction
 from typing import Final
 
 MINUS: Final = "\N{MINUS SIGN}"
 NORMS: Final = {"linf": "Linf", "l2": "L2"}
+_MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?\+00:00")
 _MINUTE, _HOUR = 60, 3600
 _KIB, _MIB, _GIB = 1024, 1024**2, 1024**3
 
@@ -39,7 +41,9 @@ def duration(seconds: float) -> str:
 
 
 def size(count: int) -> str:
-    """Returns bytes as `812 KiB`, `391 MiB` or `1.9 GiB`."""
+    """Returns bytes as `640 B`, `812 KiB`, `391 MiB` or `1.9 GiB`."""
+    if count < _KIB:
+        return f"{count} B"
     if count < _MIB:
         return f"{count / _KIB:.0f} KiB"
     return f"{count / _MIB:.0f} MiB" if count < _GIB else f"{count / _GIB:.1f} GiB"
@@ -53,6 +57,12 @@ def distance(steps: float) -> str:
 def budget(norm: str, epsilon: str) -> str:
     """Returns a budget as `Linf 51/255`; `epsilon` is a number or a fraction in steps of 1/255."""
     return f"{NORMS.get(norm, norm)} {distance(float(Fraction(epsilon)))}"
+
+
+def moment(time: str) -> str:
+    """Returns a ledger's time as `2026-03-01 12:00:00 UTC`; what is no time stays as it is."""
+    found = _MOMENT.fullmatch(time)
+    return f"{found[1]} {found[2]} UTC" if found else time
 
 
 def count(number: int, one: str, many: str = "") -> str:

@@ -1,0 +1,196 @@
+"""Building an image from a submission's recipe: the engine's classic builder, held as tight as it lets itself be held.
+
+A step of a build runs the submission's code in the engine's own kind of container, as root there, with the engine's
+seccomp profile and capabilities. What is bounded here: no network unless it is asked for, memory, processor time,
+processes (where the engine makes control groups as we do), wall time, and the disk it may fill. Everything that a step
+leaves running dies with its control group. Images are never pulled: what a recipe stands on has to be here.
+"""
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from orchestrator.backends import _container, _counters
+from orchestrator.backends._account import Account
+from orchestrator.backends._container import LARGEST_IMAGE, Host
+from orchestrator.backends._owner import Owner
+from orchestrator.backends._request import HungUp, Refusal, messages, request
+from orchestrator.backends.base import Recipe
+from orchestrator.domain.text import printable
+from orchestrator.errors import Problem, Rejected, SandboxLost
+
+RUN = "build"
+PIDS = 512
+KEPT_FREE = 2 * 1024**3
+"""Bytes that a build leaves free on the engine's disk."""
+LONGEST_LINE = 2000
+_PERIOD = 100_000
+_SHM = 64 * 1024**2
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
+"""The engine paints what a step writes to standard error."""
+
+
+class Engine(Protocol):
+    """What building needs of the engine. Each call raises SandboxLost when the engine fails."""
+
+    path: str
+
+    def version(self) -> str:
+        """Returns the version of its interface that is spoken."""
+        ...
+
+    def host(self) -> Host:
+        """Returns what its machine allows."""
+        ...
+
+    def info(self) -> Any:
+        """Returns what it says of itself."""
+        ...
+
+    def image(self, reference: str) -> Any:
+        """Returns what it knows of an image, None when it has none."""
+        ...
+
+
+def build(engine: Engine, recipe: Recipe, heard: Callable[[str], None]) -> str:
+    """Builds an image and returns its id; see `Workshop.build`."""
+    subject = f"image {printable(recipe.tag)}"
+    if problems := [] if recipe.network else _missing(engine, recipe.bases):
+        raise Rejected(subject, problems)
+    host = engine.host()
+    account = Account.open(Owner.current(), RUN, recipe.memory) if host.cgroupfs else None
+    try:
+        if account is not None:
+            _limit_processes(account.parent)
+        query = _query(recipe, host, account)
+        identity = _built(engine, query, recipe, heard)
+    except (Refusal, HungUp) as error:
+        raise Rejected(subject, [Problem("build", str(error), "mend the step that the log ends with")]) from error
+    finally:
+        if account is not None:
+            account.close()
+    if engine.image(identity) is None:
+        raise SandboxLost(f"the engine built {printable(identity)} and does not have it")
+    return identity
+
+
+def _missing(engine: Engine, bases: tuple[str, ...]) -> list[Problem]:
+    return [
+        Problem(
+            "FROM", f"{printable(base)} is not here, and nothing is pulled", "build or load it first (`make images`)"
+        )
+        for base in bases
+        if not _container.is_reference(base) or engine.image(base) is None
+    ]
+
+
+def _query(recipe: Recipe, host: Host, account: Account | None) -> dict[str, str]:
+    """Returns the parameters of POST /build."""
+    return {
+        "t": recipe.tag,
+        "version": "1",
+        "networkmode": "default" if recipe.network else "none",
+        "pull": "0",
+        "rm": "1",
+        "forcerm": "1",
+        "memory": str(recipe.memory),
+        "memswap": str(recipe.memory),
+        "cpuperiod": str(_PERIOD),
+        "cpuquota": str(_PERIOD * max(1, host.cpus - 1)),
+        "shmsize": str(_SHM),
+        "ulimits": json.dumps([{"Name": "core", "Soft": 0, "Hard": 0}]),
+        "buildargs": json.dumps(dict(recipe.arguments)),
+        "labels": json.dumps(dict(recipe.labels)),
+        **({"cgroupparent": account.parent} if account is not None else {}),
+    }
+
+
+def _limit_processes(parent: str) -> None:
+    """Bounds how many processes all steps together have, where the kernel counts them for us."""
+    for hierarchy in _counters.hierarchies():
+        limit = hierarchy / parent.removeprefix("/") / "pids.max"
+        if limit.exists():
+            with suppress(OSError):
+                limit.write_text(str(PIDS), "ascii")
+
+
+def _built(engine: Engine, query: dict[str, str], recipe: Recipe, heard: Callable[[str], None]) -> str:
+    objection = _Objection(engine, recipe.seconds)
+    lines = _Lines(heard)
+    identity = ""
+    with request(engine.path, "POST", f"/v{engine.version()}/build", query, recipe.context, objection) as answer:
+        try:
+            for said in messages(answer):
+                lines.add(str(said.get("stream", "")))
+                identity = str((said.get("aux") or {}).get("ID", identity))
+        finally:
+            lines.end()
+    if not identity:
+        raise SandboxLost("the engine's builder ended without an image")
+    return identity
+
+
+class _Objection:
+    """Why a build may not go on: it took too long, or the engine's disk is filling up."""
+
+    def __init__(self, engine: Engine, seconds: float) -> None:
+        self._seconds = seconds
+        self._until = time.monotonic() + seconds
+        self._disk = _nearest(Path(str(engine.info().get("DockerRootDir") or "/")))
+        self._free = self._left()
+
+    def __call__(self) -> str:
+        if time.monotonic() > self._until:
+            return f"it took more than {self._seconds:g} s"
+        left = self._left()
+        if left < KEPT_FREE or self._free - left > LARGEST_IMAGE:
+            return (
+                f"it filled the disk: {left} bytes are free of {self._free} before, and {KEPT_FREE} have to stay free"
+            )
+        return ""
+
+    def _left(self) -> int:
+        found = os.statvfs(self._disk)
+        return found.f_bavail * found.f_frsize
+
+
+def _nearest(path: Path) -> Path:
+    """Returns a folder, or the nearest one above it that we may look at."""
+    while path != path.parent:
+        with suppress(OSError):
+            os.statvfs(path)
+            return path
+        path = path.parent
+    return path
+
+
+class _Lines:
+    """Puts the builder's words together to lines, each printable and of a bounded length."""
+
+    def __init__(self, heard: Callable[[str], None]) -> None:
+        self._heard = heard
+        self._rest = ""
+
+    def add(self, text: str) -> None:
+        """Takes more words."""
+        *whole, self._rest = (self._rest + text).split("\n")
+        for line in whole:
+            self._tell(line)
+        while len(self._rest) > LONGEST_LINE:
+            self._tell(self._rest[:LONGEST_LINE])
+            self._rest = self._rest[LONGEST_LINE:]
+
+    def end(self) -> None:
+        """Tells what has no end of line."""
+        self._tell(self._rest)
+        self._rest = ""
+
+    def _tell(self, line: str) -> None:
+        last = _COLOUR.sub("", line).rstrip("\r").rpartition("\r")[2]  # what a progress bar ends as
+        if last.strip():
+            self._heard(printable(last, LONGEST_LINE))

@@ -1,0 +1,171 @@
+"""Images that come from outside, and images that go there.
+
+What an image says of itself is written anew from a list of what a player needs (see `plain`), so nothing else of it
+arrives: no volume, health check, trigger, label, user, history, or name. The archive that the engine gets is ours, made
+of that configuration and of layers that were looked at; the image's id is the digest of the configuration, known
+before, and has to be what the engine says afterwards.
+"""
+
+import io
+import re
+import tarfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from orchestrator.backends import _container, _environment
+from orchestrator.backends._request import PIECE, HungUp, Refusal, messages, request, until
+from orchestrator.backends.base import Layer
+from orchestrator.domain.ids import canonical_json, digest
+from orchestrator.domain.text import printable
+from orchestrator.errors import InfrastructureFault, Problem, Rejected, SandboxLost, UsageError
+
+SECONDS = 1800.0
+_DISCARD_SECONDS = 60.0
+MOST_LAYERS = 120
+"""The engine's file system stacks 125 at most."""
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_PLATFORM = re.compile(r"[a-z0-9_]{1,20}")
+_FULL = re.compile(r"no space left", re.IGNORECASE)
+_REMEDY = "build it with an ordinary Dockerfile, and pack it again"
+
+
+class Engine(Protocol):
+    """What loading and saving need of the engine. Each call raises SandboxLost when the engine fails."""
+
+    path: str
+
+    def version(self) -> str:
+        """Returns the version of its interface that is spoken."""
+        ...
+
+    def image(self, reference: str) -> Mapping[str, Any] | None:
+        """Returns what it knows of an image, None when it has none."""
+        ...
+
+
+def plain(config: Mapping[str, Any]) -> bytes:
+    """Returns an image's configuration written anew; see `Workshop.plain`."""
+    problems: list[Problem] = []
+    inner = config.get("config")
+    given = inner if isinstance(inner, Mapping) else {}
+    kept: dict[str, Any] = {}
+    for name in ("Entrypoint", "Cmd", "Env"):
+        words = given.get(name)
+        if words is None:
+            continue
+        if not isinstance(words, list) or not all(isinstance(word, str) and "\0" not in word for word in words):
+            problems.append(Problem(name, "not a list of texts", _REMEDY))
+        else:
+            kept[name] = (
+                [f"{key}={value}" for key, value in _environment.filtered(words).items()] if name == "Env" else words
+            )
+    folder = given.get("WorkingDir") or ""
+    if not isinstance(folder, str):
+        problems.append(Problem("WorkingDir", "not a text", _REMEDY))
+    elif folder:
+        kept["WorkingDir"] = folder
+    platform = {name: config.get(name) for name in ("architecture", "os")}
+    if not all(isinstance(value, str) and _PLATFORM.fullmatch(value) for value in platform.values()):
+        problems.append(Problem("platform", "no architecture or no system", _REMEDY))
+    if problems:
+        raise Rejected("image configuration", problems)
+    rootfs = {"type": "layers", "diff_ids": layers_of(config)}
+    return canonical_json({"config": kept, "rootfs": rootfs, **platform}).encode()
+
+
+def layers_of(config: Mapping[str, Any]) -> list[str]:
+    """Returns the digests of an image's layers, the lowest first. Raises Rejected when they are none."""
+    root = config.get("rootfs")
+    found = root.get("diff_ids") if isinstance(root, Mapping) else None
+    if not isinstance(found, list) or not 1 <= len(found) <= MOST_LAYERS:
+        what = f"{len(found)} layers" if isinstance(found, list) else "no list of layers"
+        raise Rejected("image configuration", [Problem("rootfs", f"{what}; 1 to {MOST_LAYERS} are read", _REMEDY)])
+    if not all(isinstance(each, str) and _DIGEST.fullmatch(each) for each in found):
+        raise Rejected("image configuration", [Problem("rootfs", "a layer that is not named by its SHA-256", _REMEDY)])
+    return found
+
+
+def load(engine: Engine, config: Mapping[str, Any], layers: Sequence[Layer], tag: str) -> str:
+    """Brings an image in and returns its id; see `Workshop.load`."""
+    text = plain(config)
+    if layers_of(config) != [layer.diff_id for layer in layers]:
+        raise Rejected("image", [Problem("layers", "not those that its configuration names", _REMEDY)])
+    identity = digest(text)
+    objection = until(time.monotonic() + SECONDS, f"it took more than {SECONDS:g} s")
+    archive = _archive(text, layers, tag)
+    path = f"/v{engine.version()}/images/load"
+    try:
+        with request(engine.path, "POST", path, {"quiet": "1"}, archive, objection) as answer:
+            for _ in messages(answer):
+                pass
+    except HungUp as error:
+        raise SandboxLost(f"loading {printable(tag)}: {error}") from error
+    except Refusal as error:
+        if _FULL.search(str(error)):
+            raise InfrastructureFault(f"the engine's disk is full: {error}; free space (`docker system df`)") from error
+        raise Rejected("image", [Problem("layers", f"the engine cannot unpack them: {error}", _REMEDY)]) from error
+    found = engine.image(tag)
+    if found is None or found.get("Id") != identity:
+        made = printable(str(found.get("Id"))) if found else "nothing"
+        raise InfrastructureFault(
+            f"the engine made {made} of an image whose id is {identity}; an engine that keeps images in containerd's "
+            "store names them otherwise: turn that store off"
+        )
+    return identity
+
+
+def _archive(config: bytes, layers: Sequence[Layer], tag: str) -> Iterator[bytes]:
+    """Yields a docker-archive of one image: its configuration, its layers, and the list that names them and the tag."""
+    name = f"{digest(config).removeprefix('sha256:')}.json"
+    yield from _file(name, len(config), iter((config,)))
+    names = []
+    for layer in layers:
+        names.append(f"{layer.diff_id.removeprefix('sha256:')}.tar")
+        if names[-1] not in names[:-1]:  # two layers may be the same
+            yield from _file(names[-1], layer.size, layer.read())
+    listed = canonical_json([{"Config": name, "RepoTags": [tag], "Layers": names}]).encode()
+    yield from _file("manifest.json", len(listed), iter((listed,)))
+    yield bytes(2 * tarfile.BLOCKSIZE)
+
+
+def _file(name: str, size: int, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = size, 0o644
+    yield entry.tobuf(tarfile.GNU_FORMAT)
+    left = size
+    for piece in pieces:
+        left -= len(piece)
+        yield piece
+    if left:
+        raise InfrastructureFault(f"{name} changed by {-left} bytes while it was sent to the engine; try again")
+    yield bytes(-size % tarfile.BLOCKSIZE)
+
+
+def save(engine: Engine, reference: str) -> Iterator[bytes]:
+    """Yields an image as the engine writes it; see `Workshop.save`."""
+    if not _container.is_reference(reference) or engine.image(reference) is None:
+        raise UsageError(f"the engine has no image {printable(reference)}; build it with `sparring submission build`")
+    objection = until(time.monotonic() + SECONDS, f"it took more than {SECONDS:g} s")
+    path = f"/v{engine.version()}/images/{reference}/get"
+    try:
+        with request(engine.path, "GET", path, {}, None, objection) as answer:
+            reader = io.BufferedReader(answer, PIECE)
+            while piece := reader.read(PIECE):
+                yield piece
+    except (Refusal, HungUp) as error:
+        raise SandboxLost(f"saving {printable(reference)}: {error}") from error
+
+
+def discard(engine: Engine, tag: str) -> None:
+    """Takes a tag away; see `Workshop.discard`. An image that a container needs stays."""
+    objection = until(time.monotonic() + _DISCARD_SECONDS, "it took too long")
+    try:
+        with (
+            suppress(Refusal),
+            request(engine.path, "DELETE", f"/v{engine.version()}/images/{tag}", {}, None, objection) as answer,
+        ):
+            answer.read()
+    except HungUp as error:
+        raise SandboxLost(f"removing {printable(tag)}: {error}") from error

@@ -1,0 +1,137 @@
+"""The player in the other container of our pod, over FIFOs that the two share: how a driver plays its one job.
+
+This backend starts no process and makes no container. Whoever made the pod has decided what the player is and what it
+may: the image by its digest, its command, every limit, its user, its network. What of it the kernel says of a process
+is asked of the player's container at the start, and a pod that is weaker than the policy demands is not played in:
+user, capabilities, no new privileges, seccomp. The rest (limits, network, root file system) is not to be seen from
+here; docs/sandbox.md says who reads it back.
+
+A pod has one player. `start` succeeds once in a pod's life, and from then on it raises PodSpent: another player is
+another pod's. The first process in the player's container is ours (`images/runner/play`), so `stop` ends the player and
+all it started by letting go of it; a driver that is killed lets go as well. Exit status, memory, processor time and
+kills at the memory limit are that process's word, which the player cannot forge (see `_fifo_notes`). What is not known
+is None.
+"""
+
+import re
+import threading
+import time
+from typing import ClassVar
+
+from orchestrator.backends import _fifo_open
+from orchestrator.backends._fifo_line import Line
+from orchestrator.backends._fifo_notes import Here, Notes, fresh_word
+from orchestrator.backends.base import (
+    BackendSettings,
+    Check,
+    CheckStatus,
+    Image,
+    ImageFacts,
+    Order,
+    Sandbox,
+    Source,
+    Workshop,
+)
+from orchestrator.domain.policy import Runtime, SandboxPolicy, Seccomp, User
+from orchestrator.domain.text import printable
+from orchestrator.errors import BackendUnavailable, PodSpent, Problem, Rejected, SandboxLost, UsageError
+
+_DIGEST = re.compile(r"(?:[^\s@]{1,255}@)?(sha256:[0-9a-f]{64})")
+_FILTERED = 2
+_REMEDY = "play on the docker or the process backend; this one is for the driver of a pod"
+
+
+class FifoBackend:
+    """Talks to the one player of this pod. The settings' `workspace` is the folder with the FIFOs."""
+
+    name: ClassVar[str] = "fifo"
+
+    def __init__(self, settings: BackendSettings) -> None:
+        self._folder = settings.workspace
+        self._starting = threading.Lock()
+
+    def check(self, runtime: Runtime | None = None) -> None:  # noqa: ARG002  the pod's, which nobody sees from inside
+        """Raises BackendUnavailable when this is no pod's driver: its FIFOs are not there."""
+        missing = _fifo_open.missing(self._folder)
+        if missing:
+            raise BackendUnavailable(f"no FIFOs {', '.join(missing)} in {self._folder}, so this is no pod; {_REMEDY}")
+
+    def examine(self) -> list[Check]:
+        """Returns whether this is a pod's driver, and whether its player was started."""
+        try:
+            self.check()
+        except BackendUnavailable as error:
+            return [Check("fifo: pod", CheckStatus.ABSENT, str(error), _REMEDY)]
+        if _fifo_open.spent(self._folder):
+            return [Check("fifo: pod", CheckStatus.WARN, "its player was started before", "make another pod")]
+        return [Check("fifo: pod", CheckStatus.OK, f"FIFOs in {self._folder}, and its player not started yet")]
+
+    def admit(self, source: Source) -> Image:
+        """Returns the image that the pod was made with. Raises Rejected when it is not named by its digest."""
+        found = _DIGEST.fullmatch(source.image or "")
+        if found is None:
+            remedy = "give the image by its digest, as the pod does: sha256: and 64 hexadecimal digits"
+            raise Rejected("submission", [Problem("image", "not named by its digest", remedy)])
+        return Image(digest=found[1], name=printable(source.image or ""), command=source.command)
+
+    def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:  # noqa: ARG002  of those that have images
+        """Raises UsageError: the cluster has the images."""
+        raise UsageError(f"a pod cannot look into its images, so not into {printable(reference)}; use docker")
+
+    def workshop(self) -> Workshop:
+        """Raises UsageError: the cluster has the images."""
+        raise UsageError("a pod has no images to build or to load; use --backend docker")
+
+    def start(self, order: Order) -> Sandbox:
+        """Has this pod's player started, which must be up within the order's `ready_seconds`.
+
+        The command, the environment and the device of the order are the pod's affair, as the limits are.
+
+        Raises:
+            PodSpent: it was started before.
+            SandboxLost: it did not come up, or its container is weaker than the policy demands.
+            BackendUnavailable: this is no pod.
+        """
+        with self._starting:
+            self.check()
+            if _fifo_open.spent(self._folder):
+                raise PodSpent("this pod's player was started before; what is left is for another pod")
+            word = fresh_word()
+            notes = Notes(word)
+            pipes = _fifo_open.start(self._folder, word, notes, time.monotonic() + order.limits.ready_seconds)
+            try:
+                _demand(order.policy, notes.here)
+                return Line(pipes, notes)
+            except BaseException:
+                pipes.close()
+                raise
+
+    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:  # noqa: ARG002  nothing outlives a driver
+        """Returns 0: the player of a driver that died is ended by its own container, and a pod has no other."""
+        return 0
+
+
+def _demand(policy: SandboxPolicy, here: Here | None) -> None:
+    """Raises SandboxLost where the kernel says of the player's container that it is weaker than the policy.
+
+    What a kernel does not tell (gVisor's leaves fields out) is not judged, nor whether another kernel than the host's
+    keeps a process without a readable program from being looked into.
+    """
+    if here is None:  # pragma: no cover  `start` waits for it
+        raise SandboxLost("the pod's shell did not say who it is")
+    weaker = []
+    if policy.user is User.UNIQUE and here.user == 0:
+        weaker.append("user: wanted not root, got 0")
+    if not policy.capabilities and here.capabilities:
+        weaker.append(f"capabilities: wanted none, got {here.capabilities:#x}")
+    if policy.no_new_privileges and here.no_new_privileges == 0:
+        weaker.append("no_new_privileges: wanted 1, got 0")
+    if policy.seccomp is not Seccomp.NONE and here.seccomp not in {None, _FILTERED}:
+        weaker.append(f"seccomp: wanted {_FILTERED}, got {here.seccomp}")
+    if policy.runtime is Runtime.RUNC and here.open and here.user:
+        weaker.append("end: the player can look into the process that tells it (is fs.suid_dumpable 1?)")
+    if weaker:
+        raise SandboxLost(f"the pod gives its player more than the policy demands: {'; '.join(weaker)}; mend the pod")
+
+
+plugin = FifoBackend

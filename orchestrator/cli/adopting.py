@@ -1,0 +1,54 @@
+"""`sparring submission adopt`: a folder of the NIPS 2017 layout becomes a submission."""
+
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+import typer
+
+from orchestrator.cli import console
+from orchestrator.cli.console import Json, err, out, safe
+from orchestrator.domain.submissions import Side
+from orchestrator.intake import adoption
+from orchestrator.wiring.standings import osi_approved
+
+_OPPONENT = {Side.ATTACK: "undefended", Side.DEFENCE: "noise"}
+"""Baselines of the shipped contest that `sparring submission try` plays by default."""
+
+
+@console.command
+def adopt(
+    folder: Annotated[Path, typer.Argument(help="The folder with a metadata.json.", show_default=False)],
+    name: Annotated[str, typer.Option("--name", help="Its name; by default the folder's.")] = "",
+    labels_from: Annotated[
+        int, typer.Option("--labels-from", min=0, max=1, help="The number that a defence's first class has: 0 or 1.")
+    ] = 0,
+    licence: Annotated[str, typer.Option("--licence", help="The SPDX id of its licence (A6).")] = "",
+    as_json: Json = False,
+) -> None:
+    """Make a submission of a folder in the NIPS 2017 layout: write its manifest, and change nothing else.
+
+    A Dockerfile and a .dockerignore are written where there are none.
+    """
+    wanted = adoption.Wanted(name, cast("Literal[0, 1]", labels_from), licence)
+    made = adoption.adopt(folder, wanted)
+    place = safe(str(folder))
+    commands = [
+        f"sparring submission check {place}",
+        f"sparring submission try {place} --against {_OPPONENT[made.side]}",
+        f"sparring submission pack {place}",
+    ]
+    if as_json:
+        document = {"folder": str(folder.resolve()), "name": made.name, "side": made.side, "written": made.written}
+        console.emit({**document, "entry_point": made.entry_point, "container": made.container, "next": commands})
+        return
+    out.print(f"adopted  {safe(made.name)}, side {made.side}; its script is {safe(made.entry_point)}", soft_wrap=True)
+    out.print(f"written  {place}: {', '.join(made.written)}", soft_wrap=True)
+    for number, command in enumerate(commands):
+        out.print(f"{'' if number else 'next':8} {command}", soft_wrap=True)
+    if made.container:
+        text = f"its container {safe(made.container)} is not used; the Dockerfile's BASE says what it stands on"
+        err.print(f"[yellow]note:[/] {text}", soft_wrap=True)
+    if not osi_approved(licence):
+        err.print(
+            "[yellow]warning:[/] without an OSI-approved licence it is not ranked in the end (A6)", soft_wrap=True
+        )

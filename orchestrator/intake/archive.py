@@ -1,0 +1,260 @@
+"""A submission as one file from strangers: a package of `sparring submission pack`, or a plain tar, tar.gz or zip.
+
+It is read once, from front to back, into a fresh folder that goes away afterwards. Only plain files are made, with
+names that were looked at, with O_EXCL, and with modes of our own, so nothing that is written can lead elsewhere. Every
+number is bounded while the bytes come, so that a bomb costs what is allowed and no more. docs/packing.md has the list.
+"""
+
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import InfrastructureFault, Problem, Rejected, UsageError
+from orchestrator.intake import manifest, package
+from orchestrator.intake.entry_names import Refused, Taken, left_out, plain
+from orchestrator.intake.inflating import AtMost, Ratio, Reader, inflated, watched
+from orchestrator.intake.package import IMAGE, SOURCE, Package, PackedFile
+from orchestrator.intake.tar_stream import BLOCK, PIECE, Kind, Malformed, Member, TarStream
+from orchestrator.intake.zip_stream import ZipStream
+
+SHOWN = 20
+"""How many problems are listed; the rest are counted."""
+_AGAIN = "make it with `sparring submission pack`, and change nothing in it"
+_OTHERS = {b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z", b"Rar!": "rar"}
+_REMEDIES = {
+    Kind.LINK: "put the file itself there",
+    Kind.HARD_LINK: "pack it twice (GNU tar: --hard-dereference)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much an archive may hold. Sizes are bytes after unpacking."""
+
+    source: int = 2 * 1024**3
+    image: int = 20 * 1024**3
+    members: int = 10_000
+    ratio: int = 100
+    free: int = 32 * 1024**2
+    """Bytes that no ratio is asked of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """What an archive held: the submission's folder, and the folder of an OCI image layout if there was one.
+
+    `digest` is that of the archive itself; `promised` the id that a package says its image will have.
+    """
+
+    source: Path
+    image: Path | None
+    digest: str
+    promised: str = ""
+    left_out: tuple[str, ...] = ()
+
+
+@contextmanager
+def opened(path: Path, workspace: Path, bounds: Bounds | None = None) -> Iterator[Unpacked]:
+    """Gives what an archive holds, in a fresh folder below `workspace` that is removed afterwards.
+
+    Raises:
+        UsageError: there is no such file.
+        Rejected: with everything that is wrong with it, as far as it could be read.
+        InfrastructureFault: it cannot be written here.
+    """
+    try:
+        workspace.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=".incoming-", dir=workspace))
+    except OSError as error:
+        raise InfrastructureFault(f"cannot write below {workspace}: {error}; mend it") from error
+    try:
+        yield _unpack(path, folder, bounds or Bounds())
+    finally:
+        shutil.rmtree(folder)
+
+
+def _unpack(path: Path, folder: Path, bounds: Bounds) -> Unpacked:
+    whole = hashlib.sha256()
+    unpacker = _Unpacker(folder, bounds)
+    source = folder
+    with _opened(path) as file:
+        try:
+            unpacker.take(_members(file, bounds, whole.update))
+            source = unpacker.finish()
+        except Malformed as error:
+            unpacker.note(str(error), error.remedy)
+        except OSError as error:
+            raise InfrastructureFault(f"cannot unpack into {folder}: {error}; free space, or mend it") from error
+    if unpacker.problems:
+        hidden = len(unpacker.problems) - SHOWN
+        more = [Problem("archive", f"and {hidden} more problems like these")] if hidden > 0 else []
+        raise Rejected(f"archive {printable(path.name)}", unpacker.problems[:SHOWN] + more)
+    image = folder / IMAGE
+    return Unpacked(
+        source=source,
+        image=image if unpacker.package and image.is_dir() else None,
+        digest=f"sha256:{whole.hexdigest()}",
+        promised=unpacker.package.image if unpacker.package else "",
+        left_out=tuple(sorted(unpacker.left_out)),
+    )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Opens a regular file; a FIFO or a device that stands there keeps nobody waiting."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}; give the path of an archive") from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise UsageError(f"{path} is no regular file; give the path of an archive")
+    with os.fdopen(handle, "rb") as file:
+        yield file
+
+
+def _members(file: BinaryIO, bounds: Bounds, watch: Callable[[bytes], object]) -> TarStream | ZipStream:
+    """Returns the members of an archive, whose bytes `watch` is told. Raises Malformed for one of another kind."""
+    begin = file.read(BLOCK)
+    file.seek(0)
+    pieces = watched(iter(lambda: file.read(PIECE), b""), watch)
+    ratio = Ratio(bounds.ratio, bounds.free)
+    most = AtMost(bounds.source + bounds.image + 4 * BLOCK * bounds.members)
+    if begin.startswith(b"PK"):
+        size = sum(len(piece) for piece in pieces)
+        return ZipStream(file, size, bounds.members, (ratio, most))
+    if begin.startswith(b"\x1f\x8b"):
+        pieces = watched(inflated(watched(pieces, ratio.packed)), ratio.whole)
+    elif begin[257:262] != b"ustar":
+        known = next((name for magic, name in _OTHERS.items() if begin.startswith(magic)), "")
+        what = f"a {known} archive" if known else "neither a tar, a tar.gz nor a zip"
+        raise Malformed(what, "pack it with `sparring submission pack`, or as one of these")
+    return TarStream(Reader(watched(pieces, most.whole)))
+
+
+@dataclass
+class _Unpacker:
+    """Writes the members of one archive into a folder, and notes what is wrong."""
+
+    folder: Path
+    bounds: Bounds
+    problems: list[Problem] = field(default_factory=list)
+    left_out: set[str] = field(default_factory=set)
+    package: Package | None = None
+    _place: str = "archive"
+    _taken: Taken = field(default_factory=Taken)
+    _listed: dict[str, PackedFile] = field(default_factory=dict)
+    _sizes: Counter[str] = field(default_factory=Counter)
+
+    def note(self, what: str, remedy: str) -> None:
+        """Notes what is wrong with the member that is looked at."""
+        self.problems.append(Problem(self._place, printable(what), remedy))
+
+    def take(self, stream: TarStream | ZipStream) -> None:
+        """Writes every member; after the first problem only looks at them. Raises Malformed where it cannot go on."""
+        for number, member in enumerate(stream, start=1):
+            self._place = printable(member.name, 120)
+            if number > self.bounds.members:
+                raise Malformed(f"more than {self.bounds.members} members", "leave out what is not needed")
+            if number == 1 and member.name == package.FILE_NAME.encode():
+                self._open_package(member, stream)
+                continue
+            try:
+                self._one(member, stream)
+            except Refused as error:
+                self.note(str(error), error.remedy)
+
+    def finish(self) -> Path:
+        """Returns the folder that holds the manifest; notes what is missing."""
+        self._place = "archive"
+        for path in self._listed:
+            self.problems.append(Problem(printable(path, 120), f"listed in {package.FILE_NAME}, and not there", _AGAIN))
+        if self.problems:
+            return self.folder
+        if self.package is not None:
+            return self._with_manifest(self.folder / SOURCE)
+        inside = list(self.folder.iterdir())
+        if len(inside) == 1 and inside[0].is_dir():
+            return self._with_manifest(inside[0])
+        return self._with_manifest(self.folder)
+
+    def _with_manifest(self, folder: Path) -> Path:
+        if not (folder / manifest.FILE_NAME).is_file():
+            if (folder / "manifest.json").is_file() or (folder / "oci-layout").is_file():
+                self.note("an image, and no submission", "pack its folder: `sparring submission pack --image TAG`")
+            else:
+                self.note(f"no {manifest.FILE_NAME} in it", "pack the folder that holds it")
+        return folder
+
+    def _open_package(self, member: Member, stream: TarStream | ZipStream) -> None:
+        if member.kind is not Kind.FILE or member.size > package.LARGEST:
+            raise Malformed(f"{member.size} bytes, at most {package.LARGEST}", _AGAIN)
+        self.package = package.parse(b"".join(stream.content()))
+        self._listed = {each.path: each for each in self.package.members}
+
+    def _one(self, member: Member, stream: TarStream | ZipStream) -> None:
+        """Writes one member, or passes over it. Raises Refused for its name or kind, Malformed for its bytes."""
+        path = plain(member.name)
+        if self.package is None and (out := left_out(path)):
+            self.left_out.add(str(out))
+            return
+        self._check(path, member)
+        expected = self._expected(path, member)
+        if self.problems or not path.parts:
+            return
+        if member.kind is Kind.FOLDER:
+            (self.folder / path).mkdir(parents=True, exist_ok=True)
+            return
+        found = self._write(path, member, stream.content())
+        if expected is not None and found != expected.sha256:
+            raise Refused(f"its SHA-256 is {found}, {package.FILE_NAME} says {expected.sha256}", _AGAIN)
+
+    def _check(self, path: PurePosixPath, member: Member) -> None:
+        """Raises Refused, or Malformed for a bound, for what may not be written."""
+        if member.kind not in {Kind.FILE, Kind.FOLDER}:
+            raise Refused(f"a {member.kind}", _REMEDIES.get(member.kind, "remove it"))
+        if path.parts:
+            self._taken.take(path, folder=member.kind is Kind.FOLDER)
+        elif member.kind is Kind.FILE:
+            raise Refused("a file without a name", "remove it")
+        if self.package is None and str(path) == package.FILE_NAME:
+            raise Refused("not the first in the archive", _AGAIN)
+        self._bound(path, member.size)
+
+    def _bound(self, path: PurePosixPath, size: int) -> None:
+        part = IMAGE if self.package is not None and path.parts[:1] == (IMAGE,) else SOURCE
+        most = self.bounds.image if part == IMAGE else self.bounds.source
+        self._sizes[part] += size
+        if self._sizes[part] > most:
+            raise Malformed(f"more than {most} bytes in {part} files", "leave out what playing does not need")
+
+    def _expected(self, path: PurePosixPath, member: Member) -> PackedFile | None:
+        """Returns what a package says of a file; None for a plain archive. Raises Refused where they disagree."""
+        if self.package is None:
+            return None
+        expected = self._listed.pop(str(path), None)
+        if expected is None or path.parts[:1] not in {(SOURCE,), (IMAGE,)} or member.kind is Kind.FOLDER:
+            raise Refused(f"not listed in {package.FILE_NAME}", _AGAIN)
+        if expected.size != member.size:
+            raise Refused(f"{member.size} bytes, {package.FILE_NAME} says {expected.size}", _AGAIN)
+        return expected
+
+    def _write(self, path: PurePosixPath, member: Member, content: Iterator[bytes]) -> str:
+        """Writes a file that is not there yet; returns the SHA-256 of its bytes in hexadecimal."""
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = 0o755 if member.mode & stat.S_IXUSR else 0o644
+        found = hashlib.sha256()
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb") as file:
+            for piece in watched(content, found.update):
+                file.write(piece)
+        return found.hexdigest()

@@ -1,0 +1,147 @@
+"""From a submission's folder to a recipe that the engine's builder takes: context, arguments, labels.
+
+The same folder gives the same context, byte for byte: files in order, owned by root, all of one age. What the builder
+makes of it is not the same twice: it notes the time in the image, and steps of its own write files with times.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from orchestrator.backends.base import Recipe
+from orchestrator.errors import Problem, Rejected, UsageError
+from orchestrator.intake import dockerfile, ignore, manifest
+from orchestrator.intake.admission import tagged
+from orchestrator.intake.dockerfile import Dockerfile
+from orchestrator.intake.ignore import Ignored
+from orchestrator.intake.manifest import Manifest
+from orchestrator.intake.source_tree import SourceTree, end_of_tar, survey, tar_of
+
+T = TypeVar("T")
+CONTEXT_TIME = 315_532_800
+"""1980-01-01, in seconds since 1970: the age of every file in a context. A zip, and so a wheel, knows none older."""
+FLAVOURS = ("cpu", "cuda")
+BASES = ("sparring/base", "sparring/base-torch")
+"""What a stranger's recipe may stand on where organizers build it, by name; any other image there may be a team's."""
+SOURCE_LABEL = "sparring.source"
+FORMAT_LABEL = "sparring.manifest"
+_OCI = "org.opencontainers.image"
+_CUDA_BASE = {"sparring/base-torch:cpu": "sparring/base-torch:cuda"}
+_WITHOUT_NETWORK = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How a folder is to be built."""
+
+    flavour: str = "cpu"
+    tag: str = ""
+    """The image's name; empty for the manifest's `image` with the flavour as its tag."""
+    base: str = ""
+    """What the Dockerfile's BASE is; empty for its default, in the flavour."""
+    network: bool = False
+    revision: str = ""
+    """The version of the source, for the image's label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A folder that can be built."""
+
+    manifest: Manifest
+    tree: SourceTree
+    recipe: Recipe
+
+
+def prepare(folder: Path, wanted: Wanted) -> Prepared:
+    """Returns what the builder needs to make an image of a folder.
+
+    Raises:
+        Rejected: with everything that is wrong with its manifest, its files or its Dockerfile.
+        UsageError: it has no name for the image, or no such flavour.
+    """
+    if wanted.flavour not in FLAVOURS:
+        raise UsageError(f"there is no flavour {wanted.flavour!r}; there is {', '.join(FLAVOURS)}")
+    problems: list[Problem] = []
+    found = _noted(problems, lambda: manifest.read(folder))
+    tree = _noted(problems, lambda: survey(folder))
+    recipe = _noted(problems, lambda: dockerfile.read(folder, network=wanted.network))
+    ignored = _noted(problems, lambda: ignore.read(folder))
+    if problems or found is None or tree is None or recipe is None or ignored is None:
+        raise Rejected(f"folder {folder}", problems)
+    given = _arguments(folder, found, recipe, wanted)
+    made = Recipe(
+        context=_context(tree, ignored),
+        tag=_tag(folder, found, wanted),
+        bases=dockerfile.read(folder, given, network=wanted.network).bases,
+        arguments=given,
+        labels=_labels(found, tree, wanted.revision),
+        network=wanted.network,
+    )
+    return Prepared(found, tree, made)
+
+
+def received(folder: Path, tag: str, *, cuda: bool) -> Recipe:
+    """Returns the recipe of a stranger's folder. Raises Rejected, also where it stands on what is not for everybody."""
+    prepared = prepare(folder, Wanted(flavour="cuda" if cuda else "cpu", tag=tag))
+    foreign = [base for base in prepared.recipe.bases if base.partition(":")[0] not in BASES]
+    if foreign:
+        remedy = f"stand on {' or '.join(BASES)}, or pack the image itself: `sparring submission pack --image TAG`"
+        raise Rejected(
+            f"folder {folder}", [Problem("FROM", f"{base} is not built on here", remedy) for base in foreign]
+        )
+    return prepared.recipe
+
+
+def missing_wheels(folder: Path) -> tuple[str, str] | None:
+    """Returns what a build without a network lacks, and the remedy; None when nothing seems to be missing."""
+    if (folder / "requirements.lock").is_file() and not (folder / "wheels").is_dir():
+        what = "requirements.lock names packages, there is no wheels/ beside it, and the build has no network"
+        return what, "`pip download --only-binary :all: -r requirements.lock -d wheels`, or build with --network"
+    return None
+
+
+def _noted(problems: list[Problem], read: Callable[[], T]) -> T | None:
+    """Returns what is read, or None with its problems noted."""
+    try:
+        return read()
+    except Rejected as error:
+        problems += error.problems
+        return None
+
+
+def _arguments(folder: Path, found: Manifest, recipe: Dockerfile, wanted: Wanted) -> dict[str, str]:
+    """Returns the arguments of the build, of those that the Dockerfile declares."""
+    if wanted.flavour == "cuda" and not found.gpu:
+        raise UsageError(f"{folder / manifest.FILE_NAME} does not say `gpu: true`: build it without --flavour cuda")
+    if wanted.base and "BASE" not in recipe.arguments:
+        raise UsageError(f"{folder / dockerfile.FILE_NAME} has no `ARG BASE` that --base could set")
+    default = recipe.arguments.get("BASE", "")
+    base = wanted.base or (_CUDA_BASE.get(default, default) if wanted.flavour == "cuda" else default)
+    given = {"BASE": base, **({} if wanted.network else _WITHOUT_NETWORK)}
+    return {name: value for name, value in given.items() if name in recipe.arguments}
+
+
+def _tag(folder: Path, found: Manifest, wanted: Wanted) -> str:
+    if wanted.tag:
+        return tagged(wanted.tag, wanted.flavour) or ""
+    if not found.image:
+        raise UsageError(f"{folder / manifest.FILE_NAME} has no `image:`; add one, or give --tag")
+    return tagged(found.image, wanted.flavour) or ""
+
+
+def _labels(found: Manifest, tree: SourceTree, revision: str) -> dict[str, str]:
+    """Returns the labels that the Open Container Initiative names, of what is known, and our own two."""
+    known = {"title": found.name, "source": found.source, "licenses": found.licence, "revision": revision}
+    return {
+        **{f"{_OCI}.{name}": value for name, value in known.items() if value},
+        FORMAT_LABEL: str(found.sparring),
+        SOURCE_LABEL: tree.digest,
+    }
+
+
+def _context(tree: SourceTree, ignored: Ignored) -> Iterator[bytes]:
+    files = [file for file in tree.files if not ignored(file.path)]
+    yield from tar_of(tree, files, "", CONTEXT_TIME)
+    yield end_of_tar()

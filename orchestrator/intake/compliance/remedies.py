@@ -1,0 +1,61 @@
+"""What to do about a failed step: by the fault's code, and by what the player said on stderr."""
+
+import re
+
+from orchestrator.errors import ProtocolFault, SubmissionFault
+
+_BY_CODE = {
+    "deadline": "do less, or load less; the limits are the contest's",
+    "died": "its last words on stderr say why; an import or a file that the image lacks is the usual cause",
+    "out-of-memory": "use less memory: smaller batches, smaller weights, float32 instead of float64",
+    "flood": "write to stdout what was asked for and nothing else; print to stderr",
+    "reported": "it said so itself: the traceback is on its stderr",
+    "gave-up": "see the faults before it",
+    "protocol": "compare what it said with schemas/protocol.md; the helper sparring_player speaks it for you",
+}
+_BY_WORDS = (
+    (
+        r"Temporary failure in name resolution|Name or service not known|Network is unreachable|ENETUNREACH|EAI_AGAIN",
+        "a sandbox has no network: put what it downloads into the image when you build it",
+    ),
+    (
+        r"Read-only file system|EROFS",
+        "a sandbox can write under /tmp only: write there, or write the file when you build the image",
+    ),
+    (
+        r"Permission denied|Operation not permitted|EACCES|EPERM|must be root|root privileges",
+        "a sandbox runs as a user without rights (10001): make files readable by all, and do not ask for more",
+    ),
+    (r"No space left on device|ENOSPC", "what a sandbox can write to is small (limits.tmp, limits.shm): write less"),
+    (
+        r"ModuleNotFoundError|ImportError|Cannot find module|error while loading shared libraries",
+        "the image lacks it: install it in the Dockerfile",
+    ),
+    (
+        r"can't open file|No such file or directory|ENOENT|executable file not found",
+        "it is not in the image: check COPY and the command in the Dockerfile and in submission.yaml",
+    ),
+    (r"MemoryError|Cannot allocate memory|bad_alloc|ENOMEM", _BY_CODE["out-of-memory"]),
+)
+"""What a last word means, the first that fits. Hostile text is only searched, never shown here."""
+_BY_REASON = {
+    "magic": "print to stderr, or import sparring_player first, which keeps stdout safe",
+    "count": "answer every picture of the question, in its order",
+    "label": "answer with a class's number, from 0; null abstains",
+    "index": "deliver each picture once, at the position it had in the question",
+    "shape": "send scores as float32, one row a picture and one number a class",
+    "nan": "send finite scores, or none: scores are optional",
+    "payload-size": "send as many bytes as dtype and shape say",
+    "payload-length": "send less at a time: `limits.payload_bytes` in `hello` is the most",
+}
+
+
+def remedy(fault: SubmissionFault, stderr: bytes) -> str:
+    """Returns what to do about a fault of a player that wrote this to stderr."""
+    if isinstance(fault, ProtocolFault):
+        return _BY_REASON.get(fault.reason, _BY_CODE["protocol"])
+    words = stderr.decode("utf-8", "replace")
+    for pattern, what in _BY_WORDS:
+        if re.search(pattern, words):
+            return what
+    return _BY_CODE.get(fault.code, _BY_CODE["died"])

@@ -1,0 +1,188 @@
+"""A Dockerfile before it is built: what it stands on, which arguments it takes, and what would reach the network.
+
+The engine fetches by itself what FROM and COPY --from name and does not have, and what ADD names by an address, even
+where its steps have no network. So these are read here, as the classic builder reads them, and what is not understood
+is refused: a line that means one thing here and another there would be a way around.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import Problem, Rejected
+
+FILE_NAME = "Dockerfile"
+LARGEST = 256 * 1024
+SCRATCH = "scratch"
+_INSTRUCTIONS = frozenset(
+    {
+        *("ADD", "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL", "MAINTAINER"),
+        *("ONBUILD", "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR"),
+    }
+)
+_ESCAPE = re.compile(r"[ \t]*#[ \t]*escape[ \t]*=", re.IGNORECASE)
+_ARGUMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=(.*))?", re.DOTALL)
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_FROM = re.compile(r"(\S+)(?:\s+AS\s+([a-z][a-z0-9_.-]*))?", re.IGNORECASE)
+_REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:[./:@][A-Za-z0-9_-]+)*")
+_FLAG = re.compile(r"--([a-z-]+)=([A-Za-z0-9._:/-]+)(?:\s+|$)")
+_PLAIN_FILES = re.compile(r"[A-Za-z0-9._/*?+=,@ \t-]+")
+_HERE = re.compile(r"<<-?['\"]?[A-Za-z_]")
+
+
+@dataclass(frozen=True, slots=True)
+class Dockerfile:
+    """What was found. `bases` are the images it stands on; `arguments` the values of its ARGs."""
+
+    bases: tuple[str, ...]
+    arguments: Mapping[str, str]
+
+
+def read(folder: Path, given: Mapping[str, str] | None = None, *, network: bool = False) -> Dockerfile:
+    """Returns what a folder's Dockerfile stands on, with arguments `given` in place of its defaults.
+
+    With `network` an ADD may name an address.
+
+    Raises:
+        Rejected: with every line that is not understood or would reach the network, by its number.
+    """
+    path = folder / FILE_NAME
+    if path.is_symlink() or not path.is_file():
+        remedy = "add one; images/README.md shows four lines that do"
+        raise Rejected(f"folder {folder}", [Problem(FILE_NAME, "missing, or no plain file", remedy)])
+    data = path.read_bytes()[: LARGEST + 1]
+    if len(data) > LARGEST:
+        raise Rejected(str(path), [Problem(FILE_NAME, f"more than {LARGEST} bytes", "shorten it")])
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Rejected(str(path), [Problem(FILE_NAME, "not UTF-8", "store it as UTF-8")]) from None
+    reader = _Reader(given or {}, network=network)
+    for number, word, rest in _instructions(text, reader.problems):
+        reader.take(number, word, rest)
+    if not reader.stages:
+        reader.problems.append(Problem(FILE_NAME, "no FROM", "begin with FROM sparring/base:cpu"))
+    if reader.problems:
+        raise Rejected(str(path), reader.problems)
+    return Dockerfile(tuple(dict.fromkeys(reader.bases)), reader.arguments)
+
+
+def _instructions(text: str, problems: list[Problem]) -> Iterator[tuple[int, str, str]]:
+    """Yields line, instruction and what follows it, with continued lines put together.
+
+    Engines differ in odd cases: another escape character, two of them at a line's end, an indented comment within an
+    instruction. These are refused, and so are all characters that somebody may take for the end of a line.
+    """
+    held, begun = "", 0
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
+        stripped = line.strip()
+        if odd := _odd(line, held):
+            problems.append(Problem(f"line {number}", *odd))
+            continue
+        if stripped.startswith("#") or not stripped:
+            continue
+        begun = begun or number
+        if stripped.endswith("\\"):
+            held += line.rstrip()[:-1]
+            continue
+        yield _split(begun, held + line)
+        held, begun = "", 0
+    if held.strip():
+        yield _split(begun, held)
+
+
+def _odd(line: str, held: str) -> tuple[str, str] | None:
+    """Returns what engines may read differently in a line, and the remedy."""
+    if not line.replace("\t", " ").isprintable():
+        return "a character that cannot be printed", "use plain text, with line feeds between lines"
+    if _ESCAPE.match(line):
+        return "another escape character", "remove it, and continue lines with a backslash"
+    if line.rstrip().endswith("\\\\"):
+        return "two backslashes at its end", "end it otherwise"
+    if held and line != line.lstrip() and line.lstrip().startswith("#"):
+        return "an indented comment within an instruction", "write it at the line's begin, or above the instruction"
+    return None
+
+
+def _split(number: int, line: str) -> tuple[int, str, str]:
+    word, *rest = line.split(maxsplit=1) or [""]
+    return number, word.upper(), rest[0].strip() if rest else ""
+
+
+class _Reader:
+    """Takes one instruction after another."""
+
+    def __init__(self, given: Mapping[str, str], *, network: bool) -> None:
+        self.problems: list[Problem] = []
+        self.arguments: dict[str, str] = {}
+        self.bases: list[str] = []
+        self.stages: list[str] = []
+        self._given, self._network = given, network
+        self._before: dict[str, str] = {}
+        self._place = FILE_NAME
+
+    def take(self, number: int, word: str, rest: str) -> None:
+        """Takes one instruction, and notes what is wrong with it."""
+        self._place = f"line {number}"
+        if word not in _INSTRUCTIONS:
+            self._note(f"unknown instruction {printable(word, 40)!r}", "see the Dockerfile reference")
+        elif word == "ARG":
+            self._argument(rest)
+        elif word == "FROM":
+            self._base(rest)
+        elif not self.stages:
+            self._note(f"{word} before FROM", "begin with FROM")
+        elif word in {"RUN", "COPY", "ADD"} and _HERE.search(rest):
+            self._note("a here-document, which the classic builder does not know", "put it into a file")
+        elif word in {"ADD", "COPY"}:
+            self._files(word, rest)
+        elif word == "ONBUILD":
+            self._note("ONBUILD changes images built from this one", "remove it")
+
+    def _note(self, what: str, remedy: str) -> None:
+        self.problems.append(Problem(self._place, what, remedy))
+
+    def _argument(self, rest: str) -> None:
+        found = _ARGUMENT.fullmatch(rest)
+        if found is None:
+            self._note("ARG without a plain name", "write ARG NAME=value")
+            return
+        value = found[2] or ""
+        if value[:1] in {'"', "'"} and value[-1:] == value[:1]:
+            value = value[1:-1]
+        value = self._given.get(found[1], value)
+        self.arguments.setdefault(found[1], value)
+        if not self.stages:  # a FROM sees no others
+            self._before[found[1]] = value
+
+    def _base(self, rest: str) -> None:
+        found = _FROM.fullmatch(rest)
+        if found is None:
+            self._note("FROM in a way that is not read here", "write FROM image, or FROM image AS name")
+            return
+        filled = _VARIABLE.sub(lambda match: self._before.get(match[1] or match[2], ""), found[1])
+        if not _REFERENCE.fullmatch(filled):
+            self._note(f"FROM {printable(found[1], 80)} is no image", "write its name, or an ARG with a default")
+        elif filled.lower() not in self.stages and filled != SCRATCH:
+            self.bases.append(filled)
+        self.stages.append((found[2] or "").lower())
+
+    def _files(self, word: str, rest: str) -> None:
+        left = rest
+        while left.startswith("--"):
+            flag = _FLAG.match(left)
+            if flag is None:
+                self._note(f"{word} with a flag that is not read here", "write --from=stage or --chown=1:1")
+                return
+            if flag[1] == "from":
+                self._stage(word, flag[2].lower())
+            left = left[flag.end() :]
+        if word == "ADD" and not self._network and not _PLAIN_FILES.fullmatch(left):
+            self._note("ADD of more than plain file names", "use COPY, with the file in the folder")
+
+    def _stage(self, word: str, named: str) -> None:
+        above = self.stages[:-1]
+        if named not in above and not (named.isdecimal() and int(named[:6]) < len(above)):
+            self._note(f"{word} --from={printable(named, 60)} is no stage above", "name a stage: FROM image AS name")

@@ -1,0 +1,56 @@
+"""The first file of a package, `sparring-package.json`: what else is in it, with sizes and digests."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from orchestrator.domain.text import printable
+from orchestrator.intake.manifest import Slug
+from orchestrator.intake.tar_stream import Malformed
+
+FILE_NAME = "sparring-package.json"
+SOURCE, IMAGE = "source", "image"
+"""The two folders of a package: the submission's own, and an OCI image layout."""
+LARGEST = 8 * 1024**2
+_REMEDY = "make it with `sparring submission pack`, and change nothing in it"
+
+
+class PackedFile(BaseModel):
+    """One file of a package."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: Annotated[str, Field(min_length=1, max_length=1000)]
+    size: Annotated[int, Field(ge=0)]
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Package(BaseModel):
+    """The whole file. `image` is the id that the image in it has once it is brought in, empty without one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sparring_package: Literal[1]
+    """The version of this format."""
+    name: Slug
+    image: Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64})?$")] = ""
+    members: list[PackedFile]
+
+    def text(self) -> bytes:
+        """Returns the file: the same bytes for the same content."""
+        return self.model_dump_json(indent=1).encode() + b"\n"
+
+
+def parse(data: bytes) -> Package:
+    """Returns what a package says it holds. Raises Malformed."""
+    try:
+        found = Package.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "file"
+        what = printable(f"{place}: {first['msg']}", 160)
+        raise Malformed(f"{FILE_NAME} is not as it should be: {what}", _REMEDY) from None
+    paths = [member.path for member in found.members]
+    if len(set(paths)) != len(paths):
+        raise Malformed(f"{FILE_NAME} lists a file twice", _REMEDY)
+    return found

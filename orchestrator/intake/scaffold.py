@@ -1,0 +1,163 @@
+"""A participant's first folder: copied from a template, complete, and playable at once.
+
+A template is what `images/templates/FRAMEWORK/` holds and, above it, its folder `attack/` or `defence/`; what
+`shared/` holds is in all of them.
+"""
+
+import re
+import shlex
+import shutil
+import stat
+import string
+import tempfile
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from orchestrator import shipped
+from orchestrator.domain.submissions import Side
+from orchestrator.domain.text import printable
+from orchestrator.errors import UsageError
+from orchestrator.intake import manifest
+
+MARK = "CHANGE THIS"
+"""Stands once in each template's player, at the one thing to change."""
+OUR_LICENCE = "Apache-2.0"
+"""The licence whose text `shared/LICENSE` is."""
+_SPDX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,99}")
+_OPPONENT = {Side.ATTACK: "undefended", Side.DEFENCE: "fgsm"}
+"""Baselines of the contest that `sparring submission try` plays by default."""
+
+
+class Framework(StrEnum):
+    """What the player is written with; each is a folder in images/templates/."""
+
+    PYTORCH = "pytorch"
+    NUMPY = "numpy"
+    BARE = "bare"
+    C = "c"
+    JAVASCRIPT = "javascript"
+    FILES = "files"
+
+
+_PLAYER = {Framework.C: "player.c", Framework.JAVASCRIPT: "player.mjs"}
+_FIRST = {Framework.C: ("make -C",)}
+"""What a template needs before it can be started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for; `licence` is an SPDX id (rule A6)."""
+
+    side: Side
+    name: str
+    framework: Framework = Framework.NUMPY
+    licence: str = OUR_LICENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A new folder: its files, the one that holds the thing to change, and the next commands."""
+
+    folder: Path
+    files: tuple[str, ...]
+    player: str
+    commands: tuple[str, ...]
+
+
+def make(wanted: Wanted, folder: Path) -> Made:
+    """Writes a submission's folder, whole or not at all; `folder` may be there, if it is empty.
+
+    Raises:
+        UsageError: a name or licence that cannot be one, or a folder that is not empty or cannot be written.
+    """
+    if not manifest.is_slug(wanted.name):
+        remedy = "begin with a letter or digit, then lower case, digits, - and _, at most 64"
+        raise UsageError(f"'{printable(wanted.name, 80)}' cannot be a submission's name; {remedy}")
+    if not _SPDX_ID.fullmatch(wanted.licence):
+        raise UsageError(f"'{printable(wanted.licence, 80)}' is no SPDX id; see https://spdx.org/licenses/")
+    place = str(folder)
+    try:
+        folder = folder.resolve()
+        if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+            raise UsageError(f"{folder} is there already and not empty; give another name, or another --out")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{wanted.name}.", dir=folder.parent) as beside:
+            made = _write(wanted, Path(beside), folder.name)
+            _move(Path(beside), folder)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made: {error.strerror or error}; give another --out") from error
+    return Made(folder, made, _player(wanted), _commands(wanted, place))
+
+
+def _write(wanted: Wanted, folder: Path, place: str) -> tuple[str, ...]:
+    """Fills a folder, which will be called `place`, from the template; returns the names of its files."""
+    templates = shipped.path("images", "templates")
+    for part in ("shared", wanted.framework, f"{wanted.framework}/{wanted.side}"):
+        for path in sorted((templates / part).iterdir()):
+            if path.is_file():
+                shutil.copyfile(path, folder / path.name)
+                if path.stat().st_mode & stat.S_IXUSR:
+                    (folder / path.name).chmod(0o755)
+    _fill(
+        folder / manifest.FILE_NAME,
+        name=_word(wanted.name),
+        # Not `sparring/...`: those are the organizers' images, which an engine may hold too.
+        image="submission/" + re.sub(r"[_-]+", "-", f"{wanted.side}-{wanted.name}").strip("-"),
+        licence=_word(wanted.licence),
+    )
+    _fill(
+        folder / "README.md",
+        name=wanted.name,
+        description=manifest.read(folder).description,
+        file=_player(wanted),
+        commands="\n".join(_commands(wanted, place)),
+    )
+    if wanted.licence != OUR_LICENCE:
+        (folder / "LICENSE").write_text(_no_text(wanted.licence), "utf-8")
+    return tuple(sorted(path.name for path in folder.iterdir()))
+
+
+def _fill(path: Path, **values: str) -> None:
+    path.write_text(string.Template(path.read_text("utf-8")).substitute(values), "utf-8")
+
+
+def _word(text: str) -> str:
+    """Returns a name as YAML text, quoted where it would read as a number or another value."""
+    plain = text[0].isalpha() and text not in {"null", "true", "false"}
+    return text if plain else f'"{text}"'
+
+
+def _move(made: Path, folder: Path) -> None:
+    """Moves what was made to its place; what got there before an error is taken back."""
+    fresh = not folder.exists()
+    folder.mkdir(exist_ok=True)
+    names = sorted(path.name for path in made.iterdir())
+    try:
+        for name in names:
+            shutil.move(made / name, folder / name)
+    except BaseException:
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+        if fresh:
+            folder.rmdir()
+        raise
+
+
+def _player(wanted: Wanted) -> str:
+    return _PLAYER.get(wanted.framework, "player.py")
+
+
+def _commands(wanted: Wanted, place: str) -> tuple[str, ...]:
+    """Returns the next commands, from the folder above: what they write does not belong into the submission."""
+    first, own = _FIRST.get(wanted.framework, ()), shlex.quote(place)
+    against = f"--against {_OPPONENT[wanted.side]}"
+    verbs = (*first, "sparring submission check", "sparring submission try", "sparring submission pack")
+    return tuple(f"{verb} {own} {against}" if verb.endswith("try") else f"{verb} {own}" for verb in verbs)
+
+
+def _no_text(licence: str) -> str:
+    return (
+        f"SPDX-License-Identifier: {licence}\n\nPut the text of your licence here, with your name and the year:\n"
+        f"https://spdx.org/licenses/{licence}.html\n"
+    )

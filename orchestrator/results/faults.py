@@ -1,0 +1,35 @@
+"""Faults in our own words (rule A2): what a submission said itself stays in the ledger, with the organizers."""
+
+from collections.abc import Mapping
+
+from orchestrator.domain.round import Round
+
+WORDS: Mapping[str, str] = {
+    "protocol": "What it said is not the image protocol; the reason says why.",
+    "deadline": "No complete answer came before the deadline.",
+    "died": "It ended before it answered.",
+    "out-of-memory": "It was killed at its memory limit.",
+    "flood": "It wrote more than it was asked for.",
+    "reported": "It sent a fault in place of a reply.",
+    "gave-up": "It had used up its replacement sandboxes.",
+}
+"""One sentence a code. A player chooses no letter of it and no number: it could write hidden labels into either."""
+OTHER = "It failed."
+
+
+def words(code: str) -> str:
+    """Returns what a fault of this code means."""
+    return WORDS.get(code, OTHER)
+
+
+def recorded(round_: Round) -> dict[tuple[str, str, str], str]:
+    """Returns the first message on record by submission, code and reason.
+
+    Words of the player are in it: it is for organizers only.
+    """
+    found: dict[tuple[str, str, str], str] = {}
+    for job in round_.planned:
+        for step in round_.steps.get(job.id, {}).values():
+            for fault in step.faults:
+                found.setdefault((job.submission, fault.code, fault.reason), fault.message)
+    return found

@@ -1,0 +1,109 @@
+"""A contest as a small site: all rounds on one page, a page a round, a page a team, and the same as text and tables.
+
+Everything in it is made of what `results.public.shown` returns, so it may be put on the web before labels are released
+(rule A2): no hidden picture, no label, no word that a submission wrote while it played. The pages need nothing but each
+other.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from orchestrator.results.document import Results
+from orchestrator.results.report import names, words
+from orchestrator.results.report.page import Page, page_of
+from orchestrator.results.report.team import Story, TeamPage, private, team_pages
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A round and the address of its page."""
+
+    page: Page
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class OfTask:
+    """The rounds of one task, the latest first."""
+
+    name: str
+    at: str
+    budget: str
+    pictures: str
+    rounds: tuple[Linked, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The first page. `teams` are names, addresses and numbers of submissions."""
+
+    title: str
+    contest: str
+    notes: tuple[str, ...]
+    tasks: tuple[OfTask, ...]
+    teams: tuple[tuple[str, str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Pages of a site by their address, and what links them."""
+
+    index: Index
+    rounds: Mapping[str, Page]
+    teams: Mapping[str, TeamPage]
+    private: Mapping[str, TeamPage]
+    """What goes to each team alone, by file name."""
+    links: Mapping[str, str]
+    """The address of each team's page, by team."""
+
+
+def site_of(rounds: Sequence[Results], story: Story) -> Site:
+    """Returns the site. `rounds` are as everybody may see them, in the order of the contest."""
+    pages = team_pages(rounds, story)
+    teams = names.unique(pages, "team")
+    links = {team: f"teams/{name}.html" for team, name in teams.items()}
+    address = {key: f"rounds/{name}.html" for key, name in names.unique(map(_key, rounds), "round").items()}
+    return Site(
+        index=_index(rounds, address, links),
+        rounds={address[_key(results)]: page_of(results) for results in rounds},
+        teams={links[team]: page for team, page in pages.items()},
+        private={f"{teams[team]}.html": private(page, story.season) for team, page in pages.items()},
+        links=links,
+    )
+
+
+def _index(rounds: Sequence[Results], address: Mapping[str, str], links: Mapping[str, str]) -> Index:
+    tasks = []
+    for number, name in enumerate(dict.fromkeys(results.task.name for results in rounds), start=1):
+        own = [results for results in rounds if results.task.name == name]
+        tasks.append(_task(name, f"t{number}-", own[::-1], address))
+    submissions = {team: set[str]() for team in links}
+    for results in rounds:
+        for part in results.submissions:
+            if part.team in submissions and not part.baseline:
+                submissions[part.team].add(f"{results.task.name}/{part.id}")
+    return Index(
+        title=rounds[0].title,
+        contest=rounds[0].contest,
+        notes=tuple(dict.fromkeys(note for results in rounds for note in results.notes)),
+        tasks=tuple(tasks),
+        teams=tuple((team, href, len(submissions[team])) for team, href in links.items()),
+    )
+
+
+def _task(name: str, at: str, rounds: Sequence[Results], address: Mapping[str, str]) -> OfTask:
+    task = rounds[0].task
+    return OfTask(
+        name=name,
+        at=at,
+        budget=words.budget(task.norm, task.epsilon),
+        pictures=words.count(task.pictures, "picture"),
+        rounds=tuple(
+            Linked(page_of(results, at=f"{at}{number}-"), address[_key(results)])
+            for number, results in enumerate(rounds, start=1)
+        ),
+    )
+
+
+def _key(results: Results) -> str:
+    return f"{results.round}/{results.task.name}"

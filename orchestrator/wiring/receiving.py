@@ -1,0 +1,88 @@
+"""A submission that comes as one file: read as a stranger's, and turned into a folder and an image before admission."""
+
+import secrets
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from orchestrator.backends.base import Backend, Workshop
+from orchestrator.domain.ids import digest
+from orchestrator.errors import Problem, Rejected, UsageError
+from orchestrator.intake import archive, build, image_archive, manifest
+from orchestrator.intake.archive import Unpacked
+from orchestrator.wiring import build_log
+from orchestrator.wiring.desk import Desk, Receipt, Submitted
+
+INCOMING, BUILDS = "incoming", "builds"
+"""Folders of a contest: what is being read, and the logs of what was built."""
+REPOSITORY = "sparring-received"
+"""What images that came in are called here, with a tag for each submission. Their own names are not read."""
+
+
+def submit(
+    desk: Desk, handed: Submitted, path: Path, backend: Backend, show: Callable[[str], object] = lambda _: None
+) -> Receipt:
+    """Admits the submission in an archive and returns its signed receipt; see `Desk.submit`.
+
+    On a backend with images the one in the package is started, else one that is built from its folder, without a
+    network and on the organizers' bases only. `show` gets the builder's words.
+
+    Raises:
+        UsageError: there is no such file.
+        Rejected: with every reason; the refusal is on record, used up nothing, and left nothing here.
+    """
+    incoming = desk.folder.path / INCOMING
+    tag = f"{REPOSITORY}:{secrets.token_hex(16)}"
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, incoming, ignore_errors=True)
+        shutil.rmtree(incoming, ignore_errors=True)  # of a command that was killed: this one holds the contest
+        try:
+            unpacked = stack.enter_context(archive.opened(path, incoming))
+            found = manifest.read(unpacked.source)
+        except Rejected as error:
+            known = [problem for problem in desk.against(handed, None) if problem.place != "side"]
+            desk.refuse(handed, [*error.problems, *known])
+        submitted = replace(handed, folder=unpacked.source)
+        if problems := desk.against(submitted, found):
+            desk.refuse(replace(submitted, name=handed.name or found.name), problems)
+        workshop = _workshop(backend)
+        if workshop is None:
+            return desk.submit(submitted, backend)
+        undo = stack.enter_context(ExitStack())
+        undo.callback(workshop.discard, tag)
+        try:
+            image = _image(desk, unpacked, workshop, tag, show)
+        except Rejected as error:
+            desk.refuse(replace(submitted, name=handed.name or found.name), list(error.problems))
+        receipt = desk.submit(replace(submitted, image=image), backend)
+        undo.pop_all()
+        return receipt
+
+
+def _workshop(backend: Backend) -> Workshop | None:
+    try:
+        return backend.workshop()
+    except UsageError:  # it has no images: the folder is started
+        return None
+
+
+def _image(desk: Desk, unpacked: Unpacked, workshop: Workshop, tag: str, show: Callable[[str], object]) -> str:
+    """Returns the id of the image that is started for an archive, brought in or built. Raises Rejected."""
+    if unpacked.image is not None:
+        parts = image_archive.read(unpacked.image)
+        identity = digest(workshop.plain(parts.config))
+        if unpacked.promised != identity:
+            what = f"{identity}, the package says {unpacked.promised or 'nothing'}"
+            raise Rejected("image", [Problem("image", what, "pack it again with `sparring submission pack`")])
+        return workshop.load(parts.config, parts.layers, tag)
+    found = manifest.read(unpacked.source)
+    recipe = build.received(unpacked.source, tag, cuda=bool(desk.contest.file.limits.gpus and found.gpu))
+    name = f"{found.name}-{unpacked.digest.removeprefix('sha256:')[:12]}.log"
+    with build_log.kept(desk.folder.path / BUILDS / name, show) as log:
+        try:
+            return workshop.build(recipe, log)
+        except Rejected as error:
+            words = Problem("log", f"{BUILDS}/{name} in the contest's folder", "it ends with the step that failed")
+            raise Rejected(error.subject, [*error.problems, words]) from error

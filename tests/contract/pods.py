@@ -1,0 +1,188 @@
+"""A pod without a cluster: its init container and its player's container on a Docker engine, wired as a pod wires them.
+
+They share a folder in memory, which the player has read-only; the driver is whoever calls `start`. Everything else of
+the player's container is what the docker backend makes of the same policy, but for the reaper, which pods do not have.
+"""
+
+import itertools
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import docker
+
+from orchestrator.backends import _container, fifo
+from orchestrator.backends.base import BackendSettings, Exit, Image, Order, Sandbox, Source
+from orchestrator.domain.policy import SandboxPolicy
+from orchestrator.domain.tasks import Limits
+
+RUNNER = "sparring/runner:cpu"
+DRIVER = 10_002
+MEMORY = "/dev/shm"  # noqa: S108  where the host has memory to mount
+_players = itertools.count(40_000)
+
+
+@dataclass
+class Pod:
+    """One pod: `folder` is what its containers share, `player` the id of the player's container."""
+
+    client: docker.DockerClient
+    folder: Path
+    player: str = ""
+
+    @classmethod
+    def prepared(cls, client: docker.DockerClient) -> "Pod":
+        """Returns a pod whose init container has run."""
+        folder = Path(tempfile.mkdtemp(prefix="sparring-test-pod-", dir=MEMORY))
+        folder.chmod(0o777)
+        client.containers.run(
+            RUNNER,
+            ["/opt/runner/prepare", "/io"],
+            entrypoint=["/opt/runner/sh"],
+            user=f"{DRIVER}:{DRIVER}",
+            volumes={str(folder): {"bind": "/io", "mode": "rw"}},
+            network_mode="none",
+            read_only=True,
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            remove=True,
+        )
+        return cls(client, folder)
+
+    def play(self, order: Order, weaken: Mapping[str, Any] | None = None) -> None:
+        """Starts the player's container; `weaken` replaces parts of its host configuration, or its `User`."""
+        info = self.client.info()
+        host = _container.Host(info["NCPU"], order.limits.files, str(info.get("CgroupVersion", "1")) == "1")
+        found = self.client.api.inspect_image(order.image.digest)
+        config, problems = _container.read_config(found)
+        assert not problems or order.image.command, problems
+        options = _container.container_options(order, config, next(_players), host)
+        limits = order.limits
+        options["Entrypoint"] = ["/io/sh", "/io/play", str(limits.files), str(limits.tmp), *options["Entrypoint"]]
+        options |= dict.fromkeys(["AttachStdin", "AttachStdout", "AttachStderr", "OpenStdin", "StdinOnce"], False)
+        options["HostConfig"] |= {"Binds": [f"{self.folder}:/io:ro"], "Init": False}
+        for key, value in (weaken or {}).items():
+            (options if key == "User" else options["HostConfig"])[key] = value
+        self.player = self.client.api.create_container_from_config(options)["Id"]
+        self.client.api.start(self.player)
+
+    def state(self) -> Mapping[str, Any]:
+        """Returns what the engine says of the player's container."""
+        return self.client.api.inspect_container(self.player)["State"]
+
+    def over(self, seconds: float) -> bool:
+        """Returns whether the player's container has ended within so many seconds, by itself."""
+        until = time.monotonic() + seconds
+        while self.state()["Running"]:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def backend(self) -> fifo.FifoBackend:
+        """Returns the backend of this pod's driver."""
+        return fifo.FifoBackend(BackendSettings(self.folder))
+
+    def delete(self) -> None:
+        """Does what a controller does when the driver has ended. Safe to call twice."""
+        if self.player:
+            self.client.api.remove_container(self.player, force=True, v=True)
+            self.player = ""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@dataclass
+class Played:
+    """The sandbox of a pod. When it was stopped its container has to be over; then the pod is deleted, if it may be."""
+
+    pod: Pod
+    line: Sandbox
+    passing: bool = True
+    exit: Exit | None = None
+
+    def send(self, data: bytes, deadline: float) -> bool:
+        """Passes on."""
+        return self.line.send(data, deadline)
+
+    def receive(self, deadline: float) -> bytes | None:
+        """Passes on."""
+        return self.line.receive(deadline)
+
+    def stop(self) -> Exit:
+        """Passes on, and looks whether that ended the player."""
+        if self.exit is None:
+            ended = self.line.stop()
+            assert self.pod.over(1), "the player's container lives on after `stop`"
+            if self.passing:
+                self.pod.delete()
+            self.exit = ended
+        return self.line.stop()
+
+
+@dataclass
+class Pods:
+    """The fifo backend with as many pods as are asked for: each start is another pod's first."""
+
+    client: docker.DockerClient
+    workspace: Path
+    made: list[Pod] = field(default_factory=list)
+    name: str = "fifo"
+
+    def __post_init__(self) -> None:
+        self._one = fifo.FifoBackend(BackendSettings(self.workspace))
+
+    def check(self, runtime: Any = None) -> None:
+        """Is fine: pods are made when they are needed."""
+
+    def examine(self) -> list[Any]:
+        """Returns what the backend says of the machine, which is no pod."""
+        return self._one.examine()
+
+    def admit(self, source: Source) -> Image:
+        """Passes on."""
+        return self._one.admit(source)
+
+    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:
+        """Passes on."""
+        return self._one.sweep(keep=keep, ended=ended)
+
+    def start(self, order: Order) -> Played:
+        """Makes a pod and starts its player."""
+        pod = self.pod()
+        try:
+            pod.play(order)
+            return Played(pod, pod.backend().start(order))
+        except BaseException:
+            pod.delete()
+            raise
+
+    def pod(self) -> Pod:
+        """Returns a new pod whose player's container is not there yet."""
+        self.made.append(Pod.prepared(self.client))
+        return self.made[-1]
+
+
+@dataclass
+class OnePod(Pods):
+    """The same with one pod, as its driver has it: the player comes up with the first start, and there is no other."""
+
+    def start(self, order: Order) -> Played:
+        """Makes the pod at the first start."""
+        if not self.made:
+            self.pod().play(order)
+        [pod] = self.made
+        return Played(pod, pod.backend().start(order), passing=False)
+
+
+def ordering(image: Image, run: str, policy: SandboxPolicy) -> Callable[..., Order]:
+    """Returns `order(player, arguments..., limits)` for the raw players of an image."""
+
+    def order(player: str, *arguments: str, limits: Limits | None = None) -> Order:
+        words = ("python3", f"{player}.py", *arguments)
+        return Order(replace(image, command=words), replace(policy, limits=limits or Limits()), run, "job")
+
+    return order

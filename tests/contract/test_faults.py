@@ -1,0 +1,76 @@
+"""Trouble in the middle of a job is the same fault on every backend, and its sandbox ends the same way."""
+
+import os
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from orchestrator.arena.casting import end
+from orchestrator.arena.player import Player
+from orchestrator.backends.base import STDERR_KEPT, Ending
+from orchestrator.domain.endings import ExitReason
+from orchestrator.domain.tasks import Limits
+from orchestrator.errors import DeadlinePassed, OutOfMemory, PlayerDied, ProtocolFault, SubmissionFault
+from orchestrator.wire.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
+from orchestrator.wire.session import Session
+
+LIMITS = replace(Limits(), memory=64 * 1024 * 1024, ready_seconds=20.0, classify_seconds=2.0)
+TASK = TaskHeader(name="t", classes=["a", "b"], shape=[1, 2, 2], budget=BudgetHeader(norm="linf", epsilon=8.0))
+TOLD = LimitsHeader(
+    ready_seconds=20.0, step_seconds=2.0, batch=1, payload_bytes=65536, memory_bytes=LIMITS.memory, threads=1
+)
+PICTURE = np.zeros((1, 1, 2, 2), np.uint8)
+TROUBLE = {
+    "crash": (PlayerDied, Ending.CRASHED, ExitReason.CRASHED, 3),
+    "leave": (PlayerDied, Ending.CLEAN, ExitReason.CLEAN, 0),
+    "signal": (PlayerDied, Ending.CRASHED, ExitReason.CRASHED, 139),
+    "hang": (DeadlinePassed, Ending.STOPPED, ExitReason.TIMED_OUT, None),
+    "memory": (OutOfMemory, Ending.OUT_OF_MEMORY, ExitReason.OUT_OF_MEMORY, 137),
+    "flood": (ProtocolFault, Ending.STOPPED, ExitReason.STOPPED, None),
+    "complaints": (DeadlinePassed, Ending.STOPPED, ExitReason.TIMED_OUT, None),
+    "mute": (PlayerDied, Ending.STOPPED, ExitReason.STOPPED, None),
+    "half": (PlayerDied, Ending.CRASHED, ExitReason.CRASHED, 3),
+    "stall": (DeadlinePassed, Ending.STOPPED, ExitReason.TIMED_OUT, None),
+    "print": (ProtocolFault, Ending.STOPPED, ExitReason.STOPPED, None),
+    "loading": (PlayerDied, Ending.CRASHED, ExitReason.CRASHED, 7),
+    "late": (DeadlinePassed, Ending.STOPPED, ExitReason.TIMED_OUT, None),
+}
+DEVIATIONS = {
+    # There the allocation fails, and Python ends with a MemoryError.
+    ("process", "memory"): (PlayerDied, Ending.CRASHED, ExitReason.CRASHED, 1),
+    # The engine's stream carries stdout and stderr, so it does not end with one of them.
+    ("docker", "mute"): (DeadlinePassed, Ending.STOPPED, ExitReason.TIMED_OUT, None),
+}
+"""Where a backend cannot know better, and why."""
+
+
+@pytest.mark.skipif(os.environ.get("SPARRING_TEST_RUNTIME") == "runsc", reason="its limits end it as a whole")
+@pytest.mark.parametrize("kind", TROUBLE)
+def test_trouble_is_the_same_fault_everywhere(backend, play, kind):
+    """After a question that was answered comes the fault in time, and the sandbox's end with its reason."""
+    expected = DEVIATIONS.get((backend.name, kind), TROUBLE[kind])
+    limits = replace(LIMITS, ready_seconds=1.5) if kind == "late" else LIMITS
+    sandbox, leaves = play("trouble", kind, limits=LIMITS), []
+    player = Player(sandbox, Session(Role.DEFENCE, 2, 65536), time.monotonic, lambda: False)
+
+    def asked() -> None:
+        player.greet(TASK, TOLD.model_copy(update={"ready_seconds": limits.ready_seconds}), 1)
+        assert player.classify(PICTURE, limits).labels == (0,)
+        player.classify(PICTURE, limits)
+        player.classify(PICTURE, limits)  # what was said too much is met at the next question
+
+    begun = time.monotonic()
+    with pytest.raises(SubmissionFault) as fault:
+        asked()
+    end(player.stop, leaves, fault.value)
+    took = time.monotonic() - begun
+
+    [leave] = leaves
+    found = (type(fault.value), leave.exit.ending, leave.reason, leave.exit.code)
+    assert found == expected, leave.exit.stderr[-500:]
+    assert took < 12
+    assert len(leave.exit.stderr) <= STDERR_KEPT
+    if kind == "complaints":
+        assert leave.exit.stderr_bytes > STDERR_KEPT

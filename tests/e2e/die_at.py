@@ -1,0 +1,29 @@
+"""Plays a round until so many such events are kept, then kills itself: `die_at.py CONTEST OUT NUMBER KIND`."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from orchestrator.domain.events import Event
+from orchestrator.intake.contest_file import Contest
+from orchestrator.wiring import rounds
+
+
+class Watch:
+    """Counts events of one kind."""
+
+    def __init__(self, number: int, kind: str) -> None:
+        self._left, self._kind = number, kind
+
+    def __call__(self, event: Event) -> None:
+        """Sees an event that is on record, before anything follows from it."""
+        self._left -= event.kind == self._kind
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    contest, out, number, kind = sys.argv[1:]
+    how = rounds.How(backend="process", slots=2, allow_unisolated=True)
+    rounds.play(Contest(Path(contest)), Path(out), how, Watch(int(number), kind))

@@ -1,0 +1,184 @@
+"""What a restart may not change: who holds a round, how long a player has, and how many sandboxes it gets (X1)."""
+
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator.intake.contest_file import Contest
+from orchestrator.record import Record
+from orchestrator.wiring import rounds
+
+HERE = Path(__file__).parent
+HOW = rounds.How(backend="process", slots=2, allow_unisolated=True)
+PATIENCE = 60
+DEADLINE = 3.0
+RESTARTS = 2
+
+
+@pytest.fixture
+def counted(process_lab):
+    """A laboratory whose players write down what they are asked."""
+    process_lab.player = HERE / "players" / "counted.py"
+    (process_lab.folder / "asked.log").touch()
+    return process_lab
+
+
+def asked(lab) -> list[tuple[str, float, str]]:
+    """Returns who was asked something, when, and the digests of the pictures."""
+    lines = (lab.folder / "asked.log").read_text("ascii").splitlines()
+    return [(who, float(when), pictures) for who, _, when, pictures in (line.split(" ", 3) for line in lines)]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Waits for something."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it does not come"
+        time.sleep(0.01)
+
+
+def read(out: Path) -> Record:
+    """Returns the record of a round."""
+    record, _ = rounds.read(out)
+    return record
+
+
+def faults(record: Record) -> Counter[tuple[str, str]]:
+    """Returns how many pictures each fault cost."""
+    steps = (step for job in record.round.steps.values() for step in job.values())
+    return sum(
+        (Counter({(step.submission, fault.code): fault.pictures}) for step in steps for fault in step.faults), Counter()
+    )
+
+
+@pytest.fixture
+def orchestrators(process_lab) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
+    """Starts `sparring round run` on a contest file or a contest's folder, where an attack hangs for ten minutes."""
+    limits = {"perturb_seconds": 600}
+    file = process_lab.contest("attack_hangs", "defence_honest", limits=limits)
+    body = json.loads(file.read_text())
+    cup = process_lab.folder / "cup"
+    cup.mkdir()
+    body["baselines"] = [{"folder": entry["folder"]} for entry in body.pop("submissions")]
+    body["rules"]["initial"] = {"classifier": "defence_honest", "weights": {"attack_hangs": 1}}
+    body["task"]["dataset"]["path"] = str(process_lab.folder / "quarters.npz")
+    (cup / "contest.yaml").write_text(json.dumps(body))
+    subprocess.run([sys.executable, "-m", "orchestrator", "contest", "open", str(cup)], check=True, capture_output=True)
+    words = {"file": [str(file), "--out", str(process_lab.folder / "out")], "folder": [str(cup), "initial"]}
+    started = []
+
+    def start(what: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "orchestrator", "round", "run", *words[what], "--slots", "1"]
+        started.append(
+            subprocess.Popen(
+                [*command, "--allow-unisolated", "--log-json"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            )
+        )
+        return started[-1]
+
+    yield start
+    for orchestrator in started:
+        orchestrator.send_signal(signal.SIGINT)
+        orchestrator.communicate(timeout=PATIENCE)
+
+
+def plays(orchestrator: subprocess.Popen[bytes]) -> bool:
+    """Waits until an orchestrator plays; returns False where it ended instead."""
+    return any(b"round_started" in line for line in orchestrator.stderr)
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_one_orchestrator_at_a_time_and_a_dead_one_is_none(orchestrators, what) -> None:
+    """A second one is refused with exit code 2 and disturbs nothing; after kill -9 of the first the next one plays."""
+    first = orchestrators(what)
+    assert plays(first)
+    second = orchestrators(what)
+    _, said = second.communicate(timeout=PATIENCE)
+    assert second.returncode == 2
+    assert b"another orchestrator plays the round" in said or b"another command works on the contest" in said
+    assert b"wait for it or end it" in said
+    assert first.poll() is None
+    first.kill()
+    first.communicate()
+    assert plays(orchestrators(what))
+
+
+def test_a_kill_gives_a_whole_new_deadline_for_its_step_alone(counted) -> None:
+    """A defence that is stuck at one picture is killed with it in mid-deadline: one fault, one answer a picture."""
+    limits = {"classify_seconds": DEADLINE, "perturb_seconds": 60, "ready_seconds": 60}
+    contest = counted.contest("attack_dark", "defence_stuck", isolation="attack", limits=limits, replay={"power": 0})
+    out = counted.folder / "out"
+    words = [str(contest), "--out", str(out), "--slots", "1", "--allow-unisolated"]
+    command = [sys.executable, "-m", "orchestrator", "round", "run", *words]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    killed = subprocess.Popen(command, **quiet)
+    with np.load(counted.folder / "quarters.npz") as pictures:
+        speck = hashlib.sha256(pictures["images"][0].tobytes()).hexdigest()[:16]
+    until(lambda: ("defence_stuck", speck) in [(who, picture) for who, _, picture in asked(counted)])
+    time.sleep(DEADLINE / 2)
+    killed.kill()
+    killed.wait()
+    before = asked(counted)
+    rounds.play(Contest(contest), out, replace(HOW, slots=1), lambda _: None)
+
+    record = read(out)
+    assert faults(record) == {("defence_stuck", "deadline"): 1}
+    answers = Counter(
+        (cell.attack, picture)
+        for step in record.round.steps.values()
+        for one in step.values()
+        if one.cells
+        for cell, picture in ((one.cells[row[0]], row[1]) for row in record.array(one, "rows").tolist())
+    )
+    assert set(answers.values()) == {1}
+    assert len(answers) == 2 * counted.pictures
+    after = asked(counted)[len(before) :]
+    [stuck] = [when for who, when, picture in after if who == "defence_stuck" and picture == speck]
+    following = min(when for _, when, _ in after if when > stuck)
+    assert DEADLINE <= following - stuck < 4 * DEADLINE
+    again = Counter((who, pictures) for who, _, pictures in before + after)
+    assert max(again.values()) == 2
+    lost = {(who, pictures) for who, _, pictures in before if who == "defence_stuck"}
+    assert {question for question, times in again.items() if times == 2} <= lost
+
+
+@pytest.mark.parametrize(("side", "kept"), [("attack", 1), ("attack", 2), ("attack", 3), ("attack", 6), ("defence", 2)])
+def test_a_restart_gives_no_more_sandboxes(counted, side, kept) -> None:
+    """Faults on record count after a kill as before it: in all, a job has as many sandboxes as its limit allows."""
+    players = ("attack_dies", "defence_plain") if side == "attack" else ("attack_dark", "defence_dies")
+    counted.pictures = 60
+    limits = {"restarts": RESTARTS, "perturb_batch": 6 if side == "attack" else 60, "perturb_seconds": 60}
+    contest = counted.contest(
+        *players, isolation="round", limits=limits, replay={"power": 0}, rules={"clean_floor": None}
+    )
+    undisturbed = counted.folder / "undisturbed"
+    rounds.play(Contest(contest), undisturbed, HOW, lambda _: None)
+    (counted.folder / "asked.log").write_text("")
+
+    out = counted.folder / "out"
+    out.mkdir()
+    (out / "secret").write_bytes((undisturbed / "secret").read_bytes())
+    killed = subprocess.run(
+        [sys.executable, HERE / "die_at.py", contest, out, str(kept), "step_finished"], check=False, capture_output=True
+    )
+    assert killed.returncode == -signal.SIGKILL
+    rounds.play(Contest(contest), out, HOW, lambda _: None)
+
+    record, name = read(out), f"{side}_dies"
+    assert faults(record) == faults(read(undisturbed))
+    died = [fault for job in record.round.steps.values() for step in job.values() for fault in step.faults]
+    assert sum(fault.code == "died" for fault in died) == RESTARTS + 1
+    sandboxes = record.round.sandboxes(name)
+    assert len(sandboxes) == RESTARTS + 1
+    questions = sum(who == name for who, _, _ in asked(counted))
+    assert questions <= RESTARTS + 1 + 1, "but for the step in flight nothing is asked again"

@@ -1,0 +1,155 @@
+"""What docs/migrating-from-nips-2017.md says works, line by line, and its Dockerfiles make images that play."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+NAME = "migrating-from-nips-2017.md"
+BLOCK = re.compile(r"(?:<!-- (?P<mark>.+?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+NEEDS_DOCKER = "needs docker"
+BASE = "sparring/base:cpu"
+TEST_BASE = "sparring-test/migrating-base:cpu"
+OTHER_IMAGE = "sparring-test/migrating-other:cpu"
+BUILT = ("submission/attack-noise-2017:cpu", "submission/defence-means-2017:cpu", "submission/attack-shell:cpu")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, its text, and the comment before it."""
+
+    kind: str
+    text: str
+    mark: str
+
+
+@pytest.fixture
+def blocks(document) -> list[Block]:
+    """The document's fenced blocks."""
+    return [Block(each["kind"], each["text"], each["mark"] or "") for each in BLOCK.finditer(document(NAME))]
+
+
+@pytest.fixture
+def shell(tmp_path, root):
+    """Runs lines in one shell, in a folder that has the examples as a clone has them, and returns what they print."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for program, module in {"sparring": "-m orchestrator", "python": ""}.items():
+        (programs / program).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module} "$@"\n')
+        (programs / program).chmod(0o755)
+    shutil.copytree(root / "examples" / "nips2017", tmp_path / "work" / "examples" / "nips2017")
+
+    def run(text: str) -> str:
+        kept = {word: os.environ[word] for word in ("DOCKER_HOST", "LANG") if word in os.environ}
+        surroundings = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path), "PYTHONPATH": str(root)}
+        done = subprocess.run(
+            ["bash", "-c", f"set -euo pipefail\n{text}"],
+            cwd=tmp_path / "work",
+            env=kept | surroundings | {"COLUMNS": "100", "DOCKER_BUILDKIT": "0"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def base(shell, root, tmp_path, require):
+    """The base image with the adapter as it is now; what was built on it is removed afterwards."""
+    asked = subprocess.run(["docker", "image", "inspect", BASE], capture_output=True, text=True, check=False)
+    if asked.returncode:
+        require("docker", f"{asked.stderr.strip()}; make images")
+    helpers = root / "images" / "_base" / "python"
+    shutil.copytree(helpers, tmp_path / "context" / "python", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "context" / "Dockerfile").write_text(f"FROM {BASE}\nCOPY python/ /opt/sparring/\n")
+    shell(f"docker build --quiet --network none --tag {TEST_BASE} ../context")
+    yield TEST_BASE
+    subprocess.run(["docker", "image", "rm", *BUILT, OTHER_IMAGE, TEST_BASE], capture_output=True, check=False)
+
+
+def shape(line: str) -> str:
+    """Returns a line with its numbers taken away."""
+    return " ".join(re.sub(r"\d+(\.\d+)?", "0", line).split())
+
+
+def on_test_base(text: str) -> str:
+    """Returns lines or a recipe that stand on the base image with the adapter as it is now."""
+    return text.replace(BASE, TEST_BASE)
+
+
+def test_every_block_is_known(blocks) -> None:
+    """Commands are in blocks of shell, recipes in blocks of their own; all are run by one of the tests below."""
+    assert {block.kind for block in blocks} == {"sh", "text", "dockerfile"}
+    assert {block.mark for block in blocks if block.kind == "sh"} == {"", NEEDS_DOCKER}
+    verbs = {
+        " ".join(line.split()[1:3]) for block in blocks for line in block.text.splitlines() if "sparring sub" in line
+    }
+    assert {"submission adopt", "submission check", "submission try"} <= verbs
+    assert len([block for block in blocks if block.kind == "dockerfile"]) == 2
+
+
+@pytest.mark.timeout(600)
+def test_an_old_submission_gets_through(blocks, shell) -> None:
+    """Every line that needs no engine works in its order, and prints what is shown."""
+    printed = ""
+    for block in blocks:
+        if block.kind == "sh" and not block.mark:
+            printed += shell(block.text)
+        elif block.kind == "text":
+            said = {shape(line) for line in printed.splitlines()}
+            assert [line for line in block.text.splitlines() if shape(line) not in said] == []
+    assert printed.count("it would be received") == 2
+
+
+@pytest.mark.docker
+@pytest.mark.timeout(600)
+def test_an_old_submission_gets_through_with_docker(blocks, shell, base, tmp_path) -> None:
+    """The lines that need an engine work too, on the base image as it will be after `make images`."""
+    for block in (each for each in blocks if each.kind == "sh"):
+        if block.mark == NEEDS_DOCKER:
+            for recipe in (tmp_path / "work").glob("*_2017/Dockerfile"):
+                recipe.write_text(on_test_base(recipe.read_text()))
+            assert shell(block.text).count("it would be received") == 2
+        elif "submission check" not in block.text:
+            shell(block.text)
+
+
+OTHERS = {
+    "with Python": (
+        "mv /opt/packages/* $(python3 -c 'import site; print(site.getsitepackages()[0])') && rm -rf /opt/sparring",
+        'python -c "import numpy"',
+    ),
+    "without Python": (
+        "rm -rf /opt/* /usr/bin/python3* /usr/lib/python3* /usr/local/bin/python* /usr/local/lib/*python*",
+        "! command -v python python3",
+    ),
+}
+"""Images that know nothing of this software: how one comes of the base image, and what a script finds in it."""
+
+
+@pytest.mark.docker
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("other", OTHERS)
+def test_the_adapter_is_added_to_another_image(blocks, shell, base, tmp_path, other) -> None:
+    """Both recipes make an image that would be received: on one with Python and NumPy, on one without any Python."""
+    (recipe,) = [block.text for block in blocks if block.kind == "dockerfile" and block.mark.endswith(other)]
+    change, found = OTHERS[other]
+    for name in ("bare", "work/shell"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "bare" / "Dockerfile").write_text(f"FROM {BASE}\nUSER 0\nRUN {change}\nENV PYTHONPATH=\n")
+    shell(f"docker build --quiet --network none --tag {OTHER_IMAGE} ../bare")
+    folder = tmp_path / "work" / "shell"
+    (folder / "metadata.json").write_text('{"type": "attack", "entry_point": "run.sh"}')
+    (folder / "run.sh").write_text(f'#!/bin/sh\n{found} && cp "$1"/* "$2"/\n')
+    (folder / "Dockerfile").write_text(on_test_base(recipe))
+    shell(f"sparring submission adopt shell && sparring submission build shell --base {OTHER_IMAGE}")
+    said = shell("sparring submission check submission/attack-shell:cpu --side attack --backend docker")
+    assert "it would be received" in said

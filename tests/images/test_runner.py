@@ -1,0 +1,88 @@
+"""What sparring/runner is made of: exact versions of sparring's own requirements, and scripts for any POSIX shell."""
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+RUNNER = ROOT / "images" / "runner"
+IMAGE = "sparring/runner:cpu"
+
+
+def spelt(name: str) -> str:
+    """Returns a package's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def locked() -> dict[str, str]:
+    """Returns the versions that the lock file names."""
+    lines = (RUNNER / "requirements.lock").read_text().splitlines()
+    return {spelt(name): version for name, version in (line.split("==") for line in lines if not line.startswith("#"))}
+
+
+def test_the_lock_holds_what_sparring_requires():
+    """Each requirement of the package is named in a version that fits, and nothing of the extras is there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    versions = locked()
+    for line in project["dependencies"]:
+        needed = Requirement(line)
+        assert needed.specifier.contains(versions[spelt(needed.name)]), line
+    assert not {"torch", "docker", "scikit-learn", "pyarrow"} & set(versions)
+
+
+@pytest.mark.parametrize("script", ["prepare", "play"])
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_the_scripts_are_posix(script, shell):
+    """Both scripts are read by any shell without a complaint."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
+    done = subprocess.run([shell, "-n", str(RUNNER / script)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_prepare_makes_what_only_its_user_may_change(tmp_path):
+    """Others may read `ctl` and `in` and write the rest; nobody may read the shell."""
+    here = tmp_path / "runner"
+    here.mkdir()
+    for name in ("prepare", "play"):
+        shutil.copy(RUNNER / name, here)
+    (here / "sh").write_bytes(b"\x7fELF")
+    (tmp_path / "io").mkdir()
+    subprocess.run(["sh", str(here / "prepare"), str(tmp_path / "io")], check=True)
+    modes = {path.name: f"{path.stat().st_mode:o}" for path in (tmp_path / "io").iterdir()}
+    assert modes == {
+        "ctl": "10604",
+        "in": "10604",
+        "out": "10602",
+        "err": "10602",
+        "end": "10602",
+        "sh": "100111",
+        "play": "100444",
+    }
+
+
+@pytest.mark.docker
+def test_the_image_is_small_and_plain(require):
+    """It has no PyTorch, runs as a user of its own, is below 450 MB, and starts the command."""
+    if (
+        shutil.which("docker") is None
+        or subprocess.run(["docker", "image", "inspect", IMAGE], capture_output=True, check=False).returncode
+    ):
+        require("docker", f"there is no {IMAGE}: make images")
+    words = ["docker", "image", "inspect", "-f", "{{.Config.User}} {{.Size}}", IMAGE]
+    user, size = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    assert user == "10002:10002"
+    assert int(size) < 450_000_000
+    alone = ["docker", "run", "--rm", "--network", "none", "--read-only"]
+    shown = subprocess.run([*alone, IMAGE, "--help"], capture_output=True, text=True, check=True)
+    assert "Usage" in shown.stdout
+    program = ["-c", "import importlib.util as u; print(u.find_spec('torch'), u.find_spec('docker'))"]
+    found = subprocess.run(
+        [*alone, "--entrypoint", "python3", IMAGE, *program], capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "None None\n"

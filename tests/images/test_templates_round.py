@@ -1,0 +1,93 @@
+"""The templates play whole rounds: all of them as processes, and in containers what no package index is needed for."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from orchestrator.domain.submissions import Side
+from orchestrator.intake.contest_file import Contest
+from orchestrator.intake.scaffold import Framework
+from orchestrator.wiring import rounds
+
+HELPERS = Path(__file__).parents[2] / "images" / "_base" / "python"
+BASE = "sparring/base:cpu"
+SPOKEN = [Framework.PYTORCH, Framework.NUMPY, Framework.BARE, Framework.C, Framework.JAVASCRIPT]
+EVERY = [(side, framework) for side in Side for framework in SPOKEN]
+IN_CONTAINERS = [each for each in EVERY if each[1] in {Framework.NUMPY, Framework.BARE, Framework.C}]
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory, require):
+    """Returns a function that builds a folder with `docker build`, on the base image with the helper as it is now."""
+
+    def build(folder: Path, tag: str, *options: str) -> str:
+        words = ["docker", "build", "--quiet", "--network", "none", "--tag", tag, *options, str(folder)]
+        made = subprocess.run(
+            words, capture_output=True, text=True, check=False, env=os.environ | {"DOCKER_BUILDKIT": "0"}
+        )
+        assert made.returncode == 0, made.stdout + made.stderr
+        return tag
+
+    try:
+        asked = subprocess.run(["docker", "image", "inspect", BASE], capture_output=True, text=True, check=False)
+    except OSError as error:
+        require("docker", str(error))
+    if asked.returncode:
+        require("docker", f"{asked.stderr.strip()}; make images")
+    context = tmp_path_factory.mktemp("base")
+    (context / "sparring_player.py").write_bytes((HELPERS / "sparring_player.py").read_bytes())
+    (context / "Dockerfile").write_text(f"FROM {BASE}\nCOPY sparring_player.py /opt/sparring/\n")
+    base = build(context, "sparring-test/template-base:cpu")
+    return lambda folder, tag: build(folder, tag, "--build-arg", f"BASE={base}")
+
+
+def contest(folder: Path, entries: list[dict], **limits) -> Path:
+    """Writes a contest file on 16 digits between these entries; JSON is YAML."""
+    body = {
+        "sparring": 1,
+        "contest": "templates",
+        "title": "Templates",
+        "format": "tournament",
+        "isolation": "round",
+        "task": {
+            "name": "digits",
+            "dataset": {"kind": "digits", "first": 16},
+            "budget": {"norm": "linf", "epsilon": 51},
+        },
+        "limits": {"memory": "1GiB", "perturb_batch": 8, "ready_seconds": 60} | limits,
+        "rules": {"clean_floor": None},
+        "submissions": entries,
+    }
+    path = folder / "contest.yaml"
+    path.write_text(json.dumps(body))
+    return path
+
+
+def no_faults(path: Path, backend: str) -> None:
+    """Plays a round and asserts that every submission's every answer counted."""
+    how = rounds.How(backend=backend, slots=2, allow_unisolated=True)
+    results = rounds.play(Contest(path), path.parent / "out", how, lambda _: None).results
+    assert results.submissions
+    assert {each.id: each.status for each in results.submissions} == {each.id: "played" for each in results.submissions}
+    assert [cell for cell in results.cells if cell.faults or cell.forfeits] == []
+    assert not any(each.findings or each.faults for each in results.submissions)
+
+
+def test_a_round_between_all_templates(template, tmp_path):
+    """On the process backend all ten play a round against each other without a single fault."""
+    entries = [{"folder": str(template(side, framework)), "team": f"{side} {framework}"} for side, framework in EVERY]
+    no_faults(contest(tmp_path, entries), "process")
+
+
+@pytest.mark.docker
+def test_a_round_in_containers(template, build, tmp_path):
+    """On the docker backend the players that stand on nothing or on the base image play a round without a fault."""
+    entries = []
+    for side, framework in IN_CONTAINERS:
+        name = f"{side}-{framework}"
+        tag = build(template(side, framework), f"sparring-test/template:{name}")
+        entries.append({"image": tag, "name": name, "side": side, "team": name})
+    no_faults(contest(tmp_path, entries), "docker")

@@ -1,0 +1,128 @@
+"""A Dockerfile before it is built: what it stands on, and what would reach the network."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import Rejected
+from orchestrator.intake import dockerfile
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads a Dockerfile of these lines."""
+
+    def read(text: str, given=None, **more):
+        (tmp_path / "Dockerfile").write_bytes(text.encode())
+        return dockerfile.read(tmp_path, given, **more)
+
+    return read
+
+
+@pytest.fixture
+def refused(read):
+    """Returns the problems with which a Dockerfile is refused."""
+
+    def refused(text: str) -> list[str]:
+        with pytest.raises(Rejected) as caught:
+            read(text)
+        assert all(problem.remedy for problem in caught.value.problems)
+        return [f"{problem.place}: {problem.what}" for problem in caught.value.problems]
+
+    return refused
+
+
+def test_every_recipe_of_ours_is_read() -> None:
+    """The Dockerfiles of the baselines and of the demo stand on the bases."""
+    folders = [path.parent for path in (ROOT / "images").glob("*/submission.yaml")]
+    folders += [path.parent for path in (ROOT / "examples" / "demo" / "submissions").glob("*/Dockerfile")]
+    assert len(folders) > 10
+    for folder in folders:
+        assert set(dockerfile.read(folder).bases) <= {"sparring/base:cpu", "sparring/base-torch:cpu"}
+
+
+def test_stages_and_arguments_are_followed(read) -> None:
+    """An argument's default is used unless another value is given; a stage is no image, and scratch is none."""
+    text = (
+        "# a comment\n# syntax=docker/dockerfile:1\nARG BASE=team/base:1\nARG EMPTY\nFROM ${BASE} AS Parts\n"
+        "ARG PIP_NO_INDEX\nRUN echo one && \\\n# aside\n\n    echo two\n"
+        "FROM scratch\nCOPY --from=parts --chown=1:1 /x /x\nCOPY --from=0 /y /y\nFROM parts\nADD rootfs.tar /\n"
+    )
+    found = read(text)
+    assert found.bases == ("team/base:1",)
+    assert found.arguments == {"BASE": "team/base:1", "EMPTY": "", "PIP_NO_INDEX": ""}
+    assert read(text, {"BASE": "other:2"}).bases == ("other:2",)
+    assert read(text.replace("\n", "\r\n")).bases == ("team/base:1",)
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("COPY --from=team/entry:1 /x /x", "is no stage above"),
+        ("COPY --from=1 /x /x", "is no stage above"),
+        ("COPY --from=me /x /x", "is no stage above"),
+        ("COPY --fr\\om=team/entry:1 /x /x", "a flag that is not read here"),
+        ('COPY --from="team/entry" /x /x', "a flag that is not read here"),
+        ("COPY --chown=1:1 --from=team/entry /x /x", "is no stage above"),
+        ("COPY --from=$X /x /x", "a flag that is not read here"),
+        ("ADD http://example.org/x /x", "ADD of more than plain file names"),
+        ("ADD ht\\tp://example.org/x /x", "ADD of more than plain file names"),
+        ('ADD ["http\\u003a//example.org/x", "/x"]', "ADD of more than plain file names"),
+        ("ADD $SOURCE /x", "ADD of more than plain file names"),
+        ("ADD git@example.org:x.git /x", "ADD of more than plain file names"),
+        ("ONBUILD RUN true", "ONBUILD"),
+        ("RUN <<EOF", "a here-document"),
+        ("FROM $UNKNOWN", "is no image"),
+        ("FROM ${BASE:-evil}", "is no image"),
+        ("FROM --platform=linux/arm64 x", "not read here"),
+        ("FROM http://x", "is no image"),
+        ("WGET x", "unknown instruction 'WGET'"),
+        ("ARG 1=2", "ARG without a plain name"),
+        ("RUN true \\\\", "two backslashes at its end"),
+        ("RUN true\x0bFROM team/entry", "cannot be printed"),
+        ("RUN true \\\u2028", "cannot be printed"),
+        ("# escape=`", "another escape character"),
+        ("RUN true \\\n  # aside\nFROM team/entry", "an indented comment within an instruction"),
+    ],
+)
+def test_what_reaches_out_or_means_two_things_is_refused(refused, line, what) -> None:
+    """Each line that would fetch something, or that engines read differently, is named with its number."""
+    number = 3 if "aside" in line else 2
+    [problem, *_] = refused(f"FROM scratch AS me\n{line}\n")
+    assert problem.startswith(f"line {number}: ")
+    assert what in problem
+
+
+def test_an_address_is_fine_with_a_network(read) -> None:
+    """Who gives a build a network may let it fetch."""
+    assert read("FROM scratch\nADD https://example.org/x /x\n", network=True).bases == ()
+
+
+def test_an_argument_of_a_stage_is_none_of_a_from(refused, read) -> None:
+    """What a stage declares is not seen by the next FROM, as in the builder."""
+    assert refused("FROM scratch\nARG BASE=team/base\nFROM $BASE\n") == ["line 3: FROM $BASE is no image"]
+    assert read("ARG BASE=team/base\nFROM scratch\nARG BASE=other\nFROM $BASE\n").bases == ("team/base",)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "no FROM"),
+        ("RUN true\nFROM scratch\n", "RUN before FROM"),
+        ("FROM scratch\n" + "#" * 300_000, "more than 262144 bytes"),
+    ],
+)
+def test_odd_files_are_refused(refused, text, what) -> None:
+    """A Dockerfile begins with FROM, and has a bounded size."""
+    assert what in refused(text)[0]
+
+
+def test_a_missing_or_linked_file_is_refused(tmp_path) -> None:
+    """No Dockerfile, or a link in its place, is refused with a remedy."""
+    with pytest.raises(Rejected, match="missing, or no plain file"):
+        dockerfile.read(tmp_path)
+    (tmp_path / "Dockerfile").symlink_to("/etc/hostname")
+    with pytest.raises(Rejected, match="missing, or no plain file"):
+        dockerfile.read(tmp_path)

@@ -1,0 +1,104 @@
+"""The friendly match at the desk: who cannot play is refused, with the remedy and without using up a try."""
+
+import json
+
+import numpy as np
+import pytest
+
+from orchestrator.backends.base import Source
+from orchestrator.domain import acts
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import Rejected
+from orchestrator.intake import manifest
+from orchestrator.intake.compliance import match
+from orchestrator.wiring import rounds
+from orchestrator.wiring.friendly import Candidate, prepared, shown
+
+from .conftest import HOW
+
+REFUSED = {
+    "attack_prints": (match.HELLO, "protocol", "print to stderr"),
+    "attack_dies_loading": (match.HELLO, "died", "last words"),
+    "attack_crashes": (match.BATCH, "died", "last words"),
+    "defence_hangs": (match.ONE, "deadline", "do less"),
+    "defence_nonsense": (match.ONE, "reported", "traceback"),
+    "attack_wrong_shape": (match.ONE, "reported", "traceback"),
+}
+"""Behaviour -> the step that fails, the fault's code, and a word of the remedy."""
+
+
+@pytest.fixture
+def quick(empty):
+    """An opened contest whose defences have half a second a question."""
+    empty.more = {"limits": {"memory": "512MiB", "ready_seconds": 20, "perturb_batch": 8, "classify_seconds": 0.5}}
+    return empty.open()
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_who_cannot_play_is_refused(quick, kind: str) -> None:
+    """The refusal names the step, the fault and what to do; it is on record and uses up no try (A4)."""
+    step, code, remedy = REFUSED[kind]
+    with pytest.raises(Rejected) as refused:
+        quick.submit("One", quick.player(kind))
+    (problem,) = refused.value.problems
+    assert problem.place == f"match, {step}"
+    assert problem.what.startswith(f"{code}: ")
+    assert remedy in problem.remedy
+    (act,) = quick.acts(acts.SubmissionRefused)
+    assert act.problems == [str(problem)]
+    assert quick.submit("One", quick.player("attack_honest")).attempt == 1
+
+
+@pytest.mark.parametrize("kind", ["attack_one_step_too_far", "defence_chance"])
+def test_what_a_round_judges_is_a_warning(quick, kind: str) -> None:
+    """Candidates beyond the budget and answers by chance are received with a warning: the rules judge them."""
+    receipt = quick.submit("One", quick.player(kind))
+    place = match.REPLAY if kind == "defence_chance" else match.LIMITS
+    (warning,) = receipt.warnings
+    assert warning.startswith(f"match, {place}: ")
+    assert "of 8 pictures" in warning or "of 10 pictures" in warning
+    assert quick.acts(acts.SubmissionRefused) == []
+
+
+@pytest.mark.parametrize("kind", ["attack_honest", "defence_honest", "defence_abstains", "defence_stderr"])
+def test_who_plays_by_the_rules_passes_every_step(quick, kind: str) -> None:
+    """An honest player sees all steps, and the conversation is written down."""
+    folder = quick.player(kind)
+    with quick.desk() as desk:
+        backend = rounds.ready(desk.contest, quick.folder.path, HOW)
+        image = backend.admit(Source(folder=folder, command=tuple(manifest.read(folder).command)))
+        candidate = Candidate("quarters", Side(kind.partition("_")[0]), image)
+        with prepared(desk.contest, candidate, backend, shown(desk.contest, "quarters")) as friendly:
+            steps = friendly.play()
+    names = [match.HELLO, match.ONE, match.BATCH, match.LIMITS, match.REPLAY, match.USE]
+    assert [(step.name, step.passed) for step in steps] == [(name, True) for name in names]
+    first, second = friendly.heard.conversations
+    said = [entry.header["type"] for entry in first if entry.header]
+    assert said[:2] == ["hello", "ready"]
+    assert len(friendly.heard.exits) == 2
+    assert next(entry.header["type"] for entry in second if entry.header) == "hello"
+
+
+def test_hidden_pictures_are_not_shown(quick) -> None:
+    """Without a public sample the match is played on noise, with one on its first pictures."""
+    with quick.desk() as desk:
+        noise = shown(desk.contest, "quarters")
+        hidden = desk.contest.samples("quarters")
+    assert noise.pixels.shape == (10, *hidden.pixels.shape[1:])
+    assert not any((picture == other).all() for picture in noise.pixels for other in hidden.pixels)
+    public = np.full((12, 4, 4), 7, np.uint8)
+    np.savez(quick.folder.path / "public.npz", images=public, labels=np.arange(12) % 4)
+    body = json.loads(quick.folder.file.read_text())
+    body["tasks"][0]["sample"] = {"kind": "npz", "path": "public.npz"}
+    quick.folder.file.write_text(json.dumps(body))
+    with quick.desk() as desk:
+        assert (shown(desk.contest, "quarters").pixels == 7).all()
+        assert len(shown(desk.contest, "quarters")) == 10
+        assert not (shown(desk.contest, "halves").pixels == 7).all()
+
+
+def test_a_contest_without_friendly_matches_plays_none(empty) -> None:
+    """With `friendly_pictures: 0` a submission is received unseen; a round shows what it is worth."""
+    empty.more = {"friendly_pictures": 0}
+    empty.open()
+    assert empty.submit("One", empty.player("attack_dies_loading")).attempt == 1
