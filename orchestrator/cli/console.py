@@ -110,7 +110,7 @@ def fail(error: SparringError, *, as_json: bool) -> None:
     else:
         text = "\n".join(printable(line, 2000) for line in str(error).splitlines())
         err.print(f"[bold red]{escape(error.code)}[/]: {escape(text)}", soft_wrap=True)
-        err.print(f"[dim]docs/errors.md#{error.code}[/]")
+        err.print(f"[dim]docs/limits-and-errors.md#{error.code}[/]")
     raise typer.Exit(exit_code(error))
 
 

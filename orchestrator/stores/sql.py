@@ -42,6 +42,7 @@ _APPEND_ONLY = [
 ]
 
 _PUT_BACK = "put it back from a copy of the folder, or play into a new folder"
+_AT_A_TIME = 2000
 PATIENCE = 10.0
 """Seconds that another program's lock on a SQLite file is waited for, each time."""
 
@@ -101,10 +102,8 @@ class SqlLedger:
 
     def read(self) -> Iterator[base.Entry]:
         """Yields every entry in order. Raises StoreFault at the first that does not continue the chain."""
-        with self._translated(), self._engine.connect() as connection:
-            rows = connection.execute(sa.select(_entries).order_by(_entries.c.seq)).all()
         previous = base.GENESIS
-        for place, row in enumerate(rows, start=1):
+        for place, row in enumerate(self._rows(), start=1):
             try:
                 entry = base.relink(previous, row.seq, row.time, json.loads(row.event), row.salt)
             except (ValidationError, ValueError, TypeError, RecursionError) as error:
@@ -120,6 +119,18 @@ class SqlLedger:
                 )
             previous = entry.hash
             yield entry
+
+    def _rows(self) -> Iterator[Any]:
+        """Yields the rows in order, some at a time: a long ledger is never in memory as a whole."""
+        query = sa.select(_entries).order_by(_entries.c.seq).limit(_AT_A_TIME)
+        last = None
+        while True:
+            with self._translated(), self._engine.connect() as connection:
+                rows = connection.execute(query if last is None else query.where(_entries.c.seq > last)).all()
+            yield from rows
+            if len(rows) < _AT_A_TIME:
+                return
+            last = rows[-1].seq
 
     def close(self) -> None:
         """Closes the connections."""

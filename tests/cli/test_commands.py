@@ -50,7 +50,7 @@ def test_all_problems_are_listed_at_once_with_their_lines(tmp_path) -> None:
     assert done.exit_code == 1
     assert f"line {lines.index('isolation: rounds') + 1}, isolation" in done.stderr
     assert f"line {lines.index('  memry: 1GiB') + 1}, limits.memry: unknown key; did you mean 'memory'?" in done.stderr
-    assert "docs/errors.md#rejected" in done.stderr
+    assert "docs/limits-and-errors.md#rejected" in done.stderr
 
 
 def test_problems_come_as_json_too(tmp_path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -220,3 +221,19 @@ def test_a_player_that_falls_silent_is_no_endless_replay(player, contest, tmp_pa
     assert done.exit_code == 1
     assert "nothing came in time" in done.stdout
     assert "0 of 2 replies are the same" in done.stdout
+
+
+@pytest.mark.parametrize("side", ["attack", "defence"])
+@pytest.mark.parametrize(("framework", "tool"), [("bare", "python3"), ("c", "gcc"), ("javascript", "node")])
+def test_players_without_the_helper_pass(contest, tmp_path, require, framework, tool, side) -> None:
+    """A player in the standard library alone, in C or in JavaScript, as `init` makes it, passes every step."""
+    if shutil.which(tool) is None:
+        require(tool, f"there is no {tool}")
+    folder = tmp_path / "mine"
+    assert submission("init", side, "mine", "--framework", framework, "--out", folder).exit_code == 0
+    if framework == "c":
+        subprocess.run(["make", "-C", str(folder)], check=True, capture_output=True)
+    done = submission("check", folder, "--contest", contest, "--json")
+    answer = json.loads(done.stdout)
+    assert (done.exit_code, answer["passed"]) == (0, True), answer["steps"][-1]
+    assert [step["name"] for step in answer["steps"]] == STEPS

@@ -100,22 +100,22 @@ def every(kind: type) -> list[type]:
 
 
 def test_every_error_has_its_heading(document) -> None:
-    """docs/errors.md#code is there for each code, and for nothing else."""
-    headings = re.findall(r"^### (.+)$", document("errors.md"), re.MULTILINE)
+    """docs/limits-and-errors.md#code is there for each code, and for nothing else."""
+    headings = re.findall(r"^### (.+)$", document("limits-and-errors.md"), re.MULTILINE)
     assert sorted(headings) == sorted({error.code for error in every(errors.SparringError)})
 
 
 def test_every_error_shows_a_message(document) -> None:
     """Each error that can be raised has an example that begins with its code."""
     for error in every(errors.SparringError):
-        text = section(document("errors.md"), f"### {error.code}")
+        text = section(document("limits-and-errors.md"), f"### {error.code}")
         assert error.code in {"error", "submission"} or f"\n    {error.code}: " in text, error.code
 
 
 def test_every_reason_has_its_row(document, root) -> None:
     """The reasons of a protocol fault are those of schemas/protocol.md, in its order."""
     specified = rows(section((root / "schemas" / "protocol.md").read_text("utf-8"), "## Reasons"))
-    explained = rows(section(document("errors.md"), "### protocol"))
+    explained = rows(section(document("limits-and-errors.md"), "### protocol"))
     assert [row[0] for row in explained] == [row[0] for row in specified]
 
 
