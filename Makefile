@@ -31,6 +31,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python bench/wire.py
 	$(BIN)/python bench/round.py
 	$(BIN)/python bench/replay.py
+	$(BIN)/python bench/scale.py
 
 images:
 	images/build.sh

@@ -68,8 +68,8 @@ class SqlLedger:
                 with self._engine.begin() as connection:
                     for statement in _APPEND_ONLY:
                         connection.execute(sa.text(statement))
-        for entry in self.read():
-            self._seq, self._head = entry.seq, entry.hash
+        for row in self._chain():
+            self._seq, self._head = row.seq, row.hash
 
     @property
     def head(self) -> str:
@@ -102,23 +102,35 @@ class SqlLedger:
 
     def read(self) -> Iterator[base.Entry]:
         """Yields every entry in order. Raises StoreFault at the first that does not continue the chain."""
+        for row in self._chain():
+            try:
+                entry = base.relink(row.previous, row.seq, row.time, json.loads(row.event), row.salt)
+            except (ValidationError, ValueError, TypeError, RecursionError) as error:
+                raise StoreFault(
+                    f"ledger entry {row.seq} is not an event of this version: {error}; {self._place} was altered or "
+                    f"damaged, or written by another version; {_PUT_BACK}"
+                ) from error
+            if (row.event, row.kind, row.hash) != (entry.text, entry.event.kind, entry.hash):
+                raise self._broken(row.seq)
+            yield entry
+
+    def _chain(self) -> Iterator[Any]:
+        """Yields the rows in order, whose hashes are right: what they say is not looked at."""
         previous = base.GENESIS
         for place, row in enumerate(self._rows(), start=1):
             try:
-                entry = base.relink(previous, row.seq, row.time, json.loads(row.event), row.salt)
-            except (ValidationError, ValueError, TypeError, RecursionError) as error:
-                raise StoreFault(
-                    f"ledger entry {place} is not an event of this version: {error}; {self._place} was altered or "
-                    f"damaged, or written by another version; {_PUT_BACK}"
-                ) from error
-            same = row.event == entry.text and row.kind == entry.event.kind
-            if not same or (row.seq, row.previous, row.hash) != (place, previous, entry.hash):
-                raise StoreFault(
-                    f"ledger entry {place} does not continue the chain; {self._place} was altered or damaged; "
-                    f"{_PUT_BACK}"
-                )
-            previous = entry.hash
-            yield entry
+                follows = base.chained(previous, base.leaf_of(row.seq, row.time, row.salt, row.event))
+            except (TypeError, ValueError) as error:  # text of another type, or that is no text
+                raise self._broken(place) from error
+            if (row.seq, row.previous, row.hash) != (place, previous, follows):
+                raise self._broken(place)
+            previous = row.hash
+            yield row
+
+    def _broken(self, place: int) -> StoreFault:
+        return StoreFault(
+            f"ledger entry {place} does not continue the chain; {self._place} was altered or damaged; {_PUT_BACK}"
+        )
 
     def _rows(self) -> Iterator[Any]:
         """Yields the rows in order, some at a time: a long ledger is never in memory as a whole."""
