@@ -78,7 +78,7 @@ class Record:
         for step in self._finished(Stage.CLASSIFY, defence):
             rows = get_array(self._blobs, step.blobs["rows"])
             for position, named in enumerate(step.cells):
-                own = rows[rows[:, 0] == position]
+                own = rows if len(step.cells) == 1 else rows[rows[:, 0] == position]
                 into = cells.setdefault(Cell(named.defence, named.attack), np.full(count, NOT_ASKED, np.int32))
                 into[own[:, 1]] = own[:, 2]
         return cells

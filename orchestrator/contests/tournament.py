@@ -6,6 +6,7 @@ final one the score is the mean decrease in accuracy over the finalists of the o
 all four boards, and everybody who is ranked counts as a finalist.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -256,17 +257,25 @@ class Tournament(Format[TournamentRules]):
             return records.violations.get(submission.id, 0)
         return records.faults.get(submission.id, 0)
 
-    def _delta(self, records: Records, defence: str, attack: str) -> Terms | None:
-        """Returns delta as terms (A11); under `zero` a defence with a finding holds against nothing."""
+    def _delta(self, records: Records, defence: str, attack: str) -> dict[Cell, int] | None:
+        """Returns how often each cell counts in delta (A11); under `zero` a finding means to hold against nothing."""
         clean, attacked = Cell(defence), Cell(defence, attack)
         if clean not in records.tallies or attacked not in records.tallies:
             return None
         found = self.rules.on_finding is OnFinding.ZERO and any(f.submission == defence for f in records.findings)
-        return {clean: Fraction(1)} if found else {clean: Fraction(1), attacked: Fraction(-1)}
+        return {clean: 1} if found else {clean: 1, attacked: -1}
 
     def _mean(self, records: Records, pairs: list[tuple[str, str]]) -> Terms | None:
-        share = Fraction(1, len(pairs)) if pairs else Fraction(0)
-        return _sum([(share, self._delta(records, defence, attack)) for defence, attack in pairs])
+        counts: dict[Cell, int] = {}
+        for defence, attack in pairs:
+            delta = self._delta(records, defence, attack)
+            if delta is None:
+                return None
+            for cell, count in delta.items():
+                counts[cell] = counts.get(cell, 0) + count
+        # Fractions are slow, and there are few different counts.
+        shares = {count: Fraction(count, len(pairs)) for count in set(counts.values())}
+        return {cell: shares[count] for cell, count in counts.items()} or None
 
     def _weighted(self, records: Records, defence: str, weights: Mapping[str, Decimal]) -> Terms | None:
         return _sum([(Fraction(w), self._delta(records, defence, attack)) for attack, w in weights.items()])
@@ -288,7 +297,7 @@ def best_of_each_team(roster: Roster, rows: list[Row], *, more_is_better: bool) 
     ]
 
 
-def _sum(parts: Sequence[tuple[Fraction, Terms | None]]) -> Terms | None:
+def _sum(parts: Sequence[tuple[Fraction, Mapping[Cell, int] | None]]) -> Terms | None:
     total: dict[Cell, Fraction] = {}
     for weight, terms in parts:
         if terms is None:
@@ -299,8 +308,12 @@ def _sum(parts: Sequence[tuple[Fraction, Terms | None]]) -> Terms | None:
 
 
 def _value(records: Records, terms: Terms) -> Fraction:
-    """Returns what terms come to, in points."""
-    return 100 * sum((weight * records.tallies[cell].accuracy for cell, weight in terms.items()), Fraction(0))
+    """Returns what terms come to, in points: what held is added up before it is weighed."""
+    held: Counter[tuple[Fraction, int]] = Counter()
+    for cell, weight in terms.items():
+        tally = records.tallies[cell]
+        held[weight, tally.total] += tally.held
+    return 100 * sum((weight * Fraction(count, total) for (weight, total), count in held.items()), Fraction(0))
 
 
 def _those(records: Records) -> str:

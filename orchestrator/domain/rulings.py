@@ -104,12 +104,12 @@ def decide(labels: Labels, answers: Answers) -> NDArray[np.int8]:
 
 def tally(labels: Labels, answers: Answers, forfeits: NDArray[np.uint8] | None = None) -> Tally:
     """Returns the counts of one cell; `forfeits` holds a `Forfeit` per picture, None for clean pictures."""
-    calls = decide(labels, answers)
+    held, fooled, abstained = np.bincount(decide(labels, answers), minlength=len(Call)).tolist()
     return Tally(
         total=len(labels),
-        held=int((calls == Call.HELD).sum()),
-        fooled=int((calls == Call.FOOLED).sum()),
-        abstained=int((calls == Call.ABSTAINED).sum()),
+        held=held,
+        fooled=fooled,
+        abstained=abstained,
         forfeits=0 if forfeits is None else int((forfeits != Forfeit.NONE).sum()),
         violations=0 if forfeits is None else int((forfeits == Forfeit.BUDGET).sum()),
         faults=int((answers == FAULTED).sum()),

@@ -4,7 +4,8 @@ They are not forced to the disk one by one: a killed process loses none, and wha
 digest and played again (`arena.earlier`).
 """
 
-import tempfile
+import os
+import secrets
 from pathlib import Path
 
 from orchestrator.domain.ids import digest as digest_of
@@ -29,8 +30,11 @@ class FolderBlobs:
         if path.exists() and _holds(path, name):
             return name
         try:
-            path.parent.mkdir(exist_ok=True)
-            _write(path, data)
+            try:
+                _write(path, data)
+            except FileNotFoundError:  # the first of its folder
+                path.parent.mkdir(exist_ok=True)
+                _write(path, data)
         except OSError as error:
             raise self._not_kept(error) from error
         return name
@@ -62,14 +66,20 @@ def _holds(path: Path, name: str) -> bool:
 
 
 def _write(path: Path, data: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=UNFINISHED, delete=False) as file:
+    fresh = path.with_name(f"{UNFINISHED}{secrets.token_hex(8)}")
+    with open(fresh, "xb", opener=_private) as file:
         try:
             file.write(data)
             file.flush()  # before it has its name: a full disk says so here, and a kill leaves no half of it there
-            Path(file.name).replace(path)
+            fresh.replace(path)
         except BaseException:
-            Path(file.name).unlink(missing_ok=True)
+            fresh.unlink(missing_ok=True)
             raise
+
+
+def _private(path: str, flags: int) -> int:
+    """Opens a file that nobody else can read: labels are among the blobs."""
+    return os.open(path, flags, 0o600)
 
 
 plugin = FolderBlobs

@@ -56,6 +56,7 @@ class SqlLedger:
     def __init__(self, url: str, patience: float = PATIENCE) -> None:
         self._seq, self._head = 0, base.GENESIS
         self._place, self._patience = "", patience
+        self._statement: Any = None
         with self._translated():
             where = sa.make_url(url)
             lite = where.get_backend_name() == "sqlite"
@@ -97,8 +98,15 @@ class SqlLedger:
                 }
             )
         with self._translated(), self._engine.begin() as connection:
-            connection.execute(sa.insert(_entries), rows)
+            connection.exec_driver_sql(*self._insert(rows))
         self._seq, self._head = seq, head
+
+    def _insert(self, rows: list[dict[str, Any]]) -> tuple[str, list[Any]]:
+        """Returns the statement that adds rows, as the driver takes it: worked out once, since a round adds so many."""
+        if self._statement is None:
+            self._statement = sa.insert(_entries).compile(self._engine)
+        names = self._statement.positiontup
+        return str(self._statement), rows if names is None else [tuple(row[name] for name in names) for row in rows]
 
     def read(self) -> Iterator[base.Entry]:
         """Yields every entry in order. Raises StoreFault at the first that does not continue the chain."""

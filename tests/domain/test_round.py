@@ -212,7 +212,9 @@ def test_every_sandbox_is_known_once():
     unfinished = step(1, job="j2", sandboxes=[sandbox(3)])
     done = FINISHED.model_copy(update={"sandboxes": [sandbox(2)]})
     others = step(0, job="j9", submission="b", sandboxes=[sandbox(9)])
-    found = told(step(0, sandboxes=[sandbox(1)]), done, unfinished, others)
+    jobs = {"j1": "a", "j2": "a", "j9": "b"}
+    plan = events.PlanMade(jobs=[events.JobRecord(job, Stage.CLASSIFY, whose) for job, whose in jobs.items()])
+    found = told(plan, step(0, sandboxes=[sandbox(1)]), done, unfinished, others)
     assert [s.wall_seconds for s in found.sandboxes("a")] == [1, 3, 2]
     assert [s.wall_seconds for s in found.sandboxes("b")] == [9]
     assert found.sandboxes("c") == []
