@@ -10,6 +10,7 @@ Prints a Markdown table. Seconds are of this machine; what matters is how they g
 """
 
 import argparse
+import gc
 import json
 import resource
 import subprocess
@@ -27,6 +28,7 @@ import numpy as np
 from orchestrator import plugins
 from orchestrator.arena.dispatcher import Dispatcher
 from orchestrator.arena.setting import Setting
+from orchestrator.cli.app import COLLECTOR
 from orchestrator.domain import events
 from orchestrator.domain.plan import Job, Plan, Stage
 from orchestrator.domain.policy import SandboxPolicy
@@ -165,6 +167,7 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=1000)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    gc.set_threshold(*COLLECTOR)  # as the command line does
     if given.one:
         print(json.dumps(one(given.one, given.pictures)))
         return

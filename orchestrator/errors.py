@@ -21,8 +21,8 @@
     ├── Cancelled                the operator ended the round
     └── UsageError               the operator asked for the impossible
 
-Each leaf has a stable `code` with a heading in docs/limits-and-errors.md. A message says what happened with both numbers, then
-the likely cause or the remedy. Text that a submission wrote never goes into a message unescaped: see
+Each leaf has a stable `code` with a heading in docs/limits-and-errors.md. A message says what happened with both
+numbers, then the likely cause or the remedy. Text that a submission wrote never goes into a message unescaped: see
 `orchestrator.domain.text.printable`.
 """
 

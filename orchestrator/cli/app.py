@@ -1,5 +1,6 @@
 """The command line: one app, its groups in the order of a contest."""
 
+import gc
 from typing import Annotated
 
 import typer
@@ -58,6 +59,11 @@ def _root(
     """Attack-versus-defence competitions for image classifiers, played between isolated containers."""
 
 
+COLLECTOR = (50_000, 20, 50)
+"""How seldom Python looks for garbage in cycles: a large round is millions of objects that stay, and few cycles."""
+
+
 def main() -> None:
     """Runs the command line."""
+    gc.set_threshold(*COLLECTOR)
     app()

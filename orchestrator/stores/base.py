@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.domain.events import Event, read_event
+from orchestrator.domain.events import Event
 from orchestrator.domain.ids import canonical_json, digest
 from orchestrator.errors import StoreFault
 
@@ -61,11 +61,6 @@ def link(previous: str, seq: int, time: str, event: Event, salt: str) -> Entry:
     text = canonical_json(event.model_dump(mode="json"))
     leaf = leaf_of(seq, time, salt, text)
     return Entry(seq, time, salt, event, text, previous, leaf, chained(previous, leaf))
-
-
-def relink(previous: str, seq: int, time: str, body: dict[str, object], salt: str) -> Entry:
-    """Returns the entry that a stored body makes. Raises pydantic.ValidationError when it is no event."""
-    return link(previous, seq, time, read_event(dict(body)), salt)
 
 
 class Ledger(Protocol):

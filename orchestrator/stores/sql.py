@@ -14,7 +14,8 @@ import sqlalchemy as sa
 from pydantic import ValidationError
 from sqlalchemy import exc
 
-from orchestrator.domain.events import Event
+from orchestrator.domain.events import Event, read_event
+from orchestrator.domain.ids import canonical_json
 from orchestrator.errors import Conflict, StoreFault
 from orchestrator.stores import base
 
@@ -69,7 +70,7 @@ class SqlLedger:
                 with self._engine.begin() as connection:
                     for statement in _APPEND_ONLY:
                         connection.execute(sa.text(statement))
-        for row in self._chain():
+        for row, _ in self._chain():
             self._seq, self._head = row.seq, row.hash
 
     @property
@@ -110,30 +111,31 @@ class SqlLedger:
 
     def read(self) -> Iterator[base.Entry]:
         """Yields every entry in order. Raises StoreFault at the first that does not continue the chain."""
-        for row in self._chain():
+        for row, leaf in self._chain():
             try:
-                entry = base.relink(row.previous, row.seq, row.time, json.loads(row.event), row.salt)
+                event = read_event(json.loads(row.event))
             except (ValidationError, ValueError, TypeError, RecursionError) as error:
                 raise StoreFault(
                     f"ledger entry {row.seq} is not an event of this version: {error}; {self._place} was altered or "
                     f"damaged, or written by another version; {_PUT_BACK}"
                 ) from error
-            if (row.event, row.kind, row.hash) != (entry.text, entry.event.kind, entry.hash):
+            if (row.event, row.kind) != (canonical_json(event.model_dump(mode="json")), event.kind):
                 raise self._broken(row.seq)
-            yield entry
+            yield base.Entry(row.seq, row.time, row.salt, event, row.event, row.previous, leaf, row.hash)
 
-    def _chain(self) -> Iterator[Any]:
-        """Yields the rows in order, whose hashes are right: what they say is not looked at."""
+    def _chain(self) -> Iterator[tuple[Any, str]]:
+        """Yields the rows in order, whose hashes are right, with their leaves: what they say is not looked at."""
         previous = base.GENESIS
         for place, row in enumerate(self._rows(), start=1):
             try:
-                follows = base.chained(previous, base.leaf_of(row.seq, row.time, row.salt, row.event))
+                leaf = base.leaf_of(row.seq, row.time, row.salt, row.event)
+                follows = base.chained(previous, leaf)
             except (TypeError, ValueError) as error:  # text of another type, or that is no text
                 raise self._broken(place) from error
             if (row.seq, row.previous, row.hash) != (place, previous, follows):
                 raise self._broken(place)
             previous = row.hash
-            yield row
+            yield row, leaf
 
     def _broken(self, place: int) -> StoreFault:
         return StoreFault(
