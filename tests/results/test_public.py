@@ -130,7 +130,7 @@ def test_a_finding_is_told_in_counts(clashes, kind, said):
 
 
 def test_every_code_of_a_fault_has_our_words(document_text):
-    """Each fault that docs/limits-and-errors.md lists for a submission is told in a sentence of ours, without a figure."""
+    """Each fault that the document lists for a submission is told in a sentence of ours, without a figure."""
     listed = document_text("limits-and-errors.md").split("\n## ")
     [faults] = [chapter for chapter in listed if "\n### reported\n" in chapter]
     codes = set(re.findall(r"^### (.+)$", faults, re.MULTILINE)) - {"submission"}
