@@ -34,6 +34,11 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead of text.")]
+Backend = Annotated[str, typer.Option("--backend", help="Where players run: process or docker.")]
+Unisolated = Annotated[
+    bool,
+    typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend. It is no wall."),
+]
 P = ParamSpec("P")
 
 

@@ -9,7 +9,7 @@ import typer
 
 from orchestrator import shipped
 from orchestrator.cli import console, found, outlook, season, show
-from orchestrator.cli.console import Json, out, safe
+from orchestrator.cli.console import Backend, Json, Unisolated, out, safe
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import UsageError
 from orchestrator.intake.contest_file import Contest
@@ -26,14 +26,9 @@ app = typer.Typer(no_args_is_help=True, help="Play a round and look at it.")
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for ledger, blobs, results and report.", file_okay=False)]
 RoundDir = Annotated[Path, typer.Argument(help="The --out folder of `sparring round run`.", metavar="DIR")]
-Backend = Annotated[str, typer.Option("--backend", help="Where players run: process or docker.")]
 Slots = Annotated[int | None, typer.Option("--slots", help="Jobs at once; default: what the cores or GPUs allow.")]
 LogJson = Annotated[bool, typer.Option("--log-json", help="Write logs as JSON lines on stderr.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Write every log line on stderr.")]
-Unisolated = Annotated[
-    bool,
-    typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend. It is no wall."),
-]
 
 
 @dataclass(frozen=True, slots=True)

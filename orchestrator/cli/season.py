@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli import console, show
-from orchestrator.cli.console import Json, err, out, safe
+from orchestrator.cli.console import Backend, Json, Unisolated, err, out, safe
 from orchestrator.contests.base import Promotion
 from orchestrator.domain import acts
 from orchestrator.domain.submissions import Side
@@ -20,11 +20,6 @@ ContestDir = Annotated[Path, typer.Argument(help="The contest's folder.", metava
 By = Annotated[str | None, typer.Option("--by", help="Who acts, for the ledger; default: your user name.")]
 Task = Annotated[str | None, typer.Option("--task", help="The task; needed where there are several.")]
 Why = Annotated[str, typer.Option("--reason", help="Why, for the ledger. It may be published.")]
-Backend = Annotated[str, typer.Option("--backend", help="Where players run: process or docker.")]
-Unisolated = Annotated[
-    bool,
-    typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend. It is no wall."),
-]
 
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
 Submission = Annotated[str, typer.Argument(help="Its id in this contest.", metavar="ID")]

@@ -9,7 +9,7 @@ import typer
 
 from orchestrator import shipped
 from orchestrator.cli import console, show
-from orchestrator.cli.console import ExitCode, Json, err, out, safe
+from orchestrator.cli.console import Backend, ExitCode, Json, err, out, safe
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import printable
 from orchestrator.errors import SubmissionFault, UsageError
@@ -37,7 +37,7 @@ class Under:
         typer.Option("--contest", help="The contest file its organizers gave you; default: a shipped one, on digits."),
     ] = None
     task: Annotated[str | None, typer.Option("--task", help="The task; needed where there are several.")] = None
-    backend: Annotated[str, typer.Option("--backend", help="Where it runs: process or docker.")] = "process"
+    backend: Backend = "process"
     side: Annotated[Side | None, typer.Option("--side", help="Its side, for an image.")] = None
 
     def read(self) -> Contest:

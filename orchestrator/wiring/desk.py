@@ -133,16 +133,18 @@ class Desk:
         side = submitted.side or (found.side if found else None)
         name = submitted.name or (found.name if found else "")
         allowance = self.contest.format.allowance()
-        problems += self.against(submitted, found)
+        dubious = self._dubious(submitted, found)
+        problems += dubious + self._rules_against(submitted, found)
         image = None
         try:
             image = backend.admit(self._source(submitted, found))
         except Rejected as error:
             problems += error.problems
         warnings: list[str] = []
-        if image is not None and side is not None and not problems:
+        if image is not None and side is not None and not dubious:  # else nobody's code is started for nothing
             candidate = friendly.Candidate(submitted.task, side, image)
-            problems, warnings = friendly.objections(self.contest, candidate, backend)
+            unfit, warnings = friendly.objections(self.contest, candidate, backend)
+            problems += unfit
         if problems or image is None or side is None:
             self._refuse(submitted, name, side, problems)
         attempt = self.season.attempts(submitted.team, submitted.task, side) + 1
@@ -168,13 +170,18 @@ class Desk:
 
     def against(self, submitted: Submitted, found: manifest.Manifest | None) -> list[Problem]:
         """Returns what is against a submission before it is looked into: the time, its words, and its team's rules."""
-        name = submitted.name or (found.name if found else "")
-        side = submitted.side or (found.side if found else None)
-        problems = self._untimely() + self._unclear(submitted, found, name)
-        allowance = self.contest.format.allowance()
-        if side is not None and allowance is not None:
-            problems += objections(self.season, allowance, submitted.team, submitted.task, side)
-        return problems
+        return self._dubious(submitted, found) + self._rules_against(submitted, found)
+
+    def _dubious(self, submitted: Submitted, found: manifest.Manifest | None) -> list[Problem]:
+        """Returns why nothing can be received now, and what is missing or contradicts itself."""
+        return self._untimely() + self._unclear(submitted, found, submitted.name or (found.name if found else ""))
+
+    def _rules_against(self, submitted: Submitted, found: manifest.Manifest | None) -> list[Problem]:
+        """Returns what the rules for teams have against a submission (A1, A4)."""
+        side, allowance = submitted.side or (found.side if found else None), self.contest.format.allowance()
+        if side is None or allowance is None:
+            return []
+        return objections(self.season, allowance, submitted.team, submitted.task, side)
 
     def refuse(self, submitted: Submitted, problems: list[Problem]) -> NoReturn:
         """Notes that a submission was not admitted, and raises Rejected; it used up nothing."""

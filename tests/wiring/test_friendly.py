@@ -102,3 +102,22 @@ def test_a_contest_without_friendly_matches_plays_none(empty) -> None:
     empty.more = {"friendly_pictures": 0}
     empty.open()
     assert empty.submit("One", empty.player("attack_dies_loading")).attempt == 1
+
+
+def test_rules_and_match_object_at_once(quick) -> None:
+    """A team without tries left hears of that and of what is broken in the same refusal (A4)."""
+    for _ in range(3):
+        quick.submit("One", quick.player("attack_honest"))
+    with pytest.raises(Rejected) as refused:
+        quick.submit("One", quick.player("attack_dies_loading"))
+    assert [problem.place.partition(",")[0] for problem in refused.value.problems][-1] == "match"
+    assert any("(A4)" in str(problem) for problem in refused.value.problems)
+
+
+def test_nothing_is_started_for_what_comes_too_late(quick) -> None:
+    """After the close a submission is refused without being played: its own mistakes are not looked for."""
+    body = json.loads(quick.folder.file.read_text())
+    quick.folder.file.write_text(json.dumps(body | {"closes": "2026-03-01T12:00:00Z"}))
+    with pytest.raises(Rejected) as refused:
+        quick.submit("One", quick.player("attack_dies_loading"))
+    assert [problem.place for problem in refused.value.problems] == ["time"]
