@@ -89,7 +89,7 @@ def test_locks_pin_exact_versions(path):
     """Every line of a lock is one package in one version, in alphabetical order within its group."""
     lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
     assert lines
-    assert all(re.fullmatch(r"[A-Za-z0-9_-]+==[0-9][0-9.]*", line) for line in lines)
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9.]*", line) for line in lines)
     assert len({line.partition("==")[0].lower() for line in lines}) == len(lines)
 
 
