@@ -18,6 +18,14 @@ settings.load_profile("patient")
 Require = Callable[[str, str], NoReturn]
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist looks at the groups in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keeps the tests of one file that use the engine on one worker: they share the names of their images."""
+    for item in items:
+        if item.get_closest_marker("docker") and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 def _require(what: str, reason: str) -> NoReturn:
     """Skips the test, or fails it where the environment says that the thing is supposed to be there.
 
