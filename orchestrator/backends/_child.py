@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 from orchestrator.backends import _processes, _snapshot
-from orchestrator.backends._streams import CHUNK, Held
-from orchestrator.backends.base import Ending, Exit, Tail
+from orchestrator.backends._streams import CHUNK, Piped
+from orchestrator.backends.base import Ending, Exit
 
 _PIPE = 1024 * 1024
 _STDERR_BLOCK = 64 * 1024
@@ -23,10 +23,11 @@ _GRACE = 1.0
 _LOOK_EVERY = 0.25
 
 
-class Child:
+class Child(Piped):
     """One child in a session of its own, its three pipes, and a handle on its life (a pidfd)."""
 
     def __init__(self, child: subprocess.Popen[bytes], mark: str, home: Path) -> None:
+        super().__init__()
         assert child.stdin is not None  # noqa: S101  they were asked for as pipes
         assert child.stdout is not None  # noqa: S101
         assert child.stderr is not None  # noqa: S101
@@ -38,14 +39,9 @@ class Child:
         self._stderr = child.stderr.fileno()
         self._life = os.pidfd_open(child.pid)
         self._begun = time.monotonic()
-        self._held = Held()
-        self._tail = Tail()
-        self._deaf = False  # its stdin is closed
-        self._broken = False  # nobody reads its stdin
         self._dead = False  # its first process has ended
-        self._mute = False  # its stdout has ended
         self._quiet = False  # its stderr has ended
-        self._sent = self._written = self._complained = 0  # bytes through its stdin, stdout and stderr
+        self._written = self._complained = 0  # bytes through its stdout and stderr
         self._peak: int | None = None
         self._looked = 0.0
         self._ours = _high_water(os.getpid()) or 0
@@ -58,40 +54,12 @@ class Child:
         for handle in (self._stdout, self._stderr, self._life):
             self._poll.register(handle, select.POLLIN)
 
-    def send(self, data: bytes, deadline: float) -> bool:
-        """Writes all of `data`; see `Sandbox.send`. After half a message its stdin is closed: nothing may follow."""
-        left = memoryview(data)
-        while left and not self._deaf:
-            try:
-                written = os.write(self._stdin, left[:CHUNK])
-                self._sent += written
-                left = left[written:]
-                continue
-            except BlockingIOError:
-                pass
-            except BrokenPipeError:
-                self._broken = True
-                self._close_stdin()
-                break
-            seconds = deadline - time.monotonic()
-            if seconds <= 0 or self._dead:
-                self._close_stdin()
-                break
-            self._turn(seconds, writing=True)
-        return not left
-
     def receive(self, deadline: float) -> bytes | None:
         """Returns stdout as it comes; see `Sandbox.receive`."""
-        late = False
-        while not self._held.size:
-            if self._mute:
-                return b""
-            seconds = deadline - time.monotonic()
-            if seconds <= 0 and late:
-                return None
-            late = seconds <= 0
-            self._turn(max(0.0, seconds))
-        self._look()
+        if not self._heard(deadline):
+            return None
+        if self._held.size:
+            self._look()
         return self._held.take()
 
     def stop(self) -> Exit:
@@ -99,6 +67,14 @@ class Child:
         if self._exit is None:
             self._exit = self._end()
         return self._exit
+
+    @property
+    def _input(self) -> int:
+        return self._stdin
+
+    @property
+    def _over(self) -> bool:
+        return self._dead
 
     def _turn(self, seconds: float, *, writing: bool = False) -> None:
         """Waits once, for at most so long, and takes what is there."""

@@ -11,8 +11,8 @@ import time
 
 from orchestrator.backends._fifo_notes import Last, Notes
 from orchestrator.backends._fifo_open import Pipes
-from orchestrator.backends._streams import CHUNK, Held
-from orchestrator.backends.base import Ending, Exit, Tail
+from orchestrator.backends._streams import CHUNK, Piped
+from orchestrator.backends.base import Ending, Exit
 from orchestrator.errors import SandboxLost
 
 _BLOCK = 64 * 1024
@@ -25,64 +25,32 @@ PATIENCE = 10.0
 """Seconds that a player has to be gone once it was let go of."""
 
 
-class Line:
+class Line(Piped):
     """The player behind five FIFOs that are open."""
 
     def __init__(self, pipes: Pipes, notes: Notes) -> None:
+        super().__init__()
         self._pipes, self._notes = pipes, notes
         self._begun = time.monotonic()
         self._ended: float | None = None
-        self._held = Held()
-        self._tail = Tail()
-        self._deaf = False  # its stdin is closed
-        self._broken = False  # nobody reads its stdin
-        self._mute = False  # its stdout has ended
         self._gone = False  # its container has ended
         self._judged = False  # why its stdout has ended was looked into
         self._own: Last | None = None  # what it ended with before we let go
         self._left = False  # we let go of it
         self._itself = False  # it had ended before that
-        self._counted = {"in": 0, "out": 0, "err": 0}
+        self._counted = {"out": 0, "err": 0}
         self._exit: Exit | None = None
         self._poll = select.poll()
         for name in ("out", "err", "end"):
             self._poll.register(pipes[name], select.POLLIN)
         self._listening = {"out", "err", "end"}
 
-    def send(self, data: bytes, deadline: float) -> bool:
-        """Writes all of `data`; see `Sandbox.send`. After half a message its stdin is closed: nothing may follow."""
-        left = memoryview(data)
-        while left and not self._deaf:
-            try:
-                written = os.write(self._pipes["in"], left[:CHUNK])
-                self._counted["in"] += written
-                left = left[written:]
-                continue
-            except BlockingIOError:
-                pass
-            except BrokenPipeError:
-                self._broken = True
-                self._close_stdin()
-                break
-            seconds = deadline - time.monotonic()
-            if seconds <= 0 or self._gone:
-                self._close_stdin()
-                break
-            self._turn(seconds, writing=True)
-        return not left
-
     def receive(self, deadline: float) -> bytes | None:
         """Returns stdout as it comes; see `Sandbox.receive`. The end may take some seconds more: see the module."""
-        late = False
-        while not self._held.size:
-            if self._mute:
-                self._judge()
-                return b""
-            seconds = deadline - time.monotonic()
-            if seconds <= 0 and late:
-                return None
-            late = seconds <= 0
-            self._turn(max(0.0, seconds))
+        if not self._heard(deadline):
+            return None
+        if not self._held.size:
+            self._judge()
         return self._held.take()
 
     def stop(self) -> Exit:
@@ -96,6 +64,14 @@ class Line:
             self._exit = self._verdict()
             self._pipes.close()
         return self._exit
+
+    @property
+    def _input(self) -> int:
+        return self._pipes["in"]
+
+    @property
+    def _over(self) -> bool:
+        return self._gone
 
     def _turn(self, seconds: float, *, writing: bool = False, aside: bool = False) -> bool:
         """Waits once, for at most so long, and takes what is there; returns whether there was anything.
@@ -201,7 +177,7 @@ class Line:
             peak_bytes=None if last is None else last.peak_bytes,
             peak_pids=None if last is None else last.peak_pids,
             kills=0 if last is None else last.kills,
-            stdin_bytes=self._counted["in"],
+            stdin_bytes=self._sent,
             stdout_bytes=self._counted["out"],
             stderr_bytes=self._counted["err"],
             stderr=bytes(self._tail),

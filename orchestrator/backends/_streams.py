@@ -1,6 +1,11 @@
-"""What a player wrote and nobody has asked for yet."""
+"""A player behind pipes of our own: how it is written to, and what it wrote that nobody has asked for yet."""
 
+import os
+import time
+from abc import ABC, abstractmethod
 from collections import deque
+
+from orchestrator.backends.base import Tail
 
 CHUNK = 1024 * 1024
 """The most bytes that `Sandbox.receive` returns at a time."""
@@ -36,3 +41,69 @@ class Held:
             data = data[:CHUNK]
         self.size -= len(data)
         return data
+
+
+class Piped(ABC):
+    """What all sandboxes have in common that write to and read from non-blocking pipes, without threads.
+
+    Each says what a turn is: one wait on all its pipes, and what is there taken.
+    """
+
+    def __init__(self) -> None:
+        self._held = Held()
+        self._tail = Tail()
+        self._deaf = False  # its stdin is closed
+        self._broken = False  # nobody reads its stdin
+        self._mute = False  # its stdout has ended
+        self._sent = 0  # bytes through its stdin
+
+    def send(self, data: bytes, deadline: float) -> bool:
+        """Writes all of `data`; see `Sandbox.send`. After half a message its stdin is closed: nothing may follow."""
+        left = memoryview(data)
+        while left and not self._deaf:
+            try:
+                written = os.write(self._input, left[:CHUNK])
+                self._sent += written
+                left = left[written:]
+                continue
+            except BlockingIOError:
+                pass
+            except BrokenPipeError:
+                self._broken = True
+                self._close_stdin()
+                break
+            seconds = deadline - time.monotonic()
+            if seconds <= 0 or self._over:
+                self._close_stdin()
+                break
+            self._turn(seconds, writing=True)
+        return not left
+
+    def _heard(self, deadline: float) -> bool:
+        """Waits for stdout; returns whether there is something or its end, also when it was there by the deadline."""
+        late = False
+        while not self._held.size and not self._mute:
+            seconds = deadline - time.monotonic()
+            if seconds <= 0 and late:
+                return False
+            late = seconds <= 0
+            self._turn(max(0.0, seconds))
+        return True
+
+    @property
+    @abstractmethod
+    def _input(self) -> int:
+        """The handle of its stdin."""
+
+    @property
+    @abstractmethod
+    def _over(self) -> bool:
+        """Whether the player is known to have ended."""
+
+    @abstractmethod
+    def _turn(self, seconds: float, *, writing: bool = False) -> object:
+        """Waits once, for at most so long, and takes what is there; `writing` waits for room in its stdin too."""
+
+    @abstractmethod
+    def _close_stdin(self) -> None:
+        """Closes its stdin. Safe to call twice."""

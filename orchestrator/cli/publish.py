@@ -9,7 +9,7 @@ import typer
 from orchestrator.cli import console, season
 from orchestrator.cli.console import Json, out, safe
 from orchestrator.errors import UsageError
-from orchestrator.publication.receipts import Receipt
+from orchestrator.publication.receipts import Genuine
 from orchestrator.publication.verification import Verified
 from orchestrator.wiring import publish as publishing
 from orchestrator.wiring import seasons
@@ -64,7 +64,7 @@ def verify(
         console.emit({"ok": True, "trust": trust, **_document(found)})
         return
     whose = f"signed by {found.key}, the key you gave" if key else f"signed by {found.key}"
-    if isinstance(found, Receipt):
+    if isinstance(found, Genuine):
         body = found.body
         out.print(f"[green]genuine[/]  receipt for {safe(body.submission)} of {safe(body.team)}", soft_wrap=True)
         out.print(f"received {safe(body.received)} for {safe(body.task)}: {safe(body.digest)}", soft_wrap=True)
@@ -90,7 +90,7 @@ def _counts(found: Verified) -> None:
         out.print(f"opened   {found.opened} commitments of the sealed bundle", soft_wrap=True)
 
 
-def _document(found: Verified | Receipt) -> dict[str, Any]:
-    if isinstance(found, Receipt):
+def _document(found: Verified | Genuine) -> dict[str, Any]:
+    if isinstance(found, Genuine):
         return {"receipt": found.body.model_dump(), "key": found.key}
     return asdict(found)

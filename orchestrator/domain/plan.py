@@ -53,19 +53,16 @@ class Plan:
         """The jobs by their ids."""
         return {job.id: job for job in self.jobs}
 
-    def ready(self, done: AbstractSet[JobId]) -> list[Job]:
-        """Returns the jobs that can start now. The whole scheduler: to resume is to read `done` from the ledger."""
-        return [job for job in self.jobs if job.id not in done and job.needs <= done]
-
     def agenda(self, done: AbstractSet[JobId]) -> "Agenda":
-        """Returns what is left, ready to be taken job by job."""
+        """Returns what is left, ready to be taken job by job. To resume is to read `done` from the ledger."""
         return Agenda(self, done)
 
 
 class Agenda:
-    """What is left of a plan while work goes on: `Plan.ready`, without looking at every job again after each.
+    """The whole scheduler: what is left of a plan while work goes on.
 
-    Jobs that wait for the same set of needs, as all replays do, are counted as one group.
+    A job is ready when it is not done and everything it needs is; after each only those that waited for it are looked
+    at. Jobs that wait for the same set of needs, as all replays do, are counted as one group.
     """
 
     def __init__(self, plan: Plan, done: AbstractSet[JobId]) -> None:

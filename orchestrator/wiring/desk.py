@@ -1,29 +1,29 @@
 """The organizers' desk: everything that is done to a contest, one act at a time, each on its ledger."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from orchestrator.backends.base import Backend, Source
 from orchestrator.domain import acts
 from orchestrator.domain.entrants import joining, objections, unreleased
-from orchestrator.domain.ids import canonical_json
 from orchestrator.domain.season import Entry, Person, Season
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
 from orchestrator.intake import manifest
 from orchestrator.intake.admission import described, tagged
 from orchestrator.intake.contest_file import Contest
+from orchestrator.publication.receipts import Receipt, written
 from orchestrator.signatures import SigningKey
 from orchestrator.stores.base import Ledger
 from orchestrator.wiring import friendly
 from orchestrator.wiring.contest_folder import ContestFolder
+from orchestrator.wiring.folders import put_whole
 from orchestrator.wiring.standings import fold, osi_approved
 
 S = TypeVar("S", bound=BaseModel)
@@ -51,34 +51,6 @@ class Submitted:
     image: str | None = None
     name: str = ""
     side: Side | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What a team gets for a submission: signed by the organizers' key, so that nobody can deny it later."""
-
-    contest: str
-    submission: str
-    team: str
-    task: str
-    side: str
-    digest: str
-    received: str
-    attempt: int
-    left: int
-    warnings: tuple[str, ...]
-    key: str
-    signature: str = ""
-
-    def text(self) -> str:
-        """Returns what is signed: everything but the signature, as canonical JSON."""
-        body = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "signature"}
-        return canonical_json(body | {"warnings": list(self.warnings)})
-
-    def document(self) -> dict[str, Any]:
-        """Returns the receipt as a JSON document."""
-        signed: dict[str, Any] = json.loads(self.text())
-        return signed | {"signature": self.signature}
 
 
 class Desk:
@@ -262,7 +234,8 @@ class Desk:
 
     def _receipt(self, act: acts.SubmissionReceived, time: str) -> Receipt:
         key = self._key()
-        unsigned = Receipt(
+        receipt = Receipt.signed(
+            key,
             contest=self.contest.file.contest,
             submission=act.id,
             team=act.team,
@@ -272,14 +245,9 @@ class Desk:
             received=time,
             attempt=act.attempt,
             left=act.left,
-            warnings=tuple(act.warnings),
-            key=key.public.hex(),
+            warnings=act.warnings,
         )
-        body: dict[str, Any] = {name: getattr(unsigned, name) for name in unsigned.__dataclass_fields__}
-        receipt = Receipt(**body | {"signature": key.sign(unsigned.text().encode()).hex()})
-        path = self.folder.path / "receipts" / f"{act.id}.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(receipt.document(), indent=2, ensure_ascii=False) + "\n", "utf-8")
+        put_whole(self.folder.path / "receipts" / f"{act.id}.json", written(receipt.document()))
         return receipt
 
     def _key(self) -> SigningKey:

@@ -91,7 +91,7 @@ def publish(desk: Desk, out: Path, kind: Kind, *, pictures: bool = False, unfini
     return Published(out, verified)
 
 
-def verify(path: Path, key: str | None = None, sealed: Path | None = None) -> Verified | receipts.Receipt:
+def verify(path: Path, key: str | None = None, sealed: Path | None = None) -> Verified | receipts.Genuine:
     """Returns what was checked of a bundle, or a receipt that is genuine. Nothing but the path is read.
 
     Args:

@@ -12,8 +12,9 @@ from orchestrator.domain.ids import digest
 from orchestrator.errors import Problem, Rejected, UsageError
 from orchestrator.intake import archive, build, image_archive, manifest
 from orchestrator.intake.archive import Unpacked
+from orchestrator.publication.receipts import Receipt
 from orchestrator.wiring import build_log
-from orchestrator.wiring.desk import Desk, Receipt, Submitted
+from orchestrator.wiring.desk import Desk, Submitted
 
 INCOMING, BUILDS = "incoming", "builds"
 """Folders of a contest: what is being read, and the logs of what was built."""

@@ -12,9 +12,19 @@ def job(name, *needs):
     return Job(JobId(name), Stage.CLASSIFY, "team", needs=frozenset(map(JobId, needs)))
 
 
+def taken(plan, done):
+    """Returns every job that an agenda offers at once."""
+    return list(iter(plan.agenda(frozenset(map(JobId, done))).take, None))
+
+
 def ready(plan, *done):
     """Returns the ids of what can start."""
-    return [found.id for found in plan.ready(frozenset(map(JobId, done)))]
+    return [found.id for found in taken(plan, done)]
+
+
+def startable(plan, done):
+    """Returns what can start by looking at every job: what an agenda has to agree with."""
+    return [found for found in plan.jobs if found.id not in done and found.needs <= done]
 
 
 def test_jobs_without_needs_are_ready_in_the_plans_order():
@@ -59,7 +69,7 @@ def test_every_job_runs_once_after_its_needs(needs):
     jobs = [job(str(place), *(str(n) for n in wanted if n < place)) for place, wanted in enumerate(needs)]
     plan = Plan(tuple(reversed(jobs)))
     done: list[str] = []
-    while found := plan.ready(frozenset(map(JobId, done))):
+    while found := taken(plan, done):
         assert found[0].needs <= set(done)
         done.append(found[0].id)
     assert sorted(done) == sorted(j.id for j in jobs)
@@ -67,15 +77,15 @@ def test_every_job_runs_once_after_its_needs(needs):
 
 @given(st.lists(st.sets(st.integers(0, 7)), min_size=1, max_size=8), st.sets(st.integers(0, 7)), st.randoms())
 def test_the_agenda_is_what_is_ready(needs, done, chance):
-    """At every moment the agenda offers what `Plan.ready` says, first the preferred one, each job once."""
+    """At every moment the agenda offers what can start, first the preferred one, each job once."""
     jobs = [job(str(place), *(str(n) for n in wanted if n < place)) for place, wanted in enumerate(needs)]
     plan, finished = Plan(tuple(reversed(jobs))), {JobId(str(n)) for n in done}
     agenda, running = plan.agenda(finished), []
     while True:
-        while (taken := agenda.take()) is not None:
-            assert taken == next(one for one in plan.ready(finished) if one not in running)
-            running.append(taken)
-        assert set(running) == set(plan.ready(finished))
+        while (found := agenda.take()) is not None:
+            assert found == next(one for one in startable(plan, finished) if one not in running)
+            running.append(found)
+        assert set(running) == set(startable(plan, finished))
         assert agenda.left == [one.id for one in plan.jobs if one.id not in finished]
         if not running:
             break

@@ -1,12 +1,20 @@
-"""What the tests of the house share: the repository's files."""
+"""What the tests of the house share: the repository's files, the blocks of a document, and a shell that runs them."""
 
+import os
+import re
+import shlex
 import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"(?:<!-- (?P<mark>.+?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+NEEDS_DOCKER = "needs docker"
+"""Stands before a block that is run where an engine is."""
 LEFT_BY_TOOLS = {"__pycache__", ".git", ".venv", ".hypothesis", "build", "dist"}
 
 
@@ -53,3 +61,44 @@ def documents(texts: dict[Path, str]) -> dict[Path, str]:
 def document() -> Callable[[str], str]:
     """Returns the text of a document in docs/."""
     return lambda name: (ROOT / "docs" / name).read_text("utf-8")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, its text, and the comment before it."""
+
+    kind: str
+    text: str
+    mark: str
+
+
+def blocks_of(text: str) -> list[Block]:
+    """Returns a document's fenced blocks."""
+    return [Block(each["kind"], each["text"], each["mark"] or "") for each in BLOCK.finditer(text)]
+
+
+@pytest.fixture
+def shell(tmp_path, root) -> Callable[[str], str]:
+    """Runs lines in one shell, in `tmp_path`/work, empty at first, and returns what they print on standard output."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for program, module in {"sparring": "-m orchestrator", "python": ""}.items():
+        (programs / program).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module} "$@"\n')
+        (programs / program).chmod(0o755)
+    (tmp_path / "work").mkdir()
+
+    def run(text: str) -> str:
+        kept = {word: os.environ[word] for word in ("DOCKER_HOST", "LANG") if word in os.environ}
+        surroundings = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path), "PYTHONPATH": str(root)}
+        done = subprocess.run(
+            ["bash", "-c", f"set -euo pipefail\n{text}"],
+            cwd=tmp_path / "work",
+            env=kept | surroundings | {"COLUMNS": "100", "USER": "me", "DOCKER_BUILDKIT": "0"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    return run

@@ -1,64 +1,30 @@
 """What docs/migrating-from-nips-2017.md says works, line by line, and its Dockerfiles make images that play."""
 
-import os
 import re
-import shlex
 import shutil
 import subprocess
-import sys
-from dataclasses import dataclass
 
 import pytest
 
+from .conftest import NEEDS_DOCKER, Block, blocks_of
+
 NAME = "migrating-from-nips-2017.md"
-BLOCK = re.compile(r"(?:<!-- (?P<mark>.+?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
-NEEDS_DOCKER = "needs docker"
 BASE = "sparring/base:cpu"
 TEST_BASE = "sparring-test/migrating-base:cpu"
 OTHER_IMAGE = "sparring-test/migrating-other:cpu"
 BUILT = ("submission/attack-noise-2017:cpu", "submission/defence-means-2017:cpu", "submission/attack-shell:cpu")
 
 
-@dataclass(frozen=True)
-class Block:
-    """One fenced block: its language, its text, and the comment before it."""
-
-    kind: str
-    text: str
-    mark: str
-
-
 @pytest.fixture
 def blocks(document) -> list[Block]:
     """The document's fenced blocks."""
-    return [Block(each["kind"], each["text"], each["mark"] or "") for each in BLOCK.finditer(document(NAME))]
+    return blocks_of(document(NAME))
 
 
-@pytest.fixture
-def shell(tmp_path, root):
-    """Runs lines in one shell, in a folder that has the examples as a clone has them, and returns what they print."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    for program, module in {"sparring": "-m orchestrator", "python": ""}.items():
-        (programs / program).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module} "$@"\n')
-        (programs / program).chmod(0o755)
+@pytest.fixture(autouse=True)
+def _examples(shell, root, tmp_path):
+    """The examples, as a clone has them, in the folder where the shell runs."""
     shutil.copytree(root / "examples" / "nips2017", tmp_path / "work" / "examples" / "nips2017")
-
-    def run(text: str) -> str:
-        kept = {word: os.environ[word] for word in ("DOCKER_HOST", "LANG") if word in os.environ}
-        surroundings = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path), "PYTHONPATH": str(root)}
-        done = subprocess.run(
-            ["bash", "-c", f"set -euo pipefail\n{text}"],
-            cwd=tmp_path / "work",
-            env=kept | surroundings | {"COLUMNS": "100", "DOCKER_BUILDKIT": "0"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-        return done.stdout
-
-    return run
 
 
 @pytest.fixture

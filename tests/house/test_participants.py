@@ -1,17 +1,16 @@
 """What the documents for participants say works, in its order, from an empty folder."""
 
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
-from dataclasses import dataclass
 
 import pytest
 import typer
 
 from orchestrator.cli.app import app
+
+from .conftest import NEEDS_DOCKER, Block, blocks_of
 
 DOCUMENTS = {
     "submit-an-attack.md": (),
@@ -19,54 +18,16 @@ DOCUMENTS = {
     "the-image-protocol.md": ("gcc", "make", "node"),
 }
 """Each with the programs that it needs beyond Python."""
-BLOCK = re.compile(r"(?:<!-- (?P<mark>.+?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 NOT_RUN = "not run by the tests: "
-NEEDS_DOCKER = "needs docker"
 GOES_INTO = "goes into "
 BASE = "sparring/base:cpu"
 EACH = pytest.mark.parametrize("name", DOCUMENTS)
 
 
-@dataclass(frozen=True)
-class Block:
-    """One fenced block: its language, its text, and the comment before it."""
-
-    kind: str
-    text: str
-    mark: str
-
-
 @pytest.fixture
 def blocks(document, name) -> list[Block]:
     """The document's fenced blocks."""
-    return [Block(each["kind"], each["text"], each["mark"] or "") for each in BLOCK.finditer(document(name))]
-
-
-@pytest.fixture
-def shell(tmp_path, root):
-    """Runs lines in one shell, in a folder that is empty at first, and returns what they print on standard output."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    for program, module in {"sparring": "-m orchestrator", "python": ""}.items():
-        (programs / program).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module} "$@"\n')
-        (programs / program).chmod(0o755)
-    (tmp_path / "work").mkdir()
-
-    def run(text: str) -> str:
-        kept = {word: os.environ[word] for word in ("DOCKER_HOST", "LANG") if word in os.environ}
-        surroundings = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path), "PYTHONPATH": str(root)}
-        done = subprocess.run(
-            ["bash", "-c", f"set -euo pipefail\n{text}"],
-            cwd=tmp_path / "work",
-            env=kept | surroundings | {"COLUMNS": "100", "USER": "me"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-        return done.stdout
-
-    return run
+    return blocks_of(document(name))
 
 
 def known(group=None, path: tuple[str, ...] = ()) -> set[str]:
@@ -96,11 +57,11 @@ def test_nothing_is_left_out_in_silence(document) -> None:
     there = known()
     spoken, marks = set(), []
     for name in DOCUMENTS:
-        for each in BLOCK.finditer(document(name)):
-            assert each["kind"] in {"sh", "text", "python", "yaml", "dockerfile"}, each["text"]
-            if each["kind"] == "sh":
-                spoken |= {spoken_of(line) for line in each["text"].splitlines()} - {""}
-                marks += [each["mark"]] if each["mark"] else []
+        for each in blocks_of(document(name)):
+            assert each.kind in {"sh", "text", "python", "yaml", "dockerfile"}, each.text
+            if each.kind == "sh":
+                spoken |= {spoken_of(line) for line in each.text.splitlines()} - {""}
+                marks += [each.mark] if each.mark else []
     assert spoken <= there
     verbs = {f"submission {verb}" for verb in ("init", "check", "try", "debug", "build", "pack")}
     assert verbs | {"submit"} <= spoken

@@ -22,7 +22,29 @@ from orchestrator.wire.session import Reply, Session
 
 ROOT = Path(__file__).parents[2]
 HELPERS = ROOT / "images" / "_base" / "python"
+HELPER = HELPERS / "sparring_player.py"
+BASE = "sparring/base:cpu"
 EPSILON = 51
+PIXELS = np.arange(3 * 64, dtype=np.uint8).reshape(3, 1, 8, 8)
+ATTACK = """
+from sparring_player import Attack, serve
+import numpy as np
+class Mine(Attack):
+    def load(self, task):
+        self.task = task
+    def perturb(self, pixels, labels):
+        {body}
+serve(Mine())
+"""
+DEFENCE = """
+from sparring_player import Defence, serve
+import numpy as np
+class Mine(Defence):
+    scores = {scores}
+    def classify(self, pixels):
+        {body}
+serve(Mine())
+"""
 PROGRAMS = {Framework.C: ("gcc", "make"), Framework.JAVASCRIPT: ("node",)}
 """What a template needs beyond Python."""
 
@@ -189,3 +211,28 @@ def launch() -> Callable[[Path], list[str]]:
         return [sys.executable if program == "python" else program, *arguments]
 
     return words
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory, require) -> Callable[..., str]:
+    """Returns a function that builds a folder as an image, on the base with the helper modules as they are now."""
+
+    def made(folder: Path, tag: str, *options: str) -> str:
+        words = ["docker", "build", "--quiet", "--network", "none", "--tag", tag, *options, str(folder)]
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=False, env=os.environ | {"DOCKER_BUILDKIT": "0"}
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return tag
+
+    try:
+        asked = subprocess.run(["docker", "image", "inspect", BASE], capture_output=True, text=True, check=False)
+    except OSError as error:
+        require("docker", str(error))
+    if asked.returncode:
+        require("docker", f"{asked.stderr.strip()}; make images")
+    context = tmp_path_factory.mktemp("base")
+    shutil.copytree(HELPERS, context / "python", ignore=shutil.ignore_patterns("__pycache__"))
+    (context / "Dockerfile").write_text(f"FROM {BASE}\nCOPY python/ /opt/sparring/\n")
+    base = made(context, f"sparring-test/images-base:{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}")
+    return lambda folder, tag, *options: made(folder, tag, "--build-arg", f"BASE={base}", *options)

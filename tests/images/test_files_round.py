@@ -1,9 +1,7 @@
 """Submissions of the NIPS 2017 layout play beside native ones, and beside native twins that do the same."""
 
 import json
-import os
 import shutil
-import subprocess
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,8 +15,6 @@ from orchestrator.wiring import rounds
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "nips2017"
-HELPERS = ROOT / "images" / "_base" / "python"
-BASE = "sparring/base:cpu"
 PICTURES = 16
 ATTACK, DEFENCE = "attack_noise_2017", "defence_means_2017"
 TWINS = {ATTACK: "noise_native", DEFENCE: "means_native"}
@@ -61,31 +57,6 @@ def entries(tmp_path) -> dict[str, Path]:
         said = {"sparring": 1, "name": twin, "side": side, "command": ["python", "player.py"]}
         (found[twin] / "submission.yaml").write_text(json.dumps(said))
     return found
-
-
-@pytest.fixture
-def build(tmp_path, require):
-    """Returns a function that builds a folder, on the base image with the helper modules as they are now."""
-
-    def made(folder: Path, tag: str, *options: str) -> str:
-        words = ["docker", "build", "--quiet", "--network", "none", "--tag", tag, *options, str(folder)]
-        done = subprocess.run(
-            words, capture_output=True, text=True, check=False, env=os.environ | {"DOCKER_BUILDKIT": "0"}
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return tag
-
-    try:
-        asked = subprocess.run(["docker", "image", "inspect", BASE], capture_output=True, text=True, check=False)
-    except OSError as error:
-        require("docker", str(error))
-    if asked.returncode:
-        require("docker", f"{asked.stderr.strip()}; make images")
-    context = tmp_path / "base"
-    shutil.copytree(HELPERS, context / "python", ignore=shutil.ignore_patterns("__pycache__"))
-    (context / "Dockerfile").write_text(f"FROM {BASE}\nCOPY python/ /opt/sparring/\n")
-    base = made(context, "sparring-test/files-base:cpu")
-    return lambda folder, tag, *options: made(folder, tag, "--build-arg", f"BASE={base}", *options)
 
 
 def play(folder: Path, entries: list[dict], backend: str):

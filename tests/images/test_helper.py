@@ -3,7 +3,6 @@
 import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,29 +10,9 @@ import pytest
 from orchestrator.errors import PlayerReported
 from orchestrator.wire.messages import Capability, Role
 
-HELPER = Path(__file__).parents[2] / "images" / "_base" / "python" / "sparring_player.py"
-PIXELS = np.arange(3 * 64, dtype=np.uint8).reshape(3, 1, 8, 8)
-LABELS = np.array([1, 2, 3])
+from .conftest import ATTACK, DEFENCE, HELPER, PIXELS
 
-ATTACK = """
-from sparring_player import Attack, serve
-import numpy as np
-class Mine(Attack):
-    def load(self, task):
-        self.task = task
-    def perturb(self, pixels, labels):
-        {body}
-serve(Mine())
-"""
-DEFENCE = """
-from sparring_player import Defence, serve
-import numpy as np
-class Mine(Defence):
-    scores = {scores}
-    def classify(self, pixels):
-        {body}
-serve(Mine())
-"""
+LABELS = np.array([1, 2, 3])
 
 
 def complaint(player, question: bytes) -> str:

@@ -5,7 +5,6 @@ import os
 import pty
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,28 +14,8 @@ from orchestrator.errors import PlayerReported
 from orchestrator.measures import norms
 from orchestrator.wire.messages import Role
 
-HELPER = Path(__file__).parents[2] / "images" / "_base" / "python" / "sparring_player.py"
-PIXELS = np.arange(3 * 64, dtype=np.uint8).reshape(3, 1, 8, 8)
+from .conftest import ATTACK, DEFENCE, HELPER, PIXELS
 
-ATTACK = """
-from sparring_player import Attack, serve
-import numpy as np
-class Mine(Attack):
-    def load(self, task):
-        self.task = task
-    def perturb(self, pixels, labels):
-        {body}
-serve(Mine())
-"""
-DEFENCE = """
-from sparring_player import Defence, serve
-import numpy as np
-class Mine(Defence):
-    scores = {scores}
-    def classify(self, pixels):
-        {body}
-serve(Mine())
-"""
 TENSORS = "import torch\n        "
 
 

@@ -1,8 +1,6 @@
 """The templates play whole rounds: all of them as processes, and in containers what no package index is needed for."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,36 +10,9 @@ from orchestrator.intake.contest_file import Contest
 from orchestrator.intake.scaffold import Framework
 from orchestrator.wiring import rounds
 
-HELPERS = Path(__file__).parents[2] / "images" / "_base" / "python"
-BASE = "sparring/base:cpu"
 SPOKEN = [Framework.PYTORCH, Framework.NUMPY, Framework.BARE, Framework.C, Framework.JAVASCRIPT]
 EVERY = [(side, framework) for side in Side for framework in SPOKEN]
 IN_CONTAINERS = [each for each in EVERY if each[1] in {Framework.NUMPY, Framework.BARE, Framework.C}]
-
-
-@pytest.fixture(scope="module")
-def build(tmp_path_factory, require):
-    """Returns a function that builds a folder with `docker build`, on the base image with the helper as it is now."""
-
-    def build(folder: Path, tag: str, *options: str) -> str:
-        words = ["docker", "build", "--quiet", "--network", "none", "--tag", tag, *options, str(folder)]
-        made = subprocess.run(
-            words, capture_output=True, text=True, check=False, env=os.environ | {"DOCKER_BUILDKIT": "0"}
-        )
-        assert made.returncode == 0, made.stdout + made.stderr
-        return tag
-
-    try:
-        asked = subprocess.run(["docker", "image", "inspect", BASE], capture_output=True, text=True, check=False)
-    except OSError as error:
-        require("docker", str(error))
-    if asked.returncode:
-        require("docker", f"{asked.stderr.strip()}; make images")
-    context = tmp_path_factory.mktemp("base")
-    (context / "sparring_player.py").write_bytes((HELPERS / "sparring_player.py").read_bytes())
-    (context / "Dockerfile").write_text(f"FROM {BASE}\nCOPY sparring_player.py /opt/sparring/\n")
-    base = build(context, "sparring-test/template-base:cpu")
-    return lambda folder, tag: build(folder, tag, "--build-arg", f"BASE={base}")
 
 
 def contest(folder: Path, entries: list[dict], **limits) -> Path:

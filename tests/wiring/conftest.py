@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from orchestrator.domain import acts
+from orchestrator.publication.receipts import Receipt
 from orchestrator.results.document import Results
 from orchestrator.stores.base import Entry
 from orchestrator.wiring import rounds, seasons
 from orchestrator.wiring.contest_folder import ContestFolder
-from orchestrator.wiring.desk import Desk, Receipt, Submitted
+from orchestrator.wiring.desk import Desk, Submitted
 
 PLAYER = Path(__file__).resolve().parents[1] / "e2e" / "players" / "player.py"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -15,8 +15,9 @@ from orchestrator.domain import acts
 from orchestrator.errors import BackendUnavailable, InfrastructureFault, Rejected, UsageError
 from orchestrator.intake import packing
 from orchestrator.plugins import find
+from orchestrator.publication.receipts import Receipt
 from orchestrator.wiring import receiving, rounds
-from orchestrator.wiring.desk import Receipt, Submitted
+from orchestrator.wiring.desk import Submitted
 from orchestrator.wiring.rounds import How
 
 NOON = "2026-03-01T12:00:00.000+00:00"
