@@ -250,4 +250,5 @@ def _done(document: dict[str, object], *, as_json: bool) -> None:
         console.emit(document)
         return
     for key, value in document.items():
-        out.print(f"{key:12} {safe(str(value))}", soft_wrap=True)
+        if value is not None:
+            out.print(f"{key:12} {safe(str(value))}", soft_wrap=True)
