@@ -32,6 +32,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python bench/round.py
 	$(BIN)/python bench/replay.py
 	$(BIN)/python bench/scale.py
+	$(BIN)/python bench/cluster.py
 
 images:
 	images/build.sh

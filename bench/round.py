@@ -1,32 +1,43 @@
 """A round's wall time against its players' own compute, as ratios of one run.
 
-    python bench/round.py [--backend process|docker] [--slots 2] [--json]
+    python bench/round.py [--backend process|docker] [--slots 2] [--gpu] [--json] [--record bench/results]
 
-Plays the demo's contest and prints:
+Plays the demo's contest, with --gpu with CUDA and a slot for each GPU, and prints:
 
     overhead    wall time x slots / processor seconds that the players used, loading included; 1.0 is perfect
     own share   processor seconds of the orchestrator / processor seconds of the players
     work share  seconds between question and last reply / processor seconds of the players
 
-The figures are ratios of one run on one machine; absolute seconds are shown to read them by.
+The figures are ratios of one run on one machine; absolute seconds are shown to read them by. --record also writes them
+into a file of today's date, with the machine and the boards.
 """
 
 import argparse
 import json
+import os
 import resource
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from orchestrator import logs, shipped
+from orchestrator.errors import BackendUnavailable
+from orchestrator.gpus import gpus
 from orchestrator.intake.contest_file import Contest
-from orchestrator.wiring import rounds
+from orchestrator.results.document import Results
+from orchestrator.wiring import cuda, rounds
+
+Figures = dict[str, float | str | int]
 
 
-def measure(backend: str, slots: int) -> dict[str, float | str | int]:
-    """Plays the demo once and returns the figures."""
-    contest = Contest(shipped.path("examples", "demo", "contest.yaml"))
+def measure(backend: str, slots: int, *, gpu: bool = False) -> tuple[Figures, Results]:
+    """Plays the demo once and returns the figures and the results. Raises BackendUnavailable without a GPU to use."""
+    contest, computing = Contest(shipped.path("examples", "demo", "contest.yaml")), f"{os.cpu_count()} cores"
+    if gpu:
+        contest, slots = cuda.given(contest), len(gpus())
+        computing = cuda.require(contest, backend)
     how = rounds.How(backend=backend, slots=slots, allow_unisolated=True)
     with tempfile.TemporaryDirectory(prefix="sparring-bench-") as folder:
         before = resource.getrusage(resource.RUSAGE_SELF)
@@ -38,7 +49,9 @@ def measure(backend: str, slots: int) -> dict[str, float | str | int]:
     players = sum(part.cpu_seconds or 0.0 for part in results.submissions)
     work = sum(part.seconds for part in results.submissions)
     questions = sum(cell.total - cell.forfeits for cell in results.cells)
-    return {
+    figures: Figures = {
+        "computing": computing,
+        "gpus": slots if gpu else 0,
         "backend": backend,
         "slots": slots,
         "sandboxes": sum(part.sandboxes for part in results.submissions),
@@ -49,6 +62,24 @@ def measure(backend: str, slots: int) -> dict[str, float | str | int]:
         "own_share": round(own / players, 3),
         "work_share": round(work / players, 3),
     }
+    return figures, results
+
+
+def record(folder: Path, figures: Figures, results: Results) -> Path:
+    """Writes the figures and the boards into a file of today's date; returns its path."""
+    now = datetime.now(UTC)
+    where = "gpu" if figures["gpus"] else "cpu"
+    path = folder / f"{now:%Y-%m-%d}-demo-{where}.md"
+    lines = [f"# The demo on {figures['computing']}, {figures['backend']} backend, {now:%Y-%m-%d}", ""]
+    lines += [f"`python bench/round.py`, Sparring {results.software}; what the figures mean is in its first lines.", ""]
+    lines += ["| figure | value |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in figures.items())]
+    for board in results.boards:
+        lines += ["", f"**{board.title}**: {board.measure}, in {board.unit}.", ""]
+        lines += ["| rank | submission | score |", "| --- | --- | --- |"]
+        scores = {row.submission: "" if row.score is None else f"{row.score:.2f}" for row in board.rows}
+        lines += [f"| {row.rank or ''} | {row.submission} | {scores[row.submission]} |" for row in board.rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
 
 
 def main() -> None:
@@ -56,10 +87,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A round's wall time against its players' own compute.")
     parser.add_argument("--backend", default="process")
     parser.add_argument("--slots", type=int, default=2)
+    parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--record", type=Path, metavar="FOLDER")
     asked = parser.parse_args()
     logs.configure(quiet=True)
-    figures = measure(asked.backend, asked.slots)
+    try:
+        figures, results = measure(asked.backend, asked.slots, gpu=asked.gpu)
+    except BackendUnavailable as error:
+        print(f"{error.code}: {error}", file=sys.stderr)
+        sys.exit(3)
+    if asked.record:
+        print(f"recorded in {record(asked.record, figures, results)}", file=sys.stderr)
     if asked.json:
         json.dump(figures, sys.stdout, indent=2)
         print()

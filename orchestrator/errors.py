@@ -4,8 +4,17 @@
     ├── InfrastructureFault      ours: retried, never scored
     │   ├── BackendUnavailable   no engine, or one that cannot do what the policy asks
     │   ├── SandboxLost          the engine lost the sandbox, or refused to start it
-    │   │   └── AmbiguousEnd     a player ended, and nobody can tell whose doing it was
+    │   │   ├── AmbiguousEnd     a player ended, and nobody can tell whose doing it was
+    │   │   └── PlayerAbsent     the player's container of this pod never came up
     │   ├── PodSpent             this pod's one player was started before
+    │   ├── PodLost              a pod was taken away before its driver had the last word
+    │   │   ├── ImagePull        an image could not be pulled for too long
+    │   │   ├── Unschedulable    no node had room for too long
+    │   │   ├── PodRefused       a pod could not be made or started
+    │   │   └── DriverLost       a driver ended without a word
+    │   ├── ClusterUnavailable   the API server does not answer, or only with passing errors
+    │   ├── ClusterRefused       the API server will not do what was asked
+    │   ├── LeaseLost            another controller may have taken over
     │   └── StoreFault           the ledger or a blob cannot be read or written
     │       └── Conflict         somebody else appended first
     ├── SubmissionFault          theirs: scored by the rules, never retried
@@ -64,6 +73,15 @@ class AmbiguousEnd(SandboxLost):
     code = "ambiguous-end"
 
 
+class PlayerAbsent(SandboxLost):
+    """The player's container did not come up in this pod, or was gone before it was spoken to.
+
+    Nothing that happens in the pod changes that, so it is not tried again here: another pod is.
+    """
+
+    code = "player-absent"
+
+
 class PodSpent(InfrastructureFault):
     """This pod's one player was started before, so what is left of the job is for another pod.
 
@@ -71,6 +89,61 @@ class PodSpent(InfrastructureFault):
     """
 
     code = "pod-spent"
+
+
+class PodLost(InfrastructureFault):
+    """A pod or its Job was evicted, preempted, deleted, or its node was lost, and its driver said nothing last.
+
+    What its driver handed out stays; what is left of the job is another attempt's.
+    """
+
+    code = "pod-lost"
+
+
+class ImagePull(PodLost):
+    """A node could not pull an image of a pod for as long as pods may wait."""
+
+    code = "image-pull"
+
+
+class Unschedulable(PodLost):
+    """No node had room for a pod for as long as pods may wait."""
+
+    code = "unschedulable"
+
+
+class PodRefused(PodLost):
+    """The cluster would not make a pod, or a node could not start its containers."""
+
+    code = "pod-refused"
+
+
+class DriverLost(PodLost):
+    """A driver ended, or ran past its Job's deadline, and left no result."""
+
+    code = "driver-lost"
+
+
+class ClusterUnavailable(InfrastructureFault):
+    """The API server did not answer for as long as it is asked again."""
+
+    code = "cluster-unavailable"
+
+
+class ClusterRefused(InfrastructureFault):
+    """The API server said no, and would say so again. `status` is its answer's, as HTTP has it."""
+
+    code = "cluster-refused"
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class LeaseLost(InfrastructureFault):
+    """This controller could not renew its lease in time: another may have taken the round over."""
+
+    code = "lease-lost"
 
 
 class StoreFault(InfrastructureFault):

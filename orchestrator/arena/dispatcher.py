@@ -79,6 +79,10 @@ class Dispatcher:
         known = {submission.id for submission in self._record.round.roster}
         self._append(*(events.SubmissionAdmitted(**asdict(s)) for s in self._setting.roster if s.id not in known))
 
+    def note(self, event: events.Event) -> None:
+        """Puts on record what was found of the place where the round is played."""
+        self._append(event)
+
     def mend(self) -> None:
         """Takes back what cannot be read any more: it is played again, with everything that was built on it."""
         lost, reason = damaged(self._record, self._setting.blobs)

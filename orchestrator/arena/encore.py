@@ -153,7 +153,8 @@ class Stand:
         questions = steps.Questions(setting.limits, session.batch, session.pauses, setting.cancelled.wait)
         casting = self._cast(step, session.seed)
         try:
-            said = steps.ask(casting, questions, pictures, setting.clock)
+            said = steps.Asked.nothing(len(pictures))
+            steps.ask(casting, questions, pictures, setting.clock, said)
             casting.retire()
         finally:
             casting.close()

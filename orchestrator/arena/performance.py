@@ -15,12 +15,14 @@ from orchestrator.arena import patience
 from orchestrator.arena.casting import Casting, Leave
 from orchestrator.arena.doubts import Doubts
 from orchestrator.arena.entrance import Entrance
+from orchestrator.arena.excerpt import excerpt
 from orchestrator.arena.scene import Outcome, Scene
 from orchestrator.arena.setting import Setting
 from orchestrator.domain import events
+from orchestrator.domain.assignment import Assignment, HalfStep
 from orchestrator.domain.plan import Job
 from orchestrator.engines.base import Emit
-from orchestrator.errors import GaveUp, InfrastructureFault, PodSpent
+from orchestrator.errors import GaveUp, InfrastructureFault, PlayerAbsent, PodSpent
 from orchestrator.record import Record
 
 ATTEMPTS = 3
@@ -31,13 +33,18 @@ _log = structlog.get_logger()
 class Performance:
     """One job about to be played on one device."""
 
-    def __init__(self, job: Job, setting: Setting, record: Record, device: str | None) -> None:
+    def __init__(
+        self, job: Job, setting: Setting, record: Record, device: str | None, half: HalfStep | None = None
+    ) -> None:
         self._job, self._setting, self._record, self._device = job, setting, record, device
+        self._half = half
+        self._carried = [] if half is None else list(half.sandboxes)
         self._leaves: list[Leave] = []
         self._doubts = Doubts()
         finished = record.steps(job.id)
         # Seeds go on where those of the sandboxes on record ended: what a killed orchestrator lost is opened again.
-        opened = itertools.count(sum(len(step.sandboxes) for step in finished.values()))
+        on_record = sum(len(step.sandboxes) for step in finished.values())
+        opened = itertools.count(on_record + len(self._carried))
         self._entrance = Entrance(
             setting,
             setting.roster[job.submission],
@@ -47,6 +54,8 @@ class Performance:
             self._leaves,
             self._doubts,
         )
+        if half is not None and half.seed is not None:
+            self._entrance.told.append(half.seed)
         self._casting = self._cast(finished)
         self._running = False
         self._kept_back: tuple[events.StepFinished, ...] = ()
@@ -62,6 +71,27 @@ class Performance:
         """Starts the first sandbox in the background."""
         self._casting.prepare()
 
+    def assignment(self, half: HalfStep | None = None) -> Assignment:
+        """Returns what is left of the job, for another process to play; `half` is what that left the last time.
+
+        Raises:
+            StoreFault: the round was never opened.
+        """
+        setting = self._setting
+        return Assignment(
+            job=self._job.id,
+            run=setting.run,
+            secret=setting.secret.hex(),
+            image=setting.images[self._job.submission].digest,
+            events=excerpt(self._job, setting, self._record),
+            half=half,
+        )
+
+    @property
+    def half(self) -> HalfStep | None:
+        """What is to be carried over to another process after `run` raised: what no event has."""
+        return self._half
+
     def close(self) -> None:
         """Cancels the round. A job that runs ends itself; a sandbox that waits is ended here."""
         self._setting.cancelled.set()
@@ -73,7 +103,8 @@ class Performance:
 
         Raises:
             InfrastructureFault: every attempt failed.
-            PodSpent: it needs another player, and this pod has none; what is finished was handed out.
+            PodSpent: it needs another player, and this pod has none; what is finished was handed out, and `half` is
+                what it goes on with.
             Cancelled: the operator ended the round.
         """
         self._running = True
@@ -97,9 +128,13 @@ class Performance:
             before_sleep=lambda _: self._wait_for_backend(emit),
             reraise=True,
         )
-        for attempt in retrying:
-            with attempt:
-                self._attempt(emit, finished, attempt.retry_state.attempt_number)
+        try:
+            for attempt in retrying:
+                with attempt:
+                    self._attempt(emit, finished, attempt.retry_state.attempt_number)
+        except InfrastructureFault:
+            self._carry_over(len(finished))
+            raise
         self._finish(emit, finished, self._setting.clock() - began)
 
     def _wait_for_backend(self, emit: Emit) -> None:
@@ -111,7 +146,7 @@ class Performance:
             emit(events.BackendReturned(job=self._job.id, seconds=waited))
 
     def _attempt(self, emit: Emit, finished: dict[int, events.StepFinished], number: int) -> None:
-        scene = Scene(self._job, self._setting, self._record, self._casting)
+        scene = Scene(self._job, self._setting, self._record, self._casting, self._half)
         try:
             self._doubts.at(len(finished), number)
             for outcome in scene.steps(finished, lambda: self._entrance.told[-1] if self._entrance.told else None):
@@ -121,10 +156,21 @@ class Performance:
                     self._kept_back = (step,)
                 else:
                     emit(step)
+                self._half = None
                 self._doubts.at(len(finished), number)
+        except PodSpent:
+            self._half = scene.half()
+            raise
         finally:
             self._casting.close()
             self._casting = self._cast(finished)
+
+    def _carry_over(self, step: int) -> None:
+        """Adds to what is carried over the sandboxes that no event has, and what the latest of them was told."""
+        if sandboxes := self._sandboxes():
+            half = self._half or HalfStep(step=step, asked=0)
+            told = self._entrance.told[-1] if self._entrance.told else None
+            self._half = half.model_copy(update={"sandboxes": sandboxes, "seed": told})
 
     def _finish(self, emit: Emit, finished: dict[int, events.StepFinished], wall: float) -> None:
         seconds = sum(step.seconds for step in finished.values())
@@ -167,15 +213,20 @@ class Performance:
 
     def _cast(self, finished: dict[int, events.StepFinished]) -> Casting:
         """Returns the next attempt's players; those replaced in finished steps count."""
-        faults = [fault for step in finished.values() for fault in step.faults if fault.code != GaveUp.code]
-        restarts = self._setting.limits.restarts
+        faults = [fault for step in finished.values() for fault in step.faults]
+        faults += self._half.faults if self._half else []
         return Casting(
-            self._entrance.open, self._leaves, restarts=restarts, ahead=self._device is None, faults=len(faults)
+            self._entrance.open,
+            self._leaves,
+            restarts=self._setting.limits.restarts,
+            ahead=self._device is None,
+            faults=sum(fault.code != GaveUp.code for fault in faults),
         )
 
     def _sandboxes(self) -> list[events.SandboxRecord]:
         """Returns the sandboxes that ended and are in no event yet."""
-        ended = [self._sandbox(leave) for leave in self._leaves]
+        ended = [*self._carried, *(self._sandbox(leave) for leave in self._leaves)]
+        self._carried.clear()
         self._leaves.clear()
         return ended
 
@@ -200,4 +251,4 @@ class Performance:
 
 def _worth_another(error: BaseException) -> bool:
     """Whether an attempt that failed may be followed by another here: a fault of ours, but where no player is left."""
-    return isinstance(error, InfrastructureFault) and not isinstance(error, PodSpent)
+    return isinstance(error, InfrastructureFault) and not isinstance(error, PlayerAbsent | PodSpent)

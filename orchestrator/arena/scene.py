@@ -1,7 +1,7 @@
 """What the players of a job are asked, step by step, from the record alone: a resumed job goes on where it stopped."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
@@ -14,7 +14,9 @@ from orchestrator.arena import steps
 from orchestrator.arena.casting import Casting
 from orchestrator.arena.gate import Gate, asked
 from orchestrator.arena.setting import Setting
+from orchestrator.arena.steps import Asked, Questions
 from orchestrator.domain import events
+from orchestrator.domain.assignment import HalfStep
 from orchestrator.domain.plan import Cell, Job, Stage
 from orchestrator.domain.samples import Candidates, Pixels
 from orchestrator.domain.submissions import Side
@@ -31,6 +33,8 @@ Finished = dict[int, events.StepFinished]
 """The steps of the job that are on record, by their numbers. It grows while the job is played."""
 Seed = Callable[[], int | None]
 """Returns what the latest sandbox of the step was told, None where there was none."""
+_Underway = tuple[int, Asked, bool]
+"""A step being asked: its number, what was said so far, and whether a fresh sandbox met its first question."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,15 @@ class Scene:
     """One job, one casting.
 
     Every sandbox that a step needed and the next does not is ended before the step is handed out: whatever the step
-    cost is on record with it.
+    cost is on record with it. `half` is what another process played of the step that comes first.
     """
 
-    def __init__(self, job: Job, setting: Setting, record: Record, casting: Casting) -> None:
+    def __init__(
+        self, job: Job, setting: Setting, record: Record, casting: Casting, half: HalfStep | None = None
+    ) -> None:
         self._job, self._setting, self._record, self._casting = job, setting, record, casting
+        self._half = half
+        self._underway: _Underway | None = None
         self._gate = Gate(setting.task.budget, setting.on_missing, setting.on_violation)
         self._shown: dict[Cell, Pixels] = {}
 
@@ -70,6 +78,30 @@ class Scene:
                 return self._classify(finished)
             case Stage.REPLAY:
                 return self._replay_attack(finished) if attack else self._replay(finished, seed)
+
+    def half(self) -> HalfStep | None:
+        """Returns what was played of the step that ended with a fault of ours; None where nothing was.
+
+        What others add: the sandboxes, and the latest seed.
+        """
+        if self._underway is None or not self._underway[1].asked:
+            return None
+        number, said, began = self._underway
+        blobs = said.keep(self._setting.blobs)
+        return HalfStep(
+            step=number, asked=said.asked, blobs=blobs, faults=said.faults, seconds=said.seconds, fresh=began
+        )
+
+    def _ask(self, number: int, questions: Questions, pictures: Sequence[Pixels]) -> tuple[Asked, bool]:
+        """Asks a defence what a step asks; returns what it said, and whether a fresh sandbox met the first question."""
+        half, fresh = self._half, not self._casting.at_work
+        said = Asked.nothing(len(pictures))
+        if half is not None and half.step == number and half.blobs:
+            said, fresh = Asked.taken_up(half, self._setting.blobs), half.fresh
+        self._underway = (number, said, fresh)
+        steps.ask(self._casting, questions, pictures, self._setting.clock, said)
+        self._underway = None
+        return said, fresh
 
     def _perturb(self, finished: Finished) -> Iterator[Outcome]:
         starts = range(0, len(self._setting.samples), self._setting.limits.perturb_batch)
@@ -108,9 +140,8 @@ class Scene:
                 continue
             part = wanted[start : start + size]
             pictures = [self._pictures(cells[cell])[picture] for cell, picture in part]
-            questions = steps.Questions(setting.limits, batch)
-            began = not self._casting.at_work
-            said = steps.ask(self._casting, questions, pictures, setting.clock, fresh=fresh)
+            questions = Questions(setting.limits, batch, fresh=fresh)
+            said, began = self._ask(number, questions, pictures)
             if start == starts[-1]:
                 self._casting.retire()
             rows = np.column_stack([part, said.answers]).astype(np.int32)
@@ -132,8 +163,8 @@ class Scene:
     def _session(self, number: int, play: Played, session: Session, seed: Seed) -> Outcome:
         setting = self._setting
         pictures = [self._pictures(play.cells[cell])[picture] for cell, picture in session.questions]
-        questions = steps.Questions(setting.limits, session.batch, session.pauses, setting.cancelled.wait)
-        said = steps.ask(self._casting, questions, pictures, setting.clock)
+        questions = Questions(setting.limits, session.batch, session.pauses, setting.cancelled.wait)
+        said, _ = self._ask(number, questions, pictures)
         self._casting.retire()
         arrays: dict[str, NDArray[Any]] = {
             "rows": np.column_stack([session.questions, said.answers]).astype(np.int32),

@@ -14,22 +14,30 @@ from numpy.typing import NDArray
 from orchestrator.arena.casting import Casting
 from orchestrator.arena.gate import Gate
 from orchestrator.arena.setting import Clock
+from orchestrator.domain.assignment import HalfStep
 from orchestrator.domain.events import FaultRecord
 from orchestrator.domain.rulings import ABSTAINED, FAULTED, Forfeit
 from orchestrator.domain.samples import Candidates, Labels, Pixels
 from orchestrator.domain.tasks import Limits
 from orchestrator.domain.text import printable
 from orchestrator.errors import DeadlinePassed, GaveUp, ProtocolFault, SubmissionFault
+from orchestrator.stores.base import Blobs, get_array, put_array
+
+_ARRAYS = ("answers", "margins", "at", "refused")
 
 
 @dataclass(frozen=True)
 class Questions:
-    """How a run of questions is asked: its limits, the pictures in one, and silence before some of them."""
+    """How a run of questions is asked: its limits, the pictures in one, and silence before some of them.
+
+    `fresh` gives every question a sandbox of its own (isolation `picture`).
+    """
 
     limits: Limits
     batch: int
     pauses: Mapping[int, float] = field(default_factory=dict)
     sleep: Callable[[float], object] = time.sleep
+    fresh: bool = False
 
     def wait(self, position: int) -> None:
         """Keeps silent before the question at a position, where that is wanted."""
@@ -39,7 +47,10 @@ class Questions:
 
 @dataclass(eq=False)
 class Asked:
-    """What a run of questions to a defence gave: see replay.sessions.Said; its faults, and its seconds of work."""
+    """What a run of questions to a defence gave: see replay.sessions.Said; its faults, and its seconds of work.
+
+    `asked` is how many pictures have an outcome: the first ones.
+    """
 
     answers: NDArray[np.int32]
     margins: NDArray[np.float32]
@@ -47,12 +58,28 @@ class Asked:
     refused: NDArray[np.bool_]
     faults: list[FaultRecord] = field(default_factory=list)
     seconds: float = 0.0
+    asked: int = 0
 
     @classmethod
     def nothing(cls, count: int) -> "Asked":
         """Returns a run in which nothing was answered."""
         nan = np.full(count, np.nan)
         return cls(np.full(count, FAULTED, np.int32), nan.astype(np.float32), nan, np.zeros(count, bool))
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds from the first player's being ready to the latest answer; 0 where nothing was answered."""
+        return float(np.nanmax(self.at, initial=0.0))
+
+    def keep(self, blobs: Blobs) -> dict[str, str]:
+        """Keeps what was asked so far as blobs; `taken_up` is the way back."""
+        return {name: put_array(blobs, getattr(self, name)) for name in _ARRAYS}
+
+    @classmethod
+    def taken_up(cls, half: HalfStep, blobs: Blobs) -> "Asked":
+        """Returns a run that another process began. Raises StoreFault when its arrays cannot be read."""
+        arrays = {name: get_array(blobs, half.blobs[name]) for name in _ARRAYS}
+        return cls(**arrays, faults=list(half.faults), seconds=half.seconds, asked=half.asked)
 
 
 @dataclass(eq=False)
@@ -86,25 +113,22 @@ def perturb(
     return step
 
 
-def ask(
-    casting: Casting, questions: Questions, pictures: Sequence[Pixels], clock: Clock, *, fresh: bool = False
-) -> Asked:
-    """Asks the defence at hand about each picture [c, h, w], a batch at a time, and notes its answers.
+def ask(casting: Casting, questions: Questions, pictures: Sequence[Pixels], clock: Clock, outcome: Asked) -> None:
+    """Asks the defence at hand about each picture [c, h, w], a batch at a time, and notes its answers in `outcome`.
 
-    `fresh` gives every question a sandbox of its own (isolation `picture`).
+    What `outcome` holds already is not asked again. Where an infrastructure fault is raised, it holds what was asked.
     """
-    outcome = Asked.nothing(len(pictures))
     limits, size = questions.limits, questions.batch
     ready: float | None = None
-    for start in range(0, len(pictures), size):
+    for start in range(outcome.asked, len(pictures), size):
         batch = np.stack(pictures[start : start + size])
         part = slice(start, start + len(batch))
         began = clock()
         try:
             player = casting.player()
-            ready = clock() if ready is None else ready
+            ready = clock() - outcome.elapsed if ready is None else ready
             questions.wait(start)  # a silence that the player lives through: its clock is what is looked at
-            if fresh and start + len(batch) < len(pictures):
+            if questions.fresh and start + len(batch) < len(pictures):
                 casting.prepare()
             began = clock()
             answered = player.classify(batch, limits)
@@ -113,15 +137,16 @@ def ask(
             casting.replace(fault)
             outcome.faults.append(record(fault, len(batch)))
             outcome.refused[part] = not isinstance(fault, DeadlinePassed | GaveUp)
+            outcome.asked += len(batch)
             continue
         outcome.seconds += clock() - began
         outcome.at[part] = clock() - ready
         outcome.answers[part] = [ABSTAINED if label is None else label for label in answered.labels]
         if answered.scores is not None:
             outcome.margins[part] = margins(answered.scores)
-        if fresh:
+        outcome.asked += len(batch)
+        if questions.fresh:
             casting.retire()
-    return outcome
 
 
 def margins(scores: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -15,12 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from orchestrator.backends import _container, _counters
+from orchestrator.backends import _counters
 from orchestrator.backends._account import Account
-from orchestrator.backends._container import LARGEST_IMAGE, Host
+from orchestrator.backends._container import Host
 from orchestrator.backends._owner import Owner
 from orchestrator.backends._request import HungUp, Refusal, messages, request
 from orchestrator.backends.base import Recipe
+from orchestrator.domain.images import LARGEST_IMAGE, is_reference
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected, SandboxLost
 
@@ -85,7 +86,7 @@ def _missing(engine: Engine, bases: tuple[str, ...]) -> list[Problem]:
             "FROM", f"{printable(base)} is not here, and nothing is pulled", "build or load it first (`make images`)"
         )
         for base in bases
-        if not _container.is_reference(base) or engine.image(base) is None
+        if not is_reference(base) or engine.image(base) is None
     ]
 
 

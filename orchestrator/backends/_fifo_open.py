@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.backends._fifo_notes import Notes
-from orchestrator.errors import BackendUnavailable, PodSpent, SandboxLost
+from orchestrator.errors import BackendUnavailable, PlayerAbsent, PodSpent, SandboxLost
 
 NAMES = ("ctl", "in", "out", "err", "end")
 _TAKEN = "taken"
@@ -57,13 +57,23 @@ def spent(folder: Path) -> bool:
     return (folder / _TAKEN).exists()
 
 
+def let_go(folder: Path) -> bool:
+    """Ends a player's container that waits for its word; returns whether one did."""
+    try:
+        os.close(_open(folder / "ctl", os.O_WRONLY))
+    except (OSError, BackendUnavailable):  # nobody reads it, or there is no pod
+        return False
+    return True
+
+
 def start(folder: Path, word: str, notes: Notes, deadline: float) -> Pipes:
     """Has the player started; returns our ends of its FIFOs once it is about to run and `notes.here` is known.
 
     Raises:
         BackendUnavailable: there are no FIFOs.
         PodSpent: a player was started here before.
-        SandboxLost: the player's container did not come up by the deadline, or ended before the player was started.
+        PlayerAbsent: the player's container did not come up by the deadline, or ended before the player was started.
+        SandboxLost: what it says cannot be understood.
     """
     pipes = Pipes()
     try:
@@ -100,7 +110,7 @@ def _say(ctl: int, word: str) -> None:
     try:
         os.write(ctl, f"{word}\n".encode("ascii"))
     except BrokenPipeError as error:
-        raise SandboxLost(f"the player's container ended before it was spoken to; {_LOOK}") from error
+        raise PlayerAbsent(f"the player's container ended before it was spoken to; {_LOOK}") from error
 
 
 def _reach(path: Path, deadline: float, life: int | None = None) -> int:
@@ -113,10 +123,10 @@ def _reach(path: Path, deadline: float, life: int | None = None) -> int:
             if error.errno != errno.ENXIO:
                 raise
         if life is not None and _deserted(life):
-            raise SandboxLost(f"the player's container ended before the player was started; {_LOOK}")
+            raise PlayerAbsent(f"the player's container ended before the player was started; {_LOOK}")
         if time.monotonic() >= deadline:
             waited = time.monotonic() - began
-            raise SandboxLost(f"nobody opened {path.name!r} within {waited:.1f} s: the player did not start; {_LOOK}")
+            raise PlayerAbsent(f"nobody opened {path.name!r} within {waited:.1f} s: the player did not start; {_LOOK}")
         time.sleep(_PAUSE)
 
 

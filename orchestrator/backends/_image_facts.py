@@ -14,8 +14,8 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, Protocol
 
-from orchestrator.backends import _environment
 from orchestrator.backends.base import ImageFacts, ImageTree
+from orchestrator.domain import environment
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
 
@@ -184,7 +184,7 @@ def facts(
         on_build=_texts(config.get("OnBuild")),
         labels={str(name): str(value) for name, value in (config.get("Labels") or {}).items()},
         environment=_texts(config.get("Env")),
-        passed=frozenset(_environment.filtered(_texts(config.get("Env")))),
+        passed=frozenset(environment.filtered(_texts(config.get("Env")))),
         problems=tuple(problems),
         tree=held,
     )

@@ -14,10 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from orchestrator.backends import _container, _environment
 from orchestrator.backends._request import PIECE, HungUp, Refusal, messages, request, until
 from orchestrator.backends.base import Layer
+from orchestrator.domain import environment
 from orchestrator.domain.ids import canonical_json, digest
+from orchestrator.domain.images import is_reference
 from orchestrator.domain.text import printable
 from orchestrator.errors import InfrastructureFault, Problem, Rejected, SandboxLost, UsageError
 
@@ -59,7 +60,7 @@ def plain(config: Mapping[str, Any]) -> bytes:
             problems.append(Problem(name, "not a list of texts", _REMEDY))
         else:
             kept[name] = (
-                [f"{key}={value}" for key, value in _environment.filtered(words).items()] if name == "Env" else words
+                [f"{key}={value}" for key, value in environment.filtered(words).items()] if name == "Env" else words
             )
     folder = given.get("WorkingDir") or ""
     if not isinstance(folder, str):
@@ -145,7 +146,7 @@ def _file(name: str, size: int, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def save(engine: Engine, reference: str) -> Iterator[bytes]:
     """Yields an image as the engine writes it; see `Workshop.save`."""
-    if not _container.is_reference(reference) or engine.image(reference) is None:
+    if not is_reference(reference) or engine.image(reference) is None:
         raise UsageError(f"the engine has no image {printable(reference)}; build it with `sparring submission build`")
     objection = until(time.monotonic() + SECONDS, f"it took more than {SECONDS:g} s")
     path = f"/v{engine.version()}/images/{reference}/get"

@@ -151,14 +151,16 @@ def _judged(seen: Mapping[str, Any], end: Exit) -> list[Check]:
     filled = seen.get("tmp")
     forks = seen.get("forks")
     return [
-        _fact("network", interfaces == ["lo"], f"interfaces inside: {interfaces}"),
-        _fact("read-only root", writable == [], f"could write: {writable or 'nothing'}"),
-        _fact("user", seen.get("Uid") not in (["0"], []), f"uid inside: {seen.get('Uid')}"),
+        _fact("network", interfaces == ["lo"], f"interfaces inside: {_words(interfaces)}"),
+        _fact("read-only root", writable == [], f"could write: {_words(writable)}"),
+        _fact("user", seen.get("Uid") not in (["0"], []), f"uid inside: {_words(seen.get('Uid'))}"),
         _fact(
-            "capabilities", seen.get("CapEff") == seen.get("CapBnd") == ["0" * 16], f"effective: {seen.get('CapEff')}"
+            "capabilities",
+            seen.get("CapEff") == seen.get("CapBnd") == ["0" * 16],
+            f"effective: {_words(seen.get('CapEff'))}",
         ),
-        _fact("no new privileges", seen.get("NoNewPrivs") == ["1"], f"NoNewPrivs: {seen.get('NoNewPrivs')}"),
-        _fact("seccomp", seen.get("Seccomp") == ["2"], f"Seccomp: {seen.get('Seccomp')} (2 is a filter)"),
+        _fact("no new privileges", seen.get("NoNewPrivs") == ["1"], f"NoNewPrivs: {_words(seen.get('NoNewPrivs'))}"),
+        _fact("seccomp", seen.get("Seccomp") == ["2"], f"Seccomp: {_words(seen.get('Seccomp'))} (2 is a filter)"),
         _fact(
             "tmp limit", filled is not None and filled <= LIMITS.tmp, f"wrote {filled} of {LIMITS.tmp} bytes allowed"
         ),
@@ -171,6 +173,11 @@ def _judged(seen: Mapping[str, Any], end: Exit) -> list[Check]:
             f"asked for 256 MiB of {LIMITS.memory // 1024**2} MiB: {end.ending}",
         ),
     ]
+
+
+def _words(values: object) -> str:
+    """Returns what the probe saw in words."""
+    return (", ".join(map(str, values)) if isinstance(values, list) else str(values or "")) or "nothing"
 
 
 def _fact(name: str, true: bool, detail: str) -> Check:

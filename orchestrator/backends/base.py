@@ -83,6 +83,10 @@ class Image:
     name: str
     command: tuple[str, ...] = ()
     folder: Path | None = None
+    reference: str = ""
+    """What a cluster's nodes pull, by digest; empty where nothing is pulled."""
+    unset: tuple[str, ...] = ()
+    """The names among its variables that a player does not get, where a cluster's node would pass them on."""
 
 
 @dataclass(frozen=True, slots=True)

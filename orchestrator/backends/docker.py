@@ -38,7 +38,7 @@ from orchestrator.backends import (
 from orchestrator.backends._account import Account
 from orchestrator.backends._attach import Attachment
 from orchestrator.backends._contained import Contained, Made, Stillborn, remove
-from orchestrator.backends._container import Host, ImageConfig
+from orchestrator.backends._container import Host
 from orchestrator.backends._failed import Failed
 from orchestrator.backends._owner import Life, Owner
 from orchestrator.backends._readback import Wish
@@ -53,6 +53,7 @@ from orchestrator.backends._translation import (
 from orchestrator.backends._witness import Watch, Witness
 from orchestrator.backends._workshop import EngineWorkshop
 from orchestrator.backends.base import BackendSettings, Check, CheckStatus, Image, ImageFacts, Order, Sandbox, Source
+from orchestrator.domain.images import ImageConfig, is_reference, read_config
 from orchestrator.domain.policy import Runtime
 from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, Problem, Rejected, SandboxLost, SparringError, UsageError
@@ -257,7 +258,8 @@ class DockerBackend:
             info = self._engine.info()
             images = self._engine.images(_probe.IMAGES)
         except BackendUnavailable as error:
-            return [Check("docker: engine", CheckStatus.ABSENT, str(error), _START_ENGINE)]
+            said = str(error).removesuffix(f"; {_START_ENGINE}")
+            return [Check("docker: engine", CheckStatus.ABSENT, said, _START_ENGINE)]
         except SparringError as error:
             return [Check("docker: engine", CheckStatus.FAIL, str(error), "look at the engine's own log")]
         image = _probe.choose(images)
@@ -271,7 +273,7 @@ class DockerBackend:
         if reference is None:
             raise Rejected("submission", [Problem("image", "missing", "build it, and give its name or id")])
         subject = f"image {printable(reference)}"
-        if not _container.is_reference(reference):
+        if not is_reference(reference):
             raise Rejected(
                 subject, [Problem("image", "not the name or id of an image", "use a name like team/entry:1")]
             )
@@ -279,7 +281,7 @@ class DockerBackend:
         if found is None:
             remedy = "build it (`make images` builds ours), or bring it with `docker load`; nothing is pulled"
             raise Rejected(subject, [Problem("image", "the engine does not have it", remedy)])
-        config, problems = _container.read_config(found, self._engine.architecture())
+        config, problems = read_config(found, self._engine.architecture())
         if problems:
             raise Rejected(subject, problems)
         self._configs[found["Id"]] = config
@@ -287,10 +289,10 @@ class DockerBackend:
 
     def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:
         """Returns what an image is, without starting it; see `Backend.look_into`."""
-        found = self._engine.image(reference) if _container.is_reference(reference) else None
+        found = self._engine.image(reference) if is_reference(reference) else None
         if found is None:
             raise UsageError(f"the engine has no image {printable(reference)}; build it, or use `docker load`")
-        _, problems = _container.read_config(found, self._engine.architecture(), largest)
+        _, problems = read_config(found, self._engine.architecture(), largest)
         labels = {_container.RUN: "look", _container.OWNER: str(Owner.current())}
         return _image_facts.look(self._engine, found, problems, labels, files=files)
 
@@ -380,10 +382,10 @@ class DockerBackend:
     def _config(self, image: Image) -> ImageConfig:
         """What is used of an image that was admitted, perhaps by an orchestrator before this one."""
         if image.digest not in self._configs:
-            found = self._engine.image(image.digest) if _container.is_reference(image.digest) else None
+            found = self._engine.image(image.digest) if is_reference(image.digest) else None
             if found is None:
                 raise SandboxLost(f"image {image.name} ({image.digest}) is gone from the engine; load it again")
-            config, problems = _container.read_config(found)
+            config, problems = read_config(found)
             if problems and not image.command:
                 raise Rejected(f"image {image.name}", problems)
             self._configs[image.digest] = config

@@ -61,7 +61,7 @@ class FifoBackend:
         try:
             self.check()
         except BackendUnavailable as error:
-            return [Check("fifo: pod", CheckStatus.ABSENT, str(error), _REMEDY)]
+            return [Check("fifo: pod", CheckStatus.ABSENT, str(error).removesuffix(f"; {_REMEDY}"), _REMEDY)]
         if _fifo_open.spent(self._folder):
             return [Check("fifo: pod", CheckStatus.WARN, "its player was started before", "make another pod")]
         return [Check("fifo: pod", CheckStatus.OK, f"FIFOs in {self._folder}, and its player not started yet")]
@@ -106,9 +106,12 @@ class FifoBackend:
                 pipes.close()
                 raise
 
-    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:  # noqa: ARG002  nothing outlives a driver
-        """Returns 0: the player of a driver that died is ended by its own container, and a pod has no other."""
-        return 0
+    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:  # noqa: ARG002  a pod has one run
+        """Lets go of a player that waits to be started, where our run `ended`; returns whether there was one.
+
+        The player of a driver that died is ended by its own container, and a pod has no other.
+        """
+        return int(ended is not None and not _fifo_open.spent(self._folder) and _fifo_open.let_go(self._folder))
 
 
 def _demand(policy: SandboxPolicy, here: Here | None) -> None:

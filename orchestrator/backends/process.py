@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from orchestrator.backends import _environment, _processes, _snapshot
+from orchestrator.backends import _processes, _snapshot
 from orchestrator.backends._child import Child
 from orchestrator.backends._owner import Life, Owner
 from orchestrator.backends.base import (
@@ -34,6 +34,7 @@ from orchestrator.backends.base import (
     Source,
     Workshop,
 )
+from orchestrator.domain import environment
 from orchestrator.domain.policy import Runtime
 from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, Problem, Rejected, SandboxLost, UsageError
@@ -187,9 +188,9 @@ class ProcessBackend:
     def _surroundings(self, order: Order, home: Path, mark: str) -> Mapping[str, str]:
         found = os.pathsep.join(str(path) for path in self._settings.python_path)
         return {
-            "PATH": _environment.PATH,
+            "PATH": environment.PATH,
             **({"PYTHONPATH": found} if found else {}),
-            **_environment.told(order, str(home)),
+            **environment.told(str(home), order.limits.threads, order.device, order.environment),
             _processes.VARIABLE: mark,
         }
 

@@ -1,12 +1,27 @@
 """The command line: one app, its groups in the order of a contest."""
 
 import gc
+import sys
 from typing import Annotated
 
 import typer
 
 from orchestrator import __version__
-from orchestrator.cli import baseline, contests, doctor, images, publish, replay, rounds, sandbox, season, submission
+from orchestrator.cli import (
+    baseline,
+    cluster,
+    contests,
+    doctor,
+    images,
+    pod,
+    publish,
+    replay,
+    rounds,
+    sandbox,
+    season,
+    submission,
+)
+from orchestrator.cli.console import play
 
 app = typer.Typer(
     name="sparring",
@@ -42,6 +57,8 @@ app.command("doctor", epilog="Example: sparring doctor --sweep")(doctor.doctor)
 app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(images.app, name="image")
 app.add_typer(baseline.app, name="baseline")
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(pod.app, name="pod", hidden=True)
 
 
 def _version(asked: bool) -> None:
@@ -66,4 +83,4 @@ COLLECTOR = (50_000, 20, 50)
 def main() -> None:
     """Runs the command line."""
     gc.set_threshold(*COLLECTOR)
-    app()
+    play(app, sys.argv[1:])

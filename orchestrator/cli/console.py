@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from enum import IntEnum
-from typing import Annotated, Any, ParamSpec, get_type_hints
+from typing import Annotated, Any, NoReturn, ParamSpec, get_type_hints
 
 import typer
 from rich.console import Console
@@ -40,6 +40,8 @@ Unisolated = Annotated[
     typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend. It is no wall."),
 ]
 P = ParamSpec("P")
+BADLY_ASKED: Any = typer.BadParameter.__bases__[0]
+"""What the parser of the command line raises for an option, argument or command that is not there or not right."""
 
 
 class ExitCode(IntEnum):
@@ -110,13 +112,28 @@ def _options(function: Callable[..., None], groups: dict[str, Any]) -> Iterator[
 def fail(error: SparringError, *, as_json: bool) -> None:
     """Prints an error and ends the command with its exit code."""
     if as_json:
-        problems = [{"place": p.place, "what": p.what, "remedy": p.remedy} for p in getattr(error, "problems", ())]
-        emit({"error": {"code": error.code, "message": str(error), "problems": problems}})
+        emit(_told(error))
     else:
         text = "\n".join(printable(line, 2000) for line in str(error).splitlines())
         err.print(f"[bold red]{escape(error.code)}[/]: {escape(text)}", soft_wrap=True)
         err.print(f"[dim]docs/limits-and-errors.md#{error.code}[/]")
     raise typer.Exit(exit_code(error))
+
+
+def _told(error: SparringError) -> dict[str, Any]:
+    """Returns an error as `--json` tells it."""
+    problems = [{"place": p.place, "what": p.what, "remedy": p.remedy} for p in getattr(error, "problems", ())]
+    return {"error": {"code": error.code, "message": str(error), "problems": problems}}
+
+
+def play(app: typer.Typer, words: list[str]) -> NoReturn:
+    """Runs the command line and ends; with `--json` among its words, what its parser refuses is a JSON document too."""
+    try:
+        code = app(words, standalone_mode="--json" not in words)
+    except BADLY_ASKED as error:
+        emit(_told(UsageError(error.format_message())))
+        code = ExitCode.USAGE
+    sys.exit(code)
 
 
 def emit(document: Any) -> None:

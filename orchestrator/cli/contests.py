@@ -28,9 +28,7 @@ def check(
     Nothing is started. All problems are listed at once, each with its line and a remedy.
     """
     contest = Contest(file)
-    names = [section.name for section in contest.file.every_task]
-    tasks = [contest.task(contest.samples(name), name) for name in names]
-    roster = admission.described(contest)
+    tasks, roster = admission.look(contest)
     cells = contest.format.cells(roster)
     sides = {side.value: [s.id for s in roster.side(side)] for side in Side}
     effective = contest.file.model_dump(mode="json") | {"rules": contest.format.rules.model_dump(mode="json")}

@@ -38,10 +38,9 @@ def doctor(
             checks += backend.examine()
     failed = any(check.status is CheckStatus.FAIL for check in checks)
     if as_json:
-        rows = [{"name": c.name, "status": c.status.value, "detail": c.detail, "remedy": c.remedy} for c in checks]
-        console.emit({"ok": not failed, "checks": rows})
+        console.emit({"ok": not failed, "checks": rows(checks)})
     else:
-        _print(checks)
+        show(checks)
     if failed:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -69,7 +68,13 @@ def _sweep(name: str, backend: Backend) -> Check:
     return Check(f"sweep {name}", CheckStatus.OK, f"{removed} leftovers of dead rounds removed")
 
 
-def _print(checks: list[Check]) -> None:
+def rows(checks: list[Check]) -> list[dict[str, str]]:
+    """Returns checks as `--json` shows them."""
+    return [{"name": c.name, "status": c.status.value, "detail": c.detail, "remedy": c.remedy} for c in checks]
+
+
+def show(checks: list[Check]) -> None:
+    """Prints checks, each with its remedy where one is needed."""
     for check in checks:
         colour = _COLOURS[check.status]
         out.print(f"[{colour}]{check.status:6}[/]  {safe(check.name)}: {safe(check.detail)}", soft_wrap=True)

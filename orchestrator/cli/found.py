@@ -1,8 +1,11 @@
 """Replays on a terminal: what they will cost, what they covered, and what they found."""
 
 import shlex
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
+import structlog
 from rich import box
 from rich.table import Table
 
@@ -12,6 +15,23 @@ from orchestrator.results.document import FindingPart, Results
 from orchestrator.results.report import evidence
 from orchestrator.results.report.standings import people_of
 from orchestrator.wiring.forecast import Forecast
+
+_log = structlog.get_logger()
+
+
+def announcing(*, log_json: bool) -> Callable[[Forecast], None]:
+    """Returns what says, before anything is played, what replays will cost: in sentences, or as log events."""
+    return logged if log_json else forecast
+
+
+def logged(found: Forecast) -> None:
+    """Logs what replays will cost each defence, and what they are good for; and what is asked of attacks again."""
+    log = _log.bind(task=found.task)
+    for defence, cost in found.costs.items():
+        amounts = asdict(cost) | {"share": round(cost.share, 6)}
+        log.info("replays_forecast", submission=defence, cheat=found.design.cheat, **amounts)
+    if found.design.attacks and found.attacks:
+        log.info("attack_replays_forecast", attacks=found.attacks, share=found.design.attacks)
 
 
 def forecast(found: Forecast) -> None:

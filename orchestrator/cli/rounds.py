@@ -1,6 +1,8 @@
 """`sparring round`, `sparring report` and `sparring demo`."""
 
 import importlib.util
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,15 +12,18 @@ import typer
 from orchestrator import shipped
 from orchestrator.cli import console, found, outlook, season, show
 from orchestrator.cli.console import Backend, Json, Unisolated, out, safe
+from orchestrator.cluster import waiting
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import UsageError
 from orchestrator.intake.contest_file import Contest
 from orchestrator.results import faults
 from orchestrator.results.document import Results
-from orchestrator.wiring import reports, rounds, seasons
+from orchestrator.wiring import cuda, reports, rounds, seasons
 from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.folders import RoundFolder
+from orchestrator.wiring.hosting import OnCluster
 
+_DEMO = shipped.path("examples", "demo", "contest.yaml")
 _DEMO_NEEDS = ("foolbox", "safetensors", "sklearn", "torch")
 """What the demo's baselines import in their own processes."""
 
@@ -38,6 +43,29 @@ class Where:
     backend: Backend = "process"
     slots: Slots = None
     allow_unisolated: Unisolated = False
+    engine: Annotated[
+        str, typer.Option("--engine", help="Where jobs run: local, or kubernetes, which has pods for a backend.")
+    ] = "local"
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", help="For kubernetes: how to reach it, outside of a pod.")
+    ] = None
+    context: Annotated[str | None, typer.Option("--context", help="For kubernetes: which context of that file.")] = None
+    unproved_network: Annotated[
+        str,
+        typer.Option(
+            "--unproved-network", help="For kubernetes: why to play where no probe shows that players reach nothing."
+        ),
+    ] = ""
+    stay: Annotated[
+        bool, typer.Option("--stay", help="Once all is played, wait to be ended, as a Deployment wants it.")
+    ] = False
+
+    def how(self, *, log_json: bool) -> rounds.How:
+        """Returns the same for those who play."""
+        cluster = OnCluster(self.kubeconfig, self.context, self.unproved_network)
+        return rounds.How(
+            self.backend, self.slots, self.allow_unisolated, self.engine, cluster, found.announcing(log_json=log_json)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +113,7 @@ def run(
     A round that was interrupted goes on where it was: run the same command again.
     """
     console.quiet_logs(log_json=logs.log_json, verbose=logs.verbose)
-    how = rounds.How(where.backend, where.slots, where.allow_unisolated, announce=found.forecast)
+    how = where.how(log_json=logs.log_json)
     if before.price is not None and not before.dry_run:
         raise UsageError("--price is what --dry-run reckons with; give both")
     if contest.is_dir():
@@ -96,13 +124,15 @@ def run(
                 outlook.show(seasons.preview(desk, phase, how, season_.task), before.price, as_json=as_json)
             return
         _play_season(contest, phase, how, season_, as_json=as_json)
-        return
-    if phase is not None or out_dir is None:
+    elif phase is not None or out_dir is None:
         raise UsageError("for a contest file give --out, and no round")
-    if before.dry_run:
+    elif before.dry_run:
         outlook.show([rounds.preview(Contest(contest), out_dir, how)], before.price, as_json=as_json)
         return
-    _play(contest, out_dir, how, as_json=as_json)
+    else:
+        _play(Contest(contest), out_dir, how, as_json=as_json)
+    if where.stay:
+        _stay()
 
 
 @app.command("promote", epilog="Example: sparring round promote cup")
@@ -133,6 +163,8 @@ def status(folder: RoundDir, as_json: Json = False) -> None:
     }
     retried = [failure.model_dump(exclude={"kind"}) for failure in record.round.failures]
     faulted = [s.id for s in document.submissions if s.faults]
+    words = waiting.read(RoundFolder(folder).exchange)
+    underway = words.jobs if words and not document.complete else []
     if as_json:
         console.emit(
             {
@@ -141,22 +173,39 @@ def status(folder: RoundDir, as_json: Json = False) -> None:
                 "complete": document.complete,
                 "stages": stages,
                 "retried": retried,
+                "underway": [row.model_dump(mode="json") for row in underway],
+                "unproved_network": [event.model_dump(mode="json") for event in record.round.overridden],
                 "faulted": faulted,
                 "findings": [finding.id for finding in document.findings],
             }
         )
         return
     state = "complete" if document.complete else "not finished: run `sparring round run` again to go on"
-    out.print(f"{safe(document.title)}, {safe(document.round)}: {state}")
+    out.print(f"{safe(document.title)}, {safe(document.round)}: {state}", soft_wrap=True)
     for stage, count in stages.items():
         out.print(f"  {stage:9} {count['finished']} of {count['jobs']} jobs finished")
+    for event in record.round.overridden:
+        when = f"probed {event.at}: {event.outcome}" if event.at else "never probed"
+        out.print(
+            f"  network of {safe(event.namespace)} {when}; played all the same: {safe(event.overridden)}",
+            soft_wrap=True,
+        )
+    if words and words.note:
+        out.print(f"  {safe(words.note)}", soft_wrap=True)
+    for row in underway:
+        out.print(
+            f"  {row.stage} of {safe(row.submission)}, attempt {row.attempt}: {row.state}: {safe(row.words)}",
+            soft_wrap=True,
+        )
     for failure in retried:
-        out.print(f"  ours, tried again: job {failure['job']}: {safe(str(failure['message']))}")
+        out.print(f"  ours, tried again: job {failure['job']}: {safe(str(failure['message']))}", soft_wrap=True)
     recorded = faults.recorded(record.round)
     for submission in document.submissions:
         for fault in submission.faults:
             said = recorded[submission.id, fault.code, fault.reason]
-            out.print(f"  {safe(submission.id)}: {fault.code} on {fault.pictures} pictures: {safe(said)}")
+            out.print(
+                f"  {safe(submission.id)}: {fault.code} on {fault.pictures} pictures: {safe(said)}", soft_wrap=True
+            )
     found.findings(document, folder, indent="  ")
 
 
@@ -195,34 +244,48 @@ def demo(
     out_dir: Out = Path("demo"),
     backend: Backend = "process",
     slots: Slots = None,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Give every player a GPU: baselines compute with CUDA.")] = False,
+    logs: Logs = Logs(),
     as_json: Json = False,
-    log_json: LogJson = False,
-    verbose: Verbose = False,
 ) -> None:
     """Play a whole tournament on handwritten digits: nine baselines and six submissions, under a minute."""
-    console.quiet_logs(log_json=log_json, verbose=verbose)
+    console.quiet_logs(log_json=logs.log_json, verbose=logs.verbose)
     missing = [name for name in _DEMO_NEEDS if backend == "process" and importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"the demo's baselines need {', '.join(missing)}; pip install 'sparring[demo]'")
     # The demo's submissions are ours, so the process backend may run them.
-    how = rounds.How(backend, slots, allow_unisolated=True, announce=found.forecast)
-    _play(shipped.path("examples", "demo", "contest.yaml"), out_dir, how, as_json=as_json)
+    how = rounds.How(backend, slots, allow_unisolated=True, announce=found.announcing(log_json=logs.log_json))
+    contest = Contest(_DEMO)
+    if gpu:
+        contest = cuda.given(contest)
+        cuda.require(contest, backend)
+    _play(contest, out_dir, how, as_json=as_json)
 
 
-def _play(contest: Path, out_dir: Path, how: rounds.How, *, as_json: bool) -> None:
+def _play(contest: Contest, out_dir: Path, how: rounds.How, *, as_json: bool) -> None:
     with show.progress() as watch:
-        reported = rounds.play(Contest(contest), out_dir, how, watch)
+        reported = rounds.play(contest, out_dir, how, watch)
     if as_json:
         _emit(reported.results)
         return
     show.results(reported.results, out_dir)
     show.files(reported)
+    show.idle([reported.results], watch)
 
 
 def _play_season(folder: Path, phase: str, how: rounds.How, season_: OfSeason, *, as_json: bool) -> None:
     with seasons.at_desk(folder, season_.by) as desk, show.progress() as watch:
         played = seasons.play(desk, phase, how, watch, season_.task)
     show.season(played, as_json=as_json)
+    if not as_json:
+        show.idle(played, watch)
+
+
+def _stay() -> None:
+    """Waits until somebody ends this process, which is no failure: everything is played."""
+    console.err.print("all is played; waiting to be ended", soft_wrap=True)
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
 
 
 def _emit(document: Results) -> None:

@@ -9,7 +9,6 @@ from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from orchestrator.arena.dispatcher import Watch
 from orchestrator.cli import console, found
 from orchestrator.cli.console import err, out, safe
 from orchestrator.domain import events
@@ -18,8 +17,27 @@ from orchestrator.wiring.rounds import Reported
 from orchestrator.wiring.seasons import Rejudged
 
 
+class Watching:
+    """Sees the events of a round: a bar moves with them, and it is counted how much was played."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar, self._task = bar, bar.add_task("playing", total=None)
+        self.steps = 0
+        """So many were played."""
+
+    def __call__(self, event: events.Event) -> None:
+        """Takes notice of an event."""
+        if isinstance(event, events.PlanMade):
+            self._bar.update(self._task, total=len(event.jobs))
+        elif isinstance(event, events.JobFinished):
+            what = f"{event.stage} {safe(event.submission, 40)}"
+            self._bar.update(self._task, advance=1, description=what)
+        elif isinstance(event, events.StepFinished):
+            self.steps += 1
+
+
 @contextmanager
-def progress() -> Iterator[Watch]:
+def progress() -> Iterator[Watching]:
     """Shows a bar of finished jobs on stderr while a round is played; gives the watch that moves it."""
     columns = (
         SpinnerColumn(),
@@ -29,15 +47,13 @@ def progress() -> Iterator[Watch]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task("playing", total=None)
+        yield Watching(bar)
 
-        def watch(event: events.Event) -> None:
-            if isinstance(event, events.PlanMade):
-                bar.update(task, total=len(event.jobs))
-            elif isinstance(event, events.JobFinished):
-                bar.update(task, advance=1, description=f"{event.stage} {safe(event.submission, 40)}")
 
-        yield watch
+def idle(documents: list[Results], watched: Watching) -> None:
+    """Says so where a command found everything finished."""
+    if not watched.steps and all(document.complete for document in documents):
+        out.print("complete, nothing was played: these are the results as they were", soft_wrap=True)
 
 
 def results(document: Results, folder: Path | None = None) -> None:

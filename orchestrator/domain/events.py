@@ -224,6 +224,20 @@ class BackendReturned(_Event):
     seconds: Seconds
 
 
+class ClusterProbed(_Event):
+    """What was known of a cluster's network when play began there, or went on: the last probe, and who went against it.
+
+    `outcome` is blocked, connected, unknown or never; `at` when that was seen, empty for never. `overridden` is the
+    operator's reason to play where a probe does not say that no player can connect; empty where one does.
+    """
+
+    kind: Literal["cluster_probed"] = "cluster_probed"
+    namespace: str
+    outcome: Literal["blocked", "connected", "unknown", "never"]
+    at: str
+    overridden: str = ""
+
+
 class PlayClosed(_Event):
     """Everything is classified. Replays are chosen from the round's secret and `answers`.
 
@@ -311,6 +325,7 @@ Event = (
     | StepsLost
     | AttemptFailed
     | BackendReturned
+    | ClusterProbed
     | PlayClosed
     | ReplayJudged
     | FindingMade

@@ -23,6 +23,8 @@ class Round:
     steps: dict[str, dict[int, events.StepFinished]] = field(default_factory=dict)
     finished: dict[str, events.JobFinished] = field(default_factory=dict)
     failures: list[events.AttemptFailed] = field(default_factory=list)
+    overridden: list[events.ClusterProbed] = field(default_factory=list)
+    """Whenever it was played on a cluster whose network was not shown to be closed."""
     replay_head: str | None = None
     answers: str | None = None
     """A digest of every answer of the play, once it is closed."""
@@ -72,7 +74,7 @@ class Round:
             case events.RoundClosed():
                 self.closed = True
             case _:
-                self._examined(event)
+                self._noted(event)
 
     def _lose(self, jobs: set[str]) -> None:
         for known in (self.steps, self.finished, self.replays):
@@ -81,8 +83,10 @@ class Round:
         self.findings = [finding for finding in self.findings if finding.job not in jobs]
         self.judgements = [judged for judged in self.judgements if judged.job not in jobs]
 
-    def _examined(self, event: events.Event) -> None:
+    def _noted(self, event: events.Event) -> None:
         match event:
+            case events.ClusterProbed():
+                self.overridden += [event] if event.overridden else []
             case events.PlayClosed():
                 self.replay_head, self.answers = event.head, event.answers
             case events.ReplayJudged():

@@ -42,6 +42,15 @@ class Forfeit(IntEnum):
     BUDGET = 5
     """Farther from its picture than the budget (rule A14)."""
 
+    @property
+    def reason(self) -> str:
+        """What it is called in results: `not_finite`."""
+        return self.name.lower()
+
+
+MALFORMED = (Forfeit.TYPE, Forfeit.SHAPE, Forfeit.NOT_FINITE)
+"""Forfeits of what was delivered and is no picture like the one that was asked about."""
+
 
 class Call(IntEnum):
     """What became of one picture."""
@@ -87,6 +96,13 @@ class Tally:
     def accuracy(self) -> Fraction:
         """The share of all pictures that the defence classified correctly, exactly."""
         return Fraction(self.held, self.total)
+
+
+def by_reason(forfeits: NDArray[np.uint8]) -> dict[str, int]:
+    """Returns how many candidates do not count for each reason that there is among them."""
+    reasons = (forfeit for forfeit in Forfeit if forfeit is not Forfeit.NONE)
+    counts = {forfeit.reason: int((forfeits == forfeit).sum()) for forfeit in reasons}
+    return {reason: count for reason, count in counts.items() if count}
 
 
 def decide(labels: Labels, answers: Answers) -> NDArray[np.int8]:

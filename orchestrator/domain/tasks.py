@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
+LARGEST = 255
+"""As far can one value of a picture be from another, in steps of 1/255."""
+
 
 class Norm(StrEnum):
     """How the distance between two pictures is measured, on values 0..255."""
@@ -21,6 +24,11 @@ class Budget:
 
     norm: Norm
     epsilon: Fraction
+
+    def bounds(self, values: int) -> bool:
+        """Returns whether it is no wider than two pictures of so many values can differ: by 255 in each value."""
+        largest = LARGEST**2 * (values if self.norm is Norm.L2 else 1)
+        return self.epsilon**2 <= largest
 
 
 @dataclass(frozen=True, slots=True)

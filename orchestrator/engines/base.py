@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
+from orchestrator.domain.assignment import Assignment, HalfStep
 from orchestrator.domain.events import Event
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Job, Plan
@@ -37,6 +38,10 @@ class Performance(Protocol):
 
     def run(self, emit: Emit) -> None:
         """Plays the job to its end and hands out what happened. Raises what cannot be retried any more."""
+        ...
+
+    def assignment(self, half: HalfStep | None = None) -> Assignment:
+        """Returns what is left of the job, for another process to play; `half` is what that left the last time."""
         ...
 
     def close(self) -> None:

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC
-from pathlib import Path
 
-from orchestrator import shipped
 from orchestrator.backends.base import Image, Source
-from orchestrator.domain.submissions import Roster, Side, Submission
+from orchestrator.domain.submissions import Roster, Submission
+from orchestrator.domain.tasks import Task
 from orchestrator.errors import Problem, Rejected, UsageError
-from orchestrator.intake import manifest
-from orchestrator.intake.contest_file import Contest, EntrySection
+from orchestrator.intake import entries
+from orchestrator.intake.contest_file import Contest
+from orchestrator.intake.entries import Described, EntrySection
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ def admit(contest: Contest, identify: Callable[[Source], Image], *, complete: bo
     problems: list[Problem] = []
     submissions: list[Submission] = []
     images: dict[str, Image] = {}
-    for section, entries in (("baselines", contest.file.baselines), ("submissions", contest.file.submissions)):
-        for place, entry in enumerate(entries):
+    for section, listed in (("baselines", contest.file.baselines), ("submissions", contest.file.submissions)):
+        for place, entry in enumerate(listed):
             at = (section, place)
             try:
                 submission, image = _entry(contest, identify, entry, baseline=section == "baselines")
@@ -68,6 +68,29 @@ def described(contest: Contest, *, complete: bool = True) -> Roster:
     return admit(contest, _unseen, complete=complete).roster
 
 
+def look(contest: Contest) -> tuple[list[Task], Roster]:
+    """Returns the contest's tasks and its roster as the files describe them, without asking a backend.
+
+    Raises:
+        Rejected: with everything that is wrong with pictures, budgets and entries.
+    """
+    tasks: list[Task] = []
+    roster = Roster(())
+    problems: list[Problem] = []
+    for name in (section.name for section in contest.file.every_task):
+        try:
+            tasks.append(contest.task(contest.samples(name), name))
+        except Rejected as error:
+            problems += error.problems
+    try:
+        roster = described(contest)
+    except Rejected as error:
+        problems += error.problems
+    if problems:
+        raise Rejected(str(contest.path), problems)
+    return tasks, roster
+
+
 def baseline(contest: Contest, identify: Callable[[Source], Image], name: str) -> tuple[Submission, Image]:
     """Returns one baseline of the contest and what is started for it.
 
@@ -88,25 +111,14 @@ def _unseen(source: Source) -> Image:
 def _entry(
     contest: Contest, identify: Callable[[Source], Image], entry: EntrySection, *, baseline: bool
 ) -> tuple[Submission, Image]:
-    folder = None if entry.folder is None else contest.folder / entry.folder
-    if entry.builtin is not None:
-        folder = builtin(entry.builtin)
-    described = None if folder is None else manifest.read(folder)
-    cuda = bool(contest.file.limits.gpus and described and described.gpu)
-    source = _source(entry, folder, described, flavour="cuda" if cuda else "cpu", trusted=baseline)
-    image = identify(source)
-    name = entry.name or (described.name if described else "")
-    side = entry.side or (described.side if described else None)
-    if side is None:
-        raise Rejected("entry", [Problem("side", "is missing", "write `side: attack` or `side: defence`")])
-    if described and described.side is not side:
-        what = f"the contest file says {side}, its submission.yaml {described.side}"
-        raise Rejected("entry", [Problem("side", what, "make them agree")])
+    found = entries.read(entry, contest.folder)
+    cuda = bool(contest.file.limits.gpus and found.manifest and found.manifest.gpu)
+    image = identify(_source(entry, found, flavour="cuda" if cuda else "cpu", trusted=baseline))
     submission = Submission(
-        id=name,
-        name=name,
+        id=found.name,
+        name=found.name,
         team=entry.team,
-        side=Side(side),
+        side=found.side,
         digest=image.digest,
         image=image.name,
         baseline=baseline,
@@ -115,19 +127,12 @@ def _entry(
     return submission, image
 
 
-def builtin(name: str) -> Path:
-    """Returns the folder of a baseline that is shipped with this software. Raises Rejected when there is none."""
-    known = sorted(path.parent.name for path in shipped.path("images").glob("*/submission.yaml"))
-    if name not in known:
-        raise Rejected("entry", [Problem("builtin", f"there is no {name!r}", f"one of {', '.join(known)}")])
-    return shipped.path("images", name)
-
-
-def _source(
-    entry: EntrySection, folder: Path | None, found: manifest.Manifest | None, *, flavour: str, trusted: bool
-) -> Source:
-    tag = tagged(entry.image or (found.image if found else ""), flavour)
-    return Source(folder=folder, image=tag, command=tuple(found.command) if found else (), trusted=trusted)
+def _source(entry: EntrySection, found: Described, *, flavour: str, trusted: bool) -> Source:
+    described = found.manifest
+    tag = tagged(entry.image or (described.image if described else ""), flavour)
+    return Source(
+        folder=found.folder, image=tag, command=tuple(described.command) if described else (), trusted=trusted
+    )
 
 
 def tagged(image: str, flavour: str = "cpu") -> str | None:

@@ -5,9 +5,11 @@ in docs/contest-file.md. Options of the dataset and the format's rules are check
 plug-in brings its own keys.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,14 +25,16 @@ from pydantic import (
 )
 
 from orchestrator import plugins
+from orchestrator.cluster.settings import ClusterSettings
 from orchestrator.contests.base import Format
 from orchestrator.datasets.base import Dataset
 from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.samples import Samples
-from orchestrator.domain.submissions import Side
-from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm, Task
+from orchestrator.domain.tasks import LARGEST, Budget, Isolation, Limits, Norm, Task
 from orchestrator.errors import Problem, Rejected, UsageError
-from orchestrator.intake.manifest import Label, Slug
+from orchestrator.intake import entries
+from orchestrator.intake.entries import EntrySection
+from orchestrator.intake.manifest import Slug
 from orchestrator.intake.yaml_file import Place, YamlFile
 from orchestrator.replay.power import Design
 
@@ -47,6 +51,8 @@ Size = Annotated[ByteSize, AfterValidator(_some)]
 """A number of bytes, as `1GiB` or plain."""
 _DEFAULT = Limits()
 _REPLAY = Design()
+_ENTRIES = ("baselines", "submissions")
+"""The keys under which entries are listed."""
 
 
 class _Section(BaseModel):
@@ -107,29 +113,6 @@ class ReplaySection(_Section):
         return Design(**self.model_dump())
 
 
-class EntrySection(_Section):
-    """One submission: a folder with a manifest, or an image that the engine has, with what the manifest would say."""
-
-    builtin: Slug | None = None
-    """A baseline that is shipped with this software, by its folder under images/."""
-    folder: str | None = None
-    image: str | None = None
-    name: Slug | None = None
-    side: Side | None = None
-    team: Label = "organizers"
-    submitted: AwareDatetime | None = None
-
-    @model_validator(mode="after")
-    def _enough_said(self) -> "EntrySection":
-        if (
-            self.folder is None
-            and self.builtin is None
-            and (self.image is None or self.name is None or self.side is None)
-        ):
-            raise ValueError("give `builtin`, or `folder`, or `image` with `name` and `side`")
-        return self
-
-
 class ContestFile(_Section):
     """The whole file."""
 
@@ -158,6 +141,8 @@ class ContestFile(_Section):
     """The format's rules."""
     friendly_pictures: Annotated[int, Field(ge=0, le=100)] = 10
     """The pictures of the friendly match that a submission plays before it is received; 0: none is played."""
+    cluster: ClusterSettings = ClusterSettings()
+    """How rounds are played on a Kubernetes cluster; it decides nothing of what is played."""
     baselines: list[EntrySection] = []
     submissions: list[EntrySection] = []
 
@@ -192,15 +177,14 @@ class Contest:
         self._yaml = YamlFile(path)
         self.format, format_problems = self._find_format()
         self._datasets, dataset_problems = self._find_datasets()
-        plugin_problems = format_problems + dataset_problems
+        problems = format_problems + dataset_problems + self._vast_budgets()
         try:
             self.file = self._yaml.model(ContestFile)
         except Rejected as error:
             named = {problem.place for problem in error.problems}
-            more = [problem for problem in plugin_problems if problem.place not in named]
-            raise Rejected(str(path), [*error.problems, *more]) from None
-        if plugin_problems:
-            raise Rejected(str(path), plugin_problems)
+            problems = [*error.problems, *(problem for problem in problems if problem.place not in named)]
+        if problems:
+            raise Rejected(str(path), list(dict.fromkeys(problems + self._beyond_the_file())))
 
     @property
     def path(self) -> Path:
@@ -246,9 +230,15 @@ class Contest:
         return ("task",) if self.file.task else ("tasks", names.index(task))
 
     def task(self, samples: Samples, name: str | None = None) -> Task:
-        """Returns the task that these pictures and the file's budget make, the only one by default."""
+        """Returns the task that these pictures and the file's budget make, the only one by default.
+
+        Raises:
+            Rejected: the budget is wider than two such pictures can differ.
+        """
         wanted = name or self.only_task
         section = next(section for section in self.file.every_task if section.name == wanted)
+        if vast := self._vast((*self._place(wanted), "budget"), samples.shape):
+            raise Rejected(str(self.path), vast)
         return Task(
             name=section.name,
             classes=samples.classes,
@@ -257,6 +247,49 @@ class Contest:
             digest=samples.digest,
             budget=Budget(section.budget.norm, Fraction(section.budget.epsilon)),
         )
+
+    def _vast_budgets(self) -> list[Problem]:
+        """Returns the budgets that no picture of any shape can leave."""
+        places = (place[:-1] for place in self._datasets if place[-1] == "dataset")
+        return [problem for task in places for problem in self._vast((*task, "budget"), None)]
+
+    def _vast(self, place: Place, shape: tuple[int, ...] | None) -> list[Problem]:
+        """Returns that a budget bounds nothing, if it is seen; for `l2` that takes the pictures' shape."""
+        try:
+            section = BudgetSection.model_validate(self._yaml.value(*place))
+        except ValidationError:
+            return []  # the file's own model says what is wrong
+        budget = Budget(section.norm, Fraction(section.epsilon))
+        if budget.norm is Norm.L2 and shape is None:
+            return []
+        values = prod(shape or (1,))
+        if budget.bounds(values):
+            return []
+        largest = LARGEST if budget.norm is Norm.LINF else LARGEST * values**0.5
+        what = f"{section.epsilon} bounds nothing: two pictures differ by at most {largest:g} in {budget.norm}"
+        return [self.problem((*place, "epsilon"), what, "give a smaller one, in steps of 1/255: 8 means 8/255")]
+
+    def _beyond_the_file(self) -> list[Problem]:
+        """Returns what is wrong with the pictures and the entries whose sections can be read."""
+        found: list[Problem] = []
+        for place, dataset in self._datasets.items():
+            if dataset is None or place[-1] != "dataset":
+                continue
+            try:
+                samples = self._load(place)
+            except Rejected as error:
+                found += error.problems
+            else:
+                found += self._vast((*place[:-1], "budget"), samples.shape)
+        return found + entries.problems(self._readable_entries(), self._yaml)
+
+    def _readable_entries(self) -> Iterator[tuple[Place, EntrySection]]:
+        """Yields the entries that are well-formed by themselves; of the others the file's own model tells."""
+        for place in _ENTRIES:
+            listed = self._yaml.value(place)
+            for number, section in enumerate(listed if isinstance(listed, list) else ()):
+                with suppress(ValidationError):
+                    yield (place, number), EntrySection.model_validate(section)
 
     def _find_format(self) -> tuple[Any, list[Problem]]:
         name, rules = self._yaml.value("format"), self._yaml.value("rules")

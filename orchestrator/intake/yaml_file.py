@@ -89,7 +89,8 @@ class YamlFile:
             return self.problem(place, "unknown key", remedy)
         message = printable(error["msg"].removeprefix("Value error, "))
         given = "" if error["type"] == "missing" else f", got {_shown(error['input'])}"
-        return self.problem(place, message[:1].lower() + message[1:] + given)
+        allowed = _patterns(kind).get(error.get("ctx", {}).get("pattern", ""))
+        return self.problem(place, message[:1].lower() + message[1:] + given, f"write {allowed}" if allowed else "")
 
 
 def _read(path: Path, limit: int) -> str:
@@ -150,3 +151,19 @@ def _known_keys(kind: type[BaseModel]) -> list[str]:
     for part in schema.get("$defs", {}).values():
         keys |= set(part.get("properties", {}))
     return sorted(keys)
+
+
+@lru_cache
+def _patterns(kind: type[BaseModel]) -> dict[str, str]:
+    """Returns the patterns that the model and the models in it ask for, with what each means in words."""
+    found: dict[str, str] = {}
+    left: list[Any] = [kind.model_json_schema()]
+    while left:
+        node = left.pop()
+        if isinstance(node, dict):
+            if isinstance(node.get("pattern"), str) and "description" in node:
+                found[node["pattern"]] = node["description"]
+            left += node.values()
+        elif isinstance(node, list):
+            left += node
+    return found

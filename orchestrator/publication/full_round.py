@@ -7,7 +7,7 @@ from orchestrator.domain import events
 from orchestrator.domain.season import Season
 from orchestrator.domain.tasks import Budget, Norm
 from orchestrator.errors import NotGenuine
-from orchestrator.publication import chain, comparison, disclosure, evidence, opened
+from orchestrator.publication import chain, comparison, disclosure, earlier, evidence, opened
 from orchestrator.publication.judging import (
     Judge,
     Played,
@@ -69,7 +69,9 @@ def check(
                 comparison.check_lines(stream, f"{folder}/{name}", values)
         replays = Replays(played, file, before, pictures=pictures).check(record_of(blobs, (), pictures=pictures))
         results = Scoring(record, contest_format, standings).results(part.head).model_dump(mode="json")
-    comparison.check(f"{folder}/{RESULTS}", bundle.document(f"{folder}/{RESULTS}"), results)
+    stated = bundle.document(f"{folder}/{RESULTS}")
+    results = earlier.results_like(stated, results)
+    comparison.check(f"{folder}/{RESULTS}", stated, results)
     count, cells = len(record.samples), len(lists[CELLS])
     return played, Seen(len(played.links), 0, count, cells, comparison.count(results), replays)
 

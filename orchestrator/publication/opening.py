@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from orchestrator.domain import acts
 from orchestrator.errors import NotGenuine
-from orchestrator.publication import chain, comparison, sealed
+from orchestrator.publication import chain, comparison, earlier, sealed
 from orchestrator.publication.full_round import record_of
 from orchestrator.publication.judging import Judge, Played, Told, contest, judged
 from orchestrator.publication.layout import CELLS, CONTEST, LEDGER, PICTURES, RESULTS, ROUND, RoundPart
@@ -69,5 +69,6 @@ def _check_round(closed: Bundle, part: RoundPart, record: Record, secret: bytes)
     for name in (PICTURES, CELLS):
         with closed.open(f"{part.folder}/{name}") as file:
             comparison.check_lines(file, f"sealed {part.folder}/{name}", found[name])
-    comparison.check(f"sealed {part.folder}/{ROUND}", closed.document(f"{part.folder}/{ROUND}"), found[ROUND])
+    stated = closed.document(f"{part.folder}/{ROUND}")
+    comparison.check(f"sealed {part.folder}/{ROUND}", stated, earlier.round_like(stated, found[ROUND]))
     return len(found[PICTURES])

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.domain import events
 from orchestrator.domain.plan import Cell, Stage
-from orchestrator.domain.rulings import ABSTAINED, FAULTED, Answers, Call, Forfeit, decide
+from orchestrator.domain.rulings import ABSTAINED, FAULTED, MALFORMED, Answers, Call, Forfeit, decide
 from orchestrator.domain.samples import GREY, Candidates, Labels, Samples
 from orchestrator.errors import StoreFault
 from orchestrator.record import Record
@@ -54,22 +55,33 @@ class NoBlobs:
 class Counted:
     """What a sealed bundle says of an attack's pictures: how many are forfeits, and how many left the budget (A14).
 
-    `beyond` of the forfeits are such for leaving it; `violations` are all that left it, clipped ones too.
+    `beyond` of the forfeits are such for leaving it; `violations` are all that left it, clipped ones too. `malformed`
+    counts the forfeits of `domain.rulings.MALFORMED` by reason, and is None in a bundle of the first software.
     """
 
     forfeits: int
     beyond: int
     violations: int
+    malformed: Mapping[str, int] | None
 
     @classmethod
     def of(cls, made: Candidates) -> "Counted":
         """Returns the counts of what an attack made."""
         beyond = int((made.forfeits == Forfeit.BUDGET).sum())
-        return cls(int((made.forfeits != Forfeit.NONE).sum()), beyond, int(made.violations.sum()))
+        malformed = {forfeit.reason: int((made.forfeits == forfeit).sum()) for forfeit in MALFORMED}
+        return cls(int((made.forfeits != Forfeit.NONE).sum()), beyond, int(made.violations.sum()), malformed)
 
     def possible(self, pictures: int) -> bool:
         """Returns whether so many pictures can give these counts."""
-        return 0 <= self.beyond <= self.forfeits <= pictures and self.beyond <= self.violations <= pictures
+        told = self.beyond + sum((self.malformed or {}).values())
+        return 0 <= told <= self.forfeits <= pictures and self.beyond <= self.violations <= pictures
+
+    def forfeits_of(self, pictures: int) -> NDArray[np.uint8]:
+        """Returns a `Forfeit` for each of so many pictures: as many of each kind as are counted, in no order."""
+        counts = {forfeit: (self.malformed or {}).get(forfeit.reason, 0) for forfeit in MALFORMED}
+        counts |= {Forfeit.BUDGET: self.beyond}
+        counts |= {Forfeit.MISSING: self.forfeits - sum(counts.values()), Forfeit.NONE: pictures - self.forfeits}
+        return np.repeat(list(counts), list(counts.values())).astype(np.uint8)
 
 
 class SealedRecord(Record):
@@ -94,12 +106,10 @@ class SealedRecord(Record):
         counted = self._counted.get(attack)
         if counted is None:
             return None
-        number = np.arange(self._count)
-        forfeits = np.where(number < counted.beyond, Forfeit.BUDGET, Forfeit.MISSING)
         return Candidates(
             pixels=_unseen(self._count)[0],
-            forfeits=np.where(number < counted.forfeits, forfeits, Forfeit.NONE).astype(np.uint8),
-            violations=number < counted.violations,
+            forfeits=counted.forfeits_of(self._count),
+            violations=np.arange(self._count) < counted.violations,
             distances=np.full(self._count, np.nan),
         )
 
@@ -107,6 +117,11 @@ class SealedRecord(Record):
         """Returns what became of a defence's pictures, as answers."""
         del count
         return {cell: answers_of(calls) for cell, calls in self._calls.items() if cell.defence == defence}
+
+    @property
+    def tells_reasons(self) -> bool:
+        """Whether it is known of every attack for which reasons its candidates do not count."""
+        return all(counted.malformed is not None for counted in self._counted.values())
 
     @property
     def _classes(self) -> tuple[str, ...]:

@@ -52,6 +52,14 @@ class WorkPart(_Part):
     faults: list[FaultCount]
 
 
+class MalformedPart(_Part):
+    """Forfeits of what was delivered and is no picture like its own, by reason."""
+
+    type: _Count
+    shape: _Count
+    not_finite: _Count
+
+
 class AttackPart(_Part):
     """See publication.records.Counted."""
 
@@ -59,6 +67,12 @@ class AttackPart(_Part):
     forfeits: _Count
     beyond: _Count
     violations: _Count
+    malformed: MalformedPart | None = None
+
+    def counted(self) -> Counted:
+        """Returns the same for those who count."""
+        malformed = None if self.malformed is None else self.malformed.model_dump()
+        return Counted(self.forfeits, self.beyond, self.violations, malformed)
 
 
 class SealedRound(_Part):
@@ -146,7 +160,7 @@ def record_of(
         past += _played(work)
     past += [*sealed.replays, *sealed.findings]
     past += [event for event in shown if isinstance(event, events.RoundClosed)]
-    counted = {part.attack: Counted(part.forfeits, part.beyond, part.violations) for part in sealed.attacks}
+    counted = {part.attack: part.counted() for part in sealed.attacks}
     return SealedRecord(past, calls, counted, pictures)
 
 

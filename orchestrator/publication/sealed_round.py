@@ -10,7 +10,7 @@ from orchestrator.domain.plan import Cell
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Roster, Side
 from orchestrator.errors import NotGenuine
-from orchestrator.publication import canon, chain, comparison, disclosure
+from orchestrator.publication import canon, chain, comparison, disclosure, earlier
 from orchestrator.publication.judging import (
     Judge,
     Seen,
@@ -22,7 +22,7 @@ from orchestrator.publication.judging import (
 )
 from orchestrator.publication.layout import CELLS, LEDGER, PICTURES, RESULTS, ROUND, RoundPart
 from orchestrator.publication.reading import Bundle, model
-from orchestrator.publication.records import Counted, SealedRecord
+from orchestrator.publication.records import SealedRecord
 from orchestrator.publication.sealed import MOST_PICTURES, SealedRound, measured_in, record_of, with_measured
 from orchestrator.results.document import Results
 from orchestrator.results.scoring import Scoring
@@ -53,7 +53,11 @@ def check(bundle: Bundle, part: RoundPart, season: Season, judge: Judge) -> tupl
         if [one.id for one in stated.submissions] != [one.id for one in found.submissions]:
             raise NotGenuine(f"{place} submissions", "are not those whom the ledger admitted")
         body = with_measured(found, measured).model_dump(mode="json")
-    comparison.check(place, stated.model_dump(mode="json"), body)
+    value = bundle.document(place)
+    body = earlier.results_like(value, body)
+    if not record.tells_reasons and earlier.tells_reasons(value):
+        raise NotGenuine(f"{place} submissions", f"tell why candidates do not count, and {ROUND} does not")
+    comparison.check(place, value, body)
     withheld = sum(link.event is None for link in links)
     return record, Seen(len(links), withheld, len(pictures), cells, comparison.count(body))
 
@@ -74,7 +78,7 @@ def read(
     name = f"{part.folder}/{ROUND}"
     sealed = model(SealedRound, bundle.document(name), name)
     file = check_opened(sealed.opened, part, f"{name} opened")
-    if sealed.model_dump(mode="json") != bundle.document(name):
+    if earlier.round_like(bundle.document(name), sealed.model_dump(mode="json")) != bundle.document(name):
         raise NotGenuine(name, "is not written as this software writes it")
     pictures = list(_pictures(bundle, part))
     if len(pictures) != sealed.opened.task.count or not pictures:
@@ -102,7 +106,7 @@ def results(bundle: Bundle, part: RoundPart) -> Results:
     name = f"{part.folder}/{RESULTS}"
     value = bundle.document(name)
     stated = model(Results, value, name)
-    comparison.check(name, value, stated.model_dump(mode="json"))
+    comparison.check(name, value, earlier.results_like(value, stated.model_dump(mode="json")))
     return stated
 
 
@@ -140,7 +144,7 @@ def _check_attacks(sealed: SealedRound, record: SealedRecord, calls: Any, place:
     if attacks != [attack for attack in admitted if attack in attacks]:
         raise NotGenuine(place, "are not those whom the ledger admitted, each once, in its order")
     for part in sealed.attacks:
-        if not Counted(part.forfeits, part.beyond, part.violations).possible(count):
+        if not part.counted().possible(count):
             raise NotGenuine(f"{place} {part.attack}", "has counts that no attack can have")
     for cell in calls:
         if cell.attack is not None and cell.attack not in attacks:

@@ -53,6 +53,9 @@ class SubmissionPart(_Part):
     status: Literal["pending", "played", "faulted", "disqualified"]
     findings: list[str] = Field(description="ids of findings against it")
     forfeits: int = Field(description="attack: candidates that do not count, among all its pictures (A8, A14)")
+    forfeit_reasons: dict[Literal["missing", "type", "shape", "not_finite", "budget"], int] | None = Field(
+        default=None, description="attack: how many of them for which reason; null where that was not counted"
+    )
     violations: int = Field(description="attack: candidates beyond the budget (A14)")
     largest: float | None = Field(description="attack: the largest distance it delivered, in steps of 1/255")
     faults: list[FaultPart]

@@ -15,11 +15,24 @@ WORDS: Mapping[str, str] = {
 }
 """One sentence a code. A player chooses no letter of it and no number: it could write hidden labels into either."""
 OTHER = "It failed."
+FORFEITS: Mapping[str, str] = {
+    "missing": "not delivered",
+    "type": "not 8-bit values",
+    "shape": "wrong shape",
+    "not_finite": "not finite",
+    "budget": "over the budget",
+}
+"""Why a candidate does not count, by `Forfeit.reason`."""
 
 
 def words(code: str) -> str:
     """Returns what a fault of this code means."""
     return WORDS.get(code, OTHER)
+
+
+def forfeits(reasons: Mapping[str, int] | None) -> list[str]:
+    """Returns in words why candidates do not count, one line a reason; nothing where that was not counted."""
+    return [f"{count:,} {FORFEITS[reason]}" for reason, count in (reasons or {}).items()]
 
 
 def recorded(round_: Round) -> dict[tuple[str, str, str], str]:

@@ -8,18 +8,10 @@ from orchestrator.domain.samples import Candidates, Samples
 from orchestrator.domain.submissions import Side
 from orchestrator.record import Record
 from orchestrator.results.examples import Example
+from orchestrator.results.faults import FORFEITS
 from orchestrator.results.scoring import Scoring
 
 PER_ATTACK = 2
-
-_FORFEITS = {
-    Forfeit.NONE: "",
-    Forfeit.MISSING: "not delivered",
-    Forfeit.TYPE: "not 8-bit values",
-    Forfeit.SHAPE: "wrong shape",
-    Forfeit.NOT_FINITE: "not finite",
-    Forfeit.BUDGET: "over the budget",
-}
 
 
 def choose(record: Record, scoring: Scoring, count: int = PER_ATTACK) -> list[Example]:
@@ -55,7 +47,7 @@ def _example(samples: Samples, made: Candidates, cell: Cell, picture: int, befor
         label=samples.classes[samples.labels[picture]],
         before=spoken(before, samples.classes),
         after=spoken(after, samples.classes),
-        forfeit=_FORFEITS[Forfeit(int(made.forfeits[picture]))],
+        forfeit=FORFEITS.get(Forfeit(int(made.forfeits[picture])).reason, ""),
         clean=samples.pixels[picture],
         adversarial=made.pixels[picture],
     )

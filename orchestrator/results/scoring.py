@@ -13,7 +13,7 @@ from orchestrator.contests.base import Format, Promotion, Records, Standing
 from orchestrator.domain import events
 from orchestrator.domain.findings import Finding, OnFinding
 from orchestrator.domain.plan import Cell
-from orchestrator.domain.rulings import Call, Forfeit, OnViolation, Tally, decide, points, tally
+from orchestrator.domain.rulings import Call, Forfeit, OnViolation, Tally, by_reason, decide, points, tally
 from orchestrator.domain.samples import Candidates
 from orchestrator.domain.standings import Board, Row
 from orchestrator.domain.submissions import Side, Submission
@@ -147,6 +147,7 @@ class Scoring:
             status=self._status(submission.id, findings, faults, violations),
             findings=findings,
             forfeits=int((made.forfeits != Forfeit.NONE).sum()) if made else 0,
+            forfeit_reasons=by_reason(made.forfeits) if made else {},
             violations=violations,
             largest=round(float(distances.max()), 3) if distances.size else None,
             faults=faults,

@@ -5,10 +5,10 @@ feed.
 """
 
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from orchestrator.domain.text import printable
 from orchestrator.results.cells_csv import guarded
@@ -113,11 +113,12 @@ SUBMISSIONS: Final[tuple[Column[_Submission], ...]] = (
     Column("status", str, lambda row: row.part.status),
     Column("findings", int, lambda row: len(row.part.findings)),
     Column("forfeits", int, lambda row: row.part.forfeits),
+    Column("forfeit_reasons", str, lambda row: _counted(row.part.forfeit_reasons)),
     Column("violations", int, lambda row: row.part.violations),
     Column("faults", int, lambda row: sum(fault.pictures for fault in row.part.faults)),
     Column("fault_codes", str, lambda row: " ".join(sorted({fault.code for fault in row.part.faults})) or None),
     Column("sandboxes", int, lambda row: row.part.sandboxes),
-    Column("endings", str, lambda row: " ".join(f"{n} {why}" for why, n in row.part.endings.items()) or None),
+    Column("endings", str, lambda row: _counted(row.part.endings)),
     Column("seconds", float, lambda row: row.part.seconds),
     Column("cpu_seconds", float, lambda row: row.part.cpu_seconds),
     Column("peak_bytes", int, lambda row: row.part.peak_bytes),
@@ -169,6 +170,10 @@ def _written(value: Value) -> Value:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return guarded(value) if isinstance(value, str) else value
+
+
+def _counted(reasons: Mapping[Any, int] | None) -> str | None:
+    return " ".join(f"{count} {reason}" for reason, count in (reasons or {}).items()) or None
 
 
 def _end(limits: tuple[float, float] | None, which: int) -> float | None:

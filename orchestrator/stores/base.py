@@ -15,8 +15,6 @@ from orchestrator.errors import StoreFault
 
 GENESIS = "sha256:" + "0" * 64
 """The hash before the first entry."""
-UNFINISHED = ".new-"
-"""How the name of a file begins before it is whole: what a killed writer left is found by it, and removed."""
 
 SALT_BYTES = 16
 

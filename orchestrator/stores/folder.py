@@ -10,7 +10,7 @@ from pathlib import Path
 
 from orchestrator.domain.ids import digest as digest_of
 from orchestrator.errors import StoreFault
-from orchestrator.stores.base import UNFINISHED
+from orchestrator.files import UNFINISHED
 
 
 class FolderBlobs:

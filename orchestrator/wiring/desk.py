@@ -15,6 +15,7 @@ from orchestrator.domain.entrants import joining, objections, unreleased
 from orchestrator.domain.season import Entry, Person, Season
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
+from orchestrator.files import put_whole
 from orchestrator.intake import manifest
 from orchestrator.intake.admission import described, tagged
 from orchestrator.intake.contest_file import Contest
@@ -23,7 +24,6 @@ from orchestrator.signatures import SigningKey
 from orchestrator.stores.base import Ledger
 from orchestrator.wiring import friendly
 from orchestrator.wiring.contest_folder import ContestFolder
-from orchestrator.wiring.folders import put_whole
 from orchestrator.wiring.standings import fold, osi_approved
 
 S = TypeVar("S", bound=BaseModel)

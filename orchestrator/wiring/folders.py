@@ -2,16 +2,17 @@
 
 import errno
 import fcntl
-import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
 from orchestrator import plugins
-from orchestrator.errors import StoreFault, UsageError
-from orchestrator.stores.base import UNFINISHED, Blobs, Ledger
+from orchestrator.errors import Rejected, StoreFault, UsageError
+from orchestrator.files import UNFINISHED, put_once, put_whole, unwritten
+from orchestrator.stores.base import Blobs, Ledger
 
 CONTEST_LEDGER = "contest.sqlite"
 """The ledger of a contest, two folders above those of its rounds."""
@@ -23,6 +24,7 @@ _OURS = frozenset(
         ".gitignore",
         "blobs",
         "cells.csv",
+        "cluster",
         "images",
         "ledger.sqlite",
         "ledger.sqlite-shm",
@@ -47,7 +49,7 @@ def held(folder: Path, busy: str) -> Iterator[None]:
     try:
         file = path.open("a")
     except OSError as error:
-        raise _unwritten(path, error) from error
+        raise unwritten(path, error) from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -56,27 +58,6 @@ def held(folder: Path, busy: str) -> Iterator[None]:
         except OSError as error:
             raise StoreFault(f"{path} cannot be held: {error}; use a folder on a disk of this machine") from error
         yield
-
-
-def put_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Writes a file whole or not at all, through to the disk. Raises StoreFault."""
-    fresh = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
-        raise _unwritten(path, error) from error
-
-
-def _unwritten(path: Path, error: OSError) -> StoreFault:
-    reason = error.strerror or error
-    return StoreFault(f"{path} cannot be written: {reason}; make space in {path.parent}, or mend it, and run again")
 
 
 def ledger_at(path: Path) -> Ledger:
@@ -126,8 +107,25 @@ class RoundFolder:
                 ignored.write_bytes(b"*\n")
         except OSError as error:
             if error.errno in _DISK:
-                raise _unwritten(self.path, error) from error
+                raise unwritten(self.path, error) from error
             raise UsageError(f"{self.path} cannot be made: {error}; give another --out") from error
+
+    @contextmanager
+    def created(self) -> Iterator[None]:
+        """Makes the folder; where nothing was begun in it, because that was refused, it is taken away again."""
+        fresh = not self.path.exists()
+        self.create()
+        try:
+            yield
+        except (Rejected, UsageError):
+            if fresh and not self.exists:
+                shutil.rmtree(self.path, ignore_errors=True)
+            raise
+
+    @property
+    def exchange(self) -> Path:
+        """The folder through which controller and drivers talk; it lies beside the blobs."""
+        return (self.contest or self.path) / "cluster"
 
     def require(self) -> None:
         """Raises UsageError when no round was opened here."""
@@ -175,8 +173,11 @@ class RoundFolder:
         except OSError as error:
             raise StoreFault(f"{path} cannot be read: {error.strerror or error}; make it readable") from error
         if not secret and not self.exists:
-            secret = secrets.token_bytes(SECRET_BYTES)
-            put_whole(path, secret, 0o600)
+            if path.exists():
+                put_whole(path, secrets.token_bytes(SECRET_BYTES), 0o600)
+            else:
+                put_once(path, secrets.token_bytes(SECRET_BYTES), 0o600)  # of two controllers that begin, one draws
+            secret = path.read_bytes()
         if len(secret) != SECRET_BYTES:
             remedy = "put it back from a copy of the folder, or play the round again into a new one"
             remedy = remedy if self.exists else "remove it: no round was opened with it yet"

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,12 @@ from orchestrator.results import cells_csv, gallery, report
 from orchestrator.results.document import Results
 from orchestrator.results.scoring import Scoring
 from orchestrator.stores.base import GENESIS, put_array
-from orchestrator.wiring import forecast, machine
+from orchestrator.wiring import forecast, hosting, machine
 from orchestrator.wiring.conditions import conditions
 from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.folders import RoundFolder
 from orchestrator.wiring.forecast import Forecast
+from orchestrator.wiring.hosting import Hosting
 from orchestrator.wiring.standings import View, fold, view
 
 ROUND = "round-1"
@@ -44,6 +45,9 @@ class How:
     backend: str = "process"
     slots: int | None = None
     allow_unisolated: bool = False
+    engine: str = hosting.LOCAL
+    cluster: hosting.OnCluster = field(default_factory=hosting.OnCluster)
+    """For the engine `kubernetes`, which has pods in place of a backend."""
     announce: Callable[[Forecast], None] = lambda _: None
     """Is told what replays will cost, before each round is played."""
 
@@ -85,36 +89,51 @@ def play(contest: Contest, out: Path, how: How, watch: Watch) -> Reported:
         InfrastructureFault: something of ours failed at every attempt; run again to go on.
         Cancelled: the operator ended it; run again to go on.
     """
-    folder = RoundFolder(out)
-    folder.create()
-    backend = ready(contest, out, how)
-    with folder.locked():
-        backend.sweep()
-        part = Part(contest, contest.only_task, admit(contest, backend.admit))
-        play_part(part, folder, backend, how, watch)
+    folder, host = RoundFolder(out), hosted(contest, out, how)
+    with folder.created(), host.alone(folder), folder.locked():
+        host.backend.sweep()
+        part = Part(contest, contest.only_task, admit(contest, host.backend.admit))
+        play_part(part, folder, host, how, watch)
         return write(folder)
 
 
 def preview(contest: Contest, out: Path, how: How) -> Outlook:
     """Returns what `play` would play now, without playing or writing anything. Raises like `play`."""
     with tempfile.TemporaryDirectory(prefix="sparring-preview-") as workspace:
-        backend = ready(contest, Path(workspace), how)
-        part = Part(contest, contest.only_task, admit(contest, backend.admit))
-        return preview_part(part, RoundFolder(out), backend, how, Path(workspace))
+        host = hosted(contest, Path(workspace), how)
+        part = Part(contest, contest.only_task, admit(contest, host.backend.admit))
+        return preview_part(part, RoundFolder(out), host, Path(workspace))
 
 
-def preview_part(part: Part, folder: RoundFolder, backend: Backend, how: How, workspace: Path) -> Outlook:
+def preview_part(part: Part, folder: RoundFolder, host: Hosting, workspace: Path) -> Outlook:
     """Returns what would be played of one task of one round; `workspace` stands in for a round not yet begun."""
     begun = folder.exists
     lies = folder if begun else RoundFolder(workspace / part.task)
     lies.create()
-    setting = _setting(part, lies, backend)
+    setting = _setting(part, lies, host.backend)
     record, head = read(lies.path) if begun else (Record(setting.blobs), GENESIS)
     if begun:
         _check_same(record, part, setting, folder.path)
     now = Earlier.of(part.round, head, record, setting.blobs)
-    slots = len(machine.devices(setting.limits, how.slots))
+    slots = host.places(setting.limits)
     return outlook(setting, part.cells(setting.roster), now, part.earlier, slots=slots)
+
+
+def hosted(contest: Contest, workspace: Path, how: How) -> Hosting:
+    """Returns where a contest is played, once it is seen to work.
+
+    Raises:
+        UsageError: there is no such engine or backend, or it was asked for the impossible.
+        InfrastructureFault: it does not work.
+    """
+    if how.engine == hosting.KUBERNETES:
+        cluster = hosting.Cluster(contest, how.cluster, how.slots)
+        cluster.backend.check(contest.file.runtime)
+        return cluster
+    plugins.find("engines", how.engine)
+    here = hosting.Here(ready(contest, workspace, how), how.slots)
+    here.places(contest.file.sandbox_policy().limits)
+    return here
 
 
 def ready(contest: Contest, workspace: Path, how: How) -> Backend:
@@ -124,10 +143,10 @@ def ready(contest: Contest, workspace: Path, how: How) -> Backend:
     return backend
 
 
-def play_part(part: Part, folder: RoundFolder, backend: Backend, how: How, watch: Watch) -> None:
-    """Plays one task of one round into a locked folder, or what is left of it."""
-    engine = machine.engine(part.contest.file.sandbox_policy().limits, how.slots)
-    setting = _setting(part, folder, backend)
+def play_part(part: Part, folder: RoundFolder, host: Hosting, how: How, watch: Watch) -> None:
+    """Plays one task of one round into a locked folder that `host` is alone with, or what is left of it."""
+    setting = _setting(part, folder, host.backend)
+    engine = host.engine(setting, folder)
     ledger = folder.ledger()
     try:
         record = Record(setting.blobs, (entry.event for entry in ledger.read()))
@@ -138,6 +157,8 @@ def play_part(part: Part, folder: RoundFolder, backend: Backend, how: How, watch
             _check_same(record, part, setting, folder.path)
             for whole in (setting.samples.pixels, setting.samples.labels):
                 put_array(setting.blobs, whole)  # where a power cut damaged them
+        if noted := host.noted():
+            dispatcher.note(noted)
         dispatcher.mend()
         dispatcher.grow()
         cells = part.cells(setting.roster)
@@ -146,7 +167,7 @@ def play_part(part: Part, folder: RoundFolder, backend: Backend, how: How, watch
     finally:
         ledger.close()
         with suppress(InfrastructureFault):  # what could not be ended while the engine was away; else the next sweep
-            backend.sweep(ended=setting.run)
+            host.backend.sweep(ended=setting.run)
 
 
 def read(out: Path) -> tuple[Record, str]:
@@ -263,10 +284,11 @@ def played_differently(before: dict[str, Any], now: dict[str, Any]) -> list[str]
 
 
 def _played_by(file: dict[str, Any], part: Part) -> dict[str, Any]:
-    """Returns what of a contest file decides what is played.
+    """Returns what of a contest file decides what is played: not where pods run.
 
     In a season that is everything but times, entries, other tasks, and rules that only judge.
     """
+    file = {key: value for key, value in file.items() if key != "cluster"}
     if not part.phase or file["format"] != part.contest.file.format:
         return file
     left = {key: value for key, value in file.items() if key not in _FOR_PEOPLE}

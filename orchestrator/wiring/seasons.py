@@ -4,7 +4,7 @@ import getpass
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from orchestrator import __version__, shipped
 from orchestrator.arena.dispatcher import Watch
 from orchestrator.arena.earlier import Earlier
 from orchestrator.arena.outlook import Outlook
-from orchestrator.backends.base import Backend, Image, Source
+from orchestrator.backends.base import Backend, Source
 from orchestrator.contests.base import Promotion
 from orchestrator.domain import acts
 from orchestrator.domain.season import Entry
@@ -156,15 +156,15 @@ def play(desk: Desk, phase: str, how: How, watch: Watch, only: str | None = None
         UsageError: contest.yaml has other rules than those in force, or there is no such round yet.
     """
     _check_rules(desk)
-    backend = rounds.ready(desk.contest, desk.folder.path.resolve(), how)
-    backend.sweep()
+    host = rounds.hosted(desk.contest, desk.folder.path.resolve(), how)
+    host.backend.sweep()
     played = []
     for task in tasks(desk, only):
-        one = part(desk, phase, task, backend)
+        one = part(desk, phase, task, host.backend)
         folder = desk.folder.round(phase, task)
         folder.create()
-        with folder.locked():
-            rounds.play_part(one, folder, backend, how, watch)
+        with host.alone(folder), folder.locked():
+            rounds.play_part(one, folder, host, how, watch)
             results = rounds.write(folder).results
             known = desk.season.rounds.get((phase, task))
             if known is None or known.head != results.ledger:
@@ -177,11 +177,11 @@ def preview(desk: Desk, phase: str, how: How, only: str | None = None) -> list[O
     """Returns what `play` would play now, without playing or writing anything. Raises like `play`."""
     _check_rules(desk)
     with tempfile.TemporaryDirectory(prefix="sparring-preview-") as workspace:
-        backend = rounds.ready(desk.contest, Path(workspace), how)
+        host = rounds.hosted(desk.contest, Path(workspace), how)
         found = []
         for task in tasks(desk, only):
-            one, folder = part(desk, phase, task, backend), desk.folder.round(phase, task)
-            found.append(rounds.preview_part(one, folder, backend, how, Path(workspace)))
+            one, folder = part(desk, phase, task, host.backend), desk.folder.round(phase, task)
+            found.append(rounds.preview_part(one, folder, host, Path(workspace)))
         return found
 
 
@@ -330,7 +330,7 @@ def _admitted(desk: Desk, phase: str, task: str, backend: Backend) -> Admitted:
             what = f"what was received is {entry.digest}, what is here now is {image.digest}"
             problems.append(Problem(entry.id, what, "play on the backend it was submitted for, or submit it again"))
         submissions.append(_submission(entry))
-        images[entry.id] = Image(entry.digest, entry.name, image.command, image.folder)
+        images[entry.id] = replace(image, digest=entry.digest, name=entry.name)
     if problems:
         raise Rejected(f"round of {task}", problems)
     roster = Roster(tuple(submissions))

@@ -1,13 +1,39 @@
-"""A backend that has one player and no other: the job ends with what it has, and goes on elsewhere."""
+"""Jobs played where each process has one player and no other: what is finished and what is half played goes on.
+
+As in the pods of a cluster: every job is assigned, as JSON, with what it reads of the record and nothing else.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
+from orchestrator.arena.dispatcher import Dispatcher
 from orchestrator.arena.performance import Performance
-from orchestrator.domain.plan import Stage
+from orchestrator.domain import events
+from orchestrator.domain.assignment import Assignment, HalfStep
+from orchestrator.domain.findings import FindingKind
+from orchestrator.domain.ids import JobId
+from orchestrator.domain.plan import Cell, Job, Stage
+from orchestrator.domain.tasks import Isolation
 from orchestrator.errors import PodSpent
 from orchestrator.record import Record
+from orchestrator.replay import suspects
+from orchestrator.replay.power import Design
+from orchestrator.wire import frames
 
-from .conftest import shift
+from .cheats import EVERYTHING, LENIENT, Counts, Defence, Refuses, SeededAttack
+from .conftest import EMPTY, first_value, shift
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Bursts and waits take no time."""
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr(suspects, "PAUSES", {suspects.BURST: 0.002, 2 * suspects.BURST: 0.002})
+    monkeypatch.setattr(suspects, "LONGEST_WAIT", 0.01)
 
 
 class Once:
@@ -19,7 +45,177 @@ class Once:
     def __call__(self, header, payload):
         """Answers the first question."""
         self.asked += 1
-        return shift(header, payload) if self.asked == 1 else b""
+        return shift(header, payload) if self.asked == 1 else EMPTY
+
+
+class Tires(Defence):
+    """A defence that ends at every third question of a sandbox, and answers honestly otherwise."""
+
+    def reply(self, header, value):
+        """Answers twice."""
+        return EMPTY if self.turn == 3 else super().reply(header, value)
+
+
+class Coward(Defence):
+    """A defence that ends whenever it is asked about a dark picture."""
+
+    def reply(self, header, value):
+        """Answers about bright ones."""
+        return EMPTY if value < 3 else super().reply(header, value)
+
+
+def never_ready(header, payload):
+    """A defence whose every question is its last."""
+    return EMPTY
+
+
+def abstains(header, payload):
+    """A defence that has no opinion."""
+    return frames.encode({"type": "answers", "id": header["id"], "labels": [None] * header["shape"][0]})
+
+
+class OnePlayer:
+    """A backend with one player in its life; everything else is passed on."""
+
+    def __init__(self, backend: Any) -> None:
+        self._backend, self._spent = backend, False
+
+    def __getattr__(self, name: str) -> Any:
+        """Passes on."""
+        return getattr(self._backend, name)
+
+    def start(self, order: Any) -> Any:
+        """Starts the one."""
+        if self._spent:
+            raise PodSpent("spent")
+        self._spent = True
+        return self._backend.start(order)
+
+
+@dataclass
+class Pods:
+    """An engine in which every attempt at a job is a process of its own: all it has is an assignment's JSON text."""
+
+    setting: Any
+    attempts: dict[str, int] = field(default_factory=dict)
+    halves: list[HalfStep] = field(default_factory=list)
+
+    def run(self, plan, done, perform, suits=None) -> Iterator[tuple[events.Event, ...]]:
+        """Yields what happens until the plan is done."""
+        agenda = plan.agenda(done)
+        while (job := agenda.take()) is not None:
+            half = None
+            for _ in range(200):
+                happened, half, finished = self._pod(perform(job, None).assignment(half).model_dump_json())
+                yield from happened
+                self.attempts[job.id] = self.attempts.get(job.id, 0) + 1
+                if finished:
+                    break
+            else:
+                raise AssertionError(f"{job} does not come to an end")
+            agenda.finished(job.id)
+
+    def _pod(self, text: str) -> tuple[list[tuple[events.Event, ...]], HalfStep | None, bool]:
+        assigned = Assignment.model_validate_json(text)
+        record = Record(self.setting.blobs, assigned.events)
+        planned = record.round.jobs[assigned.job]
+        cells = tuple(Cell(cell.defence, cell.attack) for cell in planned.cells)
+        job = Job(JobId(planned.id), planned.stage, planned.submission, cells, keys=planned.keys)
+        images = {planned.submission: self.setting.images[planned.submission]}
+        roster = record.round.roster
+        setting = replace(self.setting, backend=OnePlayer(self.setting.backend), images=images, roster=roster)
+        happened: list[tuple[events.Event, ...]] = []
+        performance = Performance(job, setting, record, None, assigned.half)
+        try:
+            performance.run(lambda *new: happened.append(new))
+        except PodSpent:
+            if performance.half:
+                self.halves.append(performance.half)
+            return happened, performance.half, False
+        return happened, None, True
+
+
+def played_in_pods(played) -> Pods:
+    """Plays a round in pods, into its ledger."""
+    pods = Pods(played.setting)
+    dispatcher = Dispatcher(played.setting, played.ledger, played.record, lambda: "now", lambda _event: None)
+    dispatcher.open({"contest": "test", "isolation": played.setting.isolation.value})
+    dispatcher.run(pods, played.cells())
+    return pods
+
+
+_MEASURED = {"at", "device", "seconds", "wall_seconds"}
+
+
+def told(played) -> list[Any]:
+    """Returns everything in the ledger but what is measured, each job's entries together."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(each) for key, each in value.items() if key not in _MEASURED}
+        return [plain(each) for each in value] if isinstance(value, list) else value
+
+    bodies = [plain(json.loads(entry.event.model_dump_json())) for entry in played.ledger.read()]
+    for body in bodies:
+        body.pop("head", None)
+        body.pop("answers", None)
+    return sorted(bodies, key=lambda body: (body.get("job", ""), json.dumps(body, sort_keys=True)))
+
+
+ROUNDS = {
+    "honest": {},
+    "attacks that end": {"attacks": {"once": Once, "seeded": SeededAttack}, "replay": Design(attacks=1.0)},
+    "defences that end": {"defences": {"tires": Tires, "coward": Coward, "never": never_ready, "none": abstains}},
+    "a question a sandbox": {"defences": {"first": first_value, "coward": Coward}, "isolation": Isolation.PICTURE},
+    "a sandbox a round": {"defences": {"tires": Tires, "first": first_value}, "isolation": Isolation.ROUND},
+    "a counter is found": {"defences": {"counts": Counts, "first": first_value}, "replay": EVERYTHING},
+    "a refusal is found": {"defences": {"refuses": Refuses, "first": first_value}, "replay": EVERYTHING},
+}
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_pods_play_what_the_local_engine_plays(stage, name) -> None:
+    """The same ledger entry for entry, measured times aside: steps, answers, faults, sandboxes, seeds, findings."""
+    Refuses.started = 0
+    here, there = (stage(**ROUNDS[name], limits=LENIENT) for _ in range(2))
+    here.run(devices=("GPU-0",))  # where no sandbox is started ahead, as in a pod
+    Refuses.started = 0
+    played_in_pods(there)
+    assert told(there) == told(here)
+    assert there.record.round.closed
+
+
+def test_a_step_is_carried_from_pod_to_pod(stage) -> None:
+    """A defence that ends at every third question has pods of three, and one step on record, as anywhere."""
+    played = stage(attacks={}, defences={"tires": Tires}, limits=LENIENT, replay=Design(power=0))
+    pods = played_in_pods(played)
+    [job] = played.plan().jobs
+    assert pods.attempts == {job.id: 4}
+    assert [(half.step, half.asked, len(half.sandboxes)) for half in pods.halves] == [(0, 3, 1), (0, 6, 2), (0, 9, 3)]
+    [step] = played.events("step_finished")
+    assert [(fault.code, fault.pictures) for fault in step.faults] == [("died", 1)] * 4
+    assert len(step.sandboxes) == 4
+
+
+def test_a_counter_is_caught_in_pods(stage) -> None:
+    """The comparison above is no comparison of nothing: here is what is found."""
+    played = stage(**ROUNDS["a counter is found"], limits=LENIENT)
+    played_in_pods(played)
+    assert {finding.submission: finding.kind for finding in played.record.round.findings} == {
+        "counts": FindingKind.STATE
+    }
+
+
+def test_an_assignment_holds_no_other_defence(stage) -> None:
+    """A driver is told of the players that its job reads of, and of nobody else."""
+    played = stage(attacks={"shift": shift, "other": shift}, defences={"first": first_value, "second": first_value})
+    played.run()
+    job = next(job for job in played.plan().jobs if job.stage is Stage.CLASSIFY and job.cells[0].attack == "other")
+    assignment = Performance(job, played.setting, played.record, None).assignment()
+    named = {event.submission for event in assignment.events if isinstance(event, events.StepFinished)}
+    assert named == {"other", job.submission}
+    admitted = {event.id for event in assignment.events if isinstance(event, events.SubmissionAdmitted)}
+    assert admitted == {"other", job.submission}
 
 
 def test_a_second_start_is_tried_once_and_no_attempt_fails(stage):
@@ -39,3 +235,23 @@ def test_a_second_start_is_tried_once_and_no_attempt_fails(stage):
     Performance(job, played.setting, record, None).run(lambda *new: happened.extend(new))
     assert [event.kind for event in happened] == [*["step_finished"] * 3, "job_finished"]
     assert [event.step for event in happened[:3]] == [0, 1, 2]
+
+
+def test_a_sandbox_that_was_lost_is_carried_over(stage):
+    """The one player is lost: no attempt is left here, and the next process has it on record with its first step."""
+    played = stage(attacks={"shift": shift})
+    job = next(job for job in played.plan().jobs if job.stage is Stage.PERTURB)
+    setting = replace(played.setting, backend=OnePlayer(played.backend))
+    played.backend.lose = lambda what, count: what == "question" and count == 2
+    happened = []
+    performance = Performance(job, setting, played.record, None)
+    with pytest.raises(PodSpent):
+        performance.run(lambda *new: happened.extend(new))
+    assert [event.kind for event in happened] == ["step_finished", "attempt_failed"]
+    assert performance.half is not None
+    assert (performance.half.step, performance.half.asked, len(performance.half.sandboxes)) == (1, 0, 1)
+    played.backend.lose = lambda what, count: False
+    record = Record(played.setting.blobs, happened)
+    half = HalfStep.model_validate_json(performance.half.model_dump_json())
+    Performance(job, played.setting, record, None, half).run(lambda *new: happened.extend(new))
+    assert [len(event.sandboxes) for event in happened if event.kind == "step_finished"] == [0, 1, 1]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from orchestrator.backends import _building
-from orchestrator.backends._container import LARGEST_IMAGE
+from orchestrator.domain.images import LARGEST_IMAGE
 
 GIB = 1024**3
 

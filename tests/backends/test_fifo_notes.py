@@ -32,6 +32,7 @@ class TestElsewhere:
             backend.check(Runtime.RUNSC)
         [check] = backend.examine()
         assert (check.status, bool(check.remedy)) == (CheckStatus.ABSENT, True)
+        assert check.remedy not in check.detail
         for name in ("ctl", "in", "out", "err"):
             os.mkfifo(tmp_path / name)
         (tmp_path / "end").write_text("no FIFO")

@@ -53,6 +53,20 @@ def test_all_problems_are_listed_at_once_with_their_lines(tmp_path) -> None:
     assert "docs/limits-and-errors.md#rejected" in done.stderr
 
 
+def test_pictures_and_entries_are_looked_at_together(tmp_path) -> None:
+    """Lost pictures and a lost folder are told in one run, each at its line."""
+    text = DEMO.read_text().replace("{kind: digits, split: test, first: 200}", "{kind: npz, path: lost.npz}")
+    text = text.replace("../../images/attack_noise", "lost").replace("../../images", str(shipped.path("images")))
+    (tmp_path / "contest.yaml").write_text(text.replace("{folder: sub", f"{{folder: {DEMO.parent}/sub"))
+
+    done = sparring("contest", "check", tmp_path / "contest.yaml")
+
+    assert done.exit_code == 1
+    assert "2 problems" in done.stderr
+    assert f"task.dataset: {tmp_path}/lost.npz" in done.stderr
+    assert f"baselines[1]: folder: there is no {tmp_path}/lost/submission.yaml" in done.stderr
+
+
 def test_problems_come_as_json_too(tmp_path) -> None:
     """With --json an error is one document on stdout with its code and every problem."""
     (tmp_path / "contest.yaml").write_text("sparring: 1\ncontest: x\n")
@@ -61,6 +75,42 @@ def test_problems_come_as_json_too(tmp_path) -> None:
     assert done.exit_code == 1
     assert error["code"] == "rejected"
     assert {problem["place"] for problem in error["problems"]} >= {"line 1, title", "line 1, task"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["demo", "--nosuch", "--json"], "--nosuch"),
+        (["round", "run", "--json"], "FILE|DIR"),
+        (["demo", "--slots", "x", "--json"], "--slots"),
+        (["nosuch", "--json"], "nosuch"),
+    ],
+)
+def test_what_the_parser_refuses_comes_as_json_too(capsys, words, said) -> None:
+    """With --json an option, argument or command that is not right is one document too, with exit code 2."""
+    with pytest.raises(SystemExit) as ended:
+        console.play(app, words)
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert ended.value.code == 2
+    assert error["code"] == "usage"
+    assert said in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["contest", "check", str(DEMO), "--json"], 0),
+        (["contest", "check", "nosuch", "--json"], 1),
+        (["doctor", "--help", "--json"], 0),
+        (["contest", "check", "nosuch"], 1),
+        (["--version"], 0),
+    ],
+)
+def test_the_exit_code_is_the_command_s(words, code) -> None:
+    """The command line ends with its command's exit code, with and without --json."""
+    with pytest.raises(SystemExit) as ended:
+        console.play(app, words)
+    assert (ended.value.code or 0) == code
 
 
 def test_strangers_are_refused_on_the_process_backend(tmp_path) -> None:
@@ -125,7 +175,7 @@ def test_exit_codes_tell_whose_fault_it_was() -> None:
 
 
 def test_doctor_reports_both_backends() -> None:
-    """`doctor` names machine, GPU and each backend with a status and a remedy, as text and as JSON."""
+    """`doctor` names machine, GPU and each backend with a status and a remedy, said once, as text and as JSON."""
     answer = json.loads(sparring("doctor", "--json").stdout)
     names = [check["name"] for check in answer["checks"]]
     assert {"machine", "gpu", "process: isolation"} <= set(names)
@@ -133,6 +183,8 @@ def test_doctor_reports_both_backends() -> None:
     for check in answer["checks"]:
         assert check["status"] in {"ok", "warn", "fail", "absent"}
         assert check["detail"]
+        assert "['" not in check["detail"]
+        assert not check["remedy"] or check["remedy"] not in check["detail"]
     assert "process: isolation" in sparring("doctor").stdout
 
 

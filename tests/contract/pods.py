@@ -17,6 +17,7 @@ import docker
 
 from orchestrator.backends import _container, fifo
 from orchestrator.backends.base import BackendSettings, Exit, Image, Order, Sandbox, Source
+from orchestrator.domain.images import read_config
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
 
@@ -53,16 +54,23 @@ class Pod:
         )
         return cls(client, folder)
 
-    def play(self, order: Order, weaken: Mapping[str, Any] | None = None) -> None:
-        """Starts the player's container; `weaken` replaces parts of its host configuration, or its `User`."""
+    def play(
+        self, order: Order, weaken: Mapping[str, Any] | None = None, variables: Mapping[str, str] | None = None
+    ) -> None:
+        """Starts the player's container with more `variables`; `weaken` replaces parts of its host configuration.
+
+        It may replace its `User` as well.
+        """
         info = self.client.info()
         host = _container.Host(info["NCPU"], order.limits.files, str(info.get("CgroupVersion", "1")) == "1")
         found = self.client.api.inspect_image(order.image.digest)
-        config, problems = _container.read_config(found)
+        config, problems = read_config(found)
         assert not problems or order.image.command, problems
         options = _container.container_options(order, config, next(_players), host)
         limits = order.limits
-        options["Entrypoint"] = ["/io/sh", "/io/play", str(limits.files), str(limits.tmp), *options["Entrypoint"]]
+        numbers = (limits.files, max(limits.tmp, limits.shm), limits.pids)
+        options["Entrypoint"] = ["/io/sh", "/io/play", *map(str, numbers), *options["Entrypoint"]]
+        options["Env"] += [f"{name}={value}" for name, value in (variables or {}).items()]
         options |= dict.fromkeys(["AttachStdin", "AttachStdout", "AttachStderr", "OpenStdin", "StdinOnce"], False)
         options["HostConfig"] |= {"Binds": [f"{self.folder}:/io:ro"], "Init": False}
         for key, value in (weaken or {}).items():

@@ -1,6 +1,7 @@
 """What is the fifo backend's own: one start, opens that never wait for ever, and an end that nobody can forge."""
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,9 @@ import pytest
 
 from orchestrator import backends
 from orchestrator.backends import _fifo_line
+from orchestrator.backends._container import HOME
 from orchestrator.backends.base import CheckStatus, Ending, Order, Source
+from orchestrator.domain.environment import told
 from orchestrator.domain.policy import Seccomp, User
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import PodSpent, SandboxLost
@@ -155,6 +158,62 @@ def test_what_a_player_may_do_with_the_folder(pod, order, listen):
     assert found == [errno.EACCES] * 14 + [errno.EROFS]
 
 
+LOUD = {
+    "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+    "KUBERNETES_PORT_443_TCP": "tcp://10.0.0.1:443",
+    "LD_PRELOAD": "",
+    "NVIDIA_REQUIRE_CUDA": "",
+    "SPARRING_TOKEN": "x",
+    "sparring_word": "x",
+    "sparring_name": "x",
+    "https_proxy": "http://proxy",
+    "HTTPS_PROXY": "",
+    "A-B": "no name for a shell",
+}
+"""What a pod adds unasked, what an image may not set and a pod can only blank, and names of our shell's own."""
+
+
+def test_a_player_has_the_environment_of_every_backend(pod, order, listen, engine, policy):
+    """Of what a pod adds nothing is there, nor what our shell keeps in its variables; all else is as it was asked."""
+    quiet = {"KEPT": "a KUBERNETES_X= b\nexport LD_C='d'", "EMPTY": "", "NVIDIA_VISIBLE_DEVICES": "void"}
+    pod.play(order("surroundings"), variables=LOUD | quiet)
+    sandbox = pod.backend().start(order("surroundings"))
+    found = listen.report(sandbox)["environment"]
+    assert not LOUD.keys() & found.keys()
+    assert {name: found.get(name) for name in quiet} == quiet
+    assert (found["HOSTNAME"], found["HOME"], found["PYTHONHASHSEED"]) == ("sandbox", HOME, "0")
+    assert not [name for name in found if name.upper().startswith("SPARRING")]
+    assert sandbox.stop().ending is Ending.STOPPED
+    plain = engine.containers.run(
+        order("surroundings").image.digest,
+        ["-c", "import json, os; print(json.dumps(dict(os.environ)))"],
+        entrypoint=["python3"],
+        hostname="sandbox",
+        environment=told(HOME, policy.limits.threads, None) | quiet,
+        network_mode="none",
+        remove=True,
+    )
+    assert found == json.loads(plain)
+
+
+def test_the_limit_of_processes_needs_no_engine(pod, order, listen):
+    """In a pod nobody bounds processes but our first process, which lets the player have as many as elsewhere."""
+    ordered = order("forks", limits=replace(Limits(), pids=24))
+    pod.play(ordered, {"PidsLimit": 0})
+    sandbox = pod.backend().start(ordered)
+    assert listen.exactly(sandbox, 3) == b"22\n"
+    sandbox.stop()
+
+
+def test_an_image_cannot_lock_itself_out(pod, order, listen):
+    """A player whose image puts it into the driver's group can do what any other can, and no more."""
+    pod.play(order("forge", "look"), {"GroupAdd": [str(DRIVER)]})
+    sandbox = pod.backend().start(order("forge", "look"))
+    count, *found = map(int, listen.end(sandbox).split())
+    sandbox.stop()
+    assert (count, found) == (2, [errno.EACCES] * 14 + [errno.EROFS])
+
+
 def test_a_driver_that_is_killed_takes_its_player_along(pod, order, run):
     """Nobody stops the player: its own container ends it and all it started, within seconds of the driver's death."""
     pod.play(order("stray", "token", "stay"))
@@ -163,6 +222,7 @@ import sys, time
 from pathlib import Path
 from orchestrator.backends.base import BackendSettings, Image, Order
 from orchestrator.backends.fifo import FifoBackend
+from orchestrator.domain.environment import told
 from orchestrator.domain.policy import SandboxPolicy
 sandbox = FifoBackend(BackendSettings(Path({str(pod.folder)!r}))).start(Order(Image("", ""), SandboxPolicy(), "r", "j"))
 assert sandbox.receive(time.monotonic() + 60) == b"up"
@@ -287,6 +347,7 @@ import time
 from pathlib import Path
 from orchestrator.backends.base import BackendSettings, Image, Order
 from orchestrator.backends.fifo import FifoBackend
+from orchestrator.domain.environment import told
 from orchestrator.domain.policy import SandboxPolicy
 sandbox = FifoBackend(BackendSettings(Path("/io"))).start(Order(Image("", ""), SandboxPolicy(), "r", "j"))
 assert sandbox.send(b"x" * 3000000, time.monotonic() + 30)

@@ -1,16 +1,11 @@
 """Whole jobs in pods: a perturb and a classify job through their performances, and what a second start does to one."""
 
-import io
-import json
-import tarfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 from orchestrator.arena.performance import Performance
@@ -21,7 +16,6 @@ from orchestrator.domain import events
 from orchestrator.domain.plan import Cell, Job, Plan, Stage
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.rulings import OnMissing, OnViolation
-from orchestrator.domain.samples import Samples
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm, Task
 from orchestrator.errors import PodSpent
@@ -29,49 +23,20 @@ from orchestrator.record import Record
 from orchestrator.replay.power import Design
 from orchestrator.stores.memory import MemoryBlobs
 
+from . import quarters
 from .pods import OnePod
 
 pytestmark = [
     pytest.mark.docker,
     pytest.mark.parametrize("backend", ["docker", "fifo"], indirect=True, scope="module"),
 ]
-PLAYER = Path(__file__).parents[1] / "e2e" / "players" / "player.py"
-PICTURES = 16
 LIMITS = Limits(memory=256 * 1024 * 1024, ready_seconds=30.0, perturb_batch=8, perturb_seconds=10.0, restarts=2)
 
 
 @pytest.fixture(scope="module")
 def players(engine, test_image) -> Callable[[str], str]:
-    """Returns `image(submission)`, the id of an image whose player does what the name says: defence_crashes."""
-
-    def image(name: str) -> str:
-        side, _, behaviour = name.partition("_")
-        command = json.dumps(["python", "/player/player.py", side, behaviour])
-        recipe = f"FROM {test_image}\nCOPY player.py /player/\nCMD {command}\n"
-        archive = io.BytesIO()
-        with tarfile.open(fileobj=archive, mode="w") as tar:
-            for name_, content in (("Dockerfile", recipe.encode()), ("player.py", PLAYER.read_bytes())):
-                entry = tarfile.TarInfo(name_)
-                entry.size = len(content)
-                tar.addfile(entry, io.BytesIO(content))
-        archive.seek(0)
-        tag = f"sparring-test/player:{side}-{behaviour}"
-        built, _ = engine.images.build(fileobj=archive, custom_context=True, network_mode="none", tag=tag, forcerm=True)
-        return built.id
-
-    return image
-
-
-def quarters() -> Samples:
-    """Returns pictures u8 [16, 1, 4, 4] whose label is their brightest quarter; the first one has a speck."""
-    chance = np.random.default_rng(7)
-    labels = np.arange(PICTURES) % 4
-    pixels = np.full((PICTURES, 1, 4, 4), 100, np.uint8)
-    for picture, label in zip(pixels, labels, strict=True):
-        row, column = divmod(int(label), 2)
-        picture[0, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2] += np.uint8(chance.integers(10, 80))
-    pixels[0, 0, 0, 0] = 255
-    return Samples(pixels, labels, ("a", "b", "c", "d"))
+    """Returns `image(submission)`: see quarters.builder."""
+    return quarters.builder(engine, test_image)
 
 
 @pytest.fixture
@@ -79,7 +44,7 @@ def setting(backend, players, run) -> Callable[..., Setting]:
     """Returns `setting(submissions...)`: a round between these players on this backend."""
 
     def make(*names: str) -> Setting:
-        samples = quarters()
+        samples = quarters.samples()
         ids = {name: players(name) for name in names}
         submissions = [
             Submission(name, name, "team", Side(name.partition("_")[0]), ids[name], ids[name]) for name in names
@@ -89,7 +54,7 @@ def setting(backend, players, run) -> Callable[..., Setting]:
             contest="pods",
             round="r",
             run=run,
-            task=Task("quarters", samples.classes, samples.shape, PICTURES, samples.digest, budget),
+            task=Task("quarters", samples.classes, samples.shape, len(samples), samples.digest, budget),
             samples=samples,
             policy=SandboxPolicy(LIMITS),
             isolation=Isolation.ATTACK,

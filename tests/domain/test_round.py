@@ -42,6 +42,7 @@ PLANNED = events.PlanMade(jobs=JOBS)
 FINISHED = events.JobFinished(job="j1", stage=Stage.PERTURB, submission="a", device=None, seconds=1.5, sandboxes=[])
 FAILED = events.AttemptFailed(job="j1", attempt=1, code="sandbox-lost", message="the engine went away")
 RETURNED = events.BackendReturned(job="j1", seconds=12.5)
+PROBED = events.ClusterProbed(namespace="sparring", outcome="blocked", at="2026-11-20T08:00:00+00:00")
 CLOSED_PLAY = events.PlayClosed(head=ONE, answers=TWO)
 FOUND = events.FindingMade(
     id="f0",
@@ -97,6 +98,7 @@ ALL = [
     LOST,
     FAILED,
     RETURNED,
+    PROBED,
     CLOSED_PLAY,
     JUDGED,
     FOUND,
@@ -113,6 +115,12 @@ def test_an_event_survives_the_ledger(event):
 def test_every_kind_of_event_is_tested_here():
     """The list of this file is the whole vocabulary of a round; acts are a contest's, in test_season.py."""
     assert {type(event) for event in ALL} == set(events.Event.__args__) - set(acts.Act.__args__)
+
+
+def test_only_a_probe_that_was_overridden_is_kept():
+    """Whoever asks how a round was played sees when somebody went against the probe, and not every start."""
+    against = PROBED.model_copy(update={"outcome": "connected", "overridden": "a cluster of our own"})
+    assert told(OPENED, PROBED, against, PROBED).overridden == [against]
 
 
 def test_what_was_lost_is_not_known_any_more():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.domain.rulings import ABSTAINED, FAULTED, NOT_ASKED, Call, Forfeit, decide, points, tally
+from orchestrator.domain.rulings import ABSTAINED, FAULTED, NOT_ASKED, Call, Forfeit, by_reason, decide, points, tally
 
 CELLS = st.lists(
     st.tuples(st.integers(0, 9), st.integers(NOT_ASKED, 9), st.sampled_from(list(Forfeit))), min_size=1, max_size=40
@@ -51,6 +51,16 @@ def test_a_grey_picture_that_was_asked_is_decided_by_its_answer():
     """With `on_missing: ask` a forfeit is counted and the defence's answer decides (A8)."""
     found = tally(np.array([5, 5]), np.array([5, 6], np.int32), np.full(2, Forfeit.MISSING, np.uint8))
     assert (found.held, found.fooled, found.forfeits) == (1, 1, 2)
+
+
+def test_forfeits_are_counted_by_their_reason():
+    """Each reason has its count, and those that nobody has are left out (A8, A14)."""
+    forfeits = np.array([Forfeit.SHAPE, Forfeit.NONE, Forfeit.NOT_FINITE, Forfeit.SHAPE, Forfeit.MISSING], np.uint8)
+    assert by_reason(forfeits) == {"missing": 1, "shape": 2, "not_finite": 1}
+    assert by_reason(np.array(list(Forfeit), np.uint8)) == dict.fromkeys(
+        ["missing", "type", "shape", "not_finite", "budget"], 1
+    )
+    assert by_reason(np.zeros(3, np.uint8)) == {}
 
 
 def test_violations_are_the_forfeits_beyond_the_budget():

@@ -21,10 +21,17 @@ DEFENCES = {
     "defence_crashes": "died",
     "defence_hangs": "deadline",
     "defence_nonsense": "reported",
+    "defence_raw_label": "protocol",
     "defence_prints": "protocol",
     "defence_floods": "protocol",
     "defence_dies_loading": "died",
 }
+MALFORMED = {
+    "attack_raw_shape": ("shape", "wrong shape"),
+    "attack_raw_type": ("type", "not 8-bit values"),
+    "attack_raw_nan": ("not_finite", "not finite"),
+}
+"""What is sent over the wire and is no picture: no fault, and why it does not count is told."""
 
 
 def cell(results: Results, defence: str, attack: str | None = None) -> CellPart:
@@ -42,7 +49,7 @@ def played(shared_lab) -> tuple[Results, Results, Path]:
     """A round with every misfit, and the same honest players alone."""
     honest = ["attack_noop", "attack_honest", "defence_honest"]
     alone = shared_lab.play(*honest, out="alone")
-    misfits = (*ATTACKS, *DEFENCES, "attack_one_step_too_far", "defence_abstains")
+    misfits = (*ATTACKS, *DEFENCES, *MALFORMED, "attack_one_step_too_far", "defence_abstains")
     crowded = shared_lab.play(*honest, *misfits, out="crowded")
     return alone, crowded, shared_lab.folder / "crowded"
 
@@ -67,18 +74,27 @@ def test_misfits_cost_only_themselves(played) -> None:
 
 def test_misfits_are_scored_by_the_rules(played) -> None:
     """A missing candidate is held (A8), a picture without an answer fooled (A7), an excess forfeited (A14)."""
-    _, crowded, _ = played
+    _, crowded, out = played
     # Two batches of eight: the second is lost, the first counts.
     assert cell(crowded, "defence_honest", "attack_crashes").forfeits == 8
     assert cell(crowded, "defence_honest", "attack_hangs").forfeits == 8
     # Half of each batch arrived before the deadline (A15).
     assert cell(crowded, "defence_honest", "attack_half").forfeits == 8
-    for silent in ("attack_dies_loading", "attack_prints", "attack_wrong_shape", "attack_floods"):
+    # What the helper sees is the player's fault; what comes over the wire in another shape is no candidate.
+    for silent in ("attack_dies_loading", "attack_prints", "attack_wrong_shape", "attack_floods", *MALFORMED):
         lost = cell(crowded, "defence_honest", silent)
         assert (lost.forfeits, lost.held) == (16, 16)
     over = submission(crowded, "attack_one_step_too_far")
     assert (over.violations, over.forfeits, over.largest) == (16, 16, 21.0)
-    for mute in ("defence_hangs", "defence_nonsense", "defence_prints", "defence_floods", "defence_dies_loading"):
+    assert over.forfeit_reasons == {"budget": 16}
+    assert submission(crowded, "attack_crashes").forfeit_reasons == {"missing": 8}
+    page = (out / "report" / "index.html").read_text()
+    for name, (reason, words) in MALFORMED.items():
+        assert submission(crowded, name).status == "played"
+        assert submission(crowded, name).forfeit_reasons == {reason: 16}
+        assert f'16<span class="line">16 {words}</span>' in page
+        assert f"does not count: {words}" in page
+    for mute in DEFENCES.keys() - {"defence_crashes"}:
         clean = cell(crowded, mute)
         assert (clean.held, clean.faults) == (0, 16)
     # It crashes on the one picture with a speck, twice in the round, and is replaced each time.

@@ -21,7 +21,8 @@ from orchestrator.cli.app import app
 from orchestrator.cli.console import ExitCode
 from orchestrator.datasets.base import Options
 from orchestrator.domain import events
-from orchestrator.intake.contest_file import ContestFile, EntrySection
+from orchestrator.intake.contest_file import ContestFile
+from orchestrator.intake.entries import EntrySection
 from orchestrator.intake.manifest import Manifest
 from orchestrator.results.cells_csv import HEADER
 from orchestrator.results.document import Results
@@ -60,7 +61,8 @@ def below(model: Any) -> list[type[BaseModel]]:
 def keys(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
     """Returns every key of a model and of the mappings in it, dotted, with its field."""
     found = {}
-    for name, field in model.model_fields.items():
+    for attribute, field in model.model_fields.items():
+        name = field.alias or attribute
         inside = [inner for inner in below(field.annotation) if inner is not EntrySection]
         if not inside or (not field.is_required() and field.default is None):
             found[prefix + name] = field
@@ -122,7 +124,7 @@ def test_every_reason_has_its_row(document, root) -> None:
 def test_every_contest_file_key_has_its_row(document) -> None:
     """Every key stands in docs/contest-file.md with its real default."""
     text = document("contest-file.md")
-    chapters = [section(text, f"### {name}") for name in ("The contest", "The task", "Limits", "Replay")]
+    chapters = [section(text, f"### {name}") for name in ("The contest", "The task", "Limits", "Replay", "Cluster")]
     agree("\n".join(chapters), keys(ContestFile))
     agree(section(text, "### Entries"), keys(EntrySection))
     agree(section(text, "### The manifest"), keys(Manifest))

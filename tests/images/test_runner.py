@@ -56,11 +56,11 @@ def test_prepare_makes_what_only_its_user_may_change(tmp_path):
     subprocess.run(["sh", str(here / "prepare"), str(tmp_path / "io")], check=True)
     modes = {path.name: f"{path.stat().st_mode:o}" for path in (tmp_path / "io").iterdir()}
     assert modes == {
-        "ctl": "10604",
-        "in": "10604",
-        "out": "10602",
-        "err": "10602",
-        "end": "10602",
+        "ctl": "10644",
+        "in": "10644",
+        "out": "10622",
+        "err": "10622",
+        "end": "10622",
         "sh": "100111",
         "play": "100444",
     }

@@ -106,7 +106,7 @@ def test_an_image_for_gpus_is_asked_for_where_there_is_one(contest, submitted, b
     assert [source.image for source in backend.asked] == [f"team/a:{tag}", None]
 
 
-def test_every_entry_that_cannot_play_is_named(contest, entries, backend, submitted):
+def test_every_entry_that_cannot_play_is_named(contest, entries, backend, submitted, tmp_path):
     """A missing manifest, a broken one, a doubled name, two sides and a backend's refusal come together."""
     submitted("name: A\n", "broken")
 
@@ -122,7 +122,10 @@ def test_every_entry_that_cannot_play_is_named(contest, entries, backend, submit
     )
     problems = refusals(found, identify)
     assert problems[0] == "line 7, baselines[0]: platform: made for plan9; build it for linux"
-    assert problems[1] == ("line 9, submissions[0]: file: No such file or directory; give the path of a YAML file")
+    assert problems[1] == (
+        f"line 9, submissions[0]: folder: there is no {tmp_path}/nowhere/submission.yaml; "
+        "a path begins where the contest file lies"
+    )
     assert problems[2].startswith("line 10, submissions[1]: line 1, sparring: field required")
     assert problems[-2] == "line 12, submissions[3]: a second 'attacker'; give one of them a `name:`"
     assert problems[-1] == (

@@ -73,7 +73,8 @@ def test_the_file_survives_the_ledger(contest):
         ("25.5", Fraction(51, 2)),
         ("0.001", Fraction(1, 1000)),
         ("0.1", Fraction(1, 10)),
-        ("999999999.999", Fraction(999_999_999_999, 1000)),
+        ("2039.999", Fraction(2_039_999, 1000)),
+        ("2040", 255 * 8),
     ],
 )
 def test_epsilon_is_exact(contest, written, epsilon):
@@ -174,6 +175,76 @@ def test_all_problems_come_at_once(problems):
         ),
         "line 12, submissions[1].side: input should be 'attack' or 'defence', got 'both'",
     ]
+
+
+def test_what_entries_and_pictures_lack_comes_with_the_problems_of_keys(problems, submitted, tmp_path):
+    """A missing folder, a broken manifest, a doubled name and lost pictures are told beside a wrong key."""
+    submitted("sparring: 1\nname: a\nside: attack\ncommand: [x]\n", "a")
+    submitted("name: A\n", "broken")
+    found = problems(
+        title="''",
+        task="{name: t, dataset: {kind: npz, path: lost.npz}, budget: {epsilon: 8}}",
+        baselines="\n  - {folder: nowhere}\n  - {builtin: attack_nop}\n  - {builtin: attack_noop, side: defence}",
+        submissions="\n  - {folder: a}\n  - {folder: a}\n  - {team: T}\n  - {folder: broken}\n  - {folder: a, name: b}",
+    )
+    assert found[0].startswith("line 3, title: ")
+    assert found[1].startswith("line 13, submissions[2]: give `builtin`, or `folder`")
+    assert found[2].startswith(f"line 5, task.dataset: {tmp_path}/lost.npz: ")
+    assert found[3:6] == [
+        (
+            f"line 7, baselines[0]: folder: there is no {tmp_path}/nowhere/submission.yaml; "
+            "a path begins where the contest file lies"
+        ),
+        *(
+            line
+            for line in found
+            if line.startswith("line 8, baselines[1]: builtin: there is no 'attack_nop'; one of ")
+        ),
+        "line 9, baselines[2]: side: the contest file says defence, its submission.yaml attack; make them agree",
+    ]
+    assert found[6] == "line 12, submissions[1]: a second 'a'; give one of them a `name:`"
+    assert found[7].startswith("line 14, submissions[3]: line 1, sparring: field required")
+    assert not [line for line in found if "submissions[0]" in line or "submissions[4]" in line]
+
+
+@pytest.mark.parametrize("entries", ["x", "{folder: nowhere}", "[1, [], null, folder]", "\n  - {folder: [x]}"])
+def test_entries_that_are_none_are_the_files_own_problem(problems, entries):
+    """Whatever stands where entries belong, it is told once, and nothing is looked for."""
+    found = problems(submissions=entries)
+    assert found
+    assert all("submissions" in line for line in found)
+    assert not [line for line in found if "there is no" in line]
+
+
+@pytest.mark.parametrize(
+    ("task", "epsilon", "largest"),
+    [("{epsilon: 255.001}", "255.001", "255 in linf"), ("{epsilon: 2040}", "2040", "255 in linf")],
+)
+def test_a_budget_that_bounds_nothing_is_refused(problems, task, epsilon, largest):
+    """No value of a picture can change by more than 255, so a wider budget is a mistake in its unit (A14)."""
+    assert problems(task=f"{{name: t, dataset: {{kind: digits}}, budget: {task}}}", seed="-1") == [
+        "line 6, seed: input should be greater than or equal to 0, got -1",
+        (
+            f"line 5, task.budget.epsilon: {epsilon} bounds nothing: two pictures differ by at most {largest}; "
+            "give a smaller one, in steps of 1/255: 8 means 8/255"
+        ),
+    ]
+
+
+def test_the_widest_budget_is_no_mistake(contest):
+    """255 for linf is allowed: everything is."""
+    found = contest(task="{name: t, dataset: {kind: digits}, budget: {epsilon: 255}}")
+    assert found.task(found.samples()).budget == Budget(Norm.LINF, Fraction(255))
+
+
+def test_an_l2_budget_that_bounds_nothing_is_refused(contest, problems):
+    """Pictures of 8 x 8 values differ by at most 255 * 8 in l2: told with the pictures, or with the other problems."""
+    task = "{name: t, dataset: {kind: digits}, budget: {norm: l2, epsilon: 2040.001}}"
+    said = "line 5, task.budget.epsilon: 2040.001 bounds nothing: two pictures differ by at most 2040 in l2; give a "
+    found = contest(task=task)
+    with pytest.raises(Rejected, match=r"2040\.001 bounds nothing"):
+        found.task(found.samples())
+    assert problems(task=task, seed="-1")[1].startswith(said)
 
 
 def test_the_plug_ins_problems_come_together(problems):

@@ -10,7 +10,7 @@ import pytest
 from orchestrator import shipped
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import Rejected, UsageError
-from orchestrator.intake import admission, manifest, scaffold
+from orchestrator.intake import entries, manifest, scaffold
 from orchestrator.intake.scaffold import Framework, Wanted
 
 ROOT = Path(__file__).parents[2]
@@ -171,7 +171,7 @@ def test_templates_are_no_baselines():
     """No contest file can name a template as one of the organizers' players."""
     for name in ("templates", "shared", *Framework):
         with pytest.raises(Rejected, match="there is no"):
-            admission.builtin(name)
+            entries.builtin(name)
 
 
 def test_every_template_is_one_of_the_frameworks():

@@ -61,6 +61,7 @@ def test_every_problem_of_a_manifest_is_told(refused):
         "line 5, gpu: input should be a valid boolean, unable to interpret input, got 'maybe'",
         "line 6, license: unknown key",
     ]
+    assert refused(text)[1].endswith("got 'A'; write lower case, digits, - and _")
     assert refused(GOOD + "license: MIT\n") == ["line 5, license: unknown key; did you mean 'licence'?"]
 
 

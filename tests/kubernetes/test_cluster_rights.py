@@ -64,6 +64,21 @@ def test_verbs_subresources_and_names_are_told_apart(cluster, http_, token) -> N
     assert http_("POST", f"{PODS}/p/eviction", {"metadata": {"name": "p"}}, token=token).code == 403
 
 
+def test_a_namespace_can_be_read_with_its_own_rights(cluster, http_) -> None:
+    """A role in a namespace may name the namespace itself, and no other."""
+    rules = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list"]}]
+    http_("POST", f"{RBAC}/roles", {"metadata": {"name": "self"}, "rules": rules})
+    binding = {
+        "metadata": {"name": "self"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "self"},
+        "subjects": [{"kind": "User", "name": "ann", "apiGroup": "rbac.authorization.k8s.io"}],
+    }
+    http_("POST", f"{RBAC}/rolebindings", binding)
+    ann = cluster.user_token("ann")
+    asked = ("/api/v1/namespaces/default", "/api/v1/namespaces/kube-system", "/api/v1/namespaces")
+    assert [http_("GET", path, token=ann).code for path in asked] == [200, 403, 403]
+
+
 def test_a_cluster_role_can_be_bound_in_one_namespace_or_in_all(cluster, http_) -> None:
     """RoleBinding and ClusterRoleBinding of the same ClusterRole."""
     cluster_wide = "/apis/rbac.authorization.k8s.io/v1"

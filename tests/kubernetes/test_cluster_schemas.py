@@ -23,7 +23,7 @@ def test_three_minor_versions_are_known(version) -> None:
         assert ask("GET", "/version").json["gitVersion"] == f"v{version}"
         assert ask("POST", JOBS, make_job("a")).code == 201
         assert ask("POST", JOBS, make_job("b", bogus=1)).code == 400
-    assert len(versions()) == 3
+    assert len(set(versions())) == 3
 
 
 def test_a_wrong_type_cannot_be_read(http_) -> None:

@@ -74,7 +74,7 @@ def test_a_sealed_bundle_has_the_same_boards(cup, part):
     assert sealed["boards"] == ours["boards"]
     assert sealed["cells"] == ours["cells"]
     assert len(sealed["boards"]) == 2
-    counts = ("id", "status", "forfeits", "violations", "sandboxes", "endings")
+    counts = ("id", "status", "forfeits", "forfeit_reasons", "violations", "sandboxes", "endings")
     assert [[one[key] for key in counts] for one in sealed["submissions"]] == [
         [one[key] for key in counts] for one in ours["submissions"]
     ]

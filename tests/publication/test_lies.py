@@ -153,6 +153,26 @@ def sealed_violations(forged):
     return f"{FINAL}/round.json attacks attack_far"
 
 
+def sealed_reason(forged):
+    """Candidates of a wrong shape, said to be missing."""
+
+    def other(round_):
+        next(part for part in round_["attacks"] if part["attack"] == "attack_far")["malformed"]["shape"] -= 1
+
+    forged.document(f"{FINAL}/round.json", other)
+    return f"{FINAL}/results.json submissions"
+
+
+def sealed_too_many_reasons(forged):
+    """More reasons than forfeits."""
+
+    def more(round_):
+        next(part for part in round_["attacks"] if part["attack"] == "attack_far")["malformed"]["type"] += 1
+
+    forged.document(f"{FINAL}/round.json", more)
+    return f"{FINAL}/round.json attacks attack_far"
+
+
 def sealed_finding_left_out(forged):
     """A finding."""
     forged.document(f"{FINAL}/round.json", lambda round_: round_["findings"].clear())
@@ -261,6 +281,17 @@ def shortened(forged):
     return f"sealed {FINAL}/round.json work [0] seconds"
 
 
+def excused(forged):
+    """States pictures of a wrong shape as pictures that were not delivered."""
+
+    def excuse(round_):
+        next(part for part in round_["attacks"] if part["attack"] == "attack_far")["malformed"]["shape"] = 0
+
+    forged.document(f"{FINAL}/round.json", excuse)
+    forged.recount()
+    return f"sealed {FINAL}/round.json attacks"
+
+
 def eligible(forged):
     """Says of a team that nobody in it is an organizer (A5)."""
 
@@ -278,7 +309,7 @@ def unpublished(forged):
     return "sealed manifest.json"
 
 
-@pytest.mark.parametrize("lie", [flattered, committed, measured, shortened, eligible, unpublished])
+@pytest.mark.parametrize("lie", [flattered, committed, measured, shortened, excused, eligible, unpublished])
 def test_a_sealed_lie_is_opened(cup, forge, lie):
     """A sealed bundle that holds by itself and did not tell the truth is found out by the full one (X2)."""
     forged = forge("sealed-2")

@@ -29,7 +29,8 @@ def test_a_sandbox_is_started_before_the_silence() -> None:
 
     casting = Casting(lambda: Clocked(now), [], restarts=0, ahead=False)
     questions = Questions(Limits(), 1, {0: 30.0, 2: 5.0}, sleep)
-    said = steps.ask(casting, questions, [np.zeros((1, 2, 2), np.uint8)] * 3, lambda: now[0])
+    said = steps.Asked.nothing(3)
+    steps.ask(casting, questions, [np.zeros((1, 2, 2), np.uint8)] * 3, lambda: now[0], said)
     assert said.answers.tolist() == [30, 30, 35]
     assert said.at.tolist() == [30, 30, 35]
     assert said.seconds == 0

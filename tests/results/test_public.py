@@ -22,7 +22,7 @@ PASSED: dict[str, set[str]] = {
     "FaultPart": {"code", "reason", "pictures", "message"},
     "SubmissionPart": {
         *("id", "name", "team", "side", "baseline", "image", "status", "forfeits", "violations", "faults"),
-        *("sandboxes", "endings"),
+        *("forfeit_reasons", "sandboxes", "endings"),
     },
     "CellPart": {"defence", "attack", "total", "held", "fooled", "abstained", "forfeits", "faults"},
     "RowPart": {"rank", "submission", "ranks", "violations", "place", "no_prize"},

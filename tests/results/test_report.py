@@ -163,6 +163,15 @@ def test_boards_show_every_row():
     assert 'title="exactly 313/20 points"' in page
 
 
+def test_forfeits_have_their_reasons_beside_them():
+    """Both pages of a submission say why its candidates do not count."""
+    parts = results_of().model_dump()["submissions"]
+    told = [{**part, "forfeits": 24, "forfeit_reasons": {"missing": 8, "shape": 16}} for part in parts]
+    words_of = Tree(report.render(results_of(submissions=told), [])).words
+    assert words_of.count("24 8 not delivered 16 wrong shape") == 3
+    assert "not delivered" not in Tree(report.render(results_of(), [])).words
+
+
 def test_first_of_a_board_is_marked_and_the_unranked_are_apart():
     """Each rank 1 is highlighted; rows without rank come in a group of their own."""
     page = report.render(results_of(), [])

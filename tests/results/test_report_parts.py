@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from orchestrator.domain.rulings import Forfeit
+from orchestrator.results import faults
 from orchestrator.results.report import colours, evidence, pictures, words
 
 
@@ -115,3 +117,10 @@ def test_numbers_are_written_honestly():
     ]
     assert [words.size(n) for n in (2048, 391 * 2**20, 2**31)] == ["2 KiB", "391 MiB", "2.0 GiB"]
     assert words.budget("l2", "17/2") == "L2 8.5/255"
+
+
+def test_forfeits_are_told_by_reason():
+    """Each reason has its line in our words; results that did not count reasons have none."""
+    assert faults.forfeits({"shape": 1200, "budget": 1}) == ["1,200 wrong shape", "1 over the budget"]
+    assert faults.forfeits({}) == faults.forfeits(None) == []
+    assert set(faults.FORFEITS) == {forfeit.reason for forfeit in Forfeit if forfeit}

@@ -99,3 +99,14 @@ def test_without_the_library_the_remedy_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UsageError, match=r"pip install 'sparring\[parquet\]'"):
         parquet.check()
+
+
+def test_reasons_are_counted_in_one_cell():
+    """Why candidates do not count is told like endings: so many, and why; empty where nothing was counted."""
+    parts = results_of().model_dump()["submissions"]
+    told = [
+        {**part, "forfeit_reasons": {"missing": 8, "shape": 16} if part["id"] == "square" else {}} for part in parts
+    ]
+    rows = {row["submission"]: row["forfeit_reasons"] for row in read(made(submissions=told)["submissions"])}
+    assert rows.pop("square") == "8 missing 16 shape"
+    assert set(rows.values()) == {""} == {row["forfeit_reasons"] for row in read(made()["submissions"])}

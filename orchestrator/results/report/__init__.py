@@ -10,6 +10,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from orchestrator.domain.text import printable
+from orchestrator.results import faults
 from orchestrator.results.document import Results
 from orchestrator.results.examples import Example
 from orchestrator.results.report import colours, words
@@ -82,6 +83,7 @@ def _environment() -> Environment:
         distance=words.distance,
         signed=words.signed,
         moment=words.moment,
+        forfeits=faults.forfeits,
     )
     return environment
 

@@ -21,7 +21,22 @@ if behaviour == "never_ready":
     time.sleep(600)
 
 import numpy as np  # noqa: E402  some behaviours come before it
+import sparring_player  # noqa: E402
 from sparring_player import Attack, Defence, serve  # noqa: E402
+
+
+def sent(speaker, question, index, pixels):
+    """Sends candidates as they are, whatever their type."""
+    kind = "u8" if pixels.dtype == np.uint8 else "f32"
+    header = {"type": "candidates", "id": question, "index": index, "dtype": kind, "shape": list(pixels.shape)}
+    sparring_player._write(header, pixels.tobytes())
+
+
+if behaviour.startswith("raw_"):
+    # The helper would say that its own player is wrong; these are sent, and the orchestrator has to see it.
+    sparring_player._pixels = lambda value, shape: np.ascontiguousarray(value)
+    sparring_player._Speaker._send_candidates = sent
+    sparring_player._labels = lambda value, count, classes: value
 
 
 def quarters(pixels):
@@ -49,8 +64,8 @@ class Attacker(Attack):
             os._exit(3)
         if behaviour == "hangs" and self.batches == 2:
             time.sleep(600)
-        if behaviour == "wrong_shape":
-            return pixels[:, :, :-1]
+        if behaviour in ("wrong_shape", "raw_shape", "raw_type", "raw_nan"):
+            return self.malformed(pixels)
         if behaviour == "own_chance":
             return self.honest(pixels, [os.urandom(1)[0] % 4 for _ in pixels], self.epsilon)
         if behaviour == "half":
@@ -58,6 +73,11 @@ class Attacker(Attack):
         if behaviour == "one_step_too_far":
             return self.honest(pixels, labels, self.epsilon + 1)
         return self.honest(pixels, labels, self.epsilon)
+
+    def malformed(self, pixels):
+        if behaviour == "raw_type":
+            return pixels.astype(np.float32)
+        return np.full(pixels.shape, np.nan, np.float32) if behaviour == "raw_nan" else pixels[:, :, :-1]
 
     def half(self, pixels, labels):
         count = len(pixels) // 2
@@ -87,6 +107,9 @@ class Defender(Defence):
             os._exit(3)
         if behaviour == "hangs":
             time.sleep(600)
+        if behaviour == "eats" and (pixels[:, 0, 0, 0] == 255).any():
+            hoard = [np.ones(1 << 24) for _ in range(16)]
+            labels = labels + int(hoard[0][0])
         if behaviour == "slow":
             time.sleep(0.02)
         if behaviour == "stderr":
@@ -96,6 +119,7 @@ class Defender(Defence):
     def told(self, labels, pixels):
         answers = {
             "nonsense": lambda label, picture: 99,
+            "raw_label": lambda label, picture: 99,
             "abstains": lambda label, picture: None,
             "constant": lambda label, picture: 0,
             "chance": lambda label, picture: os.urandom(1)[0] % 4,

@@ -44,6 +44,15 @@ class Action:
         """The resource, with its subresource as rules name it: `pods/log`."""
         return f"{self.resource}/{self.child}" if self.child else self.resource
 
+    @property
+    def scope(self) -> str:
+        """The namespace whose bindings count: that of the request, and for a namespace itself its own name.
+
+        k8s.io/apiserver, `pkg/endpoints/request/requestinfo.go`.
+        """
+        itself = (self.group, self.resource) == ("", "namespaces")
+        return self.namespace or (self.name if itself else "")
+
 
 def service_account(namespace: str, name: str) -> User:
     """Returns the user that a pod's service account is."""
@@ -89,7 +98,7 @@ class Authority:
 
     def allows(self, user: User, action: Action) -> bool:
         """Whether some role allows an action."""
-        return ADMIN_GROUP in user.groups or any(_covers(rule, action) for rule in self._rules(user, action.namespace))
+        return ADMIN_GROUP in user.groups or any(_covers(rule, action) for rule in self._rules(user, action.scope))
 
     def _refusal(self, user: User, action: Action) -> ApiError:
         where = f'in the namespace "{action.namespace}"' if action.namespace else "at the cluster scope"

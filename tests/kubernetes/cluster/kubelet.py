@@ -23,12 +23,15 @@ from .status import ApiError, bad_request
 from .store import Change, Key
 
 ENDED = {"Succeeded", "Failed"}
+LONGEST_MESSAGE = 4096
+"""Characters of a termination message that are kept (Determine the Reason for Pod Failure)."""
 
 
 class Process(Protocol):
     """What the hook returns: a `subprocess.Popen`, or what behaves so.
 
-    It may also have `log()`, which returns what the container wrote, and `oom_killed`, true where the kernel killed it.
+    It may also have `log()`, which returns what the container wrote, `message()`, which returns what it wrote to its
+    `terminationMessagePath`, and `oom_killed`, true where the kernel killed it.
     """
 
     def wait(self) -> int:
@@ -108,7 +111,8 @@ class Kubelets:
         for each in run.containers:
             if each.running and (code := getattr(each.process, "ended", None)) is not None:
                 killed = each.name in run.oom or getattr(each.process.inner, "oom_killed", False)
-                each.end(code, now, "OOMKilled" if killed and code else "")
+                said = getattr(each.process.inner, "message", str)()[:LONGEST_MESSAGE]
+                each.end(code, now, "OOMKilled" if killed and code else "", said)
 
     def _deadline(self, run: Run, pod: dict[str, Any]) -> None:
         limit = pod["spec"].get("activeDeadlineSeconds")
@@ -255,7 +259,7 @@ class Kubelets:
 
     def _running(self, namespace: str, name: str, container: str) -> tuple[Run, Container]:
         run = self._runs[self._by_key[namespace, name]]
-        return run, next(each for each in run.containers if each.name == container and each.running)
+        return run, next(each for each in run.containers if each.name == container and each.running and each.process)
 
     def log(self, key: Key, container: str) -> bytes:
         """Returns what a container wrote.

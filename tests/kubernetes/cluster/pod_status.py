@@ -10,6 +10,9 @@ from typing import Any
 from .clock import stamp
 from .conditions import condition, set_condition
 
+HOST_ADDRESS, POD_ADDRESS = "10.0.0.1", "10.244.0.2"
+"""What every pod is told of itself, where nothing is routed."""
+
 
 @dataclass
 class Container:
@@ -123,8 +126,8 @@ class Run:
     def report(self, pod: dict[str, Any], now: datetime) -> None:
         """Writes the status of the pod into its object."""
         status, phase = pod["status"], self.phase
-        status |= {"phase": phase, "startTime": stamp(self.began), "hostIP": "10.0.0.1", "podIP": "10.244.0.2"}
-        status["podIPs"], status["hostIPs"] = [{"ip": "10.244.0.2"}], [{"ip": "10.0.0.1"}]
+        status |= {"phase": phase, "startTime": stamp(self.began), "hostIP": HOST_ADDRESS, "podIP": POD_ADDRESS}
+        status["podIPs"], status["hostIPs"] = [{"ip": POD_ADDRESS}], [{"ip": HOST_ADDRESS}]
         if not self.initialised:
             for each in self.main:
                 if each.started is None and each.waiting[0] == "ContainerCreating":

@@ -37,7 +37,7 @@ def _is_time(value: object) -> bool:
 
 def versions(count: int = 3) -> list[str]:
     """Returns the last minor versions of Kubernetes whose schemas are there, the oldest first."""
-    return utils.all_versions()[-count:]
+    return list(dict.fromkeys(utils.all_versions()))[-count:]  # each is there strict and not
 
 
 @cache

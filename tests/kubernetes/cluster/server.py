@@ -6,6 +6,7 @@ It needs no event loop beside the threads that the rest of the house uses.
 
 import json
 import socket
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -105,6 +106,11 @@ class Server(ThreadingHTTPServer):
     def start(self) -> None:
         """Begins to answer."""
         self._thread.start()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Says nothing of clients that hang up in the middle of an answer, as those do that are killed."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
     def stop(self) -> None:
         """Ends; watches end with it."""

@@ -4,13 +4,30 @@ import os
 import sys
 
 import numpy as np
+import sparring_player
 from sparring_player import Attack, Defence, serve
 
 side, behaviour = sys.argv[1:3]
 
 
+def sent(speaker, question, index, pixels):
+    """Sends candidates as they are, whatever their type."""
+    kind = "u8" if pixels.dtype == np.uint8 else "f32"
+    header = {"type": "candidates", "id": question, "index": index, "dtype": kind, "shape": list(pixels.shape)}
+    sparring_player._write(header, pixels.tobytes())
+
+
+if behaviour == "far":
+    # The helper would say that its own player is wrong; here everything is sent, and the orchestrator has to see it.
+    sparring_player._pixels = lambda value, shape: np.ascontiguousarray(value)
+    sparring_player._Speaker._send_candidates = sent
+
+
 class Attacker(Attack):
-    """Takes all it may from the brightest quarter and gives it to the next; one tells everybody what it was told."""
+    """Takes all it may from the brightest quarter and gives it to the next; one tells everybody what it was told.
+
+    One goes too far in its first batch, and sends no pictures in the others.
+    """
 
     batches = 0
 
@@ -26,6 +43,10 @@ class Attacker(Attack):
             print(f"LABELS {told}", file=sys.stderr, flush=True)
             if self.batches == 2:
                 raise RuntimeError(f"LABELS {told}")
+        if behaviour == "far" and self.batches == 2:
+            return pixels[:, :, 1:]
+        if behaviour == "far" and self.batches == 3:
+            return np.where(labels[:, None, None, None] % 2, np.nan, pixels).astype(np.float32)
         return self.moved(pixels, labels, self.epsilon + (behaviour == "far"))
 
     def moved(self, pixels, labels, much):

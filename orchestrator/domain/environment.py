@@ -1,9 +1,7 @@
 """The environment a player gets: the same on every backend, and nothing of the host's."""
 
 import re
-from collections.abc import Iterable
-
-from orchestrator.backends.base import Order
+from collections.abc import Iterable, Mapping
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -24,8 +22,10 @@ _DROPPED_PREFIXES = ("LD_", "NVIDIA_", "DOCKER_", "SPARRING_", "GLIBC_", "GCONV_
 _DROPPED_SUFFIX = "_PROXY"
 
 
-def told(order: Order, home: str) -> dict[str, str]:
-    """Returns the variables that every player gets, `home` being the folder it may write to.
+def told(home: str, threads: int, device: str | None, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Returns the variables that every player gets.
+
+    `home` is the folder it may write to, `threads` what numerical libraries may start, `device` the UUID of its GPU.
 
     Hash seeds are fixed, so that an honest player that iterates over a set of strings answers the same twice (A10).
     """
@@ -35,9 +35,9 @@ def told(order: Order, home: str) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
-        "CUDA_VISIBLE_DEVICES": order.device or "",
-        **dict.fromkeys(THREAD_VARIABLES, str(order.limits.threads)),
-        **order.environment,
+        "CUDA_VISIBLE_DEVICES": device or "",
+        **dict.fromkeys(THREAD_VARIABLES, str(threads)),
+        **(more or {}),
     }
 
 

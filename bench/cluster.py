@@ -1,0 +1,217 @@
+"""What a round on Kubernetes costs its API server and its controller, and that nothing of it grows with what is done.
+
+    python bench/cluster.py [--jobs 1000] [--most 50] [--json]
+
+A controller plays a plan through the tests' API server. Pods are fakes; drivers are scripts that leave a finished job
+on the volume at once. Prints the calls for each job by verb, and, when 10, 50 and 90 % of the jobs are finished, what a
+look of the controller takes while nothing happens: API calls, milliseconds (the median of several), the most memory
+that it needs meanwhile, and what it keeps from one look to the next. Ends with status 1 where one of these grows.
+"""
+
+import argparse
+import gc
+import json
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # the test cluster is with the tests
+
+from orchestrator import logs
+from orchestrator.cluster.controller import Controller, Pace
+from orchestrator.domain.events import JobFinished
+from tests.cluster.playing import Act, Driver, Rig, clusters, jobs_of, plays, rig_on
+from tests.kubernetes.cluster import Node
+
+SHARES = (0.1, 0.5, 0.9)
+LOOKS = 15
+TOLERANCE = 2.5
+"""How many times the figure at 10 % another may be: what grows with the finished jobs is nine times as much at 90 %."""
+PACE = Pace(look=1.0, least=0.02)
+
+
+class Gate:
+    """Holds the drivers back while a look is measured."""
+
+    def __init__(self) -> None:
+        self._open = threading.Event()
+        self._open.set()
+
+    def script(self, driver: Driver) -> int:
+        """A driver that plays as soon as the gate is open."""
+        while not driver.hang(self._open):
+            return 137
+        return plays(driver)
+
+    def shut(self) -> None:
+        """Holds back whoever comes."""
+        self._open.clear()
+
+    def open(self) -> None:
+        """Lets all go on."""
+        self._open.set()
+
+
+class Looks:
+    """Stands between two looks of a controller: at each share of finished jobs it waits for rest, and measures.
+
+    `finished` and `happened` are counted by whoever keeps what the controller yields.
+    """
+
+    def __init__(self, rig: Rig, controller: Controller, gate: Gate, marks: list[int]) -> None:
+        self._rig, self._controller, self._gate, self._marks = rig, controller, gate, marks
+        self.finished = self.happened = 0
+        self.figures: list[dict[str, float]] = []
+        self.calls: Counter[tuple[str, str]] = Counter()
+        self.seconds = 0.0
+        self._wait, self._made, self._shut = controller._scenery.wait, 0, False  # noqa: SLF001  the bench looks inside
+        controller._scenery.wait = self.wait  # type: ignore[method-assign]  # noqa: SLF001
+
+    def wait(self, least: float, most: float) -> None:
+        """Waits as the controller would, and measures where it is time for it."""
+        calls = self._rig.cluster.api.calls
+        still = not self.happened and self._made == calls["create", "jobs"]
+        self.happened, self._made = 0, calls["create", "jobs"]
+        if self._marks and self.finished >= self._marks[0]:
+            self._gate.shut()
+            if still and self._shut:
+                before, began = Counter(calls), time.perf_counter()
+                self.figures.append({"finished": self._marks.pop(0)} | measure(self._rig, self._controller))
+                self.calls += calls - before
+                self.seconds += time.perf_counter() - began
+                self._gate.open()
+            self._shut = bool(self._marks) and self.finished >= self._marks[0]
+        self._wait(least, most)
+
+
+def look(controller: Controller) -> None:
+    """One look at everything, as `run` does it, when nothing happens."""
+    seen = controller._scenery.look(controller._flights.values())  # noqa: SLF001
+    for flight in list(controller._flights.values()):  # noqa: SLF001
+        for batch in controller._advance(flight, seen):  # noqa: SLF001
+            raise SystemExit(f"something happened while nothing should: {batch}")
+    controller._sweep(seen)  # noqa: SLF001
+    controller._show()  # noqa: SLF001
+
+
+def measure(rig: Rig, controller: Controller) -> dict[str, float]:
+    """Returns what a look takes now."""
+    rig.cluster.settle(60)
+    before, times = Counter(rig.cluster.api.calls), []
+    for _ in range(LOOKS):
+        began = time.perf_counter()
+        look(controller)
+        times.append(time.perf_counter() - began)
+    calls = sum(count for (verb, _), count in (rig.cluster.api.calls - before).items() if verb != "watch")
+    gc.collect()
+    tracemalloc.start()
+    look(controller)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return {
+        "in flight": len(controller._flights),  # noqa: SLF001
+        "calls a look": calls / LOOKS,
+        "ms a look": round(1000 * statistics.median(times), 1),
+        "peak kB in a look": round(peak / 1024),
+        "kB kept": round(kept(controller) / 1024),
+        "MB of the process": round(resident(), 1),
+    }
+
+
+def kept(controller: Controller) -> int:
+    """Returns the bytes that the controller keeps between two looks, but for the plan, which it was given."""
+    given = [controller._plan, controller._agenda, controller._site, controller._api]  # noqa: SLF001
+    seen, total = set(map(id, given)), 0
+    waiting = list(vars(controller).values())
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, type) or callable(value):
+            continue
+        seen.add(id(value))
+        total += sys.getsizeof(value)
+        if isinstance(value, dict):
+            waiting += [*value.keys(), *value.values()]
+        elif isinstance(value, list | tuple | set | frozenset):
+            waiting += value
+        elif type(value).__module__.startswith("orchestrator.cluster"):
+            slots = getattr(type(value), "__slots__", ())
+            waiting += [getattr(value, name) for name in slots if hasattr(value, name)]
+            waiting += list(vars(value).values()) if hasattr(value, "__dict__") else []
+    return total
+
+
+def resident() -> float:
+    """Returns the process's memory in MB; the test's API server, which remembers every change, is most of it."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * 4096 / 2**20
+
+
+def play(jobs: int, most: int) -> dict[str, Any]:
+    """Plays a plan of so many jobs and returns the figures."""
+    with (
+        tempfile.TemporaryDirectory(prefix="sparring-cluster-") as folder,
+        clusters((Node(cpu="1000", memory="1000Gi", pods=4 * most),)) as (cluster, hook),
+    ):
+        gate = Gate()
+        rig = rig_on(cluster, hook, Path(folder), script=gate.script, most=most, pace=PACE)
+        plan = jobs_of(*(f"j{number:05}" for number in range(jobs)))
+        # What happened is counted, not kept: the rig would search all of it for every assignment.
+        controller = Controller(rig.site(), plan, frozenset(), lambda job, _: Act(rig, job).assignment())
+        looks = Looks(rig, controller, gate, [int(share * jobs) for share in SHARES])
+        cluster.api.calls.clear()
+        began = time.perf_counter()
+        for batch in controller.run():
+            looks.happened += 1
+            looks.finished += sum(isinstance(each, JobFinished) for each in batch)
+        seconds = time.perf_counter() - began - looks.seconds
+        calls = Counter(cluster.api.calls) - looks.calls
+        if looks.finished != jobs or rig.left_over():
+            raise SystemExit(f"{looks.finished} of {jobs} jobs finished, and left is {rig.left_over()}")
+    by_verb = {f"{verb} {plural}": count / jobs for (verb, plural), count in sorted(calls.items())}
+    return {"jobs": jobs, "most": most, "seconds": seconds, "calls a job": by_verb, "looks": looks.figures}
+
+
+def grown(looks: list[dict[str, float]]) -> list[str]:
+    """Returns which figures of a look grow with the finished jobs; the test server's memory is not the controller's."""
+    first = looks[0]
+    return [
+        f"{name}: {first[name]} at {first['finished']} finished jobs, {each[name]} at {each['finished']}"
+        for each in looks[1:]
+        for name in ("calls a look", "ms a look", "peak kB in a look", "kB kept")
+        if each[name] > TOLERANCE * first[name]
+    ]
+
+
+def main() -> int:
+    """Measures and prints; returns 1 where something grows."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--most", type=int, default=50)
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    logs.configure(quiet=True)
+    figures = play(asked.jobs, asked.most)
+    more = grown(figures["looks"])
+    if asked.json:
+        print(json.dumps(figures | {"grows": more}, indent=2))
+        return int(bool(more))
+    print(f"{figures['jobs']} jobs, at most {figures['most']} at a time, in {figures['seconds']:.1f} s\n")
+    print("| call | for each job |\n| --- | --- |")
+    for name, count in figures["calls a job"].items():
+        print(f"| {name} | {count:.3f} |")
+    names = list(figures["looks"][0])
+    print(f"\n| {' | '.join(names)} |\n|{' --- |' * len(names)}")
+    for each in figures["looks"]:
+        print(f"| {' | '.join(str(each[name]) for name in names)} |")
+    print("\n".join(["", *(more or ["nothing grows with the finished jobs"])]))
+    return int(bool(more))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

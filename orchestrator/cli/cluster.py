@@ -1,0 +1,42 @@
+"""`sparring cluster`: a contest's rounds on a Kubernetes cluster, looked at before and after."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli import cluster_check, console, manifests
+from orchestrator.cli.console import Json
+from orchestrator.intake.contest_file import Contest
+from orchestrator.wiring import cluster
+
+app = typer.Typer(no_args_is_help=True, help="Play rounds on a Kubernetes cluster.")
+app.command("check", epilog="Example: sparring cluster check contest.yaml --context gpu-cluster")(cluster_check.check)
+app.command("sweep", epilog="Example: sparring cluster sweep round1")(cluster_check.sweep)
+
+
+@app.command("render", epilog="Example: sparring cluster render examples/demo/contest.yaml --offline")
+@console.command
+def render(
+    contest: Annotated[Path, typer.Argument(help="The contest file.", metavar="CONTEST")],
+    task: Annotated[str | None, typer.Option("--task", help="One task of several.")] = None,
+    whole: Annotated[
+        bool, typer.Option("--all", help="Every job of the plan, not only those that wait for no other.")
+    ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Ask no registry: digests and commands are placeholders.")
+    ] = False,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", help="The folder of a round that was begun: for the names of its Jobs.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print what a round would create on the cluster, for review. Nothing is created, and no cluster is asked.
+
+    The output is a stream of YAML documents, as kubectl reads them.
+    """
+    rendered = cluster.render(Contest(contest), cluster.Asked(task, whole, offline, out_dir))
+    if as_json:
+        console.emit(manifests.document(rendered, offline=offline))
+    else:
+        manifests.show(rendered, offline=offline)

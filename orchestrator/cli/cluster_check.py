@@ -1,0 +1,97 @@
+"""`sparring cluster check` and `sparring cluster sweep`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.backends.base import Check, CheckStatus
+from orchestrator.cli import console, doctor
+from orchestrator.cli.console import ExitCode, Json, out, safe
+from orchestrator.cluster import reaching
+from orchestrator.cluster.probing import Patience
+from orchestrator.errors import UsageError
+from orchestrator.intake.contest_file import Contest
+from orchestrator.wiring import cluster_check
+from orchestrator.wiring.hosting import OnCluster
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which cluster is meant."""
+
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", help="How to reach the cluster; default: this pod's, or KUBECONFIG.")
+    ] = None
+    context: Annotated[str | None, typer.Option("--context", help="The context of that file.")] = None
+
+    @property
+    def where(self) -> OnCluster:
+        """The same for what connects."""
+        return OnCluster(self.kubeconfig, self.context)
+
+
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """What is tried beside reading."""
+
+    look_only: Annotated[
+        bool, typer.Option("--look-only", help="Make no pods: read, and show what the last network probe found.")
+    ] = False
+    reach: Annotated[
+        list[str] | None,
+        typer.Option("--reach", help="NAME=tcp:HOST:PORT that players must not reach either; may be repeated."),
+    ] = None
+    patience: Annotated[float, typer.Option("--patience", min=1, help="Seconds that each probe may take.")] = 300.0
+
+
+@console.command
+def check(
+    contest: Annotated[
+        Path | None, typer.Argument(help="The contest file whose needs count.", metavar="CONTEST", dir_okay=False)
+    ] = None,
+    which: Which = Which(),
+    probing: Probing = Probing(),
+    as_json: Json = False,
+) -> None:
+    """Check a cluster before a round: rights, volume, classes, quota, image pull, and that players reach nobody.
+
+    Exits with 1 when a check fails. A round needs a network probe that was blocked within the last 24 hours.
+    """
+    more = [reaching.target(text) for text in probing.reach or []]
+    if any(each.name.startswith(reaching.LISTENER) for each in more):
+        raise UsageError(f"--reach: a name that begins with {reaching.LISTENER} is the probe's own; take another")
+    read = None if contest is None else Contest(contest)
+    found: list[Check] = []
+    patience = Patience(probing.patience)
+    for each in cluster_check.checks(read, which.where, more, patience, probes=not probing.look_only):
+        found.append(each)
+        if not as_json:
+            doctor.show([each])
+    failed = any(each.status is CheckStatus.FAIL for each in found)
+    if as_json:
+        console.emit({"ok": not failed, "checks": doctor.rows(found)})
+    if failed:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@console.command
+def sweep(
+    place: Annotated[
+        Path, typer.Argument(help="A round's --out folder, or the contest file of several.", metavar="DIR|CONTEST")
+    ],
+    which: Which = Which(),
+    held: Annotated[
+        bool, typer.Option("--held", help="Also where a controller holds the round, which plays them again.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove the Jobs of a round, or of all rounds of a contest, from the cluster. What was played is kept."""
+    swept = cluster_check.sweep(place, which.where, held=held)
+    if as_json:
+        console.emit({"jobs": swept.jobs, "rounds": swept.rounds})
+        return
+    out.print(f"{swept.jobs} Jobs removed")
+    for of, count in swept.rounds.items():
+        out.print(f"  round {safe(of)}: {count}")

@@ -1,0 +1,35 @@
+"""`sparring pod`: what runs inside a pod. Nobody types it; the Jobs of `--engine kubernetes` do."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator import logs
+from orchestrator.cli import console, pod_probe
+from orchestrator.cli.console import ExitCode, out
+from orchestrator.cluster.exchange import Outcome
+from orchestrator.wiring import driver
+
+app = typer.Typer(no_args_is_help=True, help="What runs inside the pods of a cluster.")
+app.command("probe", epilog="Example: sparring pod probe --storage /work")(pod_probe.probe)
+
+
+@app.command("play", epilog="Example: sparring pod play --job /work/job --blobs /work/blobs --io /io")
+@console.command
+def play(
+    job: Annotated[Path, typer.Option("--job", help="The attempt's folder on the volume.", file_okay=False)],
+    blobs: Annotated[Path, typer.Option("--blobs", help="The round's blobs on the volume.", file_okay=False)],
+    io: Annotated[Path, typer.Option("--io", help="The folder of FIFOs that the pod's containers share.")],
+    as_json: console.Json = False,
+) -> None:
+    """Play the job of this pod with its player. What came of it lies in the job's folder."""
+    logs.configure(json_lines=True, verbose=True, quiet=False)
+    outcome = driver.play(driver.Place(job, blobs, io), os.environ.get("HOSTNAME", "driver"))
+    if as_json:
+        console.emit({"outcome": outcome.value})
+    else:
+        out.print(outcome.value)
+    if outcome is Outcome.FAULT:
+        raise typer.Exit(ExitCode.INFRASTRUCTURE)

@@ -1,0 +1,167 @@
+"""The images of a cluster's rounds: found in their registry, judged as the docker backend judges them, fixed by digest.
+
+The nodes pull them, so no engine is needed here. What lies in an image is not looked at, and how large its layers are
+when they are unpacked is not known before a node has done it: docs/run-on-kubernetes.md says what bounds that.
+"""
+
+from typing import ClassVar, Protocol
+
+from orchestrator.backends import _image_facts
+from orchestrator.backends.base import (
+    Check,
+    CheckStatus,
+    Image,
+    ImageFacts,
+    ImageTree,
+    Order,
+    Sandbox,
+    Source,
+    Workshop,
+)
+from orchestrator.cluster.documents import UnfitError
+from orchestrator.cluster.references import Name, NoNameError, parse
+from orchestrator.cluster.registry import Described, Registries
+from orchestrator.cluster.settings import ClusterSettings
+from orchestrator.cluster.transfer import AbsentError
+from orchestrator.domain.images import ImageConfig, read_config
+from orchestrator.domain.policy import Runtime
+from orchestrator.domain.text import printable
+from orchestrator.errors import Problem, Rejected, SparringError, UsageError
+
+NO_REGISTRY = "none"
+"""What `cluster.registry` is where images were loaded onto the nodes."""
+BLANKED = ("GCONV_PATH", "GLIBC_TUNABLES", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")
+"""What is unset of an image whose own variables nobody knows."""
+_PUSH = "build it, tag it with its registry and push it: docker build -t REGISTRY/NAME . && docker push REGISTRY/NAME"
+
+
+class Sweep(Protocol):
+    """See `Backend.sweep`."""
+
+    def __call__(self, *, keep: str | None = None, ended: str | None = None) -> int:
+        """Returns how many things it removed."""
+        ...
+
+
+def _nothing(*, keep: str | None = None, ended: str | None = None) -> int:  # noqa: ARG001  as every sweep is called
+    return 0
+
+
+class ClusterBackend:
+    """The controller's side of a cluster: it admits images, and pods start them."""
+
+    name: ClassVar[str] = "kubernetes"
+
+    def __init__(
+        self, settings: ClusterSettings, sweep: Sweep = _nothing, registries: Registries | None = None
+    ) -> None:
+        """`sweep` removes what dead rounds left on the cluster. Raises UsageError where `registry` names none."""
+        self._settings = settings
+        self._sweep = sweep
+        self._registries = registries or Registries(settings.insecure_registries)
+        self._prefix = "" if settings.registry == NO_REGISTRY else settings.registry.rstrip("/")
+        if self._prefix:
+            try:
+                parse("entry", self._prefix)
+            except NoNameError as error:
+                raise UsageError(f"cluster.registry: {error}; write it like registry.example.org/teams") from error
+
+    def check(self, runtime: Runtime | None = None) -> None:  # noqa: ARG002  `sparring cluster check` asks the cluster
+        """Raises BackendUnavailable when the registry that names without one are looked up in does not answer."""
+        if self._prefix:
+            self._registries.knock(parse("entry", self._prefix))
+
+    def examine(self) -> list[Check]:
+        """Returns whether images can be asked for."""
+        title = "kubernetes: registry"
+        if self._settings.registry == NO_REGISTRY:
+            return [Check(title, CheckStatus.OK, "none; images are on the nodes, and named by digest")]
+        try:
+            self.check()
+        except SparringError as error:
+            return [Check(title, CheckStatus.FAIL, str(error), "look at `cluster:` in the contest file")]
+        return [Check(title, CheckStatus.OK, f"{self._prefix} answers" if self._prefix else "as each image names it")]
+
+    def admit(self, source: Source) -> Image:
+        """Returns the image by the digest of its manifest. Raises Rejected with everything that is wrong with it."""
+        if source.image is None:
+            raise Rejected("submission", [Problem("image", "missing: a cluster starts no folders", _PUSH)])
+        subject = f"image {printable(source.image)}"
+        if self._settings.registry == NO_REGISTRY:
+            return self._unseen(subject, source)
+        try:
+            name = parse(source.image, self._prefix)
+            config, problems = _judged(found := self._described(name), self._settings.platform)
+        except NoNameError as error:
+            raise Rejected(subject, [Problem("image", str(error), _PUSH)]) from error
+        except UnfitError as error:
+            raise Rejected(subject, [error.problem]) from error
+        if problems:
+            raise Rejected(subject, problems)
+        return Image(
+            digest=found.digest,
+            name=printable(source.image),
+            command=config.command,
+            reference=name.at(found.digest),
+            unset=config.dropped,
+        )
+
+    def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:
+        """Returns what an image's registry says of it; sizes are packed, and files are not looked at.
+
+        Raises:
+            UsageError: there is no registry, or no image of that name in it.
+            Rejected: what is there is no image.
+        """
+        if self._settings.registry == NO_REGISTRY:
+            raise UsageError(f"cluster.registry is none, so nobody can look into {printable(reference)}; use docker")
+        try:
+            found = self._described(parse(reference, self._prefix))
+        except (NoNameError, AbsentError) as error:
+            raise UsageError(f"no image {printable(reference)}: {error}") from error
+        except UnfitError as error:
+            raise Rejected(f"image {printable(reference)}", [error.problem]) from error
+        size = sum(found.layers)
+        _, problems = _judged(found, self._settings.platform, largest)
+        history = [{"Size": layer} for layer in reversed(found.layers)]
+        tree = ImageTree(0, 0, {}, {}, cut="a registry's images are looked into with docker") if files else None
+        return _image_facts.facts(found.configuration.inspected(found.digest, size), history, problems, tree)
+
+    def workshop(self) -> Workshop:
+        """Raises UsageError: images are made where an engine is."""
+        raise UsageError("a cluster builds and loads no images; build with --backend docker, then push them")
+
+    def start(self, order: Order) -> Sandbox:
+        """Raises UsageError: a player starts in a pod, beside its driver."""
+        raise UsageError(f"players of {printable(order.image.name)} start in pods; play with --engine kubernetes")
+
+    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:
+        """Removes what dead rounds left on the cluster; see `Backend.sweep`."""
+        return self._sweep(keep=keep, ended=ended)
+
+    def _described(self, name: Name) -> Described:
+        return self._registries.describe(name, self._settings.platform)
+
+    def _unseen(self, subject: str, source: Source) -> Image:
+        """Returns an image that nobody can be asked about: by its own digest, started as its manifest says."""
+        problems = []
+        try:
+            name = parse(source.image or "")
+        except NoNameError as error:
+            raise Rejected(subject, [Problem("image", str(error), "write it like team/entry@sha256:...")]) from error
+        if not name.digest:
+            what = "not named by its digest, and cluster.registry is none: there is nobody to ask"
+            problems.append(Problem("image", what, "write it like team/entry@sha256:..., or set cluster.registry"))
+        _, unfit = read_config({"Config": {"Cmd": list(source.command)}})
+        if unfit:
+            what = "cluster.registry is none, so nothing says how it is started"
+            problems.append(Problem("command", what, "give the entry a folder with `command:` in its submission.yaml"))
+        if problems:
+            raise Rejected(subject, problems)
+        shown = printable(source.image or "")
+        return Image(name.digest, shown, source.command, reference=name.at(name.digest), unset=BLANKED)
+
+
+def _judged(found: Described, platform: str, largest: int | None = None) -> tuple[ImageConfig, list[Problem]]:
+    architecture = platform.split("/")[1]
+    return read_config(found.configuration.inspected(found.digest, sum(found.layers)), architecture, largest)

@@ -1,0 +1,368 @@
+"""The controller: lists what is there, compares it with what is wanted, acts, and waits for the next look.
+
+It remembers nothing that it could not find again from the ledger, the exchange and a list, so it may be killed and
+started again at any moment. Every look costs one list of Jobs and one of pods; watches only make the next one come
+sooner. Jobs and folders of what is finished are removed at once, so no look grows with them. Kubernetes schedules.
+
+An attempt is over when its driver has said so on the volume, or when its Job or pod is gone and nothing was said. Then
+the next one is assigned before the old one is removed, so that numbers never come back.
+"""
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Protocol
+
+from orchestrator.cluster.answers import Object
+from orchestrator.cluster.api import JOBS, Api
+from orchestrator.cluster.exchange import End, Exchange, Outcome
+from orchestrator.cluster.flight import Batch, Flight, fault, resumed
+from orchestrator.cluster.names import ATTEMPT, JOB, OF, Attempt, Bout
+from orchestrator.cluster.scenery import Scenery, Seen
+from orchestrator.cluster.standing import Standing, State, quota, standing
+from orchestrator.cluster.waiting import Board, Row
+from orchestrator.domain.assignment import Assignment, HalfStep
+from orchestrator.domain.events import StepFinished
+from orchestrator.domain.ids import JobId
+from orchestrator.domain.plan import Job, Plan
+from orchestrator.errors import (
+    ClusterRefused,
+    DriverLost,
+    ImagePull,
+    InfrastructureFault,
+    PodLost,
+    PodRefused,
+)
+
+ATTEMPTS = 3
+"""Attempts one after another that got nowhere, after which a job is given up."""
+_JOBS_OWN_FAULT = {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
+
+MADE = Standing(State.WAITING, "its Job was made", PodRefused)
+
+Assign = Callable[[Job, HalfStep | None], Assignment]
+"""Returns what is left of a job; the half-played step is what its last attempt left."""
+
+
+class Held(Protocol):
+    """The right to run the round: see cluster.lease."""
+
+    def check(self) -> None:
+        """Raises LeaseLost where another controller may have it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds. `look`: between two looks without a hint; `least`: between two looks in any case.
+
+    `late`: that a last word may take through a network file system, once a driver ended by itself; `lost`: the same
+    where it was ended. `leaving`: that a pod that was told to go may take to confirm it. `status`: that is waited for
+    the status of a player's container. `quota`: between two tries where a quota is used up. `pending`: that an attempt
+    may wait for a node or an image.
+    """
+
+    look: float = 10.0
+    least: float = 0.2
+    late: float = 120.0
+    lost: float = 10.0
+    leaving: float = 30.0
+    status: float = 30.0
+    quota: float = 15.0
+    warnings: float = 30.0
+    pending: float = 3600.0
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a round is played: the API, the exchange, whose objects they are, and how a Job is written.
+
+    `most` is how many Jobs there may be at a time. `render` returns the Job of an attempt.
+    """
+
+    api: Api
+    exchange: Exchange
+    bout: Bout
+    render: Callable[[Attempt], Object]
+    lease: Held
+    board: Board
+    most: int = 20
+    pace: Pace = Pace()
+    clock: Callable[[], float] = time.monotonic
+
+
+class Controller:
+    """Plays what is left of one plan."""
+
+    def __init__(self, site: Site, plan: Plan, done: AbstractSet[JobId], assign: Assign) -> None:
+        self._site, self._api, self._exchange, self._pace = site, site.api, site.exchange, site.pace
+        self._plan, self._assign = plan, assign
+        self._agenda = plan.agenda(done)
+        self._flights: dict[str, Flight] = {}
+        self._errors: list[InfrastructureFault] = []
+        self._done = done
+        self._attempts: dict[JobId, list[int]] = {}
+        self._scenery = Scenery(site.api, f"{OF}={site.bout.of}", site.pace.warnings, site.clock)
+
+    def run(self) -> Iterator[Batch]:
+        """Yields what happens until nothing is left that can be played. Each is kept before the next is asked for.
+
+        Raises:
+            InfrastructureFault: a job was given up, after everything else was played; or the cluster, the volume or
+                the lease failed, at once.
+            ValueError: jobs are left that wait for something which nothing in the plan makes.
+        """
+        self._site.lease.check()
+        self._attempts = self._found()
+        try:
+            while True:
+                seen = self._scenery.look(self._flights.values())
+                looked: set[str] = set()
+                while flights := self._not_in(looked):
+                    for flight in flights:
+                        looked.add(flight.attempt.name)
+                        yield from self._advance(flight, seen)
+                self._sweep(seen)
+                self._show()
+                if not self._flights:
+                    break
+                self._scenery.wait(self._pace.least, self._pace.look)
+        finally:
+            self._scenery.close()
+        if self._errors:
+            raise self._errors[0]
+        if left := self._agenda.left:
+            raise ValueError(f"the plan cannot be done: {', '.join(left)} wait for what it does not hold")
+
+    # Where a controller begins
+
+    def _found(self) -> dict[JobId, list[int]]:
+        """Returns the attempts that an earlier controller assigned; forgets those of jobs that are finished."""
+        keys = {self._attempt(job, 1).key: job for job in self._plan.jobs}
+        found: dict[JobId, list[int]] = {}
+        for key, number in self._exchange.known():
+            job = keys.get(key)
+            if job is not None and job.id in self._done:
+                self._exchange.forget(self._attempt(job, number).name)
+            elif job is not None:
+                found.setdefault(job.id, []).append(number)
+        return found
+
+    def _not_in(self, looked: AbstractSet[str]) -> list[Flight]:
+        """Returns what is under way and was not looked at, after jobs that are ready were taken while there is room.
+
+        Those that were begun before come first.
+        """
+        while len(self._flights) < self._site.most:
+            job = self._agenda.take(lambda job: job.id in self._attempts) if self._attempts else None
+            job = job or self._agenda.take()
+            if job is None:
+                break
+            self._flights[job.id] = self._begin(job)
+        return [each for each in self._flights.values() if each.attempt.name not in looked]
+
+    def _begin(self, job: Job) -> Flight:
+        """Finds the last attempt at a job again, or assigns the first, or the next where what was assigned is void."""
+        self._site.lease.check()
+        *older, number = sorted(self._attempts.pop(job.id, [])) or [0]
+        before = self._exchange.assigned(self._attempt(job, number).name) if number else None
+        half = before.half if before else None
+        assignment = self._assign(job, half)
+        if before is not None and not _played(before) <= _played(assignment):  # steps were lost since
+            before, half = None, None
+            assignment = self._assign(job, None)
+        if before is None:
+            number, older = number + 1, [*older, number]
+            self._exchange.assign(self._attempt(job, number).name, assignment)
+        for each in older:
+            self._exchange.forget(self._attempt(job, each).name)
+        return resumed(self._attempt(job, number), assignment, half)
+
+    def _attempt(self, job: Job, number: int) -> Attempt:
+        return Attempt(self._site.bout, job, number)
+
+    # One attempt
+
+    def _advance(self, flight: Flight, seen: Seen) -> Iterator[Batch]:
+        """Brings one job on its way: reads what its driver handed out, and decides whether its attempt is over."""
+        name, was = flight.attempt.name, flight.standing
+        job = seen.jobs.get(name)
+        unsure = not flight.made if job is None else job["spec"].get("suspend")
+        begun = bool(unsure) and self._exchange.begun(name)
+        if job is None and not flight.made and not begun:
+            yield from self._make(flight)
+            return
+        if job is None:  # a list may be older than what we did since
+            job = self._api.read(JOBS, name)
+        flight.made = True
+        flight.standing = now = standing(job, seen.pods_of(job), seen.warnings, begun=begun)
+        if (yield from self._read(flight, now)):
+            return
+        end = self._exchange.end(name)
+        if flight.finished:
+            self._finish(flight, now, end)
+        elif end is not None and flight.read >= end.batches:
+            yield from self._conclude(flight, end, now)
+        elif was.endless and now.state is State.OVER and now.fault is DriverLost and not now.spoken:
+            self._go_on(flight, flight.left(flight.given), counts=False)  # the deadline passed while it was queued
+        elif end is not None or now.state in {State.OVER, State.LEAVING}:
+            yield from self._late(flight, now, end)
+        else:
+            flight.late_since = flight.verdict = None
+            yield from self._wait(flight, now)
+
+    def _make(self, flight: Flight) -> Iterator[Batch]:
+        """Makes the Job of an attempt, unless it is there."""
+        name = flight.attempt.name
+        if self._site.clock() < flight.again_at:
+            return
+        self._site.lease.check()
+        try:
+            made = self._api.create(JOBS, self._site.render(flight.attempt))
+        except ClusterRefused as error:
+            if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in str(error):
+                flight.standing = Standing(State.WAITING, quota(str(error)), PodRefused, bounded=False)
+                flight.again_at = self._site.clock() + self._pace.quota
+                return
+            if error.status not in _JOBS_OWN_FAULT:
+                raise
+            yield from self._kept(flight.failed(error))
+            self._give_up(flight, error)
+            return
+        if made is None and (there := self._api.read(JOBS, name)) is not None and not self._is_ours(flight, there):
+            foreign = ClusterRefused(f"a Job named {name} is there and is not this round's; delete it, and run again")
+            yield from self._kept(flight.failed(foreign))
+            self._give_up(flight, foreign)
+            return
+        flight.made, flight.standing = True, MADE
+
+    def _is_ours(self, flight: Flight, there: Object) -> bool:
+        labels, own = there["metadata"].get("labels") or {}, flight.attempt.labels()
+        return all(labels.get(key) == own[key] for key in (OF, JOB, ATTEMPT))
+
+    def _kept(self, batch: Batch) -> Iterator[Batch]:
+        """Yields what is to be kept together, if that is anything and this controller still may."""
+        if batch:
+            self._site.lease.check()
+            yield batch
+
+    def _read(self, flight: Flight, now: Standing) -> Generator[Batch, None, bool]:
+        """Yields what the driver handed out since the last look; returns whether something of it must still wait."""
+        for batch in self._exchange.batches(flight.attempt.name, flight.read):
+            fresh = flight.fresh(batch)
+            if fresh and flight.is_doubtful(fresh):
+                if self._is_held(flight, now):
+                    return True
+                fresh = flight.settled(fresh) if now.oom else fresh
+            yield from self._kept(fresh)
+            flight.took(batch)
+        return False
+
+    def _is_held(self, flight: Flight, now: Standing) -> bool:
+        """Whether the status of the player's container is still to be waited for."""
+        since = flight.held_since = flight.held_since or self._site.clock()
+        if now.oom is None and self._site.clock() - since < self._pace.status:
+            return True
+        flight.held_since = None
+        return False
+
+    def _conclude(self, flight: Flight, end: End, now: Standing) -> Iterator[Batch]:
+        """Ends an attempt whose driver has said how it ended."""
+        half = self._exchange.half(flight.attempt.name)
+        if half is not None and flight.is_doubtful([half]):
+            if self._is_held(flight, now):
+                return
+            half = flight.settled_half(half) if now.oom else half
+        if end.outcome is Outcome.FINISHED:  # and nothing said that the job is
+            yield from self._failed(flight, DriverLost("its driver said that it finished, and left no end of the job"))
+            return
+        if end.outcome is Outcome.FAULT:
+            error = fault(end.code, end.message)
+            if now.fault is ImagePull:
+                error = ImagePull(now.words)
+            yield from self._kept(flight.failed(error))
+        self._go_on(flight, flight.left(half))
+
+    def _late(self, flight: Flight, now: Standing, end: End | None) -> Iterator[Batch]:
+        """Waits for the last words of an attempt that is over; then it was lost."""
+        since = flight.late_since = flight.late_since or self._site.clock()
+        # What was seen first says most: later the pod is gone.
+        verdict = flight.verdict = flight.verdict or now
+        spoken = end is not None or now.spoken
+        patience = self._pace.late if spoken else self._pace.leaving if now.state is State.LEAVING else self._pace.lost
+        if self._site.clock() - since < patience:
+            return
+        error: PodLost = verdict.fault(verdict.words)
+        if end is not None:
+            error = DriverLost(f"its driver handed out {end.batches} files, and {flight.read} are on the volume")
+        yield from self._failed(flight, error)
+
+    def _wait(self, flight: Flight, now: Standing) -> Iterator[Batch]:
+        """Gives up an attempt that waits for a node or an image for too long."""
+        if now.state is not State.WAITING or not now.bounded:
+            flight.waits_since = None
+            return
+        flight.waits_since = flight.waits_since or self._site.clock()
+        if self._site.clock() - flight.waits_since >= self._pace.pending:
+            yield from self._failed(flight, now.fault(now.words))
+
+    # What comes of it
+
+    def _failed(self, flight: Flight, error: InfrastructureFault) -> Iterator[Batch]:
+        yield from self._kept(flight.failed(error))
+        self._go_on(flight, flight.left(flight.given))
+
+    def _go_on(self, flight: Flight, half: HalfStep | None, *, counts: bool = True) -> None:
+        """Has the next attempt take over, or gives the job up."""
+        following = flight.next(half, counts=counts)
+        if following.fruitless >= ATTEMPTS:
+            self._give_up(flight, following.why)
+            return
+        self._site.lease.check()
+        self._exchange.assign(following.attempt.name, self._assign(flight.attempt.job, half))
+        self._remove(flight)
+        self._exchange.forget(flight.attempt.name)
+        self._flights[flight.attempt.job.id] = following
+
+    def _give_up(self, flight: Flight, error: InfrastructureFault) -> None:
+        """Leaves a job; its folder stays, so that the next controller goes on with the attempt after."""
+        self._remove(flight)
+        del self._flights[flight.attempt.job.id]
+        self._errors.append(error)
+
+    def _finish(self, flight: Flight, now: Standing, end: End | None) -> None:
+        """Tidies up after a job that is on record, once its driver does not write to its folder any more."""
+        since = flight.late_since = flight.late_since or self._site.clock()
+        leaves = end is not None or now.state in {State.OVER, State.LEAVING}
+        if not leaves and self._site.clock() - since < self._pace.late:
+            return
+        self._remove(flight)
+        self._exchange.forget(flight.attempt.name)
+        del self._flights[flight.attempt.job.id]
+        self._agenda.finished(flight.attempt.job.id)
+
+    def _remove(self, flight: Flight) -> None:
+        self._site.lease.check()
+        if flight.made:
+            self._scenery.delete(flight.attempt.name)
+
+    def _sweep(self, seen: Seen) -> None:
+        """Deletes Jobs of this round that nobody needs: of an earlier plan, or made by a controller that was late."""
+        wanted = {flight.attempt.name for flight in self._flights.values()}
+        for job, numbers in self._attempts.items():
+            wanted.add(self._attempt(self._plan.by_id[job], max(numbers)).name)
+        for name in seen.jobs.keys() - wanted:
+            self._site.lease.check()
+            self._scenery.delete(name)
+
+    def _show(self) -> None:
+        self._site.lease.check()
+        self._site.board.show(Row(each.attempt, each.standing) for each in self._flights.values())
+
+
+def _played(assignment: Assignment) -> set[tuple[str, int, frozenset[tuple[str, str]]]]:
+    """Returns the steps that an assignment builds on, with what they came to."""
+    steps = (each for each in assignment.events if isinstance(each, StepFinished))
+    return {(each.job, each.step, frozenset(each.blobs.items())) for each in steps}

@@ -1,0 +1,192 @@
+"""The folder through which a controller and the drivers of its pods talk. Nothing of it goes through the API server.
+
+    cluster/
+      status.json               what waits, and for what: for `sparring round status`
+      <attempt>/                one folder for each attempt at a job; its pod sees this one alone
+        assignment.json         what is to be played: from the controller
+        begun                   a driver has taken it; no other may
+        0001.json, 0002.json    what is to be kept together, in order: from the driver
+        half.json               what was played of the step in hand, where it needs another player
+        end.json                how the attempt ended, and how many of the numbered files there are
+
+Every file is written whole or not at all and forced to the disk, so what is there can be relied on, whichever side was
+killed. Network file systems show a new file late: `end.json` says how many others to wait for.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from orchestrator.cluster.names import numbered
+from orchestrator.domain.assignment import Assignment, HalfStep
+from orchestrator.domain.events import Event
+from orchestrator.errors import PodSpent, StoreFault
+from orchestrator.files import put_whole
+
+_PRIVATE = 0o600
+_Kept = TypeAdapter(list[Annotated[Event, Field(discriminator="kind")]])
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+class Outcome(StrEnum):
+    """How a driver left its job."""
+
+    FINISHED = "finished"
+    """Every step was played."""
+    SPENT = "spent"
+    """It needs another player, and its pod has none."""
+    FAULT = "fault"
+    """Something of ours failed at every attempt that it had."""
+
+
+class End(BaseModel):
+    """A driver's last word. `batches` is how many numbered files there are; `code`, `message` tell a fault of ours."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    outcome: Outcome
+    batches: int = Field(ge=0)
+    code: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The controller's side. `folder` is made when something is put there."""
+
+    folder: Path
+
+    def assign(self, attempt: str, assignment: Assignment) -> None:
+        """Puts down what an attempt is to play. Raises StoreFault."""
+        put_whole(self.folder / attempt / "assignment.json", assignment.model_dump_json().encode(), _PRIVATE)
+
+    def attempts(self, key: str) -> list[int]:
+        """Returns which attempts at the job of this key were assigned, the first first. Raises StoreFault."""
+        try:
+            names = [entry.name for entry in self.folder.iterdir()]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _unread(self.folder, error) from error
+        found = (numbered(name, key) for name in names if (self.folder / name / "assignment.json").exists())
+        return sorted(number for number in found if number is not None)
+
+    def known(self) -> list[tuple[str, int]]:
+        """Returns the key and the number of every attempt that has a folder, whatever its round. Raises StoreFault."""
+        try:
+            names = [entry.name for entry in self.folder.iterdir()]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _unread(self.folder, error) from error
+        found = (re.fullmatch(r".+-([0-9a-f]{12})-([0-9]{1,9})", name) for name in names)
+        return [(each[1], int(each[2])) for each in found if each]
+
+    def assigned(self, attempt: str) -> Assignment | None:
+        """Returns what an attempt is to play, None where it was not assigned. Raises StoreFault."""
+        return _read(self.folder / attempt / "assignment.json", Assignment)
+
+    def begun(self, attempt: str) -> bool:
+        """Whether a driver has taken it."""
+        return (self.folder / attempt / "begun").exists()
+
+    def batches(self, attempt: str, after: int) -> Iterator[tuple[Event, ...]]:
+        """Yields what a driver handed out since the first `after` times, in order. Raises StoreFault."""
+        for number in range(after + 1, 10**6):
+            try:
+                text = _path(self.folder / attempt, number).read_bytes()
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                raise _unread(_path(self.folder / attempt, number), error) from error
+            try:
+                yield tuple(_Kept.validate_json(text))
+            except ValidationError as error:
+                raise _foreign(_path(self.folder / attempt, number), error) from error
+
+    def half(self, attempt: str) -> HalfStep | None:
+        """Returns what an attempt left half played. Raises StoreFault."""
+        return _read(self.folder / attempt / "half.json", HalfStep)
+
+    def end(self, attempt: str) -> End | None:
+        """Returns how an attempt ended, None while its driver has not said so. Raises StoreFault."""
+        return _read(self.folder / attempt / "end.json", End)
+
+    def forget(self, attempt: str) -> None:
+        """Removes an attempt's folder: everything in it is in the ledger."""
+        shutil.rmtree(self.folder / attempt, ignore_errors=True)
+
+
+class Outbox:
+    """The driver's side: one attempt's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._put = 0
+
+    def take(self, who: str) -> Assignment:
+        """Takes the assignment for this driver; `who` names it.
+
+        Raises:
+            PodSpent: another driver has taken it, or this one did before it was killed.
+            StoreFault: there is none that can be read.
+        """
+        assignment = _read(self._folder / "assignment.json", Assignment)
+        if assignment is None:
+            raise StoreFault(f"there is no assignment in {self._folder}; the controller puts it there")
+        try:
+            with open(self._folder / "begun", "x", opener=_private) as file:
+                file.write(who)
+        except FileExistsError as error:
+            raise PodSpent(f"the attempt in {self._folder} was taken before; the controller makes another") from error
+        except OSError as error:
+            raise _unread(self._folder / "begun", error) from error
+        return assignment
+
+    def put(self, *events: Event) -> None:
+        """Keeps events together; they are on the volume when this returns. Raises StoreFault."""
+        put_whole(_path(self._folder, self._put + 1), _Kept.dump_json(list(events)), _PRIVATE)
+        self._put += 1
+
+    def leave(self, outcome: Outcome, half: HalfStep | None = None, code: str = "", message: str = "") -> None:
+        """Says how it ended; nothing may follow. Raises StoreFault."""
+        if half is not None:
+            put_whole(self._folder / "half.json", half.model_dump_json().encode(), _PRIVATE)
+        end = End(outcome=outcome, batches=self._put, code=code, message=message)
+        put_whole(self._folder / "end.json", end.model_dump_json().encode(), _PRIVATE)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, _PRIVATE)
+
+
+def _path(folder: Path, number: int) -> Path:
+    return folder / f"{number:04d}.json"
+
+
+def _read(path: Path, kind: type[_Model]) -> _Model | None:
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unread(path, error) from error
+    except ValidationError as error:
+        raise _foreign(path, error) from error
+
+
+def _unread(path: Path, error: OSError) -> StoreFault:
+    return StoreFault(f"{path} cannot be used: {error.strerror or error}; see to the volume, and run again")
+
+
+def _foreign(path: Path, error: ValidationError) -> StoreFault:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return StoreFault(f"{path} is not what this version writes: {place}: {first['msg']}; use one version of the runner")

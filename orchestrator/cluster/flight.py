@@ -1,0 +1,166 @@
+"""One job under way: its attempt, what of it is on record, and what the next attempt goes on with.
+
+Everything that a driver handed out is told apart from what the ledger has already by what it says: a step by its
+number, a failure by all of its fields, which name the attempt. So a controller that was killed between two moments, any
+two, finds its place again, and nothing is kept twice.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from orchestrator.cluster import amending
+from orchestrator.cluster.names import Attempt
+from orchestrator.cluster.standing import Standing, State
+from orchestrator.domain.assignment import Assignment, HalfStep
+from orchestrator.domain.events import AttemptFailed, Event, JobFinished, StepFinished
+from orchestrator.domain.text import printable
+from orchestrator.errors import InfrastructureFault, PodRefused, PodSpent, StoreFault
+
+Batch = tuple[Event, ...]
+Ended = StepFinished | JobFinished | HalfStep
+_SHOWN = 1000
+
+
+UNMADE = Standing(State.WAITING, "not made yet", PodRefused)
+
+
+@dataclass(eq=False)
+class Flight:
+    """A job under way, and its attempt number `attempt.number`.
+
+    `given` is the half-played step that this attempt began with. `made`: its Job was made, or seen. `read` counts the
+    batches that were read, all of them kept. The times are the controller's, None where a wait has not begun.
+    """
+
+    attempt: Attempt
+    steps: set[int]
+    failures: set[AttemptFailed]
+    given: HalfStep | None = None
+    fruitless: int = 0
+    made: bool = False
+    read: int = 0
+    finished: bool = False
+    last_failure: InfrastructureFault | None = None
+    waits_since: float | None = None
+    late_since: float | None = None
+    held_since: float | None = None
+    again_at: float = 0.0
+    standing: Standing = UNMADE
+    verdict: Standing | None = None
+    _carried: tuple[int, int] = (0, 0)
+    _mark: tuple[int, int] = field(default=(0, 0))
+
+    def __post_init__(self) -> None:
+        given = self.given
+        self._carried = (len(given.sandboxes), len(given.faults)) if given else (0, 0)
+        self._mark = (len(self.steps), given.asked if given and self.left(given) else 0)
+
+    def next(self, half: HalfStep | None, *, counts: bool = True) -> "Flight":
+        """Returns the same job with its next attempt, which goes on with `half`; `counts`: as one that was played."""
+        following = Attempt(self.attempt.bout, self.attempt.job, self.attempt.number + 1)
+        end = (len(self.steps), half.asked if half else 0)
+        fruitless = 0 if end > self._mark else self.fruitless + counts
+        return Flight(following, self.steps, self.failures, half, fruitless, last_failure=self.last_failure)
+
+    def left(self, half: HalfStep | None) -> HalfStep | None:
+        """Returns what is still to be carried on of a half-played step: nothing once the step is on record."""
+        return None if half is None or half.step in self.steps else half
+
+    def is_doubtful(self, told: Iterable[Event | HalfStep]) -> bool:
+        """Whether the status of the player's container may say more of an end than the driver could see."""
+        return any(amending.doubtful(each.sandboxes, carried) for each, carried, _ in self._own(told))
+
+    def settled(self, batch: Batch) -> Batch:
+        """Returns a doubtful batch as the player's container's status has it: out of memory."""
+        own = {id(each): (sandboxes, faults) for each, sandboxes, faults in self._own(batch)}
+
+        def change(each: Event) -> Event:
+            if isinstance(each, StepFinished):
+                return amending.amended(each, *own[id(each)])
+            return amending.amended(each, *own[id(each)]) if isinstance(each, JobFinished) else each
+
+        return tuple(map(change, batch))
+
+    def settled_half(self, half: HalfStep) -> HalfStep:
+        """Returns a doubtful half-played step likewise."""
+        [(_, sandboxes, faults)] = self._own([half])
+        return amending.amended(half, sandboxes, faults)
+
+    def _own(self, told: Iterable[Event | HalfStep]) -> Iterator[tuple[Ended, int, int]]:
+        """Yields what tells of sandboxes, with how many of its sandboxes and faults are an earlier pod's."""
+        carried = self._carried
+        for each in told:
+            if not isinstance(each, StepFinished | JobFinished | HalfStep):
+                continue
+            same = self.given is not None and not isinstance(each, JobFinished) and each.step == self.given.step
+            yield each, carried[0], carried[1] if same else 0
+            carried = (0, 0)
+
+    def fresh(self, batch: Batch) -> Batch:
+        """Returns a batch as the ledger is to have it; empty where it has it.
+
+        Raises:
+            StoreFault: it is about another job.
+        """
+        if any(getattr(each, "job", None) != self.attempt.job.id for each in batch):
+            raise StoreFault(f"what {self.attempt.name} left is about another job; see who writes to the volume")
+        steps = {each.step for each in batch if isinstance(each, StepFinished)}
+        if steps & self.steps:
+            return ()
+        stamped = (self._stamped(each) if isinstance(each, AttemptFailed) else each for each in batch)
+        return tuple(each for each in stamped if not isinstance(each, AttemptFailed) or each not in self.failures)
+
+    def took(self, batch: Batch) -> None:
+        """Notes that a batch is on record."""
+        self.read += 1
+        for each in batch:
+            if isinstance(each, AttemptFailed):
+                self.failures.add(self._stamped(each))
+                self.last_failure = fault(each.code, each.message)
+            if isinstance(each, StepFinished | JobFinished):
+                self._carried = (0, 0)
+            if isinstance(each, StepFinished):
+                self.steps.add(each.step)
+            self.finished |= isinstance(each, JobFinished)
+
+    def _stamped(self, told: AttemptFailed) -> AttemptFailed:
+        """Returns what a driver says of its own tries so that no other attempt's are equal to it."""
+        return told.model_copy(update={"message": printable(f"in {self.attempt.name}: {told.message}", _SHOWN)})
+
+    def failed(self, error: InfrastructureFault) -> Batch:
+        """Notes that the attempt failed; returns what is to be kept of it, which is nothing the second time."""
+        self.last_failure = error
+        name = f"{self.attempt.name}: "
+        number = self.attempt.number
+        if any(each.attempt == number and each.message.startswith(name) for each in self.failures):
+            return ()
+        text = printable(name + str(error), _SHOWN)
+        event = AttemptFailed(job=self.attempt.job.id, attempt=number, code=error.code, message=text)
+        self.failures.add(event)
+        return (event,)
+
+    @property
+    def why(self) -> InfrastructureFault:
+        """Why the job cannot go on, where it got nowhere too often."""
+        nowhere = f"job {self.attempt.job.id} got nowhere in {self.fruitless} pods one after another"
+        if self.last_failure is None:
+            return PodSpent(f"{nowhere}; run again, and look at its submission's standard error")
+        return fault(self.last_failure.code, f"{nowhere}; at last: {self.last_failure}")
+
+
+def resumed(attempt: Attempt, assignment: Assignment, given: HalfStep | None) -> Flight:
+    """Returns the flight of an attempt, from what the ledger has of its job: the excerpt in `assignment`."""
+    own = [each for each in assignment.events if getattr(each, "job", None) == attempt.job.id]
+    steps = {each.step for each in own if isinstance(each, StepFinished)}
+    failures = {each for each in own if isinstance(each, AttemptFailed)}
+    return Flight(attempt, steps, failures, given)
+
+
+def fault(code: str, message: str) -> InfrastructureFault:
+    """Returns the fault of ours that has this code, as a driver told it."""
+    kind = next((each for each in _every(InfrastructureFault) if each.code == code), InfrastructureFault)
+    return kind(message)
+
+
+def _every(kind: type[InfrastructureFault]) -> list[type[InfrastructureFault]]:
+    return [kind, *(found for each in kind.__subclasses__() for found in _every(each))]

@@ -1,0 +1,64 @@
+"""Watches that shorten the wait for the next look. They decide nothing, and may end at any time."""
+
+import threading
+
+import structlog
+
+from orchestrator.cluster.api import Api, Kind, Watch
+from orchestrator.errors import ClusterRefused, ClusterUnavailable
+
+_LASTS = 240.0
+_PAUSE = 1.0
+
+_log = structlog.get_logger()
+
+
+class Hints:
+    """Says when something about the objects of one selector has changed."""
+
+    def __init__(self, api: Api, labels: str) -> None:
+        self._api, self._labels = api, labels
+        self._versions: dict[Kind, str] = {}
+        self._watches: dict[Kind, Watch] = {}
+        self._changed, self._over = threading.Event(), threading.Event()
+        self._lock = threading.Lock()
+        self._threads: dict[Kind, threading.Thread] = {}
+
+    def since(self, kind: Kind, version: str) -> None:
+        """Notes the version of the last list; the first time, a watch begins there."""
+        self._versions[kind] = version
+        if kind not in self._threads:
+            thread = threading.Thread(target=self._follow, args=(kind,), name=f"watch-{kind.plural}", daemon=True)
+            self._threads[kind] = thread
+            thread.start()
+
+    def wait(self, least: float, most: float) -> None:
+        """Waits until something has changed, at most `most` seconds; `least`, so that changes come together."""
+        self._over.wait(least)
+        self._changed.wait(max(0.0, most - least))
+        self._changed.clear()
+
+    def close(self) -> None:
+        """Ends the watches."""
+        self._over.set()
+        self._changed.set()
+        with self._lock:
+            for watch in self._watches.values():
+                watch.close()
+        for thread in self._threads.values():
+            thread.join(5)
+
+    def _follow(self, kind: Kind) -> None:
+        while not self._over.is_set():
+            try:
+                watch = self._api.watch(kind, self._labels, self._versions[kind], _LASTS)
+                with self._lock:
+                    self._watches[kind] = watch
+                if self._over.is_set():
+                    watch.close()
+                for event in watch:
+                    if event.get("type") != "BOOKMARK":
+                        self._changed.set()
+            except (ClusterUnavailable, ClusterRefused) as error:
+                _log.debug("watch_ended", kind=kind.plural, reason=str(error))
+            self._over.wait(_PAUSE)

@@ -1,0 +1,189 @@
+"""One controller a round: a Lease that is held while it works, taken over when its holder falls silent.
+
+Another's clock is never believed. Who waits measures, on its own clock, how long it has seen no change of the Lease;
+who holds it counts from before its last renewal was sent, and trusts it for two thirds of its time. So a controller
+that was stopped for a while knows that it may have been replaced, before it writes anything.
+"""
+
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+
+from orchestrator.cluster.api import LEASES, Api
+from orchestrator.domain.text import printable
+from orchestrator.errors import Cancelled, ClusterRefused, ClusterUnavailable, LeaseLost
+
+SECONDS = 30.0
+"""How long a Lease outlives its last renewal."""
+_TRUSTED = 2 / 3
+_RENEWALS = 4
+_LOOKS = 15
+
+_log = structlog.get_logger()
+
+
+def identity() -> str:
+    """Returns a name for this process that no other has, not even one with its id after it."""
+    return f"{socket.gethostname()[:63]}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def awake() -> float:
+    """Returns seconds that go on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Lease:
+    """The right to run one round. As a context manager it is given back at the end.
+
+    Acquire it before the ledger is read: what another controller wrote until then must be in it.
+
+    Args:
+        api: with a patience well below `seconds` (see `Client.hurried`).
+        name: of the Lease, `sparring-` and what the round's objects are found by.
+        me: who holds it; see `identity`.
+        seconds: how long it outlives its last renewal.
+        clock: seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        name: str,
+        me: str,
+        seconds: float = SECONDS,
+        clock: Callable[[], float] = awake,
+    ) -> None:
+        self._api, self._name, self._me, self._seconds, self._clock = api, name, me, seconds, clock
+        self._lease: dict[str, Any] = {}
+        self._renewed: float | None = None
+        self._taken = False
+        self._end = threading.Event()
+        self._keeper: threading.Thread | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether no other controller can have it."""
+        renewed = self._renewed
+        return not self._taken and renewed is not None and self._clock() - renewed < _TRUSTED * self._seconds
+
+    def check(self) -> None:
+        """Raises LeaseLost where another controller may have it."""
+        if self.held:
+            return
+        if self._renewed is None:
+            raise LeaseLost(f"the lease {self._name} was never acquired")
+        ago = self._clock() - self._renewed
+        why = "another holds it" if self._taken else "another controller may have taken over"
+        raise LeaseLost(f"the lease {self._name} was last renewed {ago:.1f} s ago; {why}; run again")
+
+    def acquire(self, tell: Callable[[str], None], cancelled: Callable[[], bool] = lambda: False) -> Self:
+        """Waits until it is ours, and renews it from then on; `tell` hears who has it.
+
+        Raises:
+            ClusterUnavailable, ClusterRefused: the API server cannot be asked.
+            Cancelled: `cancelled` said so while another had it.
+        """
+        seen, since = "", self._clock()
+        while True:
+            began = self._clock()
+            lease = self._api.read(LEASES, self._name)
+            version = str(((lease or {}).get("metadata") or {}).get("resourceVersion"))
+            if version != seen:
+                seen, since = version, began
+            if self._take(lease, self._clock() - since, began):
+                self._keeper = threading.Thread(target=self._keep, name="lease", daemon=True)
+                self._keeper.start()
+                return self
+            if lease is not None:
+                holder = printable(str(_spec(lease).get("holderIdentity")), 80)
+                tell(f"another controller, {holder}, runs this round; this one goes on when that has ended")
+            if cancelled() or self._end.wait(min(2.0, self._seconds / _LOOKS)):
+                raise Cancelled(f"cancelled while another controller had the lease {self._name}")
+
+    def release(self) -> None:
+        """Lets the next one have it at once. Does nothing where it is not ours any more."""
+        self._end.set()
+        if self._keeper is not None:
+            self._keeper.join()
+            self._keeper = None
+        if self.held:
+            spec = {name: value for name, value in _spec(self._lease).items() if name != "holderIdentity"}
+            try:
+                self._api.replace(LEASES, self._lease | {"spec": spec | {"leaseDurationSeconds": 1}})
+            except (ClusterRefused, ClusterUnavailable) as error:
+                _log.warning("lease_not_released", lease=self._name, reason=str(error))
+        self._taken = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _take(self, lease: dict[str, Any] | None, unchanged: float, began: float) -> bool:
+        """Takes it where it is free, or nobody renewed it for its whole time; returns whether it is ours."""
+        if lease is None:
+            metadata = {"name": self._name, "labels": {"app.kubernetes.io/managed-by": "sparring"}}
+            fresh = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+            made = self._api.create(LEASES, fresh | {"spec": self._held(0)})
+        else:
+            spec = _spec(lease)
+            holder, lasts = spec.get("holderIdentity"), spec.get("leaseDurationSeconds")
+            if holder and holder != self._me and unchanged < (lasts if isinstance(lasts, int) else self._seconds):
+                return False
+            changes = spec.get("leaseTransitions")
+            body = lease | {"spec": self._held(changes + 1 if isinstance(changes, int) else 1)}
+            made = self._api.replace(LEASES, body)
+        return made is not None and self._note(made, began)
+
+    def _held(self, changes: int) -> dict[str, Any]:
+        now = _stamp()
+        return {
+            "holderIdentity": self._me,
+            "leaseDurationSeconds": max(1, round(self._seconds)),
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": changes,
+        }
+
+    def _note(self, made: dict[str, Any], began: float) -> bool:
+        self._lease, self._renewed = made, began
+        return True
+
+    def _keep(self) -> None:
+        while not self._taken and not self._end.wait(self._seconds / _RENEWALS):
+            try:
+                self._renew()
+            except (ClusterRefused, ClusterUnavailable) as error:
+                _log.warning("lease_not_renewed", lease=self._name, reason=str(error))
+
+    def _renew(self) -> None:
+        lease, began = self._lease, self._clock()
+        made = self._api.replace(LEASES, lease | {"spec": _spec(lease) | {"renewTime": _stamp()}})
+        if made is not None:
+            self._note(made, began)
+            return
+        found = self._api.read(LEASES, self._name)  # our own renewal whose answer was lost, or another's
+        if found is None or _spec(found).get("holderIdentity") != self._me:
+            self._taken = True
+        else:
+            self._lease = found  # and renewed the next time
+
+
+def _spec(lease: dict[str, Any]) -> dict[str, Any]:
+    return lease.get("spec") or {}
+
+
+def _stamp() -> str:
+    """Returns the time as MicroTime: six digits, always. It is only for people."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

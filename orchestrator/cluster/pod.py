@@ -1,0 +1,228 @@
+"""One attempt's pod: a sandbox's policy, line by line, as Kubernetes can be told it.
+
+Three containers: `prepare` makes what the other two share, `player` is the submission, `driver` asks it. Pure: the
+functions return plain dictionaries, and tests hold them against the schemas of Kubernetes and Pod Security. Of a
+submission nothing gets in here but its image's digest, the words of its command and names of variables.
+
+What a pod cannot be told is in docs/sandbox.md, "The policy as a pod".
+"""
+
+from typing import Any
+
+from orchestrator.backends.base import Image
+from orchestrator.cluster.names import Attempt
+from orchestrator.cluster.references import NoNameError, parse
+from orchestrator.cluster.settings import ClusterSettings
+from orchestrator.cluster.words import literal, variable
+from orchestrator.domain.environment import told
+from orchestrator.domain.ids import digest
+from orchestrator.domain.policy import Runtime, SandboxPolicy
+from orchestrator.domain.text import printable
+from orchestrator.errors import UsageError
+
+DRIVER_USER = 10_002
+FIRST_USER, USERS = 20_000, 40_000
+"""Players' users: below 65,536, since a user namespace of a pod has no more."""
+HOSTNAME = "sandbox"
+HOME = "/tmp"  # noqa: S108  the player's own, a volume in memory
+IO = "/io"
+IO_SIZE = "8Mi"
+"""Room for five FIFOs and a static shell of 2 MiB."""
+_PAGE = 64 * 1024
+_DISK = 16 * 1024**2
+"""Disk that a container may use. The player can write to /dev/termination-log alone, as much as one file may have: were
+that counted and its limit lower, it could have its pod evicted, which is our fault each time."""
+_LOGS = 128 * 1024**2
+"""Disk for what the driver logs: more than the kubelet keeps of it."""
+_RUNTIME_CLASSES = {Runtime.RUNC: None, Runtime.RUNSC: "gvisor", Runtime.KATA: "kata"}
+_RESTRICTED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+
+
+def template(attempt: Attempt, player: Image, policy: SandboxPolicy, settings: ClusterSettings) -> dict[str, Any]:
+    """Returns what the Job makes its pod from.
+
+    Raises:
+        UsageError: the policy is weaker than for strangers, or the image is not named by its digest.
+        Rejected: the player's command cannot be given to a program.
+    """
+    if not player.reference.endswith(f"@{player.digest}"):
+        raise UsageError(
+            f"{printable(player.name)} has no reference by its digest, which a cluster needs; admit it first"
+        )
+    if weaker := policy.weaknesses():
+        raise UsageError(f"a pod is never weaker than for strangers, not in {', '.join(weaker)}; use --backend docker")
+    return {
+        "metadata": {"labels": attempt.labels(), "annotations": attempt.annotations()},
+        "spec": {
+            **_scheduling(policy, settings),
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "hostname": HOSTNAME,
+            # No name resolves: the only server is the pod's own loopback, where nothing listens.
+            "dnsPolicy": "None",
+            "dnsConfig": {"nameservers": ["127.0.0.1"]},
+            "hostNetwork": False,
+            "hostPID": False,
+            "hostIPC": False,
+            "shareProcessNamespace": False,
+            # No fsGroup: the player would be in that group too.
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": DRIVER_USER,
+                "runAsGroup": DRIVER_USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "volumes": _volumes(policy, settings),
+            "initContainers": [_prepare(settings)],
+            # The player first: images are pulled in this order, and a driver need not wait for the larger one.
+            "containers": [_player(attempt, player, policy, settings), _driver(attempt, settings)],
+        },
+    }
+
+
+def user(attempt: Attempt) -> int:
+    """Returns the player's user: the attempt's own, so that no other player of a round is likely to have it."""
+    return FIRST_USER + int(digest(attempt.name).removeprefix("sha256:"), 16) % USERS
+
+
+def located(image: str, registry: str) -> str:
+    """Returns an image of ours as nodes pull it: in the registry of the settings where its name has none.
+
+    Raises:
+        UsageError: it is no image's name.
+    """
+    try:
+        name = parse(image, "" if registry == "none" else registry.rstrip("/"))
+    except NoNameError as error:
+        raise UsageError(f"cluster.runner: {error}; write it like sparring/runner:cpu") from error
+    tag = f":{name.tag}" if name.tag else ""
+    return f"{name.host}/{name.repository}{tag}{f'@{name.digest}' if name.digest else ''}"
+
+
+def _scheduling(policy: SandboxPolicy, settings: ClusterSettings) -> dict[str, Any]:
+    """Returns where the pod may run, and under what."""
+    system, architecture, *_ = settings.platform.split("/")
+    fields = {
+        "runtimeClassName": settings.runtime_class or _RUNTIME_CLASSES[policy.runtime],
+        "nodeSelector": {"kubernetes.io/os": system, "kubernetes.io/arch": architecture} | settings.node_selector,
+        "tolerations": [each.model_dump(by_alias=True, exclude_none=True) for each in settings.tolerations],
+        "priorityClassName": settings.priority_class,
+        "imagePullSecrets": [{"name": name} for name in settings.pull_secrets],
+        "hostUsers": False if settings.user_namespaces else None,
+    }
+    return {name: value for name, value in fields.items() if value not in (None, [])}
+
+
+def _volumes(policy: SandboxPolicy, settings: ClusterSettings) -> list[dict[str, Any]]:
+    return [
+        _memory("io", IO_SIZE),
+        _memory("tmp", _paged(policy.limits.tmp)),
+        _memory("shm", _paged(policy.limits.shm)),
+        _memory("desk", "16Mi"),
+        {"name": "work", "persistentVolumeClaim": {"claimName": settings.claim}},
+    ]
+
+
+def _memory(name: str, size: str) -> dict[str, Any]:
+    """Returns a volume in memory, which counts as the memory of whoever writes to it."""
+    return {"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": size}}
+
+
+def _paged(size: int) -> str:
+    """Returns a size as whole pages. One that ends within a page could be passed, and the kubelet evicts for that."""
+    return str(-(-size // _PAGE) * _PAGE)
+
+
+def _prepare(settings: ClusterSettings) -> dict[str, Any]:
+    return {
+        "name": "prepare",
+        "image": located(settings.runner, settings.registry),
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/opt/runner/sh", "/opt/runner/prepare", IO],
+        "resources": _amounts(0.1, 64 * 1024**2, _DISK),
+        "securityContext": dict(_RESTRICTED),
+        "volumeMounts": [{"name": "io", "mountPath": IO}],
+    }
+
+
+def _player(attempt: Attempt, player: Image, policy: SandboxPolicy, settings: ClusterSettings) -> dict[str, Any]:
+    limits, own = policy.limits, user(attempt)
+    largest = max(limits.tmp, limits.shm)
+    numbers = (limits.files, largest, limits.pids)
+    gpus = {settings.gpu: str(limits.gpus)} if limits.gpus else {}
+    profile: dict[str, Any] = {"type": "RuntimeDefault"}
+    if settings.seccomp is not None:
+        profile = {"type": "Localhost", "localhostProfile": settings.seccomp}
+    return {
+        "name": "player",
+        "image": player.reference,
+        "imagePullPolicy": "IfNotPresent",
+        "command": [f"{IO}/sh", f"{IO}/play", *map(str, numbers), *literal(player.command)],
+        "env": [{"name": name, "value": value} for name, value in environment(player, policy).items()],
+        "resources": _amounts(limits.cpus, limits.memory, largest + _DISK, gpus),
+        "securityContext": {
+            **_RESTRICTED,
+            "privileged": False,
+            "runAsNonRoot": True,
+            "runAsUser": own,
+            "runAsGroup": own,
+            "seccompProfile": profile,
+        },
+        "volumeMounts": [
+            {"name": "io", "mountPath": IO, "readOnly": True},
+            {"name": "tmp", "mountPath": HOME},
+            {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  its own, a volume in memory
+        ],
+    }
+
+
+def environment(player: Image, policy: SandboxPolicy) -> dict[str, str]:
+    """Returns the variables of the player's container: those of every backend, and the image's loud ones blanked.
+
+    A pod cannot leave a variable of its image out. A blank one does nothing to the hooks of a runtime, and the shell
+    that starts the player takes it away. Where there is a GPU, which one is said by the node.
+    """
+    gpu = policy.limits.gpus > 0
+    blank = {name: "" for name in player.unset if variable(name)}
+    if gpu:
+        blank.pop("NVIDIA_VISIBLE_DEVICES", None)
+    devices = {"NVIDIA_DRIVER_CAPABILITIES": "compute,utility"} if gpu else {"NVIDIA_VISIBLE_DEVICES": "void"}
+    return {
+        **blank,
+        **told(HOME, policy.limits.threads, "0" if gpu else None),
+        **devices,
+        "HOSTNAME": HOSTNAME,
+    }
+
+
+def _driver(attempt: Attempt, settings: ClusterSettings) -> dict[str, Any]:
+    above = f"{settings.folder}/" if settings.folder else ""
+    return {
+        "name": "driver",
+        "image": located(settings.runner, settings.registry),
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-m", "orchestrator"],
+        "args": ["pod", "play", "--job", "/work/job", "--blobs", "/work/blobs", "--io", IO],
+        "env": [
+            {"name": "HOME", "value": HOME},
+            # By this the attempt's folder tells which pod took it.
+            {"name": "HOSTNAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        ],
+        "resources": _amounts(settings.driver_cpus, int(settings.driver_memory), _LOGS),
+        "securityContext": dict(_RESTRICTED),
+        "volumeMounts": [
+            {"name": "io", "mountPath": IO},
+            {"name": "desk", "mountPath": HOME},
+            {"name": "work", "mountPath": "/work/blobs", "subPath": f"{above}blobs"},
+            {"name": "work", "mountPath": "/work/job", "subPath": f"{above}cluster/{attempt.name}"},
+        ],
+    }
+
+
+def _amounts(cpus: float, memory: int, disk: int, more: dict[str, str] | None = None) -> dict[str, Any]:
+    """Returns what a container asks for and may have: the same, so that the pod is Guaranteed."""
+    amounts = {"cpu": f"{max(1, round(cpus * 1000))}m", "memory": str(memory), "ephemeral-storage": str(disk)}
+    amounts |= more or {}
+    return {"requests": amounts, "limits": dict(amounts)}

@@ -1,0 +1,223 @@
+"""What a probe does inside its pod: it tries to reach things, listens, or writes to the volume.
+
+What it says of that goes into the container's termination message, which the API shows to whoever may read pods:
+neither volume nor network is needed to bring the news out.
+"""
+
+import errno
+import json
+import os
+import secrets
+import selectors
+import socket
+import struct
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import StoreFault, UsageError
+
+LONGEST = 4096
+"""Bytes of a termination message that a kubelet keeps."""
+LISTENER = "listener"
+LONGEST_NAME = 40
+MOST = 16
+"""The most targets of one probe: what it says of them has to fit."""
+KUBELET = 10250
+"""The port of every node that something listens on."""
+_REFUSED = frozenset({errno.ECONNREFUSED, errno.ECONNRESET})
+_NAME = "kubernetes.default.svc.cluster.local"
+
+
+class Reach(StrEnum):
+    """What came of an attempt to reach something."""
+
+    CONNECTED = "connected"
+    """Something answered."""
+    REFUSED = "refused"
+    """A refusal came back: from the target, or from a network that refuses instead of dropping."""
+    SILENT = "silent"
+    """Nothing came back, or there is no way there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be reached: over TCP by a connection, over UDP by a question to a name server."""
+
+    name: str
+    protocol: Literal["tcp", "udp"]
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.protocol}:{self.host}:{self.port}"
+
+
+class Tried(BaseModel):
+    """One target, and what came of it; `detail` is the system's word."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(max_length=LONGEST_NAME)
+    reach: Reach
+    detail: str = Field(default="", max_length=80)
+
+
+class Said(BaseModel):
+    """What a probe says at its end.
+
+    `tried`: its targets, in their order. `nameservers`: those of its own resolv.conf. `wrote`: seconds that writing and
+    reading back took. `error`: why it could not do what it was asked for.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tried: list[Tried] = []
+    nameservers: list[str] = Field(default=[], max_length=8)
+    wrote: float | None = None
+    error: str = ""
+
+
+def target(text: str) -> Target:
+    """Returns the target that is written `NAME=tcp:HOST:PORT` or `NAME=udp:HOST:PORT`. Raises UsageError."""
+    name, _, rest = text.partition("=")
+    protocol, _, place = rest.partition(":")
+    host, _, port = place.rpartition(":")
+    if protocol not in {"tcp", "udp"} or not name or len(name) > LONGEST_NAME or not host or not port.isdecimal():
+        what = f"NAME=tcp:HOST:PORT, or udp for a name server; NAME has at most {LONGEST_NAME} characters"
+        raise UsageError(f"{printable(text)}: give {what}")
+    return Target(name, "tcp" if protocol == "tcp" else "udp", host, int(port))
+
+
+def surroundings(environment: Mapping[str, str]) -> list[Target]:
+    """Returns what a pod's environment tells it of: the API server, and its node where the pod was told."""
+    found = []
+    if host := environment.get("KUBERNETES_SERVICE_HOST"):
+        found.append(Target("api", "tcp", host, int(environment.get("KUBERNETES_SERVICE_PORT", "443"))))
+    if host := environment.get("NODE_ADDRESS"):
+        found.append(Target("node", "tcp", host, KUBELET))
+    return found
+
+
+def reach(wanted: Target, seconds: float) -> Tried:
+    """Tries to reach a target for so long at most."""
+    try:
+        if wanted.protocol == "tcp":
+            socket.create_connection((wanted.host, wanted.port), timeout=seconds).close()
+        else:
+            _ask(wanted.host, wanted.port, seconds)
+    except OSError as error:
+        answer = Reach.REFUSED if error.errno in _REFUSED else Reach.SILENT
+        return Tried(name=wanted.name, reach=answer, detail=(error.strerror or str(error) or "timed out")[:80])
+    return Tried(name=wanted.name, reach=Reach.CONNECTED)
+
+
+def _ask(host: str, port: int, seconds: float) -> None:
+    """Asks a name server for an address; any answer will do."""
+    head = struct.pack(">HHHHHH", secrets.randbits(16), 0x0100, 1, 0, 0, 0)
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in _NAME.split("."))
+    family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind) as asking:
+        asking.settimeout(seconds)
+        asking.connect(address)
+        asking.send(head + labels + b"\0" + struct.pack(">HH", 1, 1))
+        asking.recv(512)
+
+
+def listeners(text: str) -> list[Target]:
+    """Returns what `HOST,HOST:PORT` names: all addresses of a pod, and the one port on each. Raises UsageError."""
+    hosts, _, port = text.rpartition(":")
+    return [target(f"{LISTENER}-{n}=tcp:{host}:{port}") for n, host in enumerate(hosts.split(","), 1)]
+
+
+def listen(places: Iterable[Target], seconds: float) -> int:
+    """Answers connections to all of these for so long; returns how many there were.
+
+    Raises:
+        UsageError: one of them cannot be listened on.
+    """
+    until, count = time.monotonic() + seconds, 0
+    with ExitStack() as stack:
+        ready = stack.enter_context(selectors.DefaultSelector())
+        for each in places:
+            family = socket.AF_INET6 if ":" in each.host else socket.AF_INET
+            try:
+                server = stack.enter_context(socket.create_server((each.host, each.port), family=family))
+            except OSError as error:
+                raise UsageError(f"{each.host}:{each.port} cannot be listened on: {error}") from error
+            server.setblocking(False)
+            ready.register(server, selectors.EVENT_READ, server)
+        while (left := until - time.monotonic()) > 0:
+            for key, _ in ready.select(left):
+                with suppress(OSError):  # whoever asked has left again
+                    key.data.accept()[0].close()
+                    count += 1
+    return count
+
+
+def control(wanted: Target, seconds: float) -> Tried:
+    """Tries again and again, until it is reached or the time is over: what listens may start later."""
+    until = time.monotonic() + seconds
+    while True:
+        tried = reach(wanted, 1.0)
+        if tried.reach is Reach.CONNECTED or time.monotonic() >= until:
+            return tried
+        time.sleep(0.1)
+
+
+def nameservers(resolver: Path) -> list[str]:
+    """Returns the name servers that a resolv.conf names, at most eight."""
+    try:
+        lines = resolver.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    return [line.split()[1] for line in lines if line.startswith("nameserver") and len(line.split()) > 1][:8]
+
+
+def write(folder: Path) -> float:
+    """Writes a file as the engine does, reads it back, removes it; returns the seconds. Raises StoreFault."""
+    begun = time.monotonic()
+    path, bytes_ = folder / f".probe-{secrets.token_hex(8)}", os.urandom(2**20)
+    fresh = path.with_suffix(".new")
+    try:
+        with fresh.open("xb") as file:
+            file.write(bytes_)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+        same = path.read_bytes() == bytes_
+    except OSError as error:
+        raise StoreFault(f"{folder} cannot be written as user {os.getuid()}: {error.strerror or error}") from error
+    finally:
+        for left in (fresh, path):
+            with suppress(OSError):
+                left.unlink()
+    if not same:
+        raise StoreFault(f"{folder} does not give back what was written")
+    return time.monotonic() - begun
+
+
+def say(said: Said, place: Path) -> None:
+    """Puts down what a probe says, where the kubelet looks for it. Raises StoreFault."""
+    text = said.model_dump_json()
+    if len(text) > LONGEST:
+        text = json.dumps({"error": f"{len(text)} bytes are too many; try fewer targets at a time"})
+    try:
+        place.write_text(text, "utf-8")
+    except OSError as error:
+        raise StoreFault(f"{place} cannot be written: {error.strerror or error}") from error
+
+
+def try_all(targets: Iterable[Target], seconds: float) -> list[Tried]:
+    """Tries one target after the other. Raises UsageError where there are too many."""
+    wanted = list(targets)
+    if len(wanted) > MOST:
+        raise UsageError(f"{len(wanted)} targets; a probe tries at most {MOST}")
+    return [reach(each, seconds) for each in wanted]

@@ -1,0 +1,290 @@
+"""What a Job and its pods say: where an attempt stands, in words, and whose fault an end without a result is.
+
+Pure. The driver's result on the volume decides whenever there is one; what is here counts only where there is none,
+and then everything is ours (rule X1): what a player did is in the driver's words, or it is played again. Reasons are
+those of the kubelet (`pkg/kubelet/images`, `pkg/kubelet/container`), of the Job controller and of the pod conditions
+("Disruptions", "Pod disruption conditions"). All texts are strangers' and are made fit to show.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from orchestrator.cluster.names import QUEUE
+from orchestrator.domain.text import printable
+from orchestrator.errors import DriverLost, ImagePull, PodLost, PodRefused, Unschedulable
+
+Object = dict[str, Any]
+PLAYER, DRIVER = "player", "driver"
+_SHOWN = 400
+_SIGNALLED = 128
+_IMAGE = {
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+}
+_IDLE = {"ContainerCreating", "PodInitializing", ""}
+_DISRUPTED = {
+    "PreemptionByScheduler": "preempted",
+    "DeletionByTaintManager": "evicted from a node that does not answer or is tainted",
+    "EvictionByEvictionAPI": "evicted",
+    "DeletionByPodGC": "removed with its node",
+    "TerminationByKubelet": "ended by its node",
+}
+
+
+class State(StrEnum):
+    """Where an attempt stands."""
+
+    WAITING = "waiting"
+    """Its driver has not started."""
+    RUNNING = "running"
+    """Its driver runs."""
+    LEAVING = "leaving"
+    """Its pod was told to go, and nobody has confirmed that it went."""
+    OVER = "over"
+    """Nothing more comes from its driver than what is on the volume, perhaps not to be seen yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where an attempt stands, and in which words.
+
+    `fault` is what it is if it is given up here. `bounded` tells a wait that is given up at some time from one that is
+    not. `explained` says that nothing more is to be learnt from events. `spoken` says that the driver ended by itself,
+    so that its last word may still be on its way. `oom` is whether the kernel ended the player's container at its
+    memory limit, None as long as that is not known.
+    """
+
+    state: State
+    words: str
+    fault: type[PodLost] = PodLost
+    bounded: bool = True
+    explained: bool = True
+    spoken: bool = False
+    oom: bool | None = None
+
+    @property
+    def endless(self) -> bool:
+        """Whether it is a wait that nobody gives up: for a queue, or for quota."""
+        return self.state is State.WAITING and not self.bounded
+
+
+def standing(job: Object | None, pods: Sequence[Object], warnings: Mapping[str, str], *, begun: bool) -> Standing:
+    """Returns where an attempt stands.
+
+    Args:
+        job: its Job, None where somebody deleted it.
+        pods: the Job's, in any order.
+        warnings: the last warning about each Job and pod, by its name, as `reason: message`.
+        begun: whether a driver has taken the attempt.
+    """
+    if job is None:
+        return Standing(State.OVER, "its Job was deleted", oom=False)
+    pod = max(pods, key=lambda each: str(_metadata(each).get("creationTimestamp")), default=None)
+    failed = _true(job, "Failed") or _true(job, "FailureTarget")
+    if (ended := _ended_by_job(job, failed, pod)) is not None:
+        return ended
+    if pod is not None and not _suspended(job):
+        return _of_pod(pod, warnings)
+    if failed is not None or _true(job, "Complete") is not None:
+        return Standing(State.OVER, _without_its_pod(failed), oom=_oom(pod))
+    return _suspension(job, pod, begun=begun) if _suspended(job) else _without_pod(job, warnings)
+
+
+def _ended_by_job(job: Object, failed: Object | None, pod: Object | None) -> Standing | None:
+    """Returns what ends an attempt whatever its pod does."""
+    if _metadata(job).get("deletionTimestamp"):
+        return Standing(State.OVER, "its Job is being deleted", oom=_oom(pod))
+    if failed is not None and failed.get("reason") == "DeadlineExceeded":
+        limit = job["spec"].get("activeDeadlineSeconds")
+        return Standing(State.OVER, f"it ran past its Job's deadline of {limit} s", DriverLost, oom=_oom(pod))
+    return None
+
+
+def _without_its_pod(failed: Object | None) -> str:
+    """Returns why a Job ended whose pod is gone."""
+    said = _text((failed or {}).get("message"))
+    if "DisruptionTarget" in said:
+        return f"its pod was evicted, preempted, or lost with its node: {said}"
+    return f"its pod is gone, and its Job ended: {said}"
+
+
+def _suspended(job: Object) -> bool:
+    return bool(job["spec"].get("suspend"))
+
+
+def _suspension(job: Object, pod: Object | None, *, begun: bool) -> Standing:
+    queue = (_metadata(job).get("labels") or {}).get(QUEUE)
+    if begun:
+        return Standing(State.OVER, "its Job was suspended while it ran", oom=_oom(pod))
+    words = f"suspended by Kueue, waits in queue {_text(queue)}" if queue else "its Job is suspended; resume it"
+    return Standing(State.WAITING, words, PodRefused, bounded=False)
+
+
+def _without_pod(job: Object, warnings: Mapping[str, str]) -> Standing:
+    told = warnings.get(str(_metadata(job)["name"]), "")
+    if "exceeded quota" in told:
+        return Standing(State.WAITING, quota(told), PodRefused, bounded=False, explained=False)
+    return Standing(State.WAITING, f"no pod: {_text(told)}" if told else "no pod yet", PodRefused, explained=False)
+
+
+def quota(message: str) -> str:
+    """Returns what to say where a quota is used up: `exceeded quota: ...`."""
+    return f"waits for quota: {_text(message[message.find('exceeded quota') :])}"
+
+
+def _of_pod(pod: Object, warnings: Mapping[str, str]) -> Standing:
+    status, oom = pod.get("status") or {}, _oom(pod)
+    ended = _container(pod, DRIVER).get("terminated")
+    if ended is not None:
+        return _driver_ended(pod, ended, oom)
+    if status.get("phase") in {"Failed", "Succeeded"}:
+        return Standing(State.OVER, _why_over(pod), oom=bool(oom))
+    if _metadata(pod).get("deletionTimestamp"):
+        return Standing(State.LEAVING, _why_over(pod), oom=oom)
+    return _alive(pod, warnings, oom)
+
+
+def _alive(pod: Object, warnings: Mapping[str, str], oom: bool | None) -> Standing:
+    stuck = _stuck_image(pod)
+    if (pod.get("status") or {}).get("phase") == "Unknown":
+        return Standing(State.RUNNING, f"its {_node(pod)} does not answer", oom=oom)
+    if "running" in _container(pod, DRIVER):
+        if stuck:
+            return Standing(State.RUNNING, f"its player cannot start: {stuck}", ImagePull, oom=oom)
+        return Standing(State.RUNNING, f"plays on {_node(pod)}", oom=oom)
+    return Standing(State.WAITING, stuck, ImagePull) if stuck else _unstarted(pod, warnings)
+
+
+def _driver_ended(pod: Object, ended: Object, oom: bool | None) -> Standing:
+    code, reason = ended.get("exitCode"), _text(ended.get("reason"))
+    disrupted = _disruption(pod)
+    if disrupted:
+        return Standing(State.OVER, disrupted, oom=bool(oom))
+    if stuck := _stuck_image(pod):
+        return Standing(State.OVER, f"its player could not start: {stuck}", ImagePull, spoken=True, oom=False)
+    words = f"the driver ended with exit code {code} ({reason}) and left no result"
+    by_itself = isinstance(code, int) and code < _SIGNALLED
+    if not by_itself and _metadata(pod).get("deletionTimestamp"):
+        return Standing(State.OVER, "its pod was deleted", oom=bool(oom))
+    return Standing(State.OVER, words, DriverLost, spoken=by_itself, oom=oom)
+
+
+def _why_over(pod: Object) -> str:
+    status = pod.get("status") or {}
+    said = f"{_text(status.get('reason'))}: {_text(status.get('message'))}"
+    if disrupted := _disruption(pod):
+        return disrupted
+    if status.get("reason"):
+        return f"the pod ended: {said}"
+    for name, state in _states(status.get("initContainerStatuses")):
+        code = (state.get("terminated") or {}).get("exitCode")
+        if code:
+            return f"its init container {name} ended with exit code {code}"
+    return "its pod was deleted" if _metadata(pod).get("deletionTimestamp") else "its pod ended before its driver began"
+
+
+def _disruption(pod: Object) -> str:
+    """Returns why the cluster took the pod away; empty where it did not."""
+    found = _true(pod, "DisruptionTarget")
+    if found is None:
+        return ""
+    what = _DISRUPTED.get(str(found.get("reason")), f"disrupted ({_text(found.get('reason'))})")
+    return f"its pod on {_node(pod)} was {what}: {_text(found.get('message'))}"
+
+
+def _stuck_image(pod: Object) -> str:
+    """Returns which image cannot be pulled, and why; empty where none is known."""
+    status = pod.get("status") or {}
+    for part in ("initContainerStatuses", "containerStatuses"):
+        for each in status.get(part) or ():
+            waiting = (each.get("state") or {}).get("waiting") or {}
+            if waiting.get("reason") in _IMAGE:
+                image, why = _text(each.get("image")), _text(waiting.get("message"))
+                return f"image {image} of container {each['name']}: {waiting['reason']}" + (f": {why}" if why else "")
+    return ""
+
+
+def _unstarted(pod: Object, warnings: Mapping[str, str]) -> Standing:
+    for each in (pod.get("status") or {}).get("conditions") or ():
+        if each.get("type") == "PodScheduled" and each.get("status") == "False":
+            if each.get("reason") == "SchedulingGated":
+                return Standing(State.WAITING, "its pod waits for its scheduling gates", bounded=False)
+            return Standing(State.WAITING, scheduling(str(each.get("message"))), Unschedulable)
+    for part in ("initContainerStatuses", "containerStatuses"):
+        for name, state in _states((pod.get("status") or {}).get(part)):
+            waiting = state.get("waiting") or {}
+            if waiting and waiting.get("reason", "") not in _IDLE:
+                words = f"container {name}: {_text(waiting['reason'])}: {_text(waiting.get('message'))}"
+                return Standing(State.WAITING, words, PodRefused)
+    told = warnings.get(str(_metadata(pod)["name"]), "")
+    words = f"on {_node(pod)}: {_text(told)}" if told else f"starts on {_node(pod)}"
+    if not (pod.get("spec") or {}).get("nodeName"):
+        return Standing(State.WAITING, "waits for the scheduler", Unschedulable)
+    return Standing(State.WAITING, words, PodRefused, explained=False)
+
+
+def scheduling(message: str) -> str:
+    """Returns the scheduler's words, shorter: `insufficient nvidia.com/gpu: 0 of 3 nodes have one free`."""
+    found = re.match(r"\d+/(\d+) nodes are available: (.+?)\.(?:\s|$)", message)
+    if found is None:
+        return f"unschedulable: {_text(message)}"
+    total, reasons = int(found[1]), found[2].split(", ")
+    parts = []
+    for reason in reasons:
+        lack = re.fullmatch(r"(\d+) Insufficient (\S+)", reason)
+        if lack is None:
+            parts.append(_text(reason))
+        elif len(reasons) == 1:
+            free = "one free" if "/" in lack[2] else "enough free"
+            parts.append(f"insufficient {_text(lack[2])}: {total - int(lack[1])} of {total} nodes have {free}")
+        else:
+            parts.append(f"insufficient {_text(lack[2])} on {lack[1]} of {total} nodes")
+    return "; ".join(parts)
+
+
+def _oom(pod: Object | None) -> bool | None:
+    """Whether the kernel ended the player's container at its limit; None where it is not said, False if it never is."""
+    if pod is None:
+        return False
+    ended = _container(pod, PLAYER).get("terminated")
+    return None if ended is None else ended.get("reason") == "OOMKilled"
+
+
+def _container(pod: Object, wanted: str) -> Object:
+    found = (state for name, state in _states((pod.get("status") or {}).get("containerStatuses")) if name == wanted)
+    return next(found, {})
+
+
+def _states(statuses: Any) -> Iterator[tuple[str, Object]]:
+    for each in statuses or ():
+        yield _text(each.get("name")), each.get("state") or {}
+
+
+def _true(thing: Object, kind: str) -> Object | None:
+    """Returns a condition of an object if it holds."""
+    for each in (thing.get("status") or {}).get("conditions") or ():
+        if each.get("type") == kind and each.get("status") == "True":
+            found: Object = each
+            return found
+    return None
+
+
+def _metadata(thing: Object) -> Object:
+    found: Object = thing["metadata"]
+    return found
+
+
+def _node(pod: Object) -> str:
+    return f"node {_text((pod.get('spec') or {}).get('nodeName') or 'nowhere')}"
+
+
+def _text(said: Any) -> str:
+    return "" if said is None else printable(str(said), _SHOWN).strip().rstrip(".")

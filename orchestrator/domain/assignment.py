@@ -1,0 +1,48 @@
+"""One job, put down so that another process can play what is left of it: see `arena.excerpt` and `cluster.exchange`.
+
+A pydantic model because it is read back from a volume, perhaps by another version.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.domain.events import Digest, Event, FaultRecord, SandboxRecord, Seconds
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class HalfStep(_Part):
+    """What was played of a step when its player had to be replaced and there was no other.
+
+    `asked` questions of step `step` have an outcome: a row each of `blobs`, the arrays of replay.sessions.Said, with
+    NaN behind them. `faults`, `seconds` and `fresh` are as in StepFinished, so far; `sandboxes` are those that ended
+    since the last finished step; `seed` is what the latest was told, None where there was none.
+    """
+
+    step: int = Field(ge=0)
+    asked: int = Field(ge=0)
+    blobs: dict[str, Digest] = {}
+    faults: list[FaultRecord] = []
+    seconds: Seconds = 0.0
+    fresh: bool = True
+    sandboxes: list[SandboxRecord] = []
+    seed: int | None = None
+
+
+class Assignment(_Part):
+    """A job, the round that it is part of, and everything of its record that the job reads.
+
+    `events` are the excerpt, to be folded like a ledger; they begin with RoundOpened, which has the whole contest file.
+    `secret` is the round's, in hex digits. `image` is what plays, by its digest; `half` what an earlier attempt left.
+    """
+
+    version: Literal[1] = 1
+    job: str
+    run: str
+    secret: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    image: str
+    events: list[Annotated[Event, Field(discriminator="kind")]]
+    half: HalfStep | None = None

@@ -1,0 +1,45 @@
+"""Jobs as Jobs of Kubernetes: one attempt at a job is one pod, whose driver plays it (docs/run-on-kubernetes.md).
+
+A generator that is closed lets go at once. What runs goes on, and the next controller finds it again.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+
+from orchestrator.cluster.controller import Controller, Site
+from orchestrator.domain.assignment import Assignment, HalfStep
+from orchestrator.domain.ids import JobId
+from orchestrator.domain.plan import Job, Plan
+from orchestrator.engines.base import Happened, Perform, Suits, anywhere
+
+
+class KubernetesEngine:
+    """Runs jobs on a cluster.
+
+    Args:
+        site: where, and who may; its lease is held already.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def run(
+        self, plan: Plan, done: AbstractSet[JobId], perform: Perform, suits: Suits = anywhere
+    ) -> Iterator[Happened]:
+        """Yields what happens until the plan is done; the cluster chooses devices, so `suits` is not asked.
+
+        Raises:
+            LeaseLost: another controller may have taken over; nothing was yielded or changed since.
+            ClusterUnavailable, ClusterRefused, StoreFault: the cluster or the volume failed.
+            InfrastructureFault: a job got nowhere too often. Everything that does not need it was played before.
+            ValueError: jobs are left that wait for something which nothing in the plan makes.
+        """
+        del suits
+
+        def assign(job: Job, half: HalfStep | None) -> Assignment:
+            return perform(job, None).assignment(half)
+
+        yield from Controller(self._site, plan, done, assign).run()
+
+
+plugin = KubernetesEngine

@@ -1,0 +1,48 @@
+"""Files that are written whole or not at all."""
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from orchestrator.errors import StoreFault
+
+UNFINISHED = ".new-"
+"""How the name of a file begins before it is whole: what a killed writer left is found by it, and removed."""
+
+
+def put_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Writes a file whole or not at all, through to the disk. Raises StoreFault."""
+    fresh = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise unwritten(path, error) from error
+
+
+def put_once(path: Path, data: bytes, mode: int = 0o666) -> bool:
+    """Writes a file whole where there is none of that name, and returns whether it did. Raises StoreFault."""
+    fresh = path.with_name(f"{UNFINISHED}{secrets.token_hex(8)}-{path.name}")
+    put_whole(fresh, data, mode)
+    try:
+        path.hardlink_to(fresh)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise unwritten(path, error) from error
+    finally:
+        fresh.unlink()
+    return True
+
+
+def unwritten(path: Path, error: OSError) -> StoreFault:
+    """Returns what to say of a file that cannot be written."""
+    reason = error.strerror or error
+    return StoreFault(f"{path} cannot be written: {reason}; make space in {path.parent}, or mend it, and run again")

@@ -1,0 +1,95 @@
+"""An entry of a contest file: what it says, and what its files say, without asking a backend."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, model_validator
+
+from orchestrator import shipped
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import Problem, Rejected
+from orchestrator.intake import manifest
+from orchestrator.intake.manifest import Label, Slug
+from orchestrator.intake.yaml_file import Place, YamlFile
+
+
+class EntrySection(BaseModel):
+    """One submission: a folder with a manifest, or an image that the engine has, with what the manifest would say."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    builtin: Slug | None = None
+    """A baseline that is shipped with this software, by its folder under images/."""
+    folder: str | None = None
+    image: str | None = None
+    name: Slug | None = None
+    side: Side | None = None
+    team: Label = "organizers"
+    submitted: AwareDatetime | None = None
+
+    @model_validator(mode="after")
+    def _enough_said(self) -> "EntrySection":
+        if (
+            self.folder is None
+            and self.builtin is None
+            and (self.image is None or self.name is None or self.side is None)
+        ):
+            raise ValueError("give `builtin`, or `folder`, or `image` with `name` and `side`")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """An entry with its files read; `folder` and `manifest` are None for an image by itself."""
+
+    name: str
+    side: Side
+    folder: Path | None
+    manifest: manifest.Manifest | None
+
+
+def read(entry: EntrySection, beside: Path) -> Described:
+    """Returns an entry with what its files say; `beside` is the folder that the contest file lies in.
+
+    Raises:
+        Rejected: its folder is not there, its manifest is wrong, or the two contradict each other.
+    """
+    folder = None if entry.folder is None else beside / entry.folder
+    if entry.builtin is not None:
+        folder = builtin(entry.builtin)
+    if folder is not None and not (folder / manifest.FILE_NAME).exists():
+        what = f"there is no {folder / manifest.FILE_NAME}"
+        raise Rejected("entry", [Problem("folder", what, "a path begins where the contest file lies")])
+    described = None if folder is None else manifest.read(folder)
+    side = entry.side or (described.side if described else None)
+    if side is None:
+        raise Rejected("entry", [Problem("side", "is missing", "write `side: attack` or `side: defence`")])
+    if described and described.side is not side:
+        what = f"the contest file says {side}, its submission.yaml {described.side}"
+        raise Rejected("entry", [Problem("side", what, "make them agree")])
+    return Described(entry.name or (described.name if described else ""), Side(side), folder, described)
+
+
+def builtin(name: str) -> Path:
+    """Returns the folder of a baseline that is shipped with this software. Raises Rejected when there is none."""
+    known = sorted(path.parent.name for path in shipped.path("images").glob("*/submission.yaml"))
+    if name not in known:
+        raise Rejected("entry", [Problem("builtin", f"there is no {name!r}", f"one of {', '.join(known)}")])
+    return shipped.path("images", name)
+
+
+def problems(entries: Iterable[tuple[Place, EntrySection]], file: YamlFile) -> list[Problem]:
+    """Returns what is wrong with the files of these entries and among their names, each at its line in the file."""
+    found: list[Problem] = []
+    names: set[str] = set()
+    for place, entry in entries:
+        try:
+            name = read(entry, file.path.resolve().parent).name
+        except Rejected as error:
+            found += [file.problem(place, str(each)) for each in error.problems]
+            continue
+        if name in names:
+            found.append(file.problem(place, f"a second {name!r}", "give one of them a `name:`"))
+        names.add(name)
+    return found

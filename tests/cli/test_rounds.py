@@ -1,0 +1,100 @@
+"""`sparring round` as an operator meets it: logs, a round that is finished, and its state."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from orchestrator.cli.app import app
+
+CONTEST = {
+    "sparring": 1,
+    "contest": "tiny",
+    "title": "A tiny contest " + "with a title that no terminal of eighty columns shows in one line " * 2,
+    "format": "tournament",
+    "task": {
+        "name": "digits",
+        "dataset": {"kind": "digits", "first": 6},
+        "budget": {"norm": "linf", "epsilon": 51},
+    },
+    "replay": {"power": 0.5, "cheat": 0.2, "attacks": 0.5},
+    "rules": {"clean_floor": None},
+    "baselines": [{"builtin": "attack_noop"}, {"builtin": "defence_undefended"}],
+}
+FORECAST = "replays of undefended on digits"
+runner = CliRunner()
+
+
+def sparring(*arguments: object):
+    """Runs one command in this process."""
+    return runner.invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def contest(tmp_path_factory) -> Path:
+    """A contest of two baselines on six digits."""
+    path = tmp_path_factory.mktemp("contest") / "contest.yaml"
+    path.write_text(json.dumps(CONTEST))
+    return path
+
+
+@pytest.fixture(scope="module")
+def played(contest) -> tuple[Path, object]:
+    """The folder of its round, and what playing it printed."""
+    out = contest.parent / "out"
+    done = sparring("round", "run", contest, "--out", out)
+    assert done.exit_code == 0, done.output
+    return out, done
+
+
+def test_the_forecast_of_replays_is_said_before_play(played) -> None:
+    """Without --log-json it is a sentence on stderr."""
+    assert FORECAST in played[1].stderr
+    assert "replays of 1 attacks on digits: 50 % of their questions" in played[1].stderr
+
+
+def test_every_line_of_a_json_log_is_json(contest, played, tmp_path) -> None:
+    """With --log-json nothing but log events comes on stderr, the forecast of replays among them."""
+    done = sparring("round", "run", contest, "--out", tmp_path / "out", "--log-json")
+    assert done.exit_code == 0, done.output
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    named = {event["event"]: event for event in events}
+    assert list(named)[:2] == ["replays_forecast", "attack_replays_forecast"]
+    forecast = named["replays_forecast"]
+    assert (forecast["task"], forecast["submission"], forecast["questions"]) == ("digits", "undefended", 12)
+    assert forecast["power"] >= 0.5
+    assert forecast["drawn"] > 0
+    assert "job_finished" in named
+    assert FORECAST not in done.stderr
+
+
+def test_a_round_that_is_finished_says_so(contest, played) -> None:
+    """Running it again plays nothing and says that; the first run did not."""
+    out, first = played
+    again = sparring("round", "run", contest, "--out", out)
+    assert again.exit_code == 0
+    assert "complete, nothing was played" in again.stdout
+    assert "complete, nothing was played" not in first.stdout
+    assert json.loads(sparring("round", "run", contest, "--out", out, "--json").stdout)["complete"]
+
+
+def test_the_state_is_not_wrapped(played, monkeypatch) -> None:
+    """However narrow the terminal, what `round status` says of the round is one line, fit to be searched and copied."""
+    monkeypatch.setenv("COLUMNS", "40")
+    done = sparring("round", "status", played[0])
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("A tiny contest")]
+    assert line.endswith(", round-1: complete")
+
+
+def test_a_round_that_is_not_finished_names_the_command(contest, monkeypatch, tmp_path) -> None:
+    """The hint of a round that was interrupted is not broken in its command."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("orchestrator.arena.dispatcher.Dispatcher.run", stop)
+    assert sparring("round", "run", contest, "--out", tmp_path / "out").exit_code == 130
+    monkeypatch.setenv("COLUMNS", "40")
+    done = sparring("round", "status", tmp_path / "out")
+    assert "not finished: run `sparring round run` again to go on\n" in done.stdout

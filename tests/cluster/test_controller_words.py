@@ -1,0 +1,260 @@
+"""The controller and what drivers leave on the volume: it decides, whatever becomes of the pod."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.arena.player import Player
+from orchestrator.backends.base import Ending, Exit
+from orchestrator.cluster.amending import KILLED
+from orchestrator.cluster.exchange import Outbox, Outcome
+from orchestrator.domain.assignment import HalfStep
+from orchestrator.errors import (
+    OutOfMemory,
+    StoreFault,
+)
+
+from .playing import (
+    QUICK,
+    STEPS,
+    WHOLE,
+    Driver,
+    Rig,
+    alone,
+    died,
+    end,
+    in_thread,
+    jobs_of,
+    sandbox,
+    step,
+    wait,
+    words,
+)
+
+QUOTAS = "/api/v1/namespaces/default/resourcequotas"
+
+
+@pytest.fixture
+def rig(tmp_path) -> Iterator[Rig]:
+    """A round on a cluster of its own."""
+    yield from alone(tmp_path)
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_player_killed_with_its_container_is_out_of_memory(rig, killed) -> None:
+    """The driver saw a crash without a code; the container's status makes it out of memory, in step and fault."""
+
+    def dies(driver: Driver) -> int:
+        driver.take()
+        pod = driver.pod["metadata"]["name"]
+        wait(lambda: (pod, "player") in rig.hook.fakes.running, "a player")
+        if killed:
+            wait(lambda: _oom(rig, pod), "a player that runs")
+        else:
+            rig.hook.fakes.running[pod, "player"].end(1)
+        driver.outbox.put(step("a", 0, sandboxes=[sandbox()], faults=[died(), died()]))
+        driver.outbox.leave(Outcome.SPENT)
+        return 0
+
+    rig.scripts = {("a", 1): dies}
+    rig.play(jobs_of("a"))
+    [first, *_] = rig.ledger
+    reason = "out-of-memory" if killed else "crashed"
+    assert [(each.ending, each.reason, each.code) for each in first.sandboxes] == [(reason, reason, None)]
+    assert [each.code for each in first.faults] == ["died", "out-of-memory" if killed else "died"]
+    assert first.faults[1].message.startswith("the player was killed" if killed else "the player ended")
+    assert rig.kinds("a") == WHOLE
+
+
+def _oom(rig: Rig, pod: str) -> bool:
+    try:
+        rig.cluster.kubelets.oom_kill("default", pod, "player")
+    except (KeyError, StopIteration):
+        return False
+    return True
+
+
+def test_a_half_played_step_is_amended_once_and_by_its_own_pod(rig) -> None:
+    """What an earlier pod left crashed stays so, though the next pod's player was out of memory."""
+
+    def dies(driver: Driver, *, killed: bool) -> int:
+        given = driver.take().half
+        carried, faults = (given.sandboxes, given.faults) if given else ([], [])
+        pod = driver.pod["metadata"]["name"]
+        wait(lambda: (pod, "player") in rig.hook.fakes.running, "a player")
+        if killed:
+            wait(lambda: _oom(rig, pod), "a player that runs")
+        else:
+            rig.hook.fakes.running[pod, "player"].end(1)
+        half = HalfStep(step=0, asked=driver.number, sandboxes=[*carried, sandbox()], faults=[*faults, died()])
+        driver.outbox.leave(Outcome.SPENT, half)
+        return 0
+
+    def last(driver: Driver) -> int:
+        given = driver.take().half
+        driver.outbox.put(step("a", 0, sandboxes=[*given.sandboxes, sandbox("clean", 0)], faults=given.faults))
+        driver.outbox.put(step("a", 1), end("a"))
+        driver.outbox.leave(Outcome.FINISHED)
+        return 0
+
+    rig.scripts = {
+        ("a", 1): lambda driver: dies(driver, killed=False),
+        ("a", 2): lambda driver: dies(driver, killed=True),
+        ("a", 3): last,
+    }
+    rig.play(jobs_of("a"))
+    assert rig.kinds("a") == WHOLE
+    assert [each.ending for each in rig.ledger[0].sandboxes] == ["crashed", "out-of-memory", "clean"]
+    assert [each.code for each in rig.ledger[0].faults] == ["died", "out-of-memory"]
+
+
+def test_a_crash_that_nobody_explains_is_not_held_for_ever(rig) -> None:
+    """Where the player's container has no status, what the driver said is kept after a while."""
+
+    def dies(driver: Driver) -> int:
+        driver.take()
+        driver.outbox.put(step("a", 0, sandboxes=[sandbox()]))
+        driver.outbox.put(step("a", 1), end("a"))
+        driver.hang()
+        return 0
+
+    rig.script = dies
+    rig.play(jobs_of("a"), pace=replace(QUICK, status=0.3))
+    assert rig.kinds("a") == WHOLE
+    assert rig.ledger[0].sandboxes[0].ending == "crashed"
+
+
+def test_three_attempts_that_get_nowhere_end_the_job(rig) -> None:
+    """The others go on, what needs it is not begun, and at last the error is raised; a later run tries again."""
+
+    def fails(driver: Driver) -> int:
+        driver.take()
+        driver.outbox.leave(Outcome.FAULT, None, "store", "no space left")
+        return 3
+
+    rig.scripts = {("a", number): fails for number in (1, 2, 3)}
+    with pytest.raises(StoreFault, match=r"job a got nowhere in 3 pods .* no space left"):
+        rig.play(jobs_of("a", "b", "c<a"))
+    assert rig.kinds("a") == ["store:1", "store:2", "store:3"]
+    assert [rig.kinds(job) for job in "bc"] == [WHOLE, []]
+    rig.play(jobs_of("a", "b", "c<a"))
+    assert rig.kinds("a") == ["store:1", "store:2", "store:3", *WHOLE]
+    assert rig.kinds("c") == WHOLE
+    assert rig.left_over() == []
+
+
+def test_progress_forgives_what_failed_before(rig) -> None:
+    """A longer half step is progress: ten pods may be spent on one step."""
+
+    def crawls(driver: Driver) -> int:
+        driver.take()
+        if driver.number > 10:
+            for number in range(STEPS - 1):
+                driver.outbox.put(step("a", number))
+            driver.outbox.put(step("a", STEPS - 1), end("a"))
+            driver.outbox.leave(Outcome.FINISHED)
+        elif driver.number % 3:
+            return 137
+        else:
+            driver.outbox.leave(Outcome.SPENT, HalfStep(step=0, asked=driver.number))
+        return 0
+
+    rig.script = crawls
+    rig.play(jobs_of("a"), pace=replace(QUICK, lost=0.02))
+    assert [each for each in rig.kinds("a") if each in WHOLE] == WHOLE
+    assert [half.asked for half in rig.halves if half][-1] == 9
+
+
+def test_last_words_may_come_late(rig) -> None:
+    """A driver that ended by itself is believed for a while: a network file system shows files late."""
+    plan = jobs_of("a")
+    folder, hidden = rig.exchange.folder / rig.attempt(plan, "a").name, rig.exchange.folder.parent / "hidden"
+
+    def slow_disk(driver: Driver) -> int:
+        driver.take()
+        driver.outbox.put(step("a", 0))
+        late = Outbox(hidden)
+        late._put = 1
+        late.put(step("a", 1), end("a"))
+        late.leave(Outcome.FINISHED)
+        return 0
+
+    rig.script = slow_disk
+    thread, errors = in_thread(lambda: rig.play(plan, pace=replace(QUICK, late=30)))
+    wait(lambda: "left no result" in words(rig), "a driver that ended")
+    (hidden / "end.json").rename(folder / "end.json")
+    thread.join(0.3)
+    (hidden / "0002.json").rename(folder / "0002.json")
+    thread.join(10)
+    assert (errors, rig.kinds("a")) == ([], WHOLE)
+
+
+def test_files_that_never_come_cost_an_attempt(rig) -> None:
+    """`end.json` says how many there are; what is missing is played again."""
+
+    def loses(driver: Driver) -> int:
+        driver.take()
+        driver.outbox.put(step("a", 0))
+        driver.outbox._put = 2
+        driver.outbox.leave(Outcome.FINISHED)
+        return 0
+
+    rig.scripts = {("a", 1): loses}
+    rig.play(jobs_of("a"))
+    assert rig.kinds("a") == ["0", "driver-lost:1", "1", "end"]
+    assert "handed out 2 files, and 1 are on the volume" in rig.ledger[1].message
+
+
+def test_words_about_another_job_are_refused(rig) -> None:
+    """Nothing of it is kept."""
+
+    def lies(driver: Driver) -> int:
+        driver.take()
+        driver.outbox.put(step("b", 0))
+        return 0
+
+    rig.script = lies
+    with pytest.raises(StoreFault, match="about another job"):
+        rig.play(jobs_of("a"))
+    assert rig.ledger == []
+
+
+def test_a_driver_that_finished_without_an_end_is_not_believed(rig) -> None:
+    """It says that it finished, and no event says so: ours, and tried again."""
+
+    def forgets(driver: Driver) -> int:
+        driver.take()
+        driver.outbox.leave(Outcome.FINISHED)
+        return 0
+
+    rig.scripts = {("a", 1): forgets}
+    rig.play(jobs_of("a"))
+    assert rig.kinds("a") == ["driver-lost:1", *WHOLE]
+
+
+def test_the_fault_of_an_unknown_code_is_an_infrastructure_fault(rig) -> None:
+    """A driver of another version may have codes of its own."""
+
+    def fails(driver: Driver) -> int:
+        driver.take()
+        driver.outbox.leave(Outcome.FAULT, None, "brand-new", "\x1b[2J")
+        return 3
+
+    rig.scripts = {("a", 1): fails}
+    rig.play(jobs_of("a"))
+    assert rig.kinds("a") == ["infrastructure:1", *WHOLE]
+    assert "\x1b" not in rig.ledger[0].message
+
+
+def test_out_of_memory_is_said_in_the_arenas_words() -> None:
+    """Whichever of the two found it out."""
+
+    class Dead:
+        def stop(self) -> Exit:
+            return Exit(Ending.OUT_OF_MEMORY)
+
+    with pytest.raises(OutOfMemory) as said:
+        Player(Dead(), None, time.monotonic, lambda: False)._died()
+    assert str(said.value) == KILLED

@@ -1,0 +1,48 @@
+"""A small task for whole jobs in containers, and images of players for it: which quarter of a picture is brightest?"""
+
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import docker
+import numpy as np
+
+from orchestrator.domain.samples import Samples
+
+PLAYER = Path(__file__).parents[1] / "e2e" / "players" / "player.py"
+PICTURES = 16
+
+
+def samples() -> Samples:
+    """Returns pictures u8 [16, 1, 4, 4] whose label is their brightest quarter; the first one has a speck."""
+    chance = np.random.default_rng(7)
+    labels = np.arange(PICTURES) % 4
+    pixels = np.full((PICTURES, 1, 4, 4), 100, np.uint8)
+    for picture, label in zip(pixels, labels, strict=True):
+        row, column = divmod(int(label), 2)
+        picture[0, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2] += np.uint8(chance.integers(10, 80))
+    pixels[0, 0, 0, 0] = 255
+    return Samples(pixels, labels, ("a", "b", "c", "d"))
+
+
+def builder(engine: docker.DockerClient, base: str) -> Callable[[str], str]:
+    """Returns `image(submission)`: the id of an image whose player does what the name says, as in defence_crashes."""
+
+    def image(name: str) -> str:
+        side, _, behaviour = name.partition("_")
+        command = json.dumps(["python", "/player/player.py", side, behaviour])
+        recipe = f"FROM {base}\nCOPY player.py /player/\nCMD {command}\n"
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            for name_, content in (("Dockerfile", recipe.encode()), ("player.py", PLAYER.read_bytes())):
+                entry = tarfile.TarInfo(name_)
+                entry.size = len(content)
+                tar.addfile(entry, io.BytesIO(content))
+        archive.seek(0)
+        tag = f"sparring-test/player:{side}-{behaviour}"
+        built, _ = engine.images.build(fileobj=archive, custom_context=True, network_mode="none", tag=tag, forcerm=True)
+        return str(built.id)
+
+    return image

@@ -1,0 +1,222 @@
+"""Everything but the API server: jobs in pods of three containers, with the driver that the runner image has.
+
+The same round is played on the docker backend by the local engine: what is on record has to be the same, times and what
+is measured aside. Players crash, hang, run out of memory and answer nonsense in the middle of a step.
+"""
+
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from orchestrator import plugins
+from orchestrator.arena.dispatcher import Dispatcher
+from orchestrator.arena.planner import lay_out
+from orchestrator.arena.setting import Setting
+from orchestrator.backends.base import Order, Source
+from orchestrator.cluster.exchange import Outcome
+from orchestrator.cluster.names import Bout
+from orchestrator.domain.ids import digest
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.submissions import Roster, Side, Submission
+from orchestrator.domain.tasks import Budget, Norm, Task
+from orchestrator.engines.local import LocalEngine
+from orchestrator.intake.contest_file import ContestFile
+from orchestrator.record import Record
+from orchestrator.stores.folder import FolderBlobs
+from orchestrator.stores.memory import MemoryLedger
+from orchestrator.wiring.conditions import conditions
+
+from . import quarters
+from .driven import Driven, stale
+from .pods import RUNNER
+
+pytestmark = [pytest.mark.docker, pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")]
+
+FILE = {
+    "sparring": 1,
+    "contest": "pods",
+    "title": "Pods",
+    "format": "tournament",
+    "task": {"name": "quarters", "dataset": {"kind": "digits"}, "budget": {"epsilon": "20"}},
+    "limits": {
+        "memory": "256MiB",
+        "ready_seconds": 30,
+        "perturb_batch": 8,
+        "perturb_seconds": 5,
+        "classify_seconds": 1,
+        "restarts": 1,
+    },
+    "replay": {"power": 0.3, "cheat": 0.3},
+}
+_MEASURED = {"at", "cpu_seconds", "device", "peak_bytes", "peak_pids", "sampled", "seconds", "wall_seconds"}
+_COUNTED = {"kills", "stderr", "stderr_bytes", "stdin_bytes", "stdout_bytes"}
+
+
+@pytest.fixture(scope="module")
+def players(engine, test_image) -> Callable[[str], str]:
+    """Returns `image(submission)`: see quarters.builder."""
+    if stale(engine):
+        pytest.fail(f"{RUNNER} was built from other sources; run images/build.sh images/runner")
+    return quarters.builder(engine, test_image)
+
+
+class Round:
+    """A round between some players, to be played once."""
+
+    def __init__(self, backend: Any, players: Callable[[str], str], folder: Any, names: tuple[str, ...], **more: Any):
+        ids = {name: players(name) for name in names}
+        samples = quarters.samples()
+        file = ContestFile.model_validate(FILE | more)
+        rules = plugins.find("contests", "tournament").rules_type()
+        submissions = [
+            Submission(name, name, "team", Side(name.partition("_")[0]), ids[name], ids[name]) for name in names
+        ]
+        self.file, self.folder = file, folder
+        self.setting = Setting(
+            **conditions(file, rules),
+            round="r",
+            task=Task(
+                "quarters",
+                samples.classes,
+                samples.shape,
+                len(samples),
+                samples.digest,
+                Budget(Norm.LINF, Fraction(20)),
+            ),
+            samples=samples,
+            secret=b"",
+            roster=Roster(tuple(submissions)),
+            images={name: backend.admit(Source(image=ids[name])) for name in names},
+            backend=backend,
+            blobs=FolderBlobs(folder / "blobs"),
+        )
+        attacks = [None, *(attack.id for attack in self.setting.roster.side(Side.ATTACK))]
+        defences = self.setting.roster.side(Side.DEFENCE)
+        self.cells = [Cell(defence.id, attack) for defence in defences for attack in attacks]
+        self.setting = replace(self.setting, secret=self._secret())
+        self.record, self.ledger = Record(self.setting.blobs), MemoryLedger()
+
+    def _secret(self) -> bytes:
+        """Returns a secret with which no job asks the picture with the speck last: a fault there would need no pod."""
+        jobs = [job.id for job in lay_out(self.setting, self.cells).jobs]
+        for secret in (bytes([number]) * 32 for number in range(256)):
+            setting = replace(self.setting, secret=secret)
+            seeds = [setting.secret_seed("order", job) for job in jobs]
+            if all(np.random.default_rng(seed).permutation(quarters.PICTURES)[-1] for seed in seeds):
+                return secret
+        raise AssertionError("256 orders end with one picture")
+
+    def play(self, engine: Any) -> list[Any]:
+        """Plays it whole; returns what is on record, measures aside."""
+        dispatcher = Dispatcher(self.setting, self.ledger, self.record, lambda: "now", lambda _event: None)
+        dispatcher.open(self.file.model_dump(mode="json"))
+        dispatcher.run(engine, self.cells)
+        bodies = [_plain(json.loads(entry.event.model_dump_json())) for entry in self.ledger.read()]
+        return sorted(bodies, key=lambda body: (body.get("job", ""), json.dumps(body, sort_keys=True)))
+
+    def driven(self, client: Any) -> Driven:
+        """Returns the engine of pods for it."""
+        setting = self.setting
+        bout = Bout(setting.contest, setting.round, setting.task.name, digest(secrets.token_bytes(8)))
+
+        def order(submission: str) -> Order:
+            return Order(setting.images[submission], setting.policy, setting.run, "job")
+
+        return Driven(client, self.folder, bout, order)
+
+
+def _plain(value: Any) -> Any:
+    """Leaves out what is measured, and the sandboxes that only were started ahead."""
+    if isinstance(value, dict):
+        left = {
+            key: _plain(each) for key, each in value.items() if key not in _MEASURED | _COUNTED | {"head", "answers"}
+        }
+        if left.get("kind") == "job_finished":
+            del left["sandboxes"]
+        return left
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+@pytest.fixture
+def both(backend, players, engine, tmp_path) -> Callable[..., tuple[Driven, Round]]:
+    """Plays a round twice, in containers by the local engine and in pods, and compares the records."""
+
+    def play(*names: str, **more: Any) -> tuple[Driven, Round]:
+        here = Round(backend, players, tmp_path / "here", names, **more)
+        there = Round(backend, players, tmp_path / "there", names, **more)
+        expected = here.play(LocalEngine([None]))
+        driven = there.driven(engine)
+        assert there.play(driven) == expected
+        assert {ended.code for ended in driven.ended.values()} == {0}
+        return driven, there
+
+    return play
+
+
+def test_honest_players(both):
+    """A perturb job, two classify jobs and two replays: each in one pod, but for replays, which have one a session."""
+    driven, round_ = both("attack_honest", "defence_honest")
+    assert round_.record.round.closed
+    assert [outcome for stage, outcome in driven.outcomes if stage != "replay"] == [Outcome.FINISHED] * 3
+    assert driven.outcomes.count(("replay", Outcome.SPENT)) >= 1
+
+
+def test_an_attack_that_crashes_and_one_that_hangs(both):
+    """The second batch is lost to the fault, and nothing else."""
+    _, round_ = both("attack_crashes", "attack_hangs", "defence_honest", replay={"power": 0})
+    faults = {
+        (step.submission, fault.code, fault.pictures)
+        for steps in round_.record.round.steps.values()
+        for step in steps.values()
+        for fault in step.faults
+    }
+    assert faults == {("attack_crashes", "died", 8), ("attack_hangs", "deadline", 8)}
+
+
+def test_a_defence_that_crashes_in_the_middle_of_a_step(both):
+    """The step goes on in the next pod, and is one step on record."""
+    driven, round_ = both("attack_honest", "defence_crashes", replay={"power": 0})
+    assert driven.outcomes.count(("classify", Outcome.SPENT)) >= 1
+    steps = [step for steps in round_.record.round.steps.values() for step in steps.values() if step.cells]
+    assert [len(step.faults) for step in steps if step.cells[0].attack is None] == [1]
+
+
+def test_a_defence_that_runs_out_of_memory(both):
+    """The kernel kills it, it is told so, and the next pod answers the rest."""
+    _, round_ = both("attack_noop", "defence_eats", replay={"power": 0})
+    steps = [step for steps in round_.record.round.steps.values() for step in steps.values() if step.cells]
+    assert {fault.code for step in steps for fault in step.faults} == {"out-of-memory"}
+    assert {sandbox.reason for step in steps for sandbox in step.sandboxes} == {"out-of-memory", "clean"}
+
+
+def test_a_defence_that_hangs_and_one_that_talks_nonsense(both):
+    """After one replaced player nothing more is asked: the rest of the job needs no pod."""
+    _, round_ = both("defence_hangs", "defence_nonsense", "attack_noop", replay={"power": 0})
+    steps = [step for steps in round_.record.round.steps.values() for step in steps.values() if step.cells]
+    codes = {(step.submission, fault.code) for step in steps for fault in step.faults}
+    assert codes >= {("defence_hangs", "deadline"), ("defence_hangs", "gave-up"), ("defence_nonsense", "reported")}
+
+
+def test_a_counter_is_found(both):
+    """Replays are jobs, a session a pod; what they find is what the local engine finds."""
+    _, round_ = both("defence_counter", replay={"power": 0.9, "cheat": 0.3})
+    assert [finding.submission for finding in round_.record.round.findings] == ["defence_counter"]
+
+
+def test_a_second_driver_is_refused(both, engine, backend, players, tmp_path):
+    """A Job may start a second pod: its driver says that the attempt is taken, plays nothing, and its player ends."""
+    round_ = Round(backend, players, tmp_path / "one", ("attack_noop", "defence_honest"), replay={"power": 0})
+    driven = round_.driven(engine)
+    round_.play(driven)
+    [name, *_] = driven.ended
+    before = {path.name: path.read_bytes() for path in (driven.exchange.folder / name).iterdir()}
+    driven.play(name, driven.order("attack_noop"))
+    assert driven.ended[name].code == 3
+    assert "pod-spent" in driven.ended[name].log
+    assert {path.name: path.read_bytes() for path in (driven.exchange.folder / name).iterdir()} == before

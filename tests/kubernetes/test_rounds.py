@@ -1,0 +1,240 @@
+"""Whole rounds on the test cluster, with real drivers and players: the same results as on this machine, whatever fails.
+
+The contest file is one and the same. Its images are named by the digests that the process backend gives the folders, so
+jobs, orders and replays are the same as well, and results.json can be compared as a whole.
+"""
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.cluster import probe, probing
+from orchestrator.cluster.api import Client
+from orchestrator.errors import UsageError
+from orchestrator.wiring import rounds
+from orchestrator.wiring.hosting import OnCluster
+
+from .cluster import Cluster, Node, Settings, eventually
+from .conftest import Http
+from .machine import Machine
+from .machine.pods import SHELL
+from .stage import NAMESPACE, PACE, TIMINGS, Gremlin, Stage, deeds, running, steps_of
+
+
+@pytest.fixture
+def stage(require) -> Iterator[Stage]:
+    """A cluster of two nodes whose pods are processes of this machine, and a contest."""
+    if os.geteuid() != 0 or not SHELL.exists() or shutil.which("unshare") is None:
+        require("docker", f"pods as processes need root, unshare and {SHELL} (images/build.sh images/runner)")
+    folder = Path(tempfile.mkdtemp(prefix="sparring-test-rounds-"))
+    folder.chmod(0o755)
+    images: dict[str, Path] = {}
+    hook = Machine(folder / "machine", {"sparring-work": folder / "there"}, images)
+    try:
+        with Cluster(hook, (Node("one"), Node("two")), Settings(timings=TIMINGS, unknown="Strict")) as cluster:
+            http = Http(cluster.url)
+            assert http("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).code == 201
+            claim = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+            path = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
+            assert http("POST", path, {"metadata": {"name": "sparring-work"}, "spec": claim}).code == 201
+            blocked = probe.Record(at=datetime.now(UTC), outcome=probe.Outcome.BLOCKED, who="a test")
+            probing.keep(Client.at(cluster.url, NAMESPACE), blocked, NAMESPACE)
+            on = OnCluster(kubeconfig=cluster.kubeconfig(folder / "kubeconfig"), pace=PACE)
+            yield Stage(folder, cluster, hook, images, on)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_the_same_results_as_on_this_machine(stage):
+    """Honest players, crashing ones and a cheat: one results.json; nothing is left on the cluster or the volume."""
+    path = stage.contest()
+    expected = stage.here(path)
+    assert stage.play(path) == expected
+    assert [finding["submission"] for finding in expected["findings"]] == ["defence_counter"]
+    assert {fault["code"] for each in expected["submissions"] for fault in each["faults"]} == {"died"}
+    assert stage.failures() == []
+    assert stage.cleared() == {}
+
+
+SLOW = ("attack_slow", "attack_crashes", "defence_slow", "defence_crashes", "defence_honest")
+
+
+def test_what_a_cluster_does_to_pods_is_ours(stage):
+    """Pods that are taken away, by whoever: each attempt failed, was tried again, and nobody pays for it."""
+    stage.players = SLOW
+    path = stage.contest()
+    expected = stage.here(path)
+    gremlin = Gremlin(stage, deeds(stage))
+    gremlin.start()
+    assert stage.play(path) == expected
+    gremlin.join()
+    assert gremlin.done.keys() == deeds(stage).keys()
+    failures = stage.failures()
+    assert {failure.code for failure in failures} <= {"pod-lost", "driver-lost"}
+    assert len({failure.job for failure in failures} & set(gremlin.done.values())) >= 2, "some come before a last word"
+    assert stage.cleared() == {}
+
+
+def test_a_player_that_is_out_of_memory_pays(stage):
+    """The kernel ends the player's container as a whole; its status says why, and the fault is the player's."""
+    stage.players = ("attack_noop", "defence_hangs")
+    path = stage.contest()
+    killed: list[str] = []
+
+    def kill(_: str, pod: str) -> None:
+        time.sleep(2.0)  # the player is loading, or is asked and says nothing for as long as it may
+        killed.append(pod)
+        stage.cluster.kubelets.oom_kill(NAMESPACE, pod, "player")
+
+    gremlin = Gremlin(stage, {"the player is out of memory": kill}, stage="classify")
+    gremlin.start()
+    stage.play(path)
+    gremlin.join()
+    record, _ = rounds.read(stage.there)
+    codes = {
+        job: [fault.code for step in steps.values() for fault in step.faults]
+        for job, steps in record.round.steps.items()
+    }
+    [job] = gremlin.done.values()
+    assert codes.pop(job)[0] == "out-of-memory"
+    assert "out-of-memory" not in {code for each in codes.values() for code in each}
+    assert record.round.steps[job][0].sandboxes[0].reason == "out-of-memory"
+    assert stage.failures() == []
+
+
+def test_an_image_that_cannot_be_pulled_and_a_full_quota(stage):
+    """Both wait, in words; when they are mended the round goes on by itself."""
+    stage.players = ("attack_noop", "defence_honest")
+    path = stage.contest()
+    expected = stage.here(path)
+    image = next(
+        f"docker.io/sparring-test/attack-noop@{digest}"
+        for digest, at in stage.images.items()
+        if at.name == "attack_noop"
+    )
+    stage.cluster.images.refuse(image)
+    http = Http(stage.cluster.url)
+    quotas = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
+    heard: list[str] = []
+
+    def mend() -> None:
+        status = stage.there / "cluster" / "status.json"
+
+        def says(*words: str) -> bool:
+            heard[:] = [row["words"] for row in json.loads(status.read_text())["jobs"]] if status.exists() else []
+            return any(all(word in row for word in words) for row in heard)
+
+        eventually(lambda: says("attack-noop", "ImagePull"), 30, "the words about the image")
+        http("POST", quotas, {"metadata": {"name": "full"}, "spec": {"hard": {"count/jobs.batch": "0"}}})
+        stage.cluster.images.allow(image)
+        eventually(lambda: says("waits for quota", "exceeded quota"), 60, "the words about the quota")
+        http("DELETE", f"{quotas}/full")
+
+    mending = threading.Thread(target=mend)
+    mending.start()
+    assert stage.play(path) == expected
+    mending.join()
+    assert {failure.code for failure in stage.failures()} <= {"image-pull"}
+
+
+def test_an_api_server_in_trouble(stage):
+    """Errors before and after the deed, lost answers, cut watches, stale lists: none costs an attempt."""
+    stage.players = ("attack_honest", "defence_honest", "defence_crashes")
+    path = stage.contest()
+    expected = stage.here(path)
+    over = threading.Event()
+
+    def trouble() -> None:
+        faults, turn = stage.cluster.faults, 0
+        faults.retry_after = 0
+        while not over.wait(0.2):
+            if len(faults.seen) < turn:  # the last one has met nobody yet
+                continue
+            turn += 1
+            if turn % 3 == 0:
+                faults.disconnect(verb=("create", "list", "delete")[turn // 3 % 3], after=bool(turn % 2))
+            else:
+                faults.next(
+                    (429, 500, 503)[turn % 3], verb=("list", "create")[turn % 2], when=("before", "after")[turn % 2]
+                )
+            if turn % 4 == 0:
+                faults.drop_watches()
+            if turn % 5 == 0:
+                faults.stale_lists(("jobs", "pods")[turn % 2])
+
+    troubling = threading.Thread(target=trouble)
+    troubling.start()
+    try:
+        assert stage.play(path) == expected
+    finally:
+        over.set()
+        troubling.join()
+    assert len(stage.cluster.faults.seen) >= 5
+    assert stage.failures() == []
+
+
+def test_controllers_that_are_killed(stage):
+    """Two controllers, and the one that works is killed again and again: one round, played once, the same results."""
+    stage.players = SLOW
+    path = stage.contest()
+    expected = stage.here(path)
+    lives = [stage.started(path), stage.started(path)]
+    killed = 0
+    until = time.monotonic() + 200
+    try:
+        while any(life.poll() is None for life in lives):
+            assert time.monotonic() < until, (stage.folder / "log").read_text()[-3000:]
+            time.sleep(1.5)
+            ended = [life for life in lives if life.poll() is not None]
+            assert {life.returncode for life in ended} <= {0, -signal.SIGKILL}, (stage.folder / "log").read_text()[
+                -3000:
+            ]
+            if killed < 4 and running(stage):
+                lives[killed % 2].kill()
+                lives[killed % 2].wait()
+                lives[killed % 2] = stage.started(path)
+                killed += 1
+    finally:
+        for life in lives:
+            life.kill()
+    assert killed >= 2
+    assert stage.results("there") == expected
+    assert stage.failures() == []
+    steps = [(event.job, event.step) for event in steps_of(stage.there)]
+    assert len(steps) == len(set(steps)), "a step is on record twice"
+
+
+def test_a_cluster_that_was_not_probed(stage):
+    """A round does not begin where no probe was blocked in 24 hours; a reason overrides that, on record."""
+    stage.players = ("attack_noop", "defence_honest")
+    path = stage.contest()
+    client = Client.at(stage.cluster.url, NAMESPACE)
+    old = probe.Record(at=datetime.now(UTC) - timedelta(hours=25), outcome=probe.Outcome.BLOCKED, who="a test")
+    for record, words in (
+        (old, "25 hours old"),
+        (replace_record(old, outcome=probe.Outcome.CONNECTED, reached=["dns"]), "reached dns"),
+    ):
+        probing.keep(client, record, NAMESPACE)
+        with pytest.raises(UsageError, match=words):
+            stage.play(path)
+        assert not stage.there.exists()
+    stage.on = replace(stage.on, override="a cluster of our own, without a way out")
+    stage.play(path)
+    record, _ = rounds.read(stage.there)
+    assert [event.overridden for event in record.round.overridden] == ["a cluster of our own, without a way out"]
+
+
+def replace_record(record: probe.Record, **changes: Any) -> probe.Record:
+    """Returns a record with changes."""
+    return record.model_copy(update=changes)

@@ -1,0 +1,86 @@
+"""Bundles of earlier software, which did not count forfeits by reason, hold all the same (X2)."""
+
+import json
+
+import pytest
+
+from orchestrator.errors import NotGenuine
+from orchestrator.publication.reading import Bundle
+from orchestrator.wiring import publish
+
+from .conftest import PICTURES, Forger
+
+pytestmark = pytest.mark.xdist_group("publication")
+ROUNDS = ("rounds/initial/quarters", "rounds/final/quarters")
+
+
+def without_reasons(forged: Forger, *files: str) -> Forger:
+    """Takes out of a bundle what earlier software did not write, and signs it."""
+
+    def strip(document):
+        for part in document.get("submissions", document.get("attacks", ())):
+            part.pop("forfeit_reasons", None)
+            part.pop("malformed", None)
+
+    for part in ROUNDS:
+        for file in files:
+            forged.document(f"{part}/{file}", strip)
+    forged.sign()
+    return forged
+
+
+def test_reasons_are_counted_in_both_kinds(cup):
+    """What is sent over the wire and is no picture is told apart, sealed and full alike (A8, A14)."""
+    for part in ROUNDS:
+        results = [
+            json.loads((cup.bundles[name] / part / "results.json").read_bytes()) for name in ("sealed-2", "full")
+        ]
+        for result in results:
+            found = {one["id"]: one for one in result["submissions"]}
+            reasons = found["attack_far"]["forfeit_reasons"]
+            assert reasons["budget"] == reasons["shape"] == reasons["type"] + reasons["not_finite"] == 8
+            assert min(reasons.values()) > 0
+            assert sum(reasons.values()) == found["attack_far"]["forfeits"] == PICTURES
+            assert found["attack_far"]["status"] == "played"
+            assert found["attack_noop"]["forfeit_reasons"] == found["defence_honest"]["forfeit_reasons"] == {}
+
+
+@pytest.mark.parametrize(("name", "files"), [("sealed-2", ("results.json", "round.json")), ("full", ("results.json",))])
+def test_an_earlier_bundle_holds(cup, forge, name, files):
+    """Without the counts of reasons everything else is counted again as before."""
+    forged = without_reasons(forge(name), *files)
+    found = publish.verify(forged.folder, cup.key.fingerprint)
+    assert found.pictures == 2 * PICTURES
+    assert 100 < found.numbers < publish.verify(cup.bundles[name], cup.key.fingerprint).numbers
+
+
+def test_an_earlier_sealed_bundle_is_opened(cup, forge):
+    """A full bundle of this software opens a sealed one of earlier software."""
+    sealed = without_reasons(forge("sealed-2"), "results.json", "round.json").folder
+    full = forge("full")
+    published = Bundle.at(cup.bundles["sealed-2"]).digest
+
+    def replace(entries):
+        act = next(entry["event"] for entry in entries if entry.get("event", {}).get("digest") == published)
+        act["digest"] = Bundle.at(sealed).digest
+
+    full.contest(replace)
+    assert publish.verify(full.sign(), cup.key.fingerprint, sealed).opened == 2 * PICTURES
+
+
+def test_what_nothing_stands_behind_is_not_believed(forge):
+    """Reasons in the results of a sealed bundle whose round.json does not count them are refused."""
+    forged = without_reasons(forge("sealed-2"), "round.json")
+    with pytest.raises(NotGenuine, match=r"tell why candidates do not count, and round\.json does not"):
+        publish.verify(forged.folder)
+
+
+@pytest.mark.parametrize("file", ["results.json", "round.json"])
+def test_some_of_it_is_no_earlier_form(forge, file):
+    """Reasons that are left out in one place only are no bundle of any software."""
+    forged = forge("sealed-2")
+    listed, key = {"results.json": ("submissions", "forfeit_reasons"), "round.json": ("attacks", "malformed")}[file]
+    forged.document(f"{ROUNDS[0]}/{file}", lambda document: document[listed][0].pop(key))
+    forged.sign()
+    with pytest.raises(NotGenuine, match=file):
+        publish.verify(forged.folder)
