@@ -18,15 +18,15 @@ from orchestrator.backends.base import (
     Source,
     Workshop,
 )
-from orchestrator.cluster.documents import UnfitError
-from orchestrator.cluster.references import Name, NoNameError, parse
-from orchestrator.cluster.registry import Described, Registries
 from orchestrator.cluster.settings import ClusterSettings
-from orchestrator.cluster.transfer import AbsentError
 from orchestrator.domain.images import ImageConfig, read_config
 from orchestrator.domain.policy import Runtime
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected, SparringError, UsageError
+from orchestrator.registry.documents import UnfitError
+from orchestrator.registry.references import Name, NoNameError, parse
+from orchestrator.registry.registries import Described, Registries
+from orchestrator.registry.transfer import AbsentError
 
 NO_REGISTRY = "none"
 """What `cluster.registry` is where images were loaded onto the nodes."""

@@ -11,7 +11,6 @@ from typing import Any
 
 from orchestrator.backends.base import Image
 from orchestrator.cluster.names import Attempt
-from orchestrator.cluster.references import NoNameError, parse
 from orchestrator.cluster.settings import ClusterSettings
 from orchestrator.cluster.words import literal, variable
 from orchestrator.domain.environment import told
@@ -19,6 +18,7 @@ from orchestrator.domain.ids import digest
 from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.text import printable
 from orchestrator.errors import UsageError
+from orchestrator.registry.references import NoNameError, parse
 
 DRIVER_USER = 10_002
 FIRST_USER, USERS = 20_000, 40_000

@@ -12,7 +12,6 @@ from orchestrator.backends.base import Image, Source
 from orchestrator.cluster.admission import ClusterBackend
 from orchestrator.cluster.job import backstop, job
 from orchestrator.cluster.names import Attempt, Bout
-from orchestrator.cluster.references import NoNameError, parse
 from orchestrator.cluster.settings import ClusterSettings
 from orchestrator.domain.ids import digest
 from orchestrator.domain.plan import Job, Plan
@@ -20,6 +19,7 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, Problem, Rejected, UsageError
 from orchestrator.intake.admission import Admitted, admit
 from orchestrator.intake.contest_file import Contest
+from orchestrator.registry.references import NoNameError, parse
 from orchestrator.wiring.conditions import conditions
 from orchestrator.wiring.folders import RoundFolder, blobs_in
 from orchestrator.wiring.rounds import ROUND, Part

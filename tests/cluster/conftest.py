@@ -1,36 +1,5 @@
-"""Registries for the tests of a cluster's images."""
+"""The registries that a cluster's images come from: as in tests/registry."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from ..registry.conftest import ask, registry, slept, start
 
-import pytest
-
-from orchestrator.cluster.credentials import Credentials
-from orchestrator.cluster.registry import Registries
-
-from .registries import Registry
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., Registry]]:
-    """Returns a function that starts another registry."""
-    with ExitStack() as stack:
-        yield lambda *given: stack.enter_context(Registry(*given).running())
-
-
-@pytest.fixture
-def registry(start) -> Registry:
-    """A registry without TLS."""
-    return start()
-
-
-@pytest.fixture
-def slept() -> list[float]:
-    """How long was waited between attempts: nobody waits in these tests."""
-    return []
-
-
-@pytest.fixture
-def ask(registry, slept) -> Registries:
-    """Asks that registry as nobody in particular."""
-    return Registries([registry.host], Credentials, sleep=slept.append)
+__all__ = ["ask", "registry", "slept", "start"]

@@ -12,13 +12,13 @@ from docker.errors import APIError, DockerException
 from orchestrator.backends.base import BackendSettings, CheckStatus, Image, Order, Source
 from orchestrator.backends.docker import DockerBackend
 from orchestrator.cluster.admission import BLANKED, ClusterBackend
-from orchestrator.cluster.credentials import Credentials
-from orchestrator.cluster.registry import Registries
 from orchestrator.cluster.settings import ClusterSettings
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.errors import BackendUnavailable, Rejected, UsageError
+from orchestrator.registry.credentials import Credentials
+from orchestrator.registry.registries import Registries
 
-from .registries import RUN, Answer
+from ..registry.registries import RUN, Answer
 
 HEX = "ab" * 32
 DIGEST = f"sha256:{HEX}"

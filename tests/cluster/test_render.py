@@ -24,8 +24,8 @@ from orchestrator.wiring import rounds
 from tests.kubernetes.cluster import Cluster, Fakes
 from tests.kubernetes.conftest import Http
 
+from ..registry.registries import RUN
 from .pod_security import quality, violations
-from .registries import RUN
 from .rendering import COMMANDS, container, image, rendered
 from .test_job import complaints
 

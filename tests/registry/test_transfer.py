@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from orchestrator.cluster.credentials import Credentials
-from orchestrator.cluster.documents import UnfitError
-from orchestrator.cluster.registry import Registries
-from orchestrator.cluster.transfer import ATTEMPTS, AbsentError
 from orchestrator.errors import BackendUnavailable
+from orchestrator.registry.credentials import Credentials
+from orchestrator.registry.documents import UnfitError
+from orchestrator.registry.registries import Registries
+from orchestrator.registry.transfer import ATTEMPTS, AbsentError
 
 from .registries import AMD, MANIFEST, RUN, Answer, Registry, auth, logged_in, named
 

@@ -29,10 +29,10 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, stop_before_delay
 
 from orchestrator import __version__
-from orchestrator.cluster.documents import UnfitError
-from orchestrator.cluster.references import Name
 from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable
+from orchestrator.registry.documents import UnfitError
+from orchestrator.registry.references import Name
 
 if TYPE_CHECKING:
     import requests

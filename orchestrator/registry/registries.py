@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from orchestrator.cluster import documents
-from orchestrator.cluster.credentials import Credentials
-from orchestrator.cluster.documents import Configuration, Index, Manifest, UnfitError
-from orchestrator.cluster.references import Name
-from orchestrator.cluster.transfer import Conversation, Received
+from orchestrator.registry import documents
+from orchestrator.registry.credentials import Credentials
+from orchestrator.registry.documents import Configuration, Index, Manifest, UnfitError
+from orchestrator.registry.references import Name
+from orchestrator.registry.transfer import Conversation, Received
 
 _ACCEPTED = ", ".join((*documents.MANIFESTS, *documents.INDEXES))
 _DEEPEST = 3

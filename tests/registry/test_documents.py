@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.cluster import documents
-from orchestrator.cluster.documents import UnfitError
+from orchestrator.registry import documents
+from orchestrator.registry.documents import UnfitError
 
 from .registries import AMD, CONFIG, DOCKER, INDEX, MANIFEST, RUN, dump, named, sha
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.cluster.documents import UnfitError
+from orchestrator.registry.documents import UnfitError
 
 from .registries import AMD, INDEX, MANIFEST, RUN, Answer, dump, named
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from orchestrator.cluster.credentials import Credentials
-from orchestrator.cluster.references import Name, parse
+from orchestrator.registry.credentials import Credentials
+from orchestrator.registry.references import Name, parse
 
 OCI = "application/vnd.oci.image."
 MANIFEST, INDEX, CONFIG, LAYER = (

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.cluster.references import NoNameError, parse
+from orchestrator.registry.references import NoNameError, parse
 
 HEX = "ab" * 32
 

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from orchestrator.cluster.references import HUB
 from orchestrator.errors import UsageError
+from orchestrator.registry.references import HUB
 
 _HUB_KEY = "index.docker.io"
 _HELPER = re.compile(r"[A-Za-z0-9_.-]{1,64}")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from orchestrator.cluster.credentials import Credentials
 from orchestrator.errors import UsageError
+from orchestrator.registry.credentials import Credentials
 
 from .registries import auth, logged_in
 
