@@ -6,6 +6,7 @@ killed goes on from its ledger: finished jobs and finished steps are never playe
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
@@ -103,12 +104,13 @@ class Dispatcher:
         left = len(self._plan.jobs) - len(self._record.done & self._plan.by_id.keys())
         names = {"contest": self._setting.contest, "round": self._setting.round}
         _log.info("round_started", **names, jobs=len(self._plan.jobs), left=left)
-        for happened in engine.run(self._plan, self._record.done, self._perform, self._suits):
-            self._append(*happened)
-            ended = {JobId(event.job) for event in happened if isinstance(event, events.JobFinished)} & open_
-            if ended:
-                open_ -= ended
-                self._close_play(open_)
+        with closing(engine.run(self._plan, self._record.done, self._perform, self._suits)) as happening:
+            for happened in happening:
+                self._append(*happened)
+                ended = {JobId(event.job) for event in happened if isinstance(event, events.JobFinished)} & open_
+                if ended:
+                    open_ -= ended
+                    self._close_play(open_)
         for job in self._plan.jobs:
             if job.stage is Stage.REPLAY:
                 self._judge(job)

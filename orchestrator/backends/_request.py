@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import Any, Self
 from urllib.parse import urlencode
 
@@ -23,7 +24,7 @@ _LONGEST_LINE = 1024 * 1024
 _LONGEST_REASON = 8 * 1024
 _LOOK_EVERY = 0.5
 _CONNECT_SECONDS = 10.0
-_OK = 200
+_FINE = frozenset({200, 201})
 _CLIENT_ERRORS = range(400, 500)
 
 
@@ -110,6 +111,7 @@ def request(
     query: Mapping[str, str],
     body: Iterator[bytes] | None,
     objection: Callable[[], str],
+    headers: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[http.client.HTTPResponse]:
     """Gives the engine's answer, its body unread. `engine` is the path of its socket, `path` begins with the version.
 
@@ -121,7 +123,7 @@ def request(
     line = _Line(engine)
     with Guard(line, objection) as guard:
         try:
-            yield _answer(line, method, f"{path}?{urlencode(query)}", body)
+            yield _answer(line, method, f"{path}?{urlencode(query)}", body, headers)
         except (OSError, http.client.HTTPException) as error:
             if guard.reason:
                 raise HungUp(guard.reason) from error
@@ -133,14 +135,16 @@ def request(
             raise HungUp(guard.reason)
 
 
-def _answer(line: _Line, method: str, target: str, body: Iterator[bytes] | None) -> http.client.HTTPResponse:
-    headers = {"Connection": "close"} | ({} if body is None else {"Content-Type": "application/x-tar"})
+def _answer(
+    line: _Line, method: str, target: str, body: Iterator[bytes] | None, more: Mapping[str, str]
+) -> http.client.HTTPResponse:
+    headers = {"Connection": "close", **({} if body is None else {"Content-Type": "application/x-tar"}), **more}
     with suppress(BrokenPipeError, ConnectionResetError):  # it answered before it had everything
         line.request(method, target, body, headers, encode_chunked=body is not None)
     answer = line.answer()
     if answer.status in _CLIENT_ERRORS:
         raise Refusal(_reason(answer.read(_LONGEST_REASON)))
-    if answer.status != _OK:
+    if answer.status not in _FINE:
         raise SandboxLost(f"{method} {target}: {answer.status} {_reason(answer.read(_LONGEST_REASON))}")
     return answer
 

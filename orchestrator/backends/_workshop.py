@@ -1,13 +1,13 @@
-"""The engine as a workshop: images are built, brought in, taken out, and named by us alone."""
+"""The engine as a workshop: images are built, brought in, taken out, pushed, and named by us alone."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from orchestrator.backends import _building, _loading
+from orchestrator.backends import _building, _loading, _pushing
 from orchestrator.backends.base import Layer, Recipe
 
 
-class Engine(_building.Engine, _loading.Engine, Protocol):
+class Engine(_building.Engine, _loading.Engine, _pushing.Engine, Protocol):
     """What a workshop needs of the engine."""
 
 
@@ -32,6 +32,10 @@ class EngineWorkshop:
     def save(self, reference: str) -> Iterator[bytes]:
         """Yields an image as a docker-archive."""
         return _loading.save(self._engine, reference)
+
+    def push(self, image: str, name: str, login: tuple[str, str] | None) -> None:
+        """Pushes an image."""
+        _pushing.push(self._engine, image, name, login)
 
     def discard(self, tag: str) -> None:
         """Takes a tag away."""

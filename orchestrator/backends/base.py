@@ -73,6 +73,8 @@ class Source:
     """How to start it inside `folder`, for backends without images."""
     trusted: bool = False
     """Whether the organizers wrote it themselves."""
+    shelf: str = ""
+    """Under which name it was pushed, for nodes that pull: what lies there has to be `image`, a received one's id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +278,17 @@ class Workshop(Protocol):
 
     def save(self, reference: str) -> Iterator[bytes]:
         """Yields an image as the engine writes it (a docker-archive). Raises UsageError when there is none."""
+        ...
+
+    def push(self, image: str, name: str, login: tuple[str, str] | None) -> None:
+        """Tags an image of the engine's with a name in a registry, and pushes it there; the tag stays.
+
+        `login` are user and password; None to push as nobody.
+
+        Raises:
+            UsageError: the engine has no such image, or the registry does not take it from this user.
+            InfrastructureFault: the engine or the registry failed.
+        """
         ...
 
     def discard(self, tag: str) -> None:

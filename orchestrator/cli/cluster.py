@@ -5,13 +5,14 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import cluster_check, console, manifests
+from orchestrator.cli import cluster_check, cluster_push, console, manifests
 from orchestrator.cli.console import Json
 from orchestrator.intake.contest_file import Contest
 from orchestrator.wiring import cluster
 
 app = typer.Typer(no_args_is_help=True, help="Play rounds on a Kubernetes cluster.")
 app.command("check", epilog="Example: sparring cluster check contest.yaml --context gpu-cluster")(cluster_check.check)
+app.command("push", epilog="Example: sparring cluster push cup")(cluster_push.push)
 app.command("sweep", epilog="Example: sparring cluster sweep round1")(cluster_check.sweep)
 
 

@@ -32,7 +32,8 @@ def replay(
         typer.Option("--dir", help="The round's folder; default: this one, else demo.", file_okay=False),
     ] = None,
     backend: Annotated[
-        str | None, typer.Option("--backend", help="Where players run; it has to be that of the round.")
+        str | None,
+        typer.Option("--backend", help="Where players run: as in the round, or docker for one played on a cluster."),
     ] = None,
     allow_unisolated: Annotated[
         bool, typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend.")

@@ -4,6 +4,7 @@ The nodes pull them, so no engine is needed here. What lies in an image is not l
 when they are unpacked is not known before a node has done it: docs/run-on-kubernetes.md says what bounds that.
 """
 
+from dataclasses import replace
 from typing import ClassVar, Protocol
 
 from orchestrator.backends import _image_facts
@@ -26,12 +27,14 @@ from orchestrator.errors import Problem, Rejected, SparringError, UsageError
 from orchestrator.registry.documents import UnfitError
 from orchestrator.registry.references import Name, NoNameError, parse
 from orchestrator.registry.registries import Described, Registries
+from orchestrator.registry.shelves import NO_REGISTRY, below
 from orchestrator.registry.transfer import AbsentError
 
-NO_REGISTRY = "none"
-"""What `cluster.registry` is where images were loaded onto the nodes."""
 BLANKED = ("GCONV_PATH", "GLIBC_TUNABLES", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")
 """What is unset of an image whose own variables nobody knows."""
+_LACKING = "correct its name, or push it: `sparring cluster push FILE|DIR`, on a machine whose engine has it"
+_RECEIVED = "push what was received: `sparring cluster push DIR`, on a machine whose engine has it"
+_PLACE = "set cluster.registry in the contest file, then `sparring cluster push DIR`"
 _PUSH = "build it, tag it with its registry and push it: docker build -t REGISTRY/NAME . && docker push REGISTRY/NAME"
 
 
@@ -83,23 +86,32 @@ class ClusterBackend:
         return [Check(title, CheckStatus.OK, f"{self._prefix} answers" if self._prefix else "as each image names it")]
 
     def admit(self, source: Source) -> Image:
-        """Returns the image by the digest of its manifest. Raises Rejected with everything that is wrong with it."""
+        """Returns the image by the digest of its manifest, a received one by the digest that it was received with.
+
+        Raises:
+            Rejected: with everything that is wrong with it.
+        """
         if source.image is None:
             raise Rejected("submission", [Problem("image", "missing: a cluster starts no folders", _PUSH)])
-        subject = f"image {printable(source.image)}"
-        if self._settings.registry == NO_REGISTRY:
+        subject = f"image {printable(source.shelf or source.image)}"
+        if self._settings.registry == NO_REGISTRY and not source.shelf:
             return self._unseen(subject, source)
         try:
-            name = parse(source.image, self._prefix)
+            name = self._named(source)
             config, problems = _judged(found := self._described(name), self._settings.platform)
         except NoNameError as error:
-            raise Rejected(subject, [Problem("image", str(error), _PUSH)]) from error
+            raise Rejected(subject, [Problem("image", str(error), _PLACE if source.shelf else _PUSH)]) from error
         except UnfitError as error:
-            raise Rejected(subject, [error.problem]) from error
+            lacking = isinstance(error, AbsentError)
+            remedy = _RECEIVED if source.shelf else _LACKING
+            raise Rejected(subject, [replace(error.problem, remedy=remedy) if lacking else error.problem]) from error
+        if source.shelf and source.image not in found.identities:
+            what = f"{name.host} has {', '.join(sorted(found.identities))} there, and {source.image} was received"
+            problems.append(Problem("image", what, _RECEIVED))
         if problems:
             raise Rejected(subject, problems)
         return Image(
-            digest=found.digest,
+            digest=source.image if source.shelf else found.digest,
             name=printable(source.image),
             command=config.command,
             reference=name.at(found.digest),
@@ -138,6 +150,12 @@ class ClusterBackend:
     def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:
         """Removes what dead rounds left on the cluster; see `Backend.sweep`."""
         return self._sweep(keep=keep, ended=ended)
+
+    def _named(self, source: Source) -> Name:
+        """Returns where an image lies. Raises NoNameError where that is no name, or a received one can lie nowhere."""
+        if not source.shelf:
+            return parse(source.image or "", self._prefix)
+        return parse(f"{below(self._settings.registry)}{source.shelf}")
 
     def _described(self, name: Name) -> Described:
         return self._registries.describe(name, self._settings.platform)

@@ -30,7 +30,6 @@ from orchestrator.domain.plan import Job, Plan
 from orchestrator.errors import (
     ClusterRefused,
     DriverLost,
-    ImagePull,
     InfrastructureFault,
     PodLost,
     PodRefused,
@@ -279,9 +278,7 @@ class Controller:
             yield from self._failed(flight, DriverLost("its driver said that it finished, and left no end of the job"))
             return
         if end.outcome is Outcome.FAULT:
-            error = fault(end.code, end.message)
-            if now.fault is ImagePull:
-                error = ImagePull(now.words)
+            error = now.fault(now.words) if now.stuck else fault(end.code, end.message)
             yield from self._kept(flight.failed(error))
         self._go_on(flight, flight.left(half))
 

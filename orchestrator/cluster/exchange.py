@@ -152,15 +152,21 @@ class Outbox:
 
     def put(self, *events: Event) -> None:
         """Keeps events together; they are on the volume when this returns. Raises StoreFault."""
-        put_whole(_path(self._folder, self._put + 1), _Kept.dump_json(list(events)), _PRIVATE)
+        self._keep(_path(self._folder, self._put + 1), _Kept.dump_json(list(events)))
         self._put += 1
 
     def leave(self, outcome: Outcome, half: HalfStep | None = None, code: str = "", message: str = "") -> None:
         """Says how it ended; nothing may follow. Raises StoreFault."""
         if half is not None:
-            put_whole(self._folder / "half.json", half.model_dump_json().encode(), _PRIVATE)
+            self._keep(self._folder / "half.json", half.model_dump_json().encode())
         end = End(outcome=outcome, batches=self._put, code=code, message=message)
-        put_whole(self._folder / "end.json", end.model_dump_json().encode(), _PRIVATE)
+        self._keep(self._folder / "end.json", end.model_dump_json().encode())
+
+    def _keep(self, path: Path, data: bytes) -> None:
+        """Writes a file, but makes no folder anew: one that is gone was given up by the controller."""
+        if not self._folder.is_dir():
+            raise StoreFault(f"{self._folder} is gone: the controller gave this attempt up")
+        put_whole(path, data, _PRIVATE)
 
 
 def _private(path: str, flags: int) -> int:

@@ -21,6 +21,11 @@ _LONGEST = 24
 _LABEL = 63
 
 
+def round_label(commitment: str) -> str:
+    """Returns the label's value that tells the round of this commitment from all others."""
+    return commitment.removeprefix("sha256:")[:16]
+
+
 @dataclass(frozen=True, slots=True)
 class Bout:
     """The round that objects belong to. `commitment` is the hash of its secret: no two rounds share one."""
@@ -33,7 +38,7 @@ class Bout:
     @property
     def of(self) -> str:
         """The label's value that tells this round from all others."""
-        return self.commitment.removeprefix("sha256:")[:16]
+        return round_label(self.commitment)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,9 @@ FIRST_USER, USERS = 20_000, 40_000
 HOSTNAME = "sandbox"
 HOME = "/tmp"  # noqa: S108  the player's own, a volume in memory
 IO = "/io"
+FIFOS = f"{IO}/fifos"
+"""What `prepare` makes. Not in the volume's root: a kubelet mounts that with mode 1777, and where the node's
+fs.protected_fifos is set, as systemd sets it, no shell may open another user's FIFO in such a folder for writing."""
 IO_SIZE = "8Mi"
 """Room for five FIFOs and a static shell of 2 MiB."""
 _PAGE = 64 * 1024
@@ -34,6 +37,7 @@ _DISK = 16 * 1024**2
 that counted and its limit lower, it could have its pod evicted, which is our fault each time."""
 _LOGS = 128 * 1024**2
 """Disk for what the driver logs: more than the kubelet keeps of it."""
+_SHARED = "dev.gvisor.spec.mount.io."
 _RUNTIME_CLASSES = {Runtime.RUNC: None, Runtime.RUNSC: "gvisor", Runtime.KATA: "kata"}
 _RESTRICTED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 
@@ -45,14 +49,14 @@ def template(attempt: Attempt, player: Image, policy: SandboxPolicy, settings: C
         UsageError: the policy is weaker than for strangers, or the image is not named by its digest.
         Rejected: the player's command cannot be given to a program.
     """
-    if not player.reference.endswith(f"@{player.digest}"):
+    if not _pinned(player.reference):
         raise UsageError(
             f"{printable(player.name)} has no reference by its digest, which a cluster needs; admit it first"
         )
     if weaker := policy.weaknesses():
         raise UsageError(f"a pod is never weaker than for strangers, not in {', '.join(weaker)}; use --backend docker")
     return {
-        "metadata": {"labels": attempt.labels(), "annotations": attempt.annotations()},
+        "metadata": {"labels": attempt.labels(), "annotations": attempt.annotations() | _hints(policy)},
         "spec": {
             **_scheduling(policy, settings),
             "restartPolicy": "Never",
@@ -75,11 +79,19 @@ def template(attempt: Attempt, player: Image, policy: SandboxPolicy, settings: C
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "volumes": _volumes(policy, settings),
-            "initContainers": [_prepare(settings)],
+            "initContainers": [_prepare(policy, settings)],
             # The player first: images are pulled in this order, and a driver need not wait for the larger one.
             "containers": [_player(attempt, player, policy, settings), _driver(attempt, settings)],
         },
     }
+
+
+def _pinned(reference: str) -> bool:
+    """Whether a node can pull only one image by this name. A received image's own digest is of its configuration."""
+    try:
+        return bool(parse(reference).digest)
+    except NoNameError:
+        return False
 
 
 def user(attempt: Attempt) -> int:
@@ -115,6 +127,13 @@ def _scheduling(policy: SandboxPolicy, settings: ClusterSettings) -> dict[str, A
     return {name: value for name, value in fields.items() if value not in (None, [])}
 
 
+def _hints(policy: SandboxPolicy) -> dict[str, str]:
+    """Returns what gVisor has to be told: else each container of a pod has FIFOs of its own by the same names."""
+    if policy.runtime is not Runtime.RUNSC:
+        return {}
+    return {f"{_SHARED}share": "pod", f"{_SHARED}type": "tmpfs", f"{_SHARED}options": "rw"}
+
+
 def _volumes(policy: SandboxPolicy, settings: ClusterSettings) -> list[dict[str, Any]]:
     return [
         _memory("io", IO_SIZE),
@@ -135,12 +154,14 @@ def _paged(size: int) -> str:
     return str(-(-size // _PAGE) * _PAGE)
 
 
-def _prepare(settings: ClusterSettings) -> dict[str, Any]:
+def _prepare(policy: SandboxPolicy, settings: ClusterSettings) -> dict[str, Any]:
+    # gVisor runs no program that it may not read; of its processes none may look into one it descends from (Yama).
+    mode = ["555"] if policy.runtime is Runtime.RUNSC else []
     return {
         "name": "prepare",
         "image": located(settings.runner, settings.registry),
         "imagePullPolicy": "IfNotPresent",
-        "command": ["/opt/runner/sh", "/opt/runner/prepare", IO],
+        "command": ["/opt/runner/sh", "/opt/runner/prepare", FIFOS, *mode],
         "resources": _amounts(0.1, 64 * 1024**2, _DISK),
         "securityContext": dict(_RESTRICTED),
         "volumeMounts": [{"name": "io", "mountPath": IO}],
@@ -159,7 +180,7 @@ def _player(attempt: Attempt, player: Image, policy: SandboxPolicy, settings: Cl
         "name": "player",
         "image": player.reference,
         "imagePullPolicy": "IfNotPresent",
-        "command": [f"{IO}/sh", f"{IO}/play", *map(str, numbers), *literal(player.command)],
+        "command": [f"{FIFOS}/sh", f"{FIFOS}/play", *map(str, numbers), *literal(player.command)],
         "env": [{"name": name, "value": value} for name, value in environment(player, policy).items()],
         "resources": _amounts(limits.cpus, limits.memory, largest + _DISK, gpus),
         "securityContext": {
@@ -204,7 +225,7 @@ def _driver(attempt: Attempt, settings: ClusterSettings) -> dict[str, Any]:
         "image": located(settings.runner, settings.registry),
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-m", "orchestrator"],
-        "args": ["pod", "play", "--job", "/work/job", "--blobs", "/work/blobs", "--io", IO],
+        "args": ["pod", "play", "--job", "/work/job", "--blobs", "/work/blobs", "--io", FIFOS],
         "env": [
             {"name": "HOME", "value": HOME},
             # By this the attempt's folder tells which pod took it.

@@ -186,6 +186,7 @@ class Probes:
         spec["suspend"] = False
         del spec["podFailurePolicy"]  # which names the containers of a match
         spec["ttlSecondsAfterFinished"] = SECONDS
+        spec["template"]["metadata"]["annotations"] = attempt.annotations()  # gVisor's are about volumes of a match
         inside = spec["template"]["spec"]
         del inside["initContainers"]
         inside["volumes"], inside["containers"] = [], list(containers)

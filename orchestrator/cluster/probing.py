@@ -97,6 +97,8 @@ def told(seen: Seen) -> Check:
         case Outcome.CONNECTED:
             said = f"a player's pod reached {printable(', '.join(seen.reached))} ({seen.detail})"
             remedy = f"{APPLY}, on a network that enforces policies (Calico, Cilium, Antrea); play nothing here before"
+            if not any(name.startswith(LISTENER) for name in seen.reached):
+                remedy = "policies hold between pods here, but not towards all else; docs/run-on-kubernetes.md has why"
             return Check("network probe", CheckStatus.FAIL, said, remedy)
         case _:
             return Check("network probe", CheckStatus.FAIL, f"nothing was proved: {seen.detail}", _REMEDY)

@@ -29,6 +29,13 @@ _IMAGE = {
     "RegistryUnavailable",
     "SignatureValidationFailed",
 }
+_UNSTARTED = {
+    "ContainerCannotRun",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+    "StartError",
+}
 _IDLE = {"ContainerCreating", "PodInitializing", ""}
 _DISRUPTED = {
     "PreemptionByScheduler": "preempted",
@@ -58,8 +65,9 @@ class Standing:
 
     `fault` is what it is if it is given up here. `bounded` tells a wait that is given up at some time from one that is
     not. `explained` says that nothing more is to be learnt from events. `spoken` says that the driver ended by itself,
-    so that its last word may still be on its way. `oom` is whether the kernel ended the player's container at its
-    memory limit, None as long as that is not known.
+    so that its last word may still be on its way. `stuck` says that a container, mostly the player's, cannot start,
+    which explains what a driver says of it. `oom` is whether the kernel ended the player's container at its memory
+    limit, None as long as that is not known.
     """
 
     state: State
@@ -68,6 +76,7 @@ class Standing:
     bounded: bool = True
     explained: bool = True
     spoken: bool = False
+    stuck: bool = False
     oom: bool | None = None
 
     @property
@@ -153,14 +162,14 @@ def _of_pod(pod: Object, warnings: Mapping[str, str]) -> Standing:
 
 
 def _alive(pod: Object, warnings: Mapping[str, str], oom: bool | None) -> Standing:
-    stuck = _stuck_image(pod)
+    stuck = _stuck(pod)
     if (pod.get("status") or {}).get("phase") == "Unknown":
         return Standing(State.RUNNING, f"its {_node(pod)} does not answer", oom=oom)
     if "running" in _container(pod, DRIVER):
-        if stuck:
-            return Standing(State.RUNNING, f"its player cannot start: {stuck}", ImagePull, oom=oom)
+        if stuck is not None:
+            return Standing(State.RUNNING, f"its player cannot start: {stuck[0]}", stuck[1], stuck=True, oom=oom)
         return Standing(State.RUNNING, f"plays on {_node(pod)}", oom=oom)
-    return Standing(State.WAITING, stuck, ImagePull) if stuck else _unstarted(pod, warnings)
+    return _unstarted(pod, warnings) if stuck is None else Standing(State.WAITING, *stuck, stuck=True)
 
 
 def _driver_ended(pod: Object, ended: Object, oom: bool | None) -> Standing:
@@ -168,8 +177,9 @@ def _driver_ended(pod: Object, ended: Object, oom: bool | None) -> Standing:
     disrupted = _disruption(pod)
     if disrupted:
         return Standing(State.OVER, disrupted, oom=bool(oom))
-    if stuck := _stuck_image(pod):
-        return Standing(State.OVER, f"its player could not start: {stuck}", ImagePull, spoken=True, oom=False)
+    if stuck := _stuck(pod):
+        words = f"its player could not start: {stuck[0]}"
+        return Standing(State.OVER, words, stuck[1], spoken=True, stuck=True, oom=False)
     words = f"the driver ended with exit code {code} ({reason}) and left no result"
     by_itself = isinstance(code, int) and code < _SIGNALLED
     if not by_itself and _metadata(pod).get("deletionTimestamp"):
@@ -198,6 +208,17 @@ def _disruption(pod: Object) -> str:
         return ""
     what = _DISRUPTED.get(str(found.get("reason")), f"disrupted ({_text(found.get('reason'))})")
     return f"its pod on {_node(pod)} was {what}: {_text(found.get('message'))}"
+
+
+def _stuck(pod: Object) -> tuple[str, type[PodLost]] | None:
+    """Returns why a container cannot start, and which fault that is: its image, or the runtime refuses the player's."""
+    if image := _stuck_image(pod):
+        return image, ImagePull
+    for said in _container(pod, PLAYER).values():
+        if said.get("reason") in _UNSTARTED:
+            words = f"container {PLAYER}: {_text(said['reason'])}: {_text(said.get('message'))}"
+            return words, PodRefused
+    return None
 
 
 def _stuck_image(pod: Object) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from orchestrator.cluster.api import JOBS, LEASES, Api
-from orchestrator.cluster.names import OF, PREFIX
+from orchestrator.cluster.names import OF, PREFIX, round_label
 from orchestrator.domain.text import printable
 from orchestrator.errors import UsageError
 
@@ -23,7 +23,7 @@ class Swept:
 
 def of_round(commitment: str) -> str:
     """Returns the selector of one round's objects."""
-    return f"{OF}={commitment.removeprefix('sha256:')[:16]}"
+    return f"{OF}={round_label(commitment)}"
 
 
 def of_contest(name: str) -> str:

@@ -4,7 +4,7 @@ A new engine is one file in this folder whose last line is `plugin = TheClass`. 
 engine knows neither players nor ledgers.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
@@ -68,8 +68,10 @@ class Engine(Protocol):
 
     def run(
         self, plan: Plan, done: AbstractSet[JobId], perform: Perform, suits: Suits = anywhere
-    ) -> Iterator[Happened]:
+    ) -> Generator[Happened, None, None]:
         """Yields what happens until the plan is done. Each is kept before the next is asked for.
+
+        Closed early, it ends what it runs, or lets go of what another may take up.
 
         A job starts only when everything it needs has been yielded as finished. A free device takes a job that suits
         it before others, and any before it is idle.

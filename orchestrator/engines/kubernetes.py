@@ -3,7 +3,7 @@
 A generator that is closed lets go at once. What runs goes on, and the next controller finds it again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from collections.abc import Set as AbstractSet
 
 from orchestrator.cluster.controller import Controller, Site
@@ -25,7 +25,7 @@ class KubernetesEngine:
 
     def run(
         self, plan: Plan, done: AbstractSet[JobId], perform: Perform, suits: Suits = anywhere
-    ) -> Iterator[Happened]:
+    ) -> Generator[Happened, None, None]:
         """Yields what happens until the plan is done; the cluster chooses devices, so `suits` is not asked.
 
         Raises:

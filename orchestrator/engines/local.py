@@ -5,7 +5,7 @@ is not waited for. On a GPU slot nothing starts ahead: two live sandboxes never 
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -62,7 +62,7 @@ class LocalEngine:
 
     def run(
         self, plan: Plan, done: AbstractSet[JobId], perform: Perform, suits: Suits = anywhere
-    ) -> Iterator[Happened]:
+    ) -> Generator[Happened, None, None]:
         """Yields what happens until the plan is done. Of the jobs that are ready, a free GPU takes one that suits it.
 
         Raises:

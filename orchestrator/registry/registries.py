@@ -21,11 +21,16 @@ _DEEPEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """An image as its registry describes it. `layers` are bytes as they lie there, the lowest first: packed."""
+    """An image as its registry describes it. `layers` are bytes as they lie there, the lowest first: packed.
+
+    `identities` are the digests that an engine may know it by: that of its configuration or, where images are kept as a
+    registry has them, of its manifest or of the index above.
+    """
 
     digest: str
     layers: tuple[int, ...]
     configuration: Configuration
+    identities: frozenset[str]
 
 
 class Registries:
@@ -57,10 +62,11 @@ class Registries:
             UsageError: the operator's file of credentials is damaged.
         """
         with self._talk(name) as talk:
-            digest, found = _manifest(talk, name.wanted, platform)
+            digests, found = _manifest(talk, name.wanted, platform)
             described = _blob(talk, found.config.digest, found.config.size)
             configuration = documents.configuration(described, len(found.layers))
-            return Described(digest, tuple(layer.size for layer in found.layers), configuration)
+            identities = frozenset((*digests, found.config.digest))
+            return Described(digests[-1], tuple(layer.size for layer in found.layers), configuration, identities)
 
     def knock(self, name: Name) -> None:
         """Raises BackendUnavailable where the registry of that name does not answer."""
@@ -81,15 +87,15 @@ class Registries:
         return host in self._insecure or host.partition(":")[0] in self._insecure
 
 
-def _manifest(talk: Conversation, wanted: str, platform: str) -> tuple[str, Manifest]:
-    """Returns a platform's manifest and its digest, behind at most `_DEEPEST` indexes."""
-    size = None
+def _manifest(talk: Conversation, wanted: str, platform: str) -> tuple[list[str], Manifest]:
+    """Returns a platform's manifest, behind at most `_DEEPEST` indexes, and the digests on the way; its own is last."""
+    size, digests = None, []
     for _ in range(_DEEPEST + 1):
         got = talk.get(f"manifests/{wanted}", _ACCEPTED, documents.MOST_BYTES)
-        digest = _identity(got, wanted, size)
+        digests.append(_identity(got, wanted, size))
         found = documents.manifest(got.data, got.content_type)
         if isinstance(found, Manifest):
-            return digest, found
+            return digests, found
         wanted, size = _next(found, platform)
     raise UnfitError("manifest", f"more than {_DEEPEST} indexes on top of each other", "push the image itself")
 

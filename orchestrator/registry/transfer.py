@@ -30,7 +30,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 
 from orchestrator import __version__
 from orchestrator.domain.text import printable
-from orchestrator.errors import BackendUnavailable
+from orchestrator.errors import BackendUnavailable, UsageError
 from orchestrator.registry.documents import UnfitError
 from orchestrator.registry.references import Name
 
@@ -91,7 +91,10 @@ class Conversation:
 
         `plain` says of a host[:port] whether it is asked without TLS; `seconds` bound the waiting between attempts.
         """
-        from requests.adapters import HTTPAdapter  # noqa: PLC0415  it takes a while, and only clusters need it
+        try:
+            from requests.adapters import HTTPAdapter  # noqa: PLC0415  it takes a while, and only clusters need it
+        except ImportError as error:
+            raise UsageError("what asks registries is missing: pip install 'sparring[kubernetes]'") from error
 
         self._name, self._login, self._plain = name, login, plain
         self._base = f"{'http' if plain(name.address) else 'https'}://{name.address}/v2/"

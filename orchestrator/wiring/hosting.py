@@ -1,6 +1,5 @@
 """Where a round is played: on this machine, or on a Kubernetes cluster. Everything else of a round knows neither."""
 
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,8 @@ from orchestrator.cluster.controller import Pace, Site
 from orchestrator.cluster.exchange import Exchange
 from orchestrator.cluster.job import backstop, job
 from orchestrator.cluster.lease import Lease, identity
-from orchestrator.cluster.names import Attempt, Bout
+from orchestrator.cluster.names import Attempt, Bout, round_label
+from orchestrator.cluster.settings import ClusterSettings
 from orchestrator.cluster.waiting import Board
 from orchestrator.domain.events import ClusterProbed
 from orchestrator.domain.ids import digest
@@ -48,8 +48,26 @@ class OnCluster:
         return Client.connect(namespace, self.kubeconfig, self.context)
 
 
+class Place(Protocol):
+    """Where one round is played, by nobody else."""
+
+    @property
+    def backend(self) -> Backend:
+        """What admits images, and starts them or has them started."""
+        ...
+
+    @property
+    def noted(self) -> ClusterProbed | None:
+        """What goes on record before play begins."""
+        ...
+
+    def engine(self, setting: Setting) -> Engine:
+        """Returns the engine for the round."""
+        ...
+
+
 class Hosting(Protocol):
-    """Where a round is played. What cannot play is refused when it is made."""
+    """Where rounds are played."""
 
     @property
     def backend(self) -> Backend:
@@ -60,21 +78,20 @@ class Hosting(Protocol):
         """Returns how many jobs are played at a time."""
         ...
 
-    def alone(self, folder: RoundFolder) -> AbstractContextManager[None]:
-        """Waits until nobody else plays the round in a folder, as far as others may be on other machines."""
-        ...
+    def alone(self, folder: RoundFolder) -> AbstractContextManager[Place]:
+        """Waits until nobody else plays the round in a folder, as far as others may be on other machines.
 
-    def noted(self) -> ClusterProbed | None:
-        """Returns what goes on record before play begins."""
-        ...
-
-    def engine(self, setting: Setting, folder: RoundFolder) -> Engine:
-        """Returns the engine for a round, while this is `alone` with it."""
+        Raises:
+            UsageError: it may not be played there.
+            InfrastructureFault: there is nobody to ask.
+        """
         ...
 
 
 class Here:
-    """This machine."""
+    """This machine, where a folder's lock keeps others away."""
+
+    noted: ClusterProbed | None = None
 
     def __init__(self, backend: Backend, slots: int | None) -> None:
         self.backend, self._slots = backend, slots
@@ -83,38 +100,26 @@ class Here:
         """Returns the slots. Raises like machine.devices."""
         return len(machine.devices(limits, self._slots))
 
-    def alone(self, folder: RoundFolder) -> AbstractContextManager[None]:
-        """Does nothing: who is on this machine is kept away by the folder's lock."""
+    def alone(self, folder: RoundFolder) -> AbstractContextManager["Here"]:
+        """Returns itself."""
         del folder
-        return nullcontext()
+        return nullcontext(self)
 
-    def noted(self) -> None:
-        """Returns nothing."""
-
-    def engine(self, setting: Setting, folder: RoundFolder) -> Engine:
+    def engine(self, setting: Setting) -> Engine:
         """Returns the local engine."""
-        del folder
         return machine.engine(setting.limits, self._slots)
 
 
 class Cluster:
-    """A Kubernetes cluster. See docs/run-on-kubernetes.md.
+    """A Kubernetes cluster. See docs/run-on-kubernetes.md."""
 
-    Raises:
-        UsageError: there is no cluster, or its network was not shown to be closed and nobody said that it may be open.
-        ClusterUnavailable: it does not answer.
-    """
-
-    def __init__(self, contest: Contest, where: OnCluster, slots: int | None) -> None:
+    def __init__(self, contest: Contest, on: OnCluster, slots: int | None) -> None:
         if slots is not None and slots < 1:
             raise UsageError(f"--slots {slots}: give at least 1")
         settings = contest.file.cluster
         self._settings = settings if slots is None else settings.model_copy(update={"most": slots})
-        self._contest, self._where = contest, where
+        self._on = on
         self.backend: Backend = ClusterBackend(self._settings)
-        self._client = where.connect(settings.namespace)
-        self._noted = _probed(probing.last(self._client), settings.namespace, where.override)
-        self._lease: Lease | None = None
 
     def places(self, limits: Limits) -> int:
         """Returns the most Jobs at a time."""
@@ -122,47 +127,53 @@ class Cluster:
         return self._settings.most
 
     @contextmanager
-    def alone(self, folder: RoundFolder) -> Iterator[None]:
-        """Holds the round's lease; another controller's is waited for, in words that `round status` shows."""
-        board = Board(folder.exchange)
-        of = Bout("", "", "", digest(folder.secret())).of
-        lease = Lease(self._client.hurried(_HURRY), f"sparring-{of}", identity())
-        with lease.acquire(board.note):
-            self._lease = lease
-            try:
-                yield
-            finally:
-                self._lease = None
+    def alone(self, folder: RoundFolder) -> Iterator["Leased"]:
+        """Holds the round's lease; another controller's is waited for, in words that `round status` shows.
 
-    def noted(self) -> ClusterProbed:
-        """Returns what the last network probe said, and why that was overridden."""
-        return self._noted
-
-    def engine(self, setting: Setting, folder: RoundFolder) -> Engine:
-        """Returns the Kubernetes engine for this round."""
-        if self._lease is None:
-            raise UsageError("a round on a cluster is played by whoever holds its lease")
+        Raises:
+            UsageError: there is no cluster; or no probe shows that players reach nothing, and no reason is given.
+            ClusterUnavailable, ClusterRefused: it does not answer, or not us.
+        """
         settings = self._settings
-        bout = Bout(setting.contest, setting.round, setting.task.name, digest(setting.secret))
+        client = self._on.connect(settings.namespace)
+        noted = _probed(probing.last(client), settings.namespace, self._on.override)
+        exchange, board = Exchange(folder.exchange), Board(folder.exchange)
+        lease = Lease(client.hurried(_HURRY), f"sparring-{round_label(digest(folder.secret()))}", identity())
+        with lease.acquire(board.note):
+            yield Leased(self.backend, client, settings, exchange, lease, board, noted, self._on.pace)
+
+
+@dataclass(frozen=True)
+class Leased:
+    """A cluster that one round is played on, by whoever holds its lease."""
+
+    backend: Backend
+    client: Client
+    settings: ClusterSettings
+    exchange: Exchange
+    lease: Lease
+    board: Board
+    noted: ClusterProbed
+    pace: Pace
+
+    def engine(self, setting: Setting) -> Engine:
+        """Returns the Kubernetes engine for this round."""
 
         def render(attempt: Attempt) -> dict[str, object]:
-            limits, pictures = setting.limits, setting.task.count
-            seconds = backstop(attempt.job, limits, pictures, settings.pending_seconds)
-            return job(attempt, setting.images[attempt.job.submission], setting.policy, settings, seconds)
+            seconds = backstop(attempt.job, setting.limits, setting.task.count, self.settings.pending_seconds)
+            return job(attempt, setting.images[attempt.job.submission], setting.policy, self.settings, seconds)
 
-        made: Engine = plugins.find("engines", KUBERNETES)(
-            Site(
-                api=self._client,
-                exchange=Exchange(folder.exchange),
-                bout=bout,
-                render=render,
-                lease=self._lease,
-                board=Board(folder.exchange),
-                most=settings.most,
-                pace=replace(self._where.pace, pending=settings.pending_seconds),
-                clock=time.monotonic,
-            )
+        site = Site(
+            api=self.client,
+            exchange=self.exchange,
+            bout=Bout(setting.contest, setting.round, setting.task.name, digest(setting.secret)),
+            render=render,
+            lease=self.lease,
+            board=self.board,
+            most=self.settings.most,
+            pace=replace(self.pace, pending=self.settings.pending_seconds),
         )
+        made: Engine = plugins.find("engines", KUBERNETES)(site)
         return made
 
 

@@ -10,9 +10,17 @@ from orchestrator.engines.base import Engine
 from orchestrator.errors import BackendUnavailable, UsageError
 from orchestrator.gpus import gpus
 
+KUBERNETES = "kubernetes"
+"""The engine whose pods stand in for a backend; on record such a round's backend has this name too."""
+
 
 def backend(name: str, workspace: Path, *, allow_unisolated: bool = False) -> Backend:
-    """Returns the backend of that name; `workspace` is where it may keep what it admitted."""
+    """Returns the backend of that name; `workspace` is where it may keep what it admitted. Raises UsageError."""
+    if name == KUBERNETES:
+        raise UsageError(
+            "kubernetes is an engine, not a backend: rounds are played there with `--engine kubernetes`; "
+            "everything else starts players on this machine: say docker"
+        )
     settings = BackendSettings(
         workspace=workspace,
         python_path=(shipped.path("images", "_base", "python"),),

@@ -24,7 +24,7 @@ from orchestrator.gpus import gpus
 from orchestrator.intake import manifest
 from orchestrator.intake.contest_file import ContestFile
 from orchestrator.record import Record
-from orchestrator.wiring import machine, rounds
+from orchestrator.wiring import machine, pulled, rounds
 from orchestrator.wiring.conditions import conditions
 from orchestrator.wiring.folders import SECRET_BYTES, RoundFolder
 
@@ -34,7 +34,7 @@ DEMO = Path("demo")
 
 @dataclass(frozen=True)
 class Replayed:
-    """A finding, what was played again for it, and what its readers need: class names, the image, the backend."""
+    """A finding, what was played again for it, and what its readers need: class names, and where it ran now."""
 
     finding: Finding
     submission: Submission
@@ -60,7 +60,7 @@ def play(out: Path, wanted: str, *, backend: str | None, allow_unisolated: bool)
     Args:
         out: the round's folder.
         wanted: the finding's id, or the beginning of it.
-        backend: None for the round's own.
+        backend: None for the round's own, which is docker for one that was played on a cluster.
         allow_unisolated: whether strangers' submissions may run on the process backend.
 
     Raises:
@@ -70,20 +70,24 @@ def play(out: Path, wanted: str, *, backend: str | None, allow_unisolated: bool)
     record, _ = rounds.read(out)
     finding = find(record.round.findings, wanted, out)
     opened = _opened(record, out)
-    if backend not in (None, opened.backend):
+    own = "docker" if opened.backend == machine.KUBERNETES else opened.backend
+    if backend not in (None, own, opened.backend):
         raise UsageError(
             f"the round in {out} was played on {opened.backend}, and {backend} cannot start the same images; "
-            f"leave --backend out, or say {opened.backend}"
+            f"leave --backend out, or say {own}"
         )
     submission = record.round.roster[finding.submission]
     with tempfile.TemporaryDirectory(prefix="sparring-replay-") as workspace:
-        here = machine.backend(opened.backend, Path(workspace), allow_unisolated=allow_unisolated)
+        here = machine.backend(own, Path(workspace), allow_unisolated=allow_unisolated)
         file = _contest(opened, out)
         here.check(file.runtime)
-        image = _image(here, submission, finding.image, out)
+        if opened.backend == machine.KUBERNETES:
+            image = pulled.image(here, submission, finding.image, opened)
+        else:
+            image = _image(here, submission, finding.image, out)
         with _setting(record, file, here, {submission.id: image}, out) as setting:
             encore = Stand(setting, record, finding, _device(setting.limits)).play()
-    return Replayed(finding, submission, encore, tuple(opened.task.classes), opened.backend)
+    return Replayed(finding, submission, encore, tuple(opened.task.classes), own)
 
 
 def find(findings: list[Finding], wanted: str, out: Path) -> Finding:

@@ -31,7 +31,7 @@ from orchestrator.wiring.conditions import conditions
 from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.folders import RoundFolder
 from orchestrator.wiring.forecast import Forecast
-from orchestrator.wiring.hosting import Hosting
+from orchestrator.wiring.hosting import Hosting, Place
 from orchestrator.wiring.standings import View, fold, view
 
 ROUND = "round-1"
@@ -90,10 +90,10 @@ def play(contest: Contest, out: Path, how: How, watch: Watch) -> Reported:
         Cancelled: the operator ended it; run again to go on.
     """
     folder, host = RoundFolder(out), hosted(contest, out, how)
-    with folder.created(), host.alone(folder), folder.locked():
+    with folder.created(), host.alone(folder) as place, folder.locked():
         host.backend.sweep()
         part = Part(contest, contest.only_task, admit(contest, host.backend.admit))
-        play_part(part, folder, host, how, watch)
+        play_part(part, folder, place, how, watch)
         return write(folder)
 
 
@@ -143,10 +143,10 @@ def ready(contest: Contest, workspace: Path, how: How) -> Backend:
     return backend
 
 
-def play_part(part: Part, folder: RoundFolder, host: Hosting, how: How, watch: Watch) -> None:
-    """Plays one task of one round into a locked folder that `host` is alone with, or what is left of it."""
-    setting = _setting(part, folder, host.backend)
-    engine = host.engine(setting, folder)
+def play_part(part: Part, folder: RoundFolder, place: Place, how: How, watch: Watch) -> None:
+    """Plays one task of one round into a locked folder, or what is left of it, at a place that is its own."""
+    setting = _setting(part, folder, place.backend)
+    engine = place.engine(setting)
     ledger = folder.ledger()
     try:
         record = Record(setting.blobs, (entry.event for entry in ledger.read()))
@@ -157,8 +157,8 @@ def play_part(part: Part, folder: RoundFolder, host: Hosting, how: How, watch: W
             _check_same(record, part, setting, folder.path)
             for whole in (setting.samples.pixels, setting.samples.labels):
                 put_array(setting.blobs, whole)  # where a power cut damaged them
-        if noted := host.noted():
-            dispatcher.note(noted)
+        if place.noted:
+            dispatcher.note(place.noted)
         dispatcher.mend()
         dispatcher.grow()
         cells = part.cells(setting.roster)
@@ -167,7 +167,7 @@ def play_part(part: Part, folder: RoundFolder, host: Hosting, how: How, watch: W
     finally:
         ledger.close()
         with suppress(InfrastructureFault):  # what could not be ended while the engine was away; else the next sweep
-            host.backend.sweep(ended=setting.run)
+            place.backend.sweep(ended=setting.run)
 
 
 def read(out: Path) -> tuple[Record, str]:
@@ -259,7 +259,7 @@ def _check_same(record: Record, part: Part, setting: Setting, out: Path) -> None
             _played_by(part.contest.file.model_dump(mode="json"), part),
             _played_by(opened.contest, part),
         ),
-        "the backend": (setting.backend.name, opened.backend),
+        f"the backend ({opened.backend} then, {setting.backend.name} now)": (setting.backend.name, opened.backend),
         "the pictures": (setting.task.digest, opened.task.digest),
         "the submissions": (mine, then),
         "the secret": (digest(setting.secret), opened.commitment),

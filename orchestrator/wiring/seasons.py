@@ -22,6 +22,7 @@ from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
 from orchestrator.intake import admission, manifest
 from orchestrator.intake.admission import Admitted
 from orchestrator.intake.contest_file import Contest
+from orchestrator.registry.shelves import shelf
 from orchestrator.results.document import Results
 from orchestrator.wiring import rounds
 from orchestrator.wiring.contest_folder import ContestFolder
@@ -163,8 +164,8 @@ def play(desk: Desk, phase: str, how: How, watch: Watch, only: str | None = None
         one = part(desk, phase, task, host.backend)
         folder = desk.folder.round(phase, task)
         folder.create()
-        with host.alone(folder), folder.locked():
-            rounds.play_part(one, folder, host, how, watch)
+        with host.alone(folder) as place, folder.locked():
+            rounds.play_part(one, folder, place, how, watch)
             results = rounds.write(folder).results
             known = desk.season.rounds.get((phase, task))
             if known is None or known.head != results.ledger:
@@ -319,8 +320,12 @@ def _admitted(desk: Desk, phase: str, task: str, backend: Backend) -> Admitted:
     for entry in desk.season.of_task(task):
         if not entry.plays:
             continue
+        if entry.folder and backend.name != "process":
+            what = f"its folder was received, and {backend.name} starts images"
+            problems.append(Problem(entry.id, what, "have it submitted again with --backend docker"))
+            continue
         try:
-            image = backend.admit(_source(desk.folder, entry))
+            image = backend.admit(_source(desk, entry))
         except Rejected as error:
             problems += [Problem(entry.id, str(found)) for found in error.problems]
             continue
@@ -350,10 +355,10 @@ def _submission(entry: Entry) -> Submission:
     )
 
 
-def _source(folder: ContestFolder, entry: Entry) -> Source:
+def _source(desk: Desk, entry: Entry) -> Source:
     if not entry.folder:
-        return Source(image=entry.digest)
-    kept = folder.path.resolve() / entry.folder
+        return Source(image=entry.digest, shelf=shelf(desk.contest.file.contest, entry.id, entry.digest))
+    kept = desk.folder.path.resolve() / entry.folder
     return Source(folder=kept, command=tuple(manifest.read(kept).command))
 
 

@@ -2,15 +2,16 @@
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from orchestrator.backends import _fifo_open
-from orchestrator.backends._fifo_notes import Notes, fresh_word
+from orchestrator.backends._fifo_notes import Here, Notes, fresh_word
 from orchestrator.backends.base import BackendSettings, CheckStatus, Source
-from orchestrator.backends.fifo import FifoBackend
-from orchestrator.domain.policy import Runtime
+from orchestrator.backends.fifo import FifoBackend, _demand
+from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.errors import BackendUnavailable, Rejected, SandboxLost, UsageError
 
 
@@ -87,3 +88,16 @@ def test_names_agree_with_the_scripts():
     script = (Path(__file__).parents[2] / "images" / "runner" / "prepare").read_text()
     made = [name for line in script.splitlines() if line.startswith("mkfifo") for name in line.split()[3:]]
     assert sorted(made) == sorted(_fifo_open.NAMES)
+
+
+@pytest.mark.parametrize("runtime", Runtime)
+def test_a_filter_of_calls_is_asked_for_where_the_kernel_is_the_hosts(runtime):
+    """GVisor and a guest of Kata say that nothing filters the player's calls: another kernel answers them."""
+    policy, here = SandboxPolicy(runtime=runtime), Here(20_000, 0, 1, 0, 0)
+    if runtime is Runtime.RUNC:
+        with pytest.raises(SandboxLost, match="seccomp: wanted 2, got 0"):
+            _demand(policy, here)
+    else:
+        _demand(policy, here)
+    with pytest.raises(SandboxLost, match="capabilities"):
+        _demand(policy, replace(here, capabilities=1, seccomp=2))

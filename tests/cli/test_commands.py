@@ -133,6 +133,8 @@ def test_a_refused_round_can_be_run_again(tmp_path) -> None:
     ("arguments", "said"),
     [
         (["round", "run", DEMO, "--out", "{}/out", "--backend", "dcoker"], "no 'dcoker' among the backends"),
+        (["round", "run", DEMO, "--out", "{}/out", "--backend", "kubernetes"], "`--engine kubernetes`"),
+        (["sandbox", "check", "--backend", "kubernetes"], "kubernetes is an engine, not a backend"),
         (["round", "run", DEMO, "--out", "{}/full"], "give an empty or new folder"),
         (["demo", "--out", "{}/out", "--slots", "0"], "give at least 1"),
         (["round", "status", "{}/nothing"], "holds no round"),

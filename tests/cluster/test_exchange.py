@@ -105,6 +105,17 @@ def test_an_unknown_event_is_refused(tmp_path) -> None:
         list(exchange.batches(ATTEMPT.name, 0))
 
 
+def test_an_attempt_that_was_given_up_is_not_begun_again(tmp_path) -> None:
+    """A driver that lives on after its folder was forgotten makes no other one."""
+    exchange, outbox = assigned(tmp_path)
+    outbox.take("pod")
+    exchange.forget(ATTEMPT.name)
+    for late in (lambda: outbox.put(FAILED), lambda: outbox.leave(Outcome.FINISHED)):
+        with pytest.raises(StoreFault, match="gave this attempt up"):
+            late()
+    assert not (exchange.folder / ATTEMPT.name).exists()
+
+
 def test_no_assignment(tmp_path) -> None:
     """A driver in an empty folder says so."""
     with pytest.raises(StoreFault, match="there is no assignment"):

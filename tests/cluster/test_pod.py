@@ -69,7 +69,7 @@ def test_the_policy_line_by_line():
     assert player["resources"]["limits"] == {
         "cpu": "1500m", "memory": "1000000000", "ephemeral-storage": str(20 * 65536 + 16 * 2**20),
     }  # fmt: skip
-    assert player["command"][:5] == ["/io/sh", "/io/play", "99", str(20 * 65536), "77"]
+    assert player["command"][:5] == ["/io/fifos/sh", "/io/fifos/play", "99", str(20 * 65536), "77"]
     sizes = {each["name"]: each["emptyDir"]["sizeLimit"] for each in spec["volumes"] if "emptyDir" in each}
     assert (sizes["tmp"], sizes["shm"]) == (str(10 * 65536), str(20 * 65536))
     assert {each["emptyDir"]["medium"] for each in spec["volumes"] if "emptyDir" in each} == {"Memory"}
@@ -97,6 +97,22 @@ def test_the_player_sees_nothing_of_the_volume():
     assert work == {"/work/blobs": "cups/one/blobs", "/work/job": f"cups/one/cluster/{made['metadata']['name']}"}
     [claim] = [each for each in made["spec"]["template"]["spec"]["volumes"] if "persistentVolumeClaim" in each]
     assert claim["persistentVolumeClaim"] == {"claimName": "sparring-work"}
+
+
+def test_what_gvisor_has_to_be_told():
+    """That player and driver share the FIFOs, and a shell that may be read; no other runtime is told anything.
+
+    Tried with runsc itself: without the hints each container has FIFOs of its own, and what may not be read is refused.
+    """
+    for runtime in Runtime:
+        made = rendered(policy=SandboxPolicy(runtime=runtime))
+        noted = made["spec"]["template"]["metadata"]["annotations"]
+        hints = {name: value for name, value in noted.items() if name.startswith("dev.gvisor.")}
+        gvisor = runtime is Runtime.RUNSC
+        told = {f"dev.gvisor.spec.mount.io.{key}": each for key, each in (("share", "pod"), ("type", "tmpfs"))}
+        assert hints == (told | {"dev.gvisor.spec.mount.io.options": "rw"} if gvisor else {})
+        words = container(made, "prepare")["command"]
+        assert words == ["/opt/runner/sh", "/opt/runner/prepare", "/io/fifos", *(["555"] if gvisor else [])]
 
 
 def test_the_player_comes_first():

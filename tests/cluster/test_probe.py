@@ -60,6 +60,8 @@ def test_every_probe_would_be_taken(held, runtime) -> None:
         assert not any("kueue" in key for key in job["metadata"]["labels"])
         assert job["metadata"]["name"].endswith("-0a1b2c3d")
         assert "podFailurePolicy" not in job["spec"]
+        # A hint about a volume that is not there has gVisor's shim refuse the pod.
+        assert not any("gvisor" in key for key in template["metadata"]["annotations"])
     [container] = made(held)["probe"]["spec"]["template"]["spec"]["containers"]
     assert container["args"][-2:] == ["--tell", container["terminationMessagePath"]]
 

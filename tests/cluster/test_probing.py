@@ -90,6 +90,13 @@ def test_a_network_without_walls_is_connected(api, cluster, probes, containers) 
     assert [words[5] for words in containers.started] == ["--listen", "--control", "--connect"]
 
 
+def test_a_network_that_is_open_to_its_node_alone_is_told_apart() -> None:
+    """Some plug-ins keep pods from one another and not from their node: another one is needed, not another policy."""
+    for reached, words in (("api", "between pods here"), ("listener-1", "Calico")):
+        told = probing.told(probing.Seen(Outcome.CONNECTED, (reached, "node"), "tried"))
+        assert (told.status, words in told.remedy) == (CheckStatus.FAIL, True)
+
+
 def test_what_is_around_is_tried_too(api, probes, containers) -> None:
     """The API server of the pod's environment, its node, the name servers of other pods, and what was asked for."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as dns, socket.create_server(("127.0.0.1", 0)) as server:

@@ -102,6 +102,20 @@ CASES = {
         ImagePull,
         "cannot start: image",
     ),
+    "player refused by the runtime": (
+        job(),
+        (pod(state("player", ended=(128, "StartError")), RUNS[1], phase="Running"),),
+        State.RUNNING,
+        PodRefused,
+        "its player cannot start: container player: StartError",
+    ),
+    "player refused by the runtime, and given up": (
+        job(),
+        (pod(state("player", ended=(128, "StartError")), state("driver", ended=(3, "Error")), phase="Failed"),),
+        State.OVER,
+        PodRefused,
+        "its player could not start: container player: StartError",
+    ),
     "node unknown": (job(), (pod(*RUNS, phase="Unknown"),), State.RUNNING, PodLost, "n1 does not answer"),
     "driver ended": (
         job(),

@@ -18,6 +18,7 @@ import docker
 from orchestrator.backends.base import Order
 from orchestrator.cluster.exchange import End, Exchange, Outcome
 from orchestrator.cluster.names import Attempt, Bout
+from orchestrator.cluster.pod import FIFOS
 from orchestrator.domain.assignment import HalfStep
 from orchestrator.domain.plan import Job
 from orchestrator.engines.base import Happened
@@ -117,7 +118,7 @@ class Driven:
 
     def _driver(self, name: str, pod: Pod) -> dict[str, Any]:
         return {
-            "command": ["pod", "play", "--job", "/work/job", "--blobs", "/work/blobs", "--io", "/io"],
+            "command": ["pod", "play", "--job", "/work/job", "--blobs", "/work/blobs", "--io", FIFOS],
             "user": f"{DRIVER}:{DRIVER}",
             "volumes": {
                 str(pod.folder): {"bind": "/io", "mode": "rw"},

@@ -17,6 +17,7 @@ import docker
 
 from orchestrator.backends import _container, fifo
 from orchestrator.backends.base import BackendSettings, Exit, Image, Order, Sandbox, Source
+from orchestrator.cluster.pod import FIFOS
 from orchestrator.domain.images import read_config
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
@@ -39,10 +40,10 @@ class Pod:
     def prepared(cls, client: docker.DockerClient) -> "Pod":
         """Returns a pod whose init container has run."""
         folder = Path(tempfile.mkdtemp(prefix="sparring-test-pod-", dir=MEMORY))
-        folder.chmod(0o777)
+        folder.chmod(0o1777)  # as a kubelet mounts a volume in memory
         client.containers.run(
             RUNNER,
-            ["/opt/runner/prepare", "/io"],
+            ["/opt/runner/prepare", FIFOS],
             entrypoint=["/opt/runner/sh"],
             user=f"{DRIVER}:{DRIVER}",
             volumes={str(folder): {"bind": "/io", "mode": "rw"}},
@@ -53,6 +54,11 @@ class Pod:
             remove=True,
         )
         return cls(client, folder)
+
+    @property
+    def fifos(self) -> Path:
+        """Where the FIFOs are on this machine."""
+        return self.folder / Path(FIFOS).name
 
     def play(
         self, order: Order, weaken: Mapping[str, Any] | None = None, variables: Mapping[str, str] | None = None
@@ -69,7 +75,7 @@ class Pod:
         options = _container.container_options(order, config, next(_players), host)
         limits = order.limits
         numbers = (limits.files, max(limits.tmp, limits.shm), limits.pids)
-        options["Entrypoint"] = ["/io/sh", "/io/play", *map(str, numbers), *options["Entrypoint"]]
+        options["Entrypoint"] = [f"{FIFOS}/sh", f"{FIFOS}/play", *map(str, numbers), *options["Entrypoint"]]
         options["Env"] += [f"{name}={value}" for name, value in (variables or {}).items()]
         options |= dict.fromkeys(["AttachStdin", "AttachStdout", "AttachStderr", "OpenStdin", "StdinOnce"], False)
         options["HostConfig"] |= {"Binds": [f"{self.folder}:/io:ro"], "Init": False}
@@ -93,7 +99,7 @@ class Pod:
 
     def backend(self) -> fifo.FifoBackend:
         """Returns the backend of this pod's driver."""
-        return fifo.FifoBackend(BackendSettings(self.folder))
+        return fifo.FifoBackend(BackendSettings(self.fifos))
 
     def delete(self) -> None:
         """Does what a controller does when the driver has ended. Safe to call twice."""

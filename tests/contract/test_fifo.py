@@ -112,8 +112,8 @@ def test_a_container_that_dies_before_it_opens_is_ours(pod, order):
 
 def test_a_container_that_dies_between_two_opens_is_noticed(pod, order):
     """Its first process was spoken to and ends before the player's stdin is open: SandboxLost, at once."""
-    (pod.folder / "in").unlink()
-    os.mkfifo(pod.folder / "in", 0o600)  # which the player may not open: its keeper fails there
+    (pod.fifos / "in").unlink()
+    os.mkfifo(pod.fifos / "in", 0o600)  # which the player may not open: its keeper fails there
     pod.play(order("echo"))
     begun = time.monotonic()
     with pytest.raises(SandboxLost, match="ended before the player was started"):
@@ -224,7 +224,7 @@ from orchestrator.backends.base import BackendSettings, Image, Order
 from orchestrator.backends.fifo import FifoBackend
 from orchestrator.domain.environment import told
 from orchestrator.domain.policy import SandboxPolicy
-sandbox = FifoBackend(BackendSettings(Path({str(pod.folder)!r}))).start(Order(Image("", ""), SandboxPolicy(), "r", "j"))
+sandbox = FifoBackend(BackendSettings(Path({str(pod.fifos)!r}))).start(Order(Image("", ""), SandboxPolicy(), "r", "j"))
 assert sandbox.receive(time.monotonic() + 60) == b"up"
 sys.stdout.write("up\\n")
 sys.stdout.flush()
@@ -316,7 +316,7 @@ def test_a_pod_that_is_weaker_than_the_policy_is_refused(backend, order, control
 
 def test_a_shell_that_the_player_can_look_into_is_refused(pod, order):
     """A readable program makes a process that its user may look into: what it tells could be the player's word."""
-    (pod.folder / "sh").chmod(0o555)
+    (pod.fifos / "sh").chmod(0o555)
     pod.play(order("echo"))
     with pytest.raises(SandboxLost, match="can look into the process"):
         pod.backend().start(order("echo"))
@@ -349,7 +349,7 @@ from orchestrator.backends.base import BackendSettings, Image, Order
 from orchestrator.backends.fifo import FifoBackend
 from orchestrator.domain.environment import told
 from orchestrator.domain.policy import SandboxPolicy
-sandbox = FifoBackend(BackendSettings(Path("/io"))).start(Order(Image("", ""), SandboxPolicy(), "r", "j"))
+sandbox = FifoBackend(BackendSettings(Path("/io/fifos"))).start(Order(Image("", ""), SandboxPolicy(), "r", "j"))
 assert sandbox.send(b"x" * 3000000, time.monotonic() + 30)
 heard = b""
 while len(heard) < 3000000:

@@ -53,8 +53,9 @@ def test_prepare_makes_what_only_its_user_may_change(tmp_path):
         shutil.copy(RUNNER / name, here)
     (here / "sh").write_bytes(b"\x7fELF")
     (tmp_path / "io").mkdir()
-    subprocess.run(["sh", str(here / "prepare"), str(tmp_path / "io")], check=True)
-    modes = {path.name: f"{path.stat().st_mode:o}" for path in (tmp_path / "io").iterdir()}
+    made = tmp_path / "io" / "fifos"
+    subprocess.run(["sh", str(here / "prepare"), str(made)], check=True)
+    modes = {path.name: f"{path.stat().st_mode:o}" for path in made.iterdir()}
     assert modes == {
         "ctl": "10644",
         "in": "10644",
@@ -64,6 +65,23 @@ def test_prepare_makes_what_only_its_user_may_change(tmp_path):
         "sh": "100111",
         "play": "100444",
     }
+
+
+def test_prepare_makes_a_folder_of_its_own(tmp_path):
+    """A kubelet mounts a volume in memory as anybody's, with the sticky bit.
+
+    There fs.protected_fifos refuses a player's shell, which opens FIFOs of the driver's user to write as shells do:
+    with O_CREAT. So what `prepare` makes is no such folder, whatever the umask.
+    """
+    for name in ("prepare", "play", "sh"):
+        (tmp_path / name).write_bytes((RUNNER / name).read_bytes() if name != "sh" else b"\x7fELF")
+    (tmp_path / "io").mkdir()
+    (tmp_path / "io").chmod(0o1777)
+    made = tmp_path / "io" / "fifos"
+    words = ["sh", "-c", 'umask 077; sh "$0" "$1" 555', str(tmp_path / "prepare"), str(made)]
+    subprocess.run(words, check=True)
+    assert f"{made.stat().st_mode:o}" == "40755"
+    assert f"{(made / 'sh').stat().st_mode:o}" == "100555"
 
 
 @pytest.mark.docker

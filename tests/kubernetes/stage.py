@@ -1,18 +1,23 @@
 """One contest, played on this machine and on the test cluster, and who makes trouble there meanwhile."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from orchestrator.backends.base import Source
+from orchestrator.cluster import probe, probing
+from orchestrator.cluster.api import Client
 from orchestrator.cluster.controller import Pace
 from orchestrator.domain.events import AttemptFailed, StepFinished
 from orchestrator.intake.contest_file import Contest
@@ -20,10 +25,12 @@ from orchestrator.wiring import machine, rounds
 from orchestrator.wiring.folders import RoundFolder
 from orchestrator.wiring.hosting import OnCluster
 
+from ..conftest import Require
 from ..e2e.conftest import Lab
-from .cluster import Cluster, Timings
+from .cluster import Cluster, Node, Settings, Timings
 from .conftest import Http
 from .machine import Machine
+from .machine.pods import SHELL
 
 NAMESPACE = "sparring"
 CONTAINERS = 2
@@ -126,6 +133,30 @@ class Stage:
         return names
 
 
+@contextmanager
+def staged(require: Require) -> Iterator[Stage]:
+    """A cluster of two nodes whose pods are processes of this machine, and a contest."""
+    if os.geteuid() != 0 or not SHELL.exists() or shutil.which("unshare") is None:
+        require("docker", f"pods as processes need root, unshare and {SHELL} (images/build.sh images/runner)")
+    folder = Path(tempfile.mkdtemp(prefix="sparring-test-rounds-"))
+    folder.chmod(0o755)
+    images: dict[str, Path] = {}
+    hook = Machine(folder / "machine", {"sparring-work": folder / "there"}, images)
+    try:
+        with Cluster(hook, (Node("one"), Node("two")), Settings(timings=TIMINGS, unknown="Strict")) as cluster:
+            http = Http(cluster.url)
+            assert http("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).code == 201
+            claim = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+            path = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
+            assert http("POST", path, {"metadata": {"name": "sparring-work"}, "spec": claim}).code == 201
+            blocked = probe.Record(at=datetime.now(UTC), outcome=probe.Outcome.BLOCKED, who="a test")
+            probing.keep(Client.at(cluster.url, NAMESPACE), blocked, NAMESPACE)
+            on = OnCluster(kubeconfig=cluster.kubeconfig(folder / "kubeconfig"), pace=PACE)
+            yield Stage(folder, cluster, hook, images, on)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def running(stage: Stage, attempt: int = 1) -> list[dict[str, Any]]:
     """Returns the pods of attempts of this number whose player was started and has not ended."""
     pods = Http(stage.cluster.url)("GET", f"/api/v1/namespaces/{NAMESPACE}/pods").json["items"]
@@ -135,7 +166,7 @@ def running(stage: Stage, attempt: int = 1) -> list[dict[str, Any]]:
         if pod["metadata"]["labels"]["sparring/attempt"] == str(attempt)
         and not pod["metadata"].get("deletionTimestamp")
         and sum("running" in each["state"] for each in pod["status"].get("containerStatuses", ())) == CONTAINERS
-        and (stage.folder / "machine" / pod["metadata"]["uid"] / "io" / "taken").exists()
+        and (stage.folder / "machine" / pod["metadata"]["uid"] / "io" / "fifos" / "taken").exists()
     ]
 
 

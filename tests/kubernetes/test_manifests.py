@@ -9,6 +9,7 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 import orchestrator
+from orchestrator import shipped
 from orchestrator.cli.app import app
 from orchestrator.cluster import api, check
 from orchestrator.cluster.pod import located
@@ -245,6 +246,8 @@ def test_the_example_contest_is_accepted(objects, overlay, tmp_path) -> None:
         assert one(objects, "LocalQueue", settings.queue)
         assert ClusterSettings.model_validate(YAML(typ="safe").load(held)["cluster"]) == settings
     assert bool(file.sandbox_policy().limits.gpus) == (overlay != "single-node")
+    built = {YAML(typ="safe").load(path)["image"] for path in shipped.path("images").glob("*/submission.yaml")}
+    assert {str(entry.image).rpartition(":")[0] for entry in file.baselines} <= built, "what `make images` tags"
 
 
 @EACH

@@ -6,15 +6,12 @@ jobs, orders and replays are the same as well, and results.json can be compared 
 
 import json
 import os
-import shutil
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,37 +20,17 @@ from orchestrator.cluster import probe, probing
 from orchestrator.cluster.api import Client
 from orchestrator.errors import UsageError
 from orchestrator.wiring import rounds
-from orchestrator.wiring.hosting import OnCluster
 
-from .cluster import Cluster, Node, Settings, eventually
+from .cluster import eventually
 from .conftest import Http
-from .machine import Machine
-from .machine.pods import SHELL
-from .stage import NAMESPACE, PACE, TIMINGS, Gremlin, Stage, deeds, running, steps_of
+from .stage import NAMESPACE, Gremlin, Stage, deeds, running, staged, steps_of
 
 
 @pytest.fixture
 def stage(require) -> Iterator[Stage]:
     """A cluster of two nodes whose pods are processes of this machine, and a contest."""
-    if os.geteuid() != 0 or not SHELL.exists() or shutil.which("unshare") is None:
-        require("docker", f"pods as processes need root, unshare and {SHELL} (images/build.sh images/runner)")
-    folder = Path(tempfile.mkdtemp(prefix="sparring-test-rounds-"))
-    folder.chmod(0o755)
-    images: dict[str, Path] = {}
-    hook = Machine(folder / "machine", {"sparring-work": folder / "there"}, images)
-    try:
-        with Cluster(hook, (Node("one"), Node("two")), Settings(timings=TIMINGS, unknown="Strict")) as cluster:
-            http = Http(cluster.url)
-            assert http("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).code == 201
-            claim = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
-            path = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
-            assert http("POST", path, {"metadata": {"name": "sparring-work"}, "spec": claim}).code == 201
-            blocked = probe.Record(at=datetime.now(UTC), outcome=probe.Outcome.BLOCKED, who="a test")
-            probing.keep(Client.at(cluster.url, NAMESPACE), blocked, NAMESPACE)
-            on = OnCluster(kubeconfig=cluster.kubeconfig(folder / "kubeconfig"), pace=PACE)
-            yield Stage(folder, cluster, hook, images, on)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with staged(require) as made:
+        yield made
 
 
 def test_the_same_results_as_on_this_machine(stage):

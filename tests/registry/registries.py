@@ -203,12 +203,12 @@ class Registry:
                 """Returns what was sent along, in pieces or in one."""
                 if self.headers.get("Transfer-Encoding") != "chunked":
                     return self.rfile.read(int(self.headers.get("Content-Length", "0")))
-                made = b""
+                made = []
                 while length := int(self.rfile.readline(), 16):
-                    made += self.rfile.read(length)
+                    made.append(self.rfile.read(length))
                     self.rfile.readline()
                 self.rfile.readline()
-                return made
+                return b"".join(made)
 
             do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = serve  # noqa: N815  as the library calls them
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +12,9 @@ from orchestrator.domain import acts, events
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import Rejected, StoreFault, UsageError
 from orchestrator.intake.contest_file import Contest
-from orchestrator.wiring import publish, seasons
+from orchestrator.wiring import publish, rounds, seasons
+
+from .conftest import HOW
 
 TEAMS = {"One": "attack_honest", "Two": "defence_honest", "Three": "defence_constant"}
 
@@ -362,3 +365,21 @@ def test_who_left_before_the_final_is_in_no_bundle_of_it(entered, kind) -> None:
     with entered.desk() as desk:
         bundle = publish.publish(desk, entered.path / "bundle", kind, unfinished=True).path
     assert publish.verify(bundle, entered.folder.key().fingerprint)
+
+
+@pytest.mark.parametrize("backend", ["docker", "kubernetes"])
+def test_a_received_folder_plays_where_folders_do(entered, backend) -> None:
+    """On a backend that starts images each is named with what to do, and nothing else is asked of the backend."""
+    with entered.desk() as desk:
+        here = rounds.ready(desk.contest, entered.path / "workspace", HOW)
+        other = SimpleNamespace(name=backend, admit=here.admit)
+        with pytest.raises(Rejected) as caught:
+            seasons.part(desk, "initial", "quarters", other)
+    assert [problem.place for problem in caught.value.problems] == [
+        "attack_honest",
+        "defence_honest",
+        "defence_constant",
+    ]
+    for problem in caught.value.problems:
+        assert f"{backend} starts images" in problem.what
+        assert "--backend docker" in problem.remedy

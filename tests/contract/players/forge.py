@@ -25,13 +25,13 @@ def name(process):
 shells = [int(process.name) for process in pathlib.Path("/proc").glob("[0-9]*") if name(process) == "(sh)"]
 if how == "look":
     found = [refused(f"/proc/{pid}/{name}", os.O_RDONLY) for pid in shells for name in ("mem", "environ", "maps", "fd")]
-    found += [refused(f"/io/{name}", os.O_WRONLY) for name in ("ctl", "in")]
-    found += [refused(f"/io/{name}", os.O_RDONLY) for name in ("out", "err", "end", "sh")]
-    found += [refused("/io/new", os.O_WRONLY | os.O_CREAT)]
+    found += [refused(f"/io/fifos/{name}", os.O_WRONLY) for name in ("ctl", "in")]
+    found += [refused(f"/io/fifos/{name}", os.O_RDONLY) for name in ("out", "err", "end", "sh")]
+    found += [refused("/io/fifos/new", os.O_WRONLY | os.O_CREAT)]
     print(len(shells), *found, flush=True)
 else:
     print(len(shells), flush=True)
-end = os.open("/io/end", os.O_WRONLY)
+end = os.open("/io/fifos/end", os.O_WRONLY)
 if how in {"note", "flood"}:
     os.write(end, b"\n0 last 0 0 1 1 1 1\n" + b"\n" + b"0" * 32 + b" last 0 0 1 1 1 1\n")
 if how == "flood":

@@ -117,7 +117,7 @@ class Machine:
         folder = self._folder / pod["metadata"]["uid"] / mount["name"]
         if not folder.exists():
             folder.mkdir(parents=True)
-            folder.chmod(0o777)
+            folder.chmod(0o1777)  # as a kubelet mounts a volume in memory
         return folder
 
 
