@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import errno
 import os
 import secrets
 from contextlib import suppress
@@ -9,6 +10,10 @@ from orchestrator.errors import StoreFault
 
 UNFINISHED = ".new-"
 """How the name of a file begins before it is whole: what a killed writer left is found by it, and removed."""
+
+
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+"""What file systems say that have no second names for a file. There, two that begin at once are not told apart."""
 
 
 def put_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
@@ -36,7 +41,11 @@ def put_once(path: Path, data: bytes, mode: int = 0o666) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        raise unwritten(path, error) from error
+        if error.errno not in _NO_LINKS:
+            raise unwritten(path, error) from error
+        if path.exists():
+            return False
+        put_whole(path, data, mode)
     finally:
         fresh.unlink()
     return True
