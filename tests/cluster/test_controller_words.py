@@ -175,6 +175,7 @@ def test_last_words_may_come_late(rig) -> None:
     def slow_disk(driver: Driver) -> int:
         driver.take()
         driver.outbox.put(step("a", 0))
+        hidden.mkdir()
         late = Outbox(hidden)
         late._put = 1
         late.put(step("a", 1), end("a"))

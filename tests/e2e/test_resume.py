@@ -41,7 +41,13 @@ def start(lab, contest: Path, out: Path) -> subprocess.Popen:
     """Starts `sparring round run` in a process of its own."""
     command = [sys.executable, "-m", "orchestrator", "round", "run", str(contest), "--out", str(out), "--log-json"]
     options = ["--backend", lab.backend, "--slots", "2", "--allow-unisolated"]
-    return subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        [*command, *options],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        # Whoever runs the tests in the background of a shell has Ctrl-C ignored, and so would this process.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  no other threads
+    )
 
 
 def players_of(folder: Path) -> list[int]:
