@@ -36,7 +36,7 @@ def show(rendered: Rendered, *, offline: bool) -> None:
     """Prints what would be created, behind a comment that says what it is."""
     for line in notes(rendered, offline=offline):
         sys.stdout.write(f"# {line}\n")
-    sys.stdout.write(stream(rendered.jobs))
+    sys.stdout.write(stream((*rendered.jobs, rendered.lease)))
 
 
 def document(rendered: Rendered, *, offline: bool) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def document(rendered: Rendered, *, offline: bool) -> dict[str, Any]:
         "notes": notes(rendered, offline=offline),
         "planned": rendered.planned,
         "placeholders": {"images": offline, "names": not rendered.begun},
-        "objects": list(rendered.jobs),
+        "objects": [*rendered.jobs, rendered.lease],
     }
 
 
@@ -59,7 +59,7 @@ def notes(rendered: Rendered, *, offline: bool) -> list[str]:
         lines.append(f"{rendered.planned - shown} more wait for others, replays last: --all shows them too.")
     lines += [
         "Later: a next attempt for each player that has to be replaced and each fault of ours, under a new name.",
-        f"Beside them the controller makes one Lease, sparring-{bout.of}.",
+        "The Lease at the end is its controller's, which fills it in.",
     ]
     if not rendered.begun:
         lines.append(f"Placeholder: {bout.of} in names and labels; a round that is begun has its own (see --out).")

@@ -35,6 +35,18 @@ def identity() -> str:
     return f"{socket.gethostname()[:63]}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
+def document(name: str) -> dict[str, Any]:
+    """Returns a Lease that nobody holds yet."""
+    labels = {
+        "app.kubernetes.io/name": "sparring",
+        "app.kubernetes.io/component": "controller",
+        "app.kubernetes.io/part-of": "sparring",
+        "app.kubernetes.io/managed-by": "sparring",
+    }
+    metadata = {"name": name, "labels": labels}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
+
+
 def awake() -> float:
     """Returns seconds that go on while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -133,9 +145,7 @@ class Lease:
     def _take(self, lease: dict[str, Any] | None, unchanged: float, began: float) -> bool:
         """Takes it where it is free, or nobody renewed it for its whole time; returns whether it is ours."""
         if lease is None:
-            metadata = {"name": self._name, "labels": {"app.kubernetes.io/managed-by": "sparring"}}
-            fresh = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
-            made = self._api.create(LEASES, fresh | {"spec": self._held(0)})
+            made = self._api.create(LEASES, document(self._name) | {"spec": self._held(0)})
         else:
             spec = _spec(lease)
             holder, lasts = spec.get("holderIdentity"), spec.get("leaseDurationSeconds")

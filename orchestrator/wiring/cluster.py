@@ -9,6 +9,7 @@ from typing import Any
 from orchestrator.arena.planner import lay_out
 from orchestrator.arena.setting import Setting
 from orchestrator.backends.base import Image, Source
+from orchestrator.cluster import lease
 from orchestrator.cluster.admission import ClusterBackend
 from orchestrator.cluster.job import backstop, job
 from orchestrator.cluster.names import Attempt, Bout
@@ -44,10 +45,11 @@ class Asked:
 class Rendered:
     """The Jobs of a plan's first wave, or of all of it; how many of them there are; and the round they are named for.
 
-    `begun` is false where names hold a stand-in for the round's commitment.
+    `lease` is what its controller holds. `begun` is false where names hold a stand-in for the round's commitment.
     """
 
     jobs: tuple[dict[str, Any], ...]
+    lease: dict[str, Any]
     planned: int
     bout: Bout
     begun: bool
@@ -84,7 +86,9 @@ def render(contest: Contest, asked: Asked) -> Rendered:
         )
         for each in chosen
     ]
-    return Rendered(tuple(made), len(plan.jobs), bout, begun=secret is not None)
+    held = lease.document(f"sparring-{bout.of}")
+    held["metadata"]["namespace"] = settings.namespace
+    return Rendered(tuple(made), held, len(plan.jobs), bout, begun=secret is not None)
 
 
 def _admitted(contest: Contest, settings: ClusterSettings, *, offline: bool) -> Admitted:

@@ -68,9 +68,10 @@ LocalQueue, https://kueue.sigs.k8s.io/docs/reference/labels-and-annotations/.
 
 
 def complaints(made: dict[str, Any]) -> list[str]:
-    """Returns what the schemas of the last three minor versions say against a Job, unknown fields included."""
+    """Returns what the schemas of the last three minor versions say against an object, unknown fields included."""
     as_sent = json.loads(json.dumps(made))
-    found = ((minor, validator(minor, "batch/v1", "Job").iter_errors(as_sent)) for minor in MINORS)
+    kind = made["apiVersion"], made["kind"]
+    found = ((minor, validator(minor, *kind).iter_errors(as_sent)) for minor in MINORS)
     return [f"{minor}: {error.json_path}: {error.message}" for minor, errors in found for error in errors]
 
 

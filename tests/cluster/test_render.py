@@ -81,11 +81,28 @@ def read(text: str, version: tuple[int, int] | None = None) -> list[Any]:
     return list(yaml.load_all(text))
 
 
+def jobs_of(text: str) -> list[Any]:
+    """Returns the Jobs of a stream."""
+    return [each for each in read(text) if each["kind"] == "Job"]
+
+
+def test_the_lease_is_there_too(contest):
+    """The one other object that a controller makes, with the recommended labels, fit for the last three versions."""
+    done = read(sparring(contest, "--offline").stdout)
+    [lease] = [each for each in done if each["kind"] != "Job"]
+    assert (lease["kind"], lease["metadata"]["namespace"]) == ("Lease", "sparring")
+    assert lease["metadata"]["name"] == f"sparring-{done[0]['metadata']['labels']['sparring/of']}"
+    assert lease["metadata"]["labels"].keys() >= {
+        f"app.kubernetes.io/{name}" for name in ("name", "component", "part-of")
+    }
+    assert complaints(lease) == []
+
+
 def test_the_first_wave_is_what_waits_for_nothing(contest):
     """Attacks, and defences on clean pictures; the comment says how many more there are and what is a placeholder."""
     done = sparring(contest, "--offline")
     assert done.exit_code == 0, done.output
-    jobs = read(done.stdout)
+    jobs = jobs_of(done.stdout)
     assert sorted(job["metadata"]["labels"]["sparring/stage"] for job in jobs) == ["classify", "classify", "perturb"]
     said = " ".join(line for line in done.stdout.splitlines() if line.startswith("#"))
     assert f"3 of {PLANNED} Jobs" in said
@@ -95,7 +112,7 @@ def test_the_first_wave_is_what_waits_for_nothing(contest):
 
 def test_all_is_every_job_of_the_plan(contest):
     """Each job once, replays too, each fit for the last three versions, restricted and Guaranteed."""
-    jobs = read(sparring(contest, "--offline", "--all").stdout)
+    jobs = jobs_of(sparring(contest, "--offline", "--all").stdout)
     assert len({job["metadata"]["name"] for job in jobs}) == len(jobs) == PLANNED
     stages = [job["metadata"]["labels"]["sparring/stage"] for job in jobs]
     assert {stage: stages.count(stage) for stage in stages} == {"perturb": 1, "classify": 4, "replay": 2}
@@ -120,7 +137,7 @@ def test_images_are_what_their_registry_says(tmp_path, registry, ask, monkeypatc
     }
     monkeypatch.setattr(wiring, "ClusterBackend", lambda settings: ClusterBackend(settings, registries=ask))
     file = write(tmp_path, cluster={"registry": f"{registry.host}/cup", "insecure_registries": [registry.host]})
-    for job in read(sparring(file).stdout):
+    for job in jobs_of(sparring(file).stdout):
         name = job["metadata"]["annotations"]["sparring/submission"]
         player = container(job, "player")
         assert player["image"] == f"{registry.host}/cup/team/{name.replace('_', '-')}@{digests[name]}"
@@ -153,7 +170,7 @@ def test_a_task_of_several_has_to_be_named(tmp_path):
     task = {"dataset": {"kind": "npz", "path": "dots.npz"}, "budget": {"norm": "linf", "epsilon": 20}}
     file = write(tmp_path, task=None, tasks=[{"name": name} | task for name in ("dots", "more")])
     assert sparring(file, "--offline").exit_code == 2
-    jobs = read(sparring(file, "--offline", "--task", "more").stdout)
+    jobs = jobs_of(sparring(file, "--offline", "--task", "more").stdout)
     assert {job["metadata"]["labels"]["sparring/task"] for job in jobs} == {"more"}
     assert sparring(file, "--offline", "--task", "none").exit_code == 2
 
@@ -166,7 +183,7 @@ def test_of_a_round_that_was_begun_names_are_its_own(tmp_path):
     rounds.play(Contest(file), out, how, lambda _: None)
     commitment = digest((out / "secret").read_bytes())
     done = sparring(file, "--offline", "--out", out)
-    assert {job["metadata"]["labels"]["sparring/of"] for job in read(done.stdout)} == {commitment[7:23]}
+    assert {job["metadata"]["labels"]["sparring/of"] for job in jobs_of(done.stdout)} == {commitment[7:23]}
     assert done.stdout.count("Placeholder") == 1
 
 
@@ -223,4 +240,4 @@ def test_kubectl_takes_the_stream(contest, tmp_path, require):
         done = subprocess.run(words, input=text, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
         made = ask("GET", "/apis/batch/v1/namespaces/sparring/jobs").json["items"]
-    assert {job["metadata"]["name"] for job in made} == {job["metadata"]["name"] for job in read(text)}
+    assert {job["metadata"]["name"] for job in made} == {job["metadata"]["name"] for job in jobs_of(text)}
