@@ -33,6 +33,11 @@ class Entrance:
     seat: Callable[[Sandbox], Sandbox] = lambda sandbox: sandbox
     """Is handed every sandbox, to listen to what is said."""
 
+    @property
+    def latest(self) -> int | None:
+        """The seed that was told last, None where none was."""
+        return self.told[-1] if self.told else None
+
     def open(self) -> Player:
         """Returns a player that has loaded.
 

@@ -1,7 +1,7 @@
 """What of a round's record one job reads, so that it can be played where the whole record is not.
 
 The events fold to a record that is to this job what the whole one is: who reads more than this is wrong there, which
-tests/arena/test_excerpt.py shows by playing every job from both.
+tests/arena/test_spent.py shows by playing whole rounds from both.
 """
 
 from collections.abc import Iterator

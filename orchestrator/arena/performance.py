@@ -149,7 +149,7 @@ class Performance:
         scene = Scene(self._job, self._setting, self._record, self._casting, self._half)
         try:
             self._doubts.at(len(finished), number)
-            for outcome in scene.steps(finished, lambda: self._entrance.told[-1] if self._entrance.told else None):
+            for outcome in scene.steps(finished, lambda: self._entrance.latest):
                 step = self._step(outcome)
                 finished[step.step] = step
                 if outcome.last:
@@ -169,8 +169,7 @@ class Performance:
         """Adds to what is carried over the sandboxes that no event has, and what the latest of them was told."""
         if sandboxes := self._sandboxes():
             half = self._half or HalfStep(step=step, asked=0)
-            told = self._entrance.told[-1] if self._entrance.told else None
-            self._half = half.model_copy(update={"sandboxes": sandboxes, "seed": told})
+            self._half = half.model_copy(update={"sandboxes": sandboxes, "seed": self._entrance.latest})
 
     def _finish(self, emit: Emit, finished: dict[int, events.StepFinished], wall: float) -> None:
         seconds = sum(step.seconds for step in finished.values())
