@@ -4,6 +4,7 @@ Nothing is isolated. `fake` is for tests of the cluster itself: containers that 
 process.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -28,8 +29,7 @@ class Command:
 
     def send_signal(self, number: int) -> None:
         """Signals the whole group, if it is there."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, number)
+        signal_group(self._process, number)
 
     def log(self) -> bytes:
         """Returns what was written so far."""
@@ -48,6 +48,16 @@ class Commands:
         command = [*(container.get("command") or ()), *(container.get("args") or ())]
         output = self._folder / f"{pod['metadata']['uid']}-{container['name']}.log"
         return Command(command, {"PATH": os.environ["PATH"]} | environment, output)
+
+
+def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    """Signals a process's group, if it is there.
+
+    While another thread waits for the process, `poll` cannot say whether it has ended: the kernel says it.
+    """
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
 
 
 class Fake:

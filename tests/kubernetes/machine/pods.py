@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..cluster.processes import signal_group
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 RUNNER = REPOSITORY / "images" / "runner"
 SHELL = REPOSITORY / "build" / "images" / "shell" / "sh"
@@ -51,8 +53,8 @@ class Tree:
 
     def send_signal(self, number: int) -> None:
         """Ends the container on SIGKILL. Of SIGTERM nobody hears: its first process catches none."""
-        if number == signal.SIGKILL and self._process.poll() is None:
-            os.killpg(self._process.pid, number)
+        if number == signal.SIGKILL:
+            signal_group(self._process, number)
 
     def log(self) -> bytes:
         """Returns what was written so far."""
