@@ -34,7 +34,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/cluster.py
 
-images:
+images: $(VENV)/.demo
 	images/build.sh
 
 schemas: $(VENV)/.dev

@@ -4,14 +4,16 @@
 #   images/build.sh [--cuda] [FOLDER ...]
 #
 # FOLDER is a folder with a submission.yaml and a Dockerfile; without one, all under images/ and examples/demo/submissions/
-# are built. Tags: the manifest's `image`, with :cpu, or with --cuda :cuda (then only what says `gpu: true`).
+# are built. Tags: the manifest's `image`; one without a tag gets :cpu, or with --cuda :cuda (then only what says
+# `gpu: true` is built). Labels: `sparring.source`, the digest of the folder's files.
 # images/runner is a folder of its own kind: sparring/runner:cpu, which no submission stands on.
 #
 # Environment:
 #   SPARRING_BASE_IMAGE      what sparring/base is built on (python:3.11-slim)
 #   SPARRING_DEBIAN_MIRROR   where debootstrap finds Debian, if the base image has to be made here
 #   SPARRING_BUSYBOX         a static busybox for sparring/runner (else Debian's, as apt-get downloads it)
-#   PYTHON                   whose pip downloads the wheels (.venv/bin/python, else python3); pip's settings are honoured
+#   PYTHON                   reads manifests, and its pip downloads the wheels (.venv/bin/python, which `make images` makes,
+#                            else python3); pip's settings are honoured
 set -euo pipefail
 from=$PWD
 cd "$(dirname "$0")/.."
@@ -130,17 +132,38 @@ static_shell() {
 
 # build_submission FOLDER
 build_submission() {
-  local folder=$1 wheels= image options=()
+  local folder=$1 wheels= found options=()
   [ -f "$folder/submission.yaml" ] || die "$folder has no submission.yaml" "name a submission's folder"
   [ -f "$folder/Dockerfile" ] || die "$folder has no Dockerfile" "images/README.md shows one"
-  if [ "$flavour" = cuda ] && ! grep -q '^gpu: true' "$folder/submission.yaml"; then return; fi
-  image=$(sed -n 's/^image: *//p' "$folder/submission.yaml")
-  [ -n "$image" ] || die "$folder/submission.yaml has no image" "add a line like 'image: sparring/my-attack'"
+  found=$(described "$folder") || die "$folder cannot be read" "the message above says why"
+  [ -n "$found" ] || return 0
   [ ! -f "$folder/requirements.lock" ] || wheelhouse "$(basename "$folder")" "$folder/requirements.lock"
   if [ "$flavour" = cuda ] && grep -q '^ARG BASE=sparring/base-torch:cpu' "$folder/Dockerfile"; then
     options=(--build-arg BASE=sparring/base-torch:cuda)
   fi
-  build "$folder" "${image%:*}:$flavour" "${options[@]}"
+  build "$folder" "${found% *}" --label "sparring.source=${found#* }" "${options[@]}"
+}
+
+# described FOLDER: prints the name under which admission looks a submission's image up, a blank, and the digest of its
+# files; nothing with --cuda where it does not say `gpu: true`.
+described() {
+  "$PYTHON" - "$1" "$flavour" <<'EOF'
+import sys
+from pathlib import Path
+
+try:
+    from orchestrator.errors import SparringError
+    from orchestrator.intake import build, manifest, source_tree
+except ImportError as error:
+    sys.exit(f"{sys.executable} cannot read manifests: {error}\n  remedy: `make images`, or set PYTHON to one that can")
+try:
+    folder, flavour = Path(sys.argv[1]), sys.argv[2]
+    found = manifest.read(folder)
+    if flavour == "cpu" or found.gpu:
+        print(build.tag(folder, found, flavour), source_tree.survey(folder).digest)
+except SparringError as error:
+    sys.exit(str(error))
+EOF
 }
 
 # wheelhouse NAME LOCK: sets `wheels` to a folder that holds wheels/, complete and fresh for the base image's Python.

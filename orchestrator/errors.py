@@ -24,7 +24,7 @@
     │   │   └── OutOfMemory      killed at the memory limit
     │   ├── OutputFlood          more output than was asked for
     │   ├── PlayerReported       the player itself sent a `fault`
-    │   └── GaveUp               no more sandboxes after too many faults in one job
+    │   └── GaveUp               no more sandboxes after too many faults
     ├── Rejected                 cannot be admitted: all problems at once
     ├── NotGenuine               a bundle or a receipt does not hold
     ├── Cancelled                the operator ended the round
@@ -116,6 +116,12 @@ class PodRefused(PodLost):
     """The cluster would not make a pod, or a node could not start its containers."""
 
     code = "pod-refused"
+
+
+class PlayerRefused(PodRefused):
+    """A node's runtime would not start the player's container, and started the driver's beside it."""
+
+    code = "player-refused"
 
 
 class DriverLost(PodLost):

@@ -3,6 +3,7 @@
 import errno
 import os
 import secrets
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -49,6 +50,20 @@ def put_once(path: Path, data: bytes, mode: int = 0o666) -> bool:
     finally:
         fresh.unlink()
     return True
+
+
+def owner_in(folder: Path) -> int:
+    """Returns the number of the user who owns what this process makes in a folder: a share's server may say another.
+
+    Raises:
+        StoreFault: nothing can be made there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            return os.fstat(file.fileno()).st_uid
+    except OSError as error:
+        raise unwritten(folder, error) from error
 
 
 def unwritten(path: Path, error: OSError) -> StoreFault:

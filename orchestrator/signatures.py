@@ -12,6 +12,7 @@ from orchestrator.errors import StoreFault
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
+_LOST = "put it back from a copy of the folder, see docs/seasons.md"
 
 
 class SigningKey:
@@ -22,22 +23,33 @@ class SigningKey:
 
     @classmethod
     def at(cls, path: Path) -> "SigningKey":
-        """Returns the key in a file, drawn the first time. Raises StoreFault when it cannot be read or written.
+        """Returns the key in a file. Raises StoreFault when it is lost or damaged: no other can take its place."""
+        try:
+            private = path.read_bytes()
+        except FileNotFoundError:
+            raise StoreFault(f"{path} is missing: {_LOST}") from None
+        except OSError as error:
+            raise StoreFault(f"{path} cannot be read: {error.strerror or error}; make it readable") from error
+        if len(private) != KEY_BYTES:
+            raise StoreFault(f"{path} is damaged: {len(private)} bytes, expected {KEY_BYTES}; {_LOST}")
+        return cls(private)
+
+    @classmethod
+    def drawn(cls, path: Path) -> "SigningKey":
+        """Returns the key in a file, drawn where there is none yet. Raises StoreFault when it cannot be kept.
 
         An empty file is one whose drawing was killed: nothing was signed yet.
         """
         try:
             with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
-                private = file.read()
-                if not private:
+                if not file.read(1):
                     new = Ed25519PrivateKey.generate()
-                    private = new.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
-                    file.write(private)
+                    file.write(new.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption()))
+                    file.flush()
+                    os.fsync(file.fileno())
         except OSError as error:
             raise StoreFault(f"{path} cannot be read or written: {error}") from error
-        if len(private) != KEY_BYTES:
-            raise StoreFault(f"{path} is damaged: {len(private)} bytes, expected {KEY_BYTES}")
-        return cls(private)
+        return cls.at(path)
 
     @property
     def public(self) -> bytes:

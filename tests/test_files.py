@@ -1,13 +1,14 @@
 """Files that are written whole or not at all, and once."""
 
 import errno
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
 from orchestrator.errors import StoreFault
-from orchestrator.files import put_once, put_whole
+from orchestrator.files import owner_in, put_once, put_whole
 
 
 def test_of_many_that_write_once_one_does(tmp_path) -> None:
@@ -53,3 +54,12 @@ def test_what_cannot_be_written_is_named(tmp_path) -> None:
     with pytest.raises(StoreFault, match="file/secret cannot be written"):
         put_whole(tmp_path / "file" / "secret", b"x")
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_owner_of_what_is_made_in_a_folder(tmp_path) -> None:
+    """Nothing is left of the question; where nothing can be made, that is said."""
+    assert owner_in(tmp_path / "new") == os.geteuid()
+    assert list((tmp_path / "new").iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreFault, match="cannot be written"):
+        owner_in(tmp_path / "file")

@@ -1,7 +1,7 @@
 """The players of one job, one after another, the next one started ahead where that is allowed."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from orchestrator.arena.player import Player
 from orchestrator.backends.base import Ending, Exit
 from orchestrator.domain.endings import ExitReason
+from orchestrator.domain.events import FaultRecord
 from orchestrator.errors import DeadlinePassed, GaveUp, InfrastructureFault, OutputFlood, SubmissionFault
 
 Opener = Callable[[], Player]
@@ -21,6 +22,11 @@ class Leave:
 
     exit: Exit
     reason: ExitReason
+
+
+def counted(faults: Iterable[FaultRecord]) -> int:
+    """Returns how many of these faults cost a sandbox."""
+    return sum(fault.code != GaveUp.code for fault in faults)
 
 
 def end(how: Callable[[], Exit], leaves: list[Leave], fault: BaseException | None = None) -> None:
@@ -66,6 +72,10 @@ class Casting:
         self._closed = False
         self._lock = threading.Lock()
 
+    def count_anew(self, faults: int) -> None:
+        """Counts faults by themselves from here on, for what has restarts of its own; it had so many already."""
+        self._faults = faults
+
     @property
     def at_work(self) -> bool:
         """Whether the next question goes to a player that was asked before."""
@@ -89,7 +99,7 @@ class Casting:
         """
         if self._player is None:
             if self._faults > self._restarts:
-                raise GaveUp(f"no more sandboxes after {self._faults} faults in one job")
+                raise GaveUp(f"no more sandboxes after {self._faults} faults")
             try:
                 self._player = self._take()
             except SubmissionFault:

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from orchestrator import __version__, examiner
-from orchestrator.arena.earlier import Earlier, at_hand, damaged
+from orchestrator.arena.earlier import Earlier, at_hand, damaged, unjudged
 from orchestrator.arena.performance import Performance
 from orchestrator.arena.planner import lay_out
 from orchestrator.arena.setting import Setting
@@ -30,6 +30,8 @@ Now = Callable[[], str]
 """Returns the time as ISO 8601 in UTC."""
 Watch = Callable[[events.Event], None]
 """Sees every event after it is in the ledger."""
+
+_OVERTAKEN = "another plan has other answers, and from these other replays follow; these were not judged yet"
 
 _log = structlog.get_logger()
 
@@ -80,10 +82,6 @@ class Dispatcher:
         known = {submission.id for submission in self._record.round.roster}
         self._append(*(events.SubmissionAdmitted(**asdict(s)) for s in self._setting.roster if s.id not in known))
 
-    def note(self, event: events.Event) -> None:
-        """Puts on record what was found of the place where the round is played."""
-        self._append(event)
-
     def mend(self) -> None:
         """Takes back what cannot be read any more: it is played again, with everything that was built on it."""
         lost, reason = damaged(self._record, self._setting.blobs)
@@ -91,8 +89,17 @@ class Dispatcher:
             _log.warning("steps_lost", jobs=sorted(lost), reason=reason)
             self._append(events.StepsLost(jobs=sorted(lost), reason=reason))
 
-    def run(self, engine: Engine, cells: Sequence[Cell], earlier: Sequence[Earlier] = ()) -> None:
+    def run(
+        self,
+        engine: Engine,
+        cells: Sequence[Cell],
+        earlier: Sequence[Earlier] = (),
+        noted: events.Event | None = None,
+    ) -> None:
         """Plays what is left of `cells`; what an `earlier` round of the contest finished is copied from it (X4).
+
+        What was found of the place where it is played is `noted` before anything is played there, and only then: a
+        run that finds everything finished adds nothing to the ledger.
 
         Raises:
             InfrastructureFault: a job failed at every attempt; what was finished stays.
@@ -104,6 +111,8 @@ class Dispatcher:
         left = len(self._plan.jobs) - len(self._record.done & self._plan.by_id.keys())
         names = {"contest": self._setting.contest, "round": self._setting.round}
         _log.info("round_started", **names, jobs=len(self._plan.jobs), left=left)
+        if noted is not None and left:
+            self._append(noted)
         with closing(engine.run(self._plan, self._record.done, self._perform, self._suits)) as happening:
             for happened in happening:
                 self._append(*happened)
@@ -126,6 +135,9 @@ class Dispatcher:
         own = {job.id for job in now.jobs.values() if not job.origin} & now.finished.keys()
         jobs = [_planned(job, "" if job.id in own else origins.get(job.id, "")) for job in self._plan.jobs]
         if now.planned != tuple(jobs):
+            if overtaken := sorted(unjudged(self._record)):
+                _log.warning("steps_lost", jobs=overtaken, reason=_OVERTAKEN)
+                self._append(events.StepsLost(jobs=overtaken, reason=_OVERTAKEN))
             self._append(events.PlanMade(jobs=jobs))
         for past in earlier:
             done = self._record.done

@@ -26,8 +26,8 @@ class Earlier:
     def of(cls, name: str, head: str, record: Record, blobs: Blobs) -> "Earlier":
         """Returns a round with what of it can be used again."""
         lost, _ = damaged(record, blobs)
-        jobs = {job.id: job for job in record.round.jobs.values() if job.id in record.round.finished}
-        return cls(name, head, record, {name: job for name, job in jobs.items() if name not in lost})
+        jobs = {name: job for name, job in _usable(record).items() if name not in lost}
+        return cls(name, head, record, jobs)
 
     def copies(self, jobs: Sequence[str]) -> list[events.Event]:
         """Returns the events of these jobs: steps, ends, what replays covered and what they proved."""
@@ -42,8 +42,24 @@ class Earlier:
 
 def at_hand(record: Record, earlier: Sequence[Earlier]) -> list[events.JobRecord]:
     """Returns the finished jobs of this round, then those of earlier ones."""
-    own = {name: job for name, job in record.round.jobs.items() if name in record.round.finished}
+    own = _usable(record)
     return [*own.values(), *(job for past in earlier for name, job in past.finished.items() if name not in own)]
+
+
+def unjudged(record: Record) -> set[str]:
+    """Returns the replays of defences that were begun, perhaps finished, and not judged.
+
+    What they ask follows from all answers of the round as it was planned: with other answers they ask something else.
+    """
+    round_ = record.round
+    begun = (round_.jobs[job] for job in round_.steps.keys() | round_.finished.keys() if job in round_.jobs)
+    return {job.id for job in begun if job.stage is Stage.REPLAY and job.cells and job.id not in round_.replays}
+
+
+def _usable(record: Record) -> dict[str, events.JobRecord]:
+    """Returns the finished jobs of a round that another plan may use: they follow from what is in their keys alone."""
+    left = record.round.finished.keys() - unjudged(record)
+    return {name: job for name, job in record.round.jobs.items() if name in left}
 
 
 def damaged(record: Record, blobs: Blobs) -> tuple[set[str], str]:

@@ -177,7 +177,10 @@ class Stand:
         return Sitting(step.step, session.purpose, session.batch, session.seed, tuple(lines))
 
     def _attack(self) -> Encore:
-        """Asks an attack the same twice more: it is reproduced where other pictures than in play come both times."""
+        """Asks an attack the same twice more: it is reproduced where other pictures than in play come both times.
+
+        As far as one sandbox went each time, as for the finding: a fresh one begins its chance anew.
+        """
         batches = examiner.asked_again(self._record, self._finding.submission, JobId(self._finding.job))
         index = [self._record.array(play, "index") for play, _, _ in batches]
         if not index:
@@ -185,8 +188,7 @@ class Stand:
         played = [self._record.made(play) for play, _, _ in batches]
         turns = [self._turn(batches[0][0], index, turn) for turn in range(TURNS)]
         redrawn: list[Redrawn] = []
-        for batch, pictures in enumerate(index):
-            given = [played[batch], *(turn[batch] for turn in turns)]
+        for pictures, *given in zip(index, played, *turns, strict=False):
             for place, picture in enumerate(pictures.tolist()):
                 if any(made.forfeits[place] == Forfeit.MISSING for made in given):
                     continue
@@ -203,7 +205,7 @@ class Stand:
         )
 
     def _turn(self, step: events.StepFinished, index: list[NDArray[np.int32]], turn: int) -> list[Candidates]:
-        """Returns an attack's candidates for batches of pictures, asked in one fresh sandbox."""
+        """Returns an attack's candidates for batches of pictures, up to its first fault: from one fresh sandbox."""
         setting, samples = self._setting, self._setting.samples
         gate = Gate(setting.task.budget, setting.on_missing, setting.on_violation)
         casting = self._cast(step, None, turn)
@@ -214,6 +216,8 @@ class Stand:
                 played = steps.perturb(casting, gate, setting.limits, samples.pixels[pictures], labels, setting.clock)
                 self._faults += played.faults
                 made.append(played.candidates)
+                if played.faults:
+                    break
             casting.retire()
         finally:
             casting.close()

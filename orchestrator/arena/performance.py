@@ -12,7 +12,7 @@ import structlog
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
 from orchestrator.arena import patience
-from orchestrator.arena.casting import Casting, Leave
+from orchestrator.arena.casting import Casting, Leave, counted
 from orchestrator.arena.doubts import Doubts
 from orchestrator.arena.entrance import Entrance
 from orchestrator.arena.excerpt import excerpt
@@ -22,7 +22,7 @@ from orchestrator.domain import events
 from orchestrator.domain.assignment import Assignment, HalfStep
 from orchestrator.domain.plan import Job
 from orchestrator.engines.base import Emit
-from orchestrator.errors import GaveUp, InfrastructureFault, PlayerAbsent, PodSpent
+from orchestrator.errors import InfrastructureFault, PlayerAbsent, PodSpent
 from orchestrator.record import Record
 
 ATTEMPTS = 3
@@ -92,8 +92,8 @@ class Performance:
         """What is to be carried over to another process after `run` raised: what no event has."""
         return self._half
 
-    def close(self) -> None:
-        """Cancels the round. A job that runs ends itself; a sandbox that waits is ended here."""
+    def cancel(self) -> None:
+        """Cancels the whole round: every job of it that runs ends itself. This one's waiting sandbox is ended here."""
         self._setting.cancelled.set()
         if not self._running:
             self._casting.close()
@@ -151,11 +151,11 @@ class Performance:
             self._doubts.at(len(finished), number)
             for outcome in scene.steps(finished, lambda: self._entrance.latest):
                 step = self._step(outcome)
-                finished[step.step] = step
                 if outcome.last:
                     self._kept_back = (step,)
                 else:
-                    emit(step)
+                    self._keep(emit, step)
+                finished[step.step] = step  # not before it is kept: a job's record has no holes
                 self._half = None
                 self._doubts.at(len(finished), number)
         except PodSpent:
@@ -164,6 +164,14 @@ class Performance:
         finally:
             self._casting.close()
             self._casting = self._cast(finished)
+
+    def _keep(self, emit: Emit, step: events.StepFinished) -> None:
+        """Hands out a step. One that cannot be kept is played again: then its sandboxes are in no event."""
+        try:
+            emit(step)
+        except InfrastructureFault:
+            self._carried += step.sandboxes
+            raise
 
     def _carry_over(self, step: int) -> None:
         """Adds to what is carried over the sandboxes that no event has, and what the latest of them was told."""
@@ -219,7 +227,7 @@ class Performance:
             self._leaves,
             restarts=self._setting.limits.restarts,
             ahead=self._device is None,
-            faults=sum(fault.code != GaveUp.code for fault in faults),
+            faults=counted(faults),
         )
 
     def _sandboxes(self) -> list[events.SandboxRecord]:

@@ -9,15 +9,13 @@ from contextlib import contextmanager, suppress
 
 from orchestrator.arena.doubts import Doubts
 from orchestrator.arena.setting import Clock
-from orchestrator.backends.base import Ending, Exit, Sandbox
+from orchestrator.backends.base import SLICE, Ending, Exit, Sandbox
 from orchestrator.domain.samples import Pixels
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import AmbiguousEnd, Cancelled, DeadlinePassed, InfrastructureFault, OutOfMemory, PlayerDied
 from orchestrator.wire import session as wire
 from orchestrator.wire.messages import LimitsHeader, TaskHeader
 
-SLICE = 0.5
-"""Seconds between two looks at whether the operator cancelled."""
 GRACE = 1.0
 """Seconds after a deadline in which bytes that were already on their way are still read."""
 FAREWELL = 0.5
@@ -84,7 +82,9 @@ class Player:
     def _send(self, question: bytes, seconds: float) -> float:
         deadline = self._clock() + seconds
         with self._doubted():
-            sent = self._sandbox.send(question, deadline)
+            sent = self._sandbox.send(question, deadline, self._cancelled)
+            if not sent:
+                self._heed()
             ended = not sent and self._sandbox.receive(self._clock()) == b""
         if ended:
             self._died()
@@ -94,8 +94,7 @@ class Player:
 
     def _replies(self, deadline: float) -> Iterator[wire.Reply]:
         """Yields the replies that the next bytes complete, perhaps none."""
-        if self._cancelled():
-            raise Cancelled("cancelled by the operator")
+        self._heed()
         now = self._clock()
         with self._doubted():
             data = self._sandbox.receive(min(deadline, now + SLICE))
@@ -106,6 +105,10 @@ class Player:
         late = self._clock() - deadline
         if self._session.waiting and (late > GRACE or (late >= 0 and data is None)):
             raise DeadlinePassed("no complete answer before the deadline")
+
+    def _heed(self) -> None:
+        if self._cancelled():
+            raise Cancelled("cancelled by the operator")
 
     @contextmanager
     def _doubted(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from orchestrator import examiner
 from orchestrator.arena import steps
-from orchestrator.arena.casting import Casting
+from orchestrator.arena.casting import Casting, counted
 from orchestrator.arena.gate import Gate, asked
 from orchestrator.arena.setting import Setting
 from orchestrator.arena.steps import Asked, Questions
@@ -164,6 +164,9 @@ class Scene:
         setting = self._setting
         pictures = [self._pictures(play.cells[cell])[picture] for cell, picture in session.questions]
         questions = Questions(setting.limits, session.batch, session.pauses, setting.cancelled.wait)
+        if session.looks_into:
+            half = self._half
+            self._casting.count_anew(counted(half.faults) if half is not None and half.step == number else 0)
         said, _ = self._ask(number, questions, pictures)
         self._casting.retire()
         arrays: dict[str, NDArray[Any]] = {

@@ -1,28 +1,56 @@
 """What this machine has to hand out to sandboxes: user ids, and how many files one may have open."""
 
-import itertools
+import errno
 import resource
+import socket
 import threading
 from pathlib import Path
 
+from orchestrator.errors import SandboxLost
+
 _lock = threading.Lock()
-_taken: set[int] = set()
+_taken: dict[int, socket.socket] = {}
 
 
 def take_uid(first: int) -> int:
-    """Returns a user id from `first` up that no other live sandbox of this process has.
+    """Returns a user id from `first` up that no other live sandbox has, whichever orchestrator here started it.
 
-    Some kernel counters are per user, and would talk from one sandbox to another.
+    Some kernel counters are per user, and would talk from one sandbox to another. Who has an id holds a name among the
+    kernel's abstract sockets, which nobody else gets meanwhile and which ends with its process. Orchestrators in other
+    network namespaces are not seen, nor is what a killed one left, until it is swept.
+
+    Raises:
+        SandboxLost: this process may open no more files.
     """
     with _lock:
-        uid = next(number for number in itertools.count(first) if number not in _taken)
-        _taken.add(uid)
+        uid = first
+        while uid in _taken or (name := _name(uid)) is None:
+            uid += 1
+        _taken[uid] = name
         return uid
 
 
 def free_uid(uid: int) -> None:
     """Takes a user id back."""
-    _taken.discard(uid)
+    name = _taken.pop(uid, None)
+    if name is not None:
+        name.close()
+
+
+def _name(uid: int) -> socket.socket | None:
+    """Returns the name that stands for a user id, None while another process has it."""
+    try:
+        name = socket.socket(socket.AF_UNIX)
+    except OSError as error:
+        raise SandboxLost(f"a user id cannot be taken: {error}; raise this process's limit on open files") from error
+    try:
+        name.bind(f"\0sparring-uid-{uid}")
+    except OSError as error:
+        name.close()
+        if error.errno != errno.EADDRINUSE:
+            raise SandboxLost(f"user id {uid} cannot be taken: {error}; let this process name sockets") from error
+        return None
+    return name
 
 
 def most_files() -> int:

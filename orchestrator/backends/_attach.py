@@ -9,11 +9,11 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Self
 
 from orchestrator.backends._streams import CHUNK, Held
-from orchestrator.backends.base import Tail
+from orchestrator.backends.base import SLICE, Tail, never
 from orchestrator.domain.text import printable
 from orchestrator.errors import SandboxLost
 
@@ -102,7 +102,7 @@ class Attachment:
             raise
         return attachment
 
-    def send(self, data: bytes, deadline: float) -> bool:
+    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never) -> bool:
         """Writes all of `data`; see `Sandbox.send`. After half a message nothing more is written."""
         left = memoryview(data)
         while left and not self._deaf:
@@ -117,10 +117,10 @@ class Attachment:
                 self._deaf = True
                 break
             seconds = deadline - time.monotonic()
-            if seconds <= 0 or self.ended:
+            if seconds <= 0 or self.ended or cancelled():
                 self._hang_up()
                 break
-            self._turn(seconds, writing=True)
+            self._turn(min(seconds, SLICE), writing=True)
         return not left
 
     def receive(self, deadline: float) -> bytes | None:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ from orchestrator.backends._request import HungUp, Refusal, messages, request
 from orchestrator.backends.base import Recipe
 from orchestrator.domain.images import LARGEST_IMAGE, is_reference
 from orchestrator.domain.text import printable
-from orchestrator.errors import Problem, Rejected, SandboxLost
+from orchestrator.errors import InfrastructureFault, Problem, Rejected, SandboxLost
 
 RUN = "build"
 PIDS = 512
@@ -34,6 +34,9 @@ _PERIOD = 100_000
 _SHM = 64 * 1024**2
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
 """The engine paints what a step writes to standard error."""
+_FULL = re.compile(r"no space left on device\W*$", re.IGNORECASE)
+"""How the builder's own failure ends. A step's ends with its exit status, after words that are the submission's."""
+_FREE_SPACE = f"free space (`docker system df`): a build may take {LARGEST_IMAGE} bytes, and {KEPT_FREE} stay free"
 
 
 class Engine(Protocol):
@@ -63,14 +66,17 @@ def build(engine: Engine, recipe: Recipe, heard: Callable[[str], None]) -> str:
     subject = f"image {printable(recipe.tag)}"
     if problems := [] if recipe.network else _missing(engine, recipe.bases):
         raise Rejected(subject, problems)
+    objection = _Objection(engine, recipe.seconds)
     host = engine.host()
     account = Account.open(Owner.current(), RUN, recipe.memory) if host.cgroupfs else None
     try:
         if account is not None:
             _limit_processes(account.parent)
         query = _query(recipe, host, account)
-        identity = _built(engine, query, recipe, heard)
+        identity = _built(engine, query, recipe.context, objection, heard)
     except (Refusal, HungUp) as error:
+        if objection.full or (isinstance(error, Refusal) and _FULL.search(str(error))):
+            raise InfrastructureFault(f"{subject} was not built: {objection.full or error}; {_FREE_SPACE}") from error
         raise Rejected(subject, [Problem("build", str(error), "mend the step that the log ends with")]) from error
     finally:
         if account is not None:
@@ -120,11 +126,16 @@ def _limit_processes(parent: str) -> None:
                 limit.write_text(str(PIDS), "ascii")
 
 
-def _built(engine: Engine, query: dict[str, str], recipe: Recipe, heard: Callable[[str], None]) -> str:
-    objection = _Objection(engine, recipe.seconds)
+def _built(
+    engine: Engine,
+    query: dict[str, str],
+    context: Iterator[bytes],
+    objection: Callable[[], str],
+    heard: Callable[[str], None],
+) -> str:
     lines = _Lines(heard)
     identity = ""
-    with request(engine.path, "POST", f"/v{engine.version()}/build", query, recipe.context, objection) as answer:
+    with request(engine.path, "POST", f"/v{engine.version()}/build", query, context, objection) as answer:
         try:
             for said in messages(answer):
                 lines.add(str(said.get("stream", "")))
@@ -137,23 +148,33 @@ def _built(engine: Engine, query: dict[str, str], recipe: Recipe, heard: Callabl
 
 
 class _Objection:
-    """Why a build may not go on: it took too long, or the engine's disk is filling up."""
+    """Why a build may not go on: it took too long or more than an image may have, or the engine's disk is full.
+
+    A full disk is ours, unless the build alone can have filled it: what an image may have has to be there.
+
+    Raises:
+        InfrastructureFault: too little is free to begin with.
+    """
 
     def __init__(self, engine: Engine, seconds: float) -> None:
         self._seconds = seconds
         self._until = time.monotonic() + seconds
         self._disk = _nearest(Path(str(engine.info().get("DockerRootDir") or "/")))
         self._free = self._left()
+        self.full = ""
+        """Why it ended, where that was our disk; empty as long as it was not."""
+        if self._free < KEPT_FREE:
+            raise InfrastructureFault(f"the engine's disk has {self._free} bytes free before a build; {_FREE_SPACE}")
 
     def __call__(self) -> str:
         if time.monotonic() > self._until:
             return f"it took more than {self._seconds:g} s"
         left = self._left()
-        if left < KEPT_FREE or self._free - left > LARGEST_IMAGE:
-            return (
-                f"it filled the disk: {left} bytes are free of {self._free} before, and {KEPT_FREE} have to stay free"
-            )
-        return ""
+        if self._free - left > LARGEST_IMAGE:
+            return f"it took {self._free - left} bytes of the disk, at most {LARGEST_IMAGE}"
+        if left < KEPT_FREE:
+            self.full = f"the engine's disk has {left} bytes free, of {self._free} before"
+        return self.full
 
     def _left(self) -> int:
         found = os.statvfs(self._disk)

@@ -16,7 +16,7 @@ from orchestrator.backends._account import Account
 from orchestrator.backends._attach import Attachment
 from orchestrator.backends._cgroup import Group
 from orchestrator.backends._witness import Witness
-from orchestrator.backends.base import STDERR_KEPT, Ending, Exit
+from orchestrator.backends.base import STDERR_KEPT, Ending, Exit, never
 from orchestrator.errors import AmbiguousEnd, SandboxLost
 
 _GRACE = 1.0
@@ -89,9 +89,9 @@ class Contained:
         self._itself: bool | None = None  # whether the player ended by itself; None until `stop` asks
         self._stopping = threading.Lock()  # whoever owns it stops it, and so does whoever tidies up
 
-    def send(self, data: bytes, deadline: float) -> bool:
+    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never) -> bool:
         """Writes all of `data`; see `Sandbox.send`."""
-        sent = self._line.send(data, deadline)
+        sent = self._line.send(data, deadline, cancelled)
         if not sent and self._line.ended:
             self._judge()
         return sent
@@ -222,7 +222,7 @@ class Stillborn:
         ending = Ending.LOST if doubtful else Ending.CRASHED
         self._exit = Exit(ending, stderr=reason.encode()[-STDERR_KEPT:])
 
-    def send(self, data: bytes, deadline: float) -> bool:  # noqa: ARG002  nobody reads
+    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never) -> bool:  # noqa: ARG002  nobody reads
         """Returns False: nobody reads."""
         return False
 

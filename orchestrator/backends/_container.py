@@ -56,7 +56,7 @@ def container_options(
     uid = uid if order.policy.user is User.UNIQUE else 0
     variables = {
         **config.environment,
-        **environment.told(HOME, order.limits.threads, order.device, order.environment),
+        **environment.told(HOME, order.limits.threads, order.device),
         "NVIDIA_VISIBLE_DEVICES": order.device or "void",
     }
     variables.setdefault("PATH", environment.PATH)

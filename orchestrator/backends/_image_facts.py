@@ -30,9 +30,9 @@ _SLACK = 256 * 1024**2
 """A stream is longer than the layers: headers and padding, and holes that the engine writes out."""
 _SET_ID, _OTHERS_WRITE, _STICKY = 0o6000, 0o002, 0o1000
 _FILE, _OLD_FILE, _FOLDER, _CHARACTER, _BLOCK_DEVICE = b"0", b"\0", b"5", b"3", b"4"
-_CAPABILITY = re.compile(rb"\d+ SCHILY\.xattr\.security\.capability=")
-_PATH = re.compile(rb"(?:^|\n)(\d+) path=")
-_SIZE = re.compile(rb"(?:^|\n)\d+ size=(\d{1,19})\n")
+_CAPABILITY, _PATH, _SIZE = b"SCHILY.xattr.security.capability", b"path", b"size"
+_LENGTH = re.compile(rb"(\d{1,8}) ")
+_NUMBER = re.compile(rb"\d{1,19}")
 
 
 class _Cut(Exception):
@@ -116,7 +116,8 @@ def _remarkable(name: bytes, kind: bytes, mode: int, *, capable: bool) -> Iterat
 
 def _members(stream: _Stream) -> Iterator[tuple[bytes, bytes, int, int, bool]]:
     """Yields name, kind, mode, size and whether it has capabilities, of every member of a tar stream."""
-    extension, long_name = b"", b""
+    records: dict[bytes, bytes] = {}
+    long_name = b""
     while len(header := stream.take(_BLOCK)) == _BLOCK and any(header):
         if sum(header[:148]) + 8 * ord(" ") + sum(header[156:]) != _number(header[148:156]):
             raise ValueError("a header's checksum is wrong")
@@ -127,27 +128,44 @@ def _members(stream: _Stream) -> Iterator[tuple[bytes, bytes, int, int, bool]]:
             data = stream.take(size)
             stream.skip(-size % _BLOCK)
             if kind == b"x":
-                extension = data
+                records = _records(data)
             elif kind == b"L":
                 long_name = data.rstrip(b"\0")
             continue
-        if longer := _SIZE.search(extension):
-            size = int(longer[1])
-        name = _path(extension) or long_name or _short_name(header)
-        capable = _CAPABILITY.search(extension) is not None
-        yield name.removeprefix(b"./").lstrip(b"/"), kind, _number(header[100:108]), size, capable
-        extension, long_name = b"", b""
+        if _SIZE in records:
+            size = _whole_size(records[_SIZE])
+        name = records.get(_PATH) or long_name or _short_name(header)
+        yield name.removeprefix(b"./").lstrip(b"/"), kind, _number(header[100:108]), size, _CAPABILITY in records
+        records, long_name = {}, b""
         if kind in {_FILE, _OLD_FILE, b"7"}:
             stream.skip(size + (-size % _BLOCK))
 
 
-def _path(extension: bytes) -> bytes:
-    """Returns the name in an extended header, b"" where it has none."""
-    found = _PATH.search(extension)
-    if found is None:
-        return b""
-    start = found.start(1)
-    return extension[found.end() : start + int(found[1]) - 1]
+def _records(extension: bytes) -> dict[bytes, bytes]:
+    """Returns the records of an extended header by their keys; of two the later counts, as in POSIX.
+
+    Each is walked by the length that stands before it: a value may hold anything, also what looks like a record.
+
+    Raises:
+        ValueError: they do not fill the header.
+    """
+    found: dict[bytes, bytes] = {}
+    at = 0
+    while at < len(extension):
+        length = _LENGTH.match(extension, at)
+        end = at + int(length[1]) if length else 0
+        if length is None or not length.end() < end <= len(extension) or extension[end - 1 : end] != b"\n":
+            raise ValueError("an extended header's record is not as long as it says")
+        key, _, value = extension[length.end() : end - 1].partition(b"=")
+        found[key] = value
+        at = end
+    return found
+
+
+def _whole_size(text: bytes) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError("an extended header's size is no number")
+    return int(text)
 
 
 def _short_name(header: bytes) -> bytes:

@@ -21,12 +21,13 @@ _BLOCK = 1024 * 1024
 _PROBLEMS_SHOWN = 20
 
 
-def take(folder: Path, images: Path, command: Sequence[str]) -> tuple[str, Path]:
+def take(folder: Path, images: Path, command: Sequence[str]) -> tuple[str, Path, bool]:
     """Copies `folder` below `images`, read-only, unless it is there already.
 
-    Returns its digest, "sha256:" + 64 hexadecimal digits, and the copy. The digest covers each file's path, content
-    and x bit, and the command, since another command makes another player; times, owners and empty folders do not
-    count. It is computed from the bytes that were copied, so a folder that changes meanwhile cannot part the two.
+    Returns its digest, "sha256:" + 64 hexadecimal digits, the copy, and whether it is new. The digest covers each
+    file's path, content and x bit, and the command, since another command makes another player; times, owners and empty
+    folders do not count. It is computed from the bytes that were copied, so a folder that changes meanwhile cannot part
+    the two.
 
     Raises:
         Rejected: links, special files, files that cannot be read, or more than `LARGEST` bytes; all of them named.
@@ -45,15 +46,16 @@ def take(folder: Path, images: Path, command: Sequence[str]) -> tuple[str, Path]
     try:
         digest = _copy(folder, files, incoming, command)
         kept = images / digest
-        if not kept.is_dir():
+        new = not kept.is_dir()
+        if new:
             _seal(incoming)
-            _keep(incoming, kept)
+            new = _keep(incoming, kept)
     except OSError as error:
         raise BackendUnavailable(f"cannot copy {folder} to {images}: {error}; mend it and try again") from error
     finally:
         if incoming.is_dir():
             remove(incoming)
-    return f"sha256:{digest}", kept
+    return f"sha256:{digest}", kept, new
 
 
 def remove(folder: Path) -> None:
@@ -166,10 +168,12 @@ def _seal(folder: Path) -> None:
         inner.chmod(0o555)
 
 
-def _keep(incoming: Path, kept: Path) -> None:
-    """Gives the copy its name, at once; another orchestrator may have done so first."""
+def _keep(incoming: Path, kept: Path) -> bool:
+    """Gives the copy its name, at once; returns False where another orchestrator did so first."""
     try:
         incoming.rename(kept)
     except OSError:
         if not kept.is_dir():
             raise
+        return False
+    return True

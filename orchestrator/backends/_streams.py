@@ -4,8 +4,9 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 
-from orchestrator.backends.base import Tail
+from orchestrator.backends.base import SLICE, Tail, never
 
 CHUNK = 1024 * 1024
 """The most bytes that `Sandbox.receive` returns at a time."""
@@ -57,7 +58,7 @@ class Piped(ABC):
         self._mute = False  # its stdout has ended
         self._sent = 0  # bytes through its stdin
 
-    def send(self, data: bytes, deadline: float) -> bool:
+    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never) -> bool:
         """Writes all of `data`; see `Sandbox.send`. After half a message its stdin is closed: nothing may follow."""
         left = memoryview(data)
         while left and not self._deaf:
@@ -73,10 +74,10 @@ class Piped(ABC):
                 self._close_stdin()
                 break
             seconds = deadline - time.monotonic()
-            if seconds <= 0 or self._over:
+            if seconds <= 0 or self._over or cancelled():
                 self._close_stdin()
                 break
-            self._turn(seconds, writing=True)
+            self._turn(min(seconds, SLICE), writing=True)
         return not left
 
     def _heard(self, deadline: float) -> bool:

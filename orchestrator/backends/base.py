@@ -20,6 +20,13 @@ from orchestrator.errors import Problem
 
 STDERR_KEPT = 64 * 1024
 """How many bytes of a player's stderr are kept: the last ones."""
+SLICE = 0.5
+"""Seconds between two looks at whether the operator cancelled, while a player is waited for."""
+
+
+def never() -> bool:
+    """Nobody cancels."""
+    return False
 
 
 class Ending(StrEnum):
@@ -89,6 +96,8 @@ class Image:
     """What a cluster's nodes pull, by digest; empty where nothing is pulled."""
     unset: tuple[str, ...] = ()
     """The names among its variables that a player does not get, where a cluster's node would pass them on."""
+    undo: Callable[[], None] | None = field(default=None, compare=False, repr=False)
+    """Removes what `admit` made here for it, for who then refuses it; None where nothing is new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +153,6 @@ class Order:
     run: str
     """The round's run id; `sweep` removes what a dead run left."""
     job: str
-    environment: Mapping[str, str] = field(default_factory=dict)
     device: str | None = None
     """The UUID of the one GPU it may use."""
 
@@ -219,10 +227,14 @@ class Check:
 class Sandbox(Protocol):
     """One running player."""
 
-    def send(self, data: bytes, deadline: float) -> bool:
-        """Writes all of `data` to the player's stdin. Returns False if the deadline passed or its stdin is closed.
+    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never) -> bool:
+        """Writes all of `data` to the player's stdin.
 
-        It keeps reading what the player writes meanwhile, so that two full pipes never wait for each other.
+        It keeps reading what the player writes meanwhile, so that two full pipes never wait for each other. While the
+        player takes nothing it asks every `SLICE` seconds whether it is `cancelled`.
+
+        Returns False if the deadline passed, its stdin is closed, or it was cancelled. After half a message nothing
+        more is written.
         """
         ...
 

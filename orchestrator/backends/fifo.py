@@ -85,7 +85,7 @@ class FifoBackend:
     def start(self, order: Order) -> Sandbox:
         """Has this pod's player started, which must be up within the order's `ready_seconds`.
 
-        The command, the environment and the device of the order are the pod's affair, as the limits are.
+        The command and the device of the order are the pod's affair, as the limits are.
 
         Raises:
             PodSpent: it was started before.

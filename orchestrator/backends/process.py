@@ -17,6 +17,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -112,8 +113,9 @@ class ProcessBackend:
             problems.append(Problem("command", "contains a NUL character", "remove it"))
         if problems or source.folder is None:
             raise Rejected(str(source.folder or source.image or "submission"), problems)
-        digest, kept = _snapshot.take(source.folder, self._images, source.command)
-        return Image(digest=digest, name=source.folder.name, command=source.command, folder=kept)
+        digest, kept, new = _snapshot.take(source.folder, self._images, source.command)
+        undo = partial(_remove, kept) if new else None
+        return Image(digest=digest, name=source.folder.name, command=source.command, folder=kept, undo=undo)
 
     def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:  # noqa: ARG002  of those that have images
         """Raises UsageError: there are no images here."""
@@ -190,7 +192,7 @@ class ProcessBackend:
         return {
             "PATH": environment.PATH,
             **({"PYTHONPATH": found} if found else {}),
-            **environment.told(str(home), order.limits.threads, order.device, order.environment),
+            **environment.told(str(home), order.limits.threads, order.device),
             _processes.VARIABLE: mark,
         }
 
@@ -203,6 +205,13 @@ class ProcessBackend:
                 if pipe is not None:
                     pipe.close()
         _snapshot.remove(home)
+
+
+def _remove(snapshot: Path) -> None:
+    try:
+        _snapshot.remove(snapshot)
+    except OSError as error:
+        raise BackendUnavailable(f"cannot remove {snapshot}, which is not needed: {error}; do it by hand") from error
 
 
 plugin = ProcessBackend

@@ -7,12 +7,8 @@ import typer
 
 from orchestrator.cli import console
 from orchestrator.cli.console import Json, err, out, safe
-from orchestrator.domain.submissions import Side
-from orchestrator.intake import adoption
+from orchestrator.intake import adoption, scaffold
 from orchestrator.wiring.standings import osi_approved
-
-_OPPONENT = {Side.ATTACK: "undefended", Side.DEFENCE: "noise"}
-"""Baselines of the shipped contest that `sparring submission try` plays by default."""
 
 
 @console.command
@@ -34,7 +30,7 @@ def adopt(
     place = safe(str(folder))
     commands = [
         f"sparring submission check {place}",
-        f"sparring submission try {place} --against {_OPPONENT[made.side]}",
+        f"sparring submission try {place} --against {scaffold.OPPONENT[made.side]}",
         f"sparring submission pack {place}",
     ]
     if as_json:

@@ -10,6 +10,7 @@ from orchestrator.cli.console import Json, out, safe
 from orchestrator.domain.submissions import Side
 from orchestrator.intake import admission
 from orchestrator.intake.contest_file import Contest
+from orchestrator.wiring import seasons
 
 app = typer.Typer(no_args_is_help=True, help="Make a contest, and look at contest files.")
 
@@ -28,7 +29,7 @@ def check(
     Nothing is started. All problems are listed at once, each with its line and a remedy.
     """
     contest = Contest(file)
-    tasks, roster = admission.look(contest)
+    tasks, roster = admission.look(contest, seasons.phases(contest))
     cells = contest.format.cells(roster)
     sides = {side.value: [s.id for s in roster.side(side)] for side in Side}
     effective = contest.file.model_dump(mode="json") | {"rules": contest.format.rules.model_dump(mode="json")}

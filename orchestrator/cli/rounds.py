@@ -40,7 +40,9 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Write every log line o
 class Where:
     """Where players run."""
 
-    backend: Backend = "process"
+    backend: Annotated[
+        str | None, typer.Option("--backend", help="Where players run: process, which is the default, or docker.")
+    ] = None
     slots: Slots = None
     allow_unisolated: Unisolated = False
     engine: Annotated[
@@ -73,7 +75,7 @@ class OfSeason:
     """What is said of a contest in a folder."""
 
     task: Annotated[str | None, typer.Option("--task", help="For a folder: one task only.")] = None
-    by: Annotated[str | None, typer.Option("--by", help="Who acts, for the ledger.")] = None
+    by: season.By = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,14 @@ from orchestrator.contests.base import Promotion
 from orchestrator.domain import acts
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
-from orchestrator.wiring import receiving, rounds, seasons
+from orchestrator.wiring import receiving, rejudging, rounds, seasons
 from orchestrator.wiring.desk import Submitted, said
 from orchestrator.wiring.rounds import How
 
 ContestDir = Annotated[Path, typer.Argument(help="The contest's folder.", metavar="DIR")]
-By = Annotated[str | None, typer.Option("--by", help="Who acts, for the ledger; default: your user name.")]
+By = Annotated[
+    str | None, typer.Option("--by", help="Who acts, for the ledger; bundles publish it. Default: organizer.")
+]
 Task = Annotated[str | None, typer.Option("--task", help="The task; needed where there are several.")]
 Why = Annotated[str, typer.Option("--reason", help="Why, for the ledger. It may be published.")]
 
@@ -114,12 +116,16 @@ def submit(
     by: By = None,
     as_json: Json = False,
 ) -> None:
-    """Hand in a submission for a team. All objections come at once; a refused one uses up nothing."""
+    """Hand in a submission for a team. All objections come at once; a refused one uses up nothing.
+
+    The same submission of the same team again is no second try: it gets the receipt that it got.
+    """
     with seasons.at_desk(folder, by) as desk:
         how = How(backend=where.backend, allow_unisolated=where.allow_unisolated)
         ready = rounds.ready(desk.contest, desk.folder.path.resolve(), how)
         path = Path(submission)
         handed = Submitted(team_name, task or desk.contest.only_task, name=image.name, side=image.side)
+        known = set(desk.season.entries)
         if path.is_file():
             receipt = receiving.submit(desk, handed, path, ready, _show)
         elif path.is_dir():
@@ -132,6 +138,8 @@ def submit(
         console.emit(receipt.document())
         return
     out.print(f"received {safe(receipt.submission)} for {safe(receipt.team)} on {safe(receipt.task)}, {receipt.side}")
+    if receipt.submission in known:
+        out.print("before   the same was received already, and uses up nothing: this is its receipt", soft_wrap=True)
     out.print(f"digest   {receipt.digest}", soft_wrap=True)
     out.print(f"time     {receipt.received}; attempt {receipt.attempt}, {receipt.left} left (A4)")
     out.print(f"receipt  {safe(str(folder / 'receipts' / (receipt.submission + '.json')))}", soft_wrap=True)
@@ -214,9 +222,9 @@ def rejudge(
     if (apply or drop) and not reason:
         raise UsageError("say why: --reason")
     with seasons.at_desk(folder, by) as desk:
-        found = seasons.rejudge(desk, task)
+        found = rejudging.rejudge(desk, task)
         if apply or drop:
-            seasons.settle(desk, reason, apply=apply)
+            rejudging.settle(desk, reason, apply=apply)
     if as_json:
         console.emit([show.rejudged_document(one) for one in found])
         return

@@ -12,9 +12,9 @@ from rich.table import Table
 from orchestrator.cli import console, found
 from orchestrator.cli.console import err, out, safe
 from orchestrator.domain import events
-from orchestrator.results.document import BoardPart, Results
+from orchestrator.results.document import BoardPart, Results, RowPart
+from orchestrator.wiring.rejudging import Rejudged
 from orchestrator.wiring.rounds import Reported
-from orchestrator.wiring.seasons import Rejudged
 
 
 class Watching:
@@ -81,7 +81,7 @@ def season(documents: list[Results], *, as_json: bool) -> None:
 
 
 def rejudged(one: Rejudged) -> None:
-    """Prints what changes on every board of one round, and who would go on."""
+    """Prints what changes on every board of one round, and of the first round who would go on."""
     out.rule(f"{safe(one.task)}, {safe(one.round)} round")
     document = rejudged_document(one)
     for change in document["rows"]:
@@ -89,33 +89,33 @@ def rejudged(one: Rejudged) -> None:
         out.print(f"{safe(change['board'])}: {safe(change['submission'])}: {before} -> {after}", soft_wrap=True)
     if not document["rows"]:
         out.print("every row stays as it is")
-    if document["promoted"]["before"] != document["promoted"]["after"]:
-        for when in ("before", "after"):
-            names = document["promoted"][when]
+    promoted = document["promoted"] or {"before": None, "after": None}
+    if promoted["before"] != promoted["after"]:
+        for when, names in promoted.items():
             out.print(f"would go on {when}: {safe(', '.join(names['attacks'] + names['defences']))}", soft_wrap=True)
 
 
 def rejudged_document(one: Rejudged) -> dict[str, Any]:
-    """Returns the rows that differ under other rules, and who would go on before and after."""
+    """Returns the rows that differ under other rules; of the first round also who would go on before and after."""
+    then = {(board.name, row.submission): row for board in one.before.boards for row in board.rows}
     rows = []
-    for before, after in zip(one.before.boards, one.after.boards, strict=True):
-        then = {row.submission: row for row in before.rows}
-        for row in after.rows:
-            old = then[row.submission]
-            if (old.rank, old.exact, old.reason) != (row.rank, row.exact, row.reason):
-                rows.append(
-                    {
-                        "board": after.name,
-                        "submission": row.submission,
-                        "before": {"rank": old.rank, "score": old.score, "reason": old.reason},
-                        "after": {"rank": row.rank, "score": row.score, "reason": row.reason},
-                    }
-                )
+    for name, row in [(board.name, row) for board in one.after.boards for row in board.rows]:
+        old = then.get((name, row.submission))
+        if old is None or (old.rank, old.exact, old.reason) != (row.rank, row.exact, row.reason):
+            rows.append({"board": name, "submission": row.submission, "before": _brief(old), "after": _brief(row)})
     sides = {
         when: {"attacks": list(found.attacks), "defences": list(found.defences)}
         for when, found in (("before", one.promoted_before), ("after", one.promoted_after))
+        if found is not None
     }
-    return {"task": one.task, "round": one.round, "rows": rows, "promoted": sides}
+    return {"task": one.task, "round": one.round, "rows": rows, "promoted": sides or None}
+
+
+def _brief(row: RowPart | None) -> dict[str, Any]:
+    """Returns where a row stands; without one, that there is no such board."""
+    if row is None:
+        return {"rank": None, "score": None, "reason": "no such board"}
+    return {"rank": row.rank, "score": row.score, "reason": row.reason}
 
 
 def _standing(row: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ the next one is assigned before the old one is removed, so that numbers never co
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -20,17 +20,19 @@ from orchestrator.cluster.api import JOBS, Api
 from orchestrator.cluster.exchange import End, Exchange, Outcome
 from orchestrator.cluster.flight import Batch, Flight, fault, resumed
 from orchestrator.cluster.names import ATTEMPT, JOB, OF, Attempt, Bout
+from orchestrator.cluster.refusals import ENOUGH, Starts, may_show
 from orchestrator.cluster.scenery import Scenery, Seen
 from orchestrator.cluster.standing import Standing, State, quota, standing
 from orchestrator.cluster.waiting import Board, Row
 from orchestrator.domain.assignment import Assignment, HalfStep
-from orchestrator.domain.events import StepFinished
+from orchestrator.domain.events import PlayClosed, StepFinished
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Job, Plan
 from orchestrator.errors import (
     ClusterRefused,
     DriverLost,
     InfrastructureFault,
+    PlayerRefused,
     PodLost,
     PodRefused,
 )
@@ -43,6 +45,8 @@ MADE = Standing(State.WAITING, "its Job was made", PodRefused)
 
 Assign = Callable[[Job, HalfStep | None], Assignment]
 """Returns what is left of a job; the half-played step is what its last attempt left."""
+Unplayed = Callable[[Assignment, str], list[Batch]]
+"""Returns what is left of a job as it comes out where the player cannot be started, for the reason given."""
 
 
 class Held(Protocol):
@@ -59,8 +63,8 @@ class Pace:
 
     `late`: that a last word may take through a network file system, once a driver ended by itself; `lost`: the same
     where it was ended. `leaving`: that a pod that was told to go may take to confirm it. `status`: that is waited for
-    the status of a player's container. `quota`: between two tries where a quota is used up. `pending`: that an attempt
-    may wait for a node or an image.
+    the status of a player's container. `quota`: between two tries where a quota is used up; `refused`: where no node
+    starts the player. `pending`: that an attempt may wait for a node or an image.
     """
 
     look: float = 10.0
@@ -70,6 +74,7 @@ class Pace:
     leaving: float = 30.0
     status: float = 30.0
     quota: float = 15.0
+    refused: float = 30.0
     warnings: float = 30.0
     pending: float = 3600.0
 
@@ -78,13 +83,15 @@ class Pace:
 class Site:
     """Where a round is played: the API, the exchange, whose objects they are, and how a Job is written.
 
-    `most` is how many Jobs there may be at a time. `render` returns the Job of an attempt.
+    `most` is how many Jobs there may be at a time. `render` returns the Job of an attempt, `unplayed` what a job comes
+    to whose player the runtime refuses.
     """
 
     api: Api
     exchange: Exchange
     bout: Bout
     render: Callable[[Attempt], Object]
+    unplayed: Unplayed
     lease: Held
     board: Board
     most: int = 20
@@ -103,6 +110,7 @@ class Controller:
         self._errors: list[InfrastructureFault] = []
         self._done = done
         self._attempts: dict[JobId, list[int]] = {}
+        self._starts = Starts()
         self._scenery = Scenery(site.api, f"{OF}={site.bout.of}", site.pace.warnings, site.clock)
 
     def run(self) -> Iterator[Batch]:
@@ -169,7 +177,7 @@ class Controller:
         before = self._exchange.assigned(self._attempt(job, number).name) if number else None
         half = before.half if before else None
         assignment = self._assign(job, half)
-        if before is not None and not _played(before) <= _played(assignment):  # steps were lost since
+        if before is not None and not _played(before) <= _played(assignment):  # steps were lost since, or it grew
             before, half = None, None
             assignment = self._assign(job, None)
         if before is None:
@@ -205,7 +213,8 @@ class Controller:
         elif end is not None and flight.read >= end.batches:
             yield from self._conclude(flight, end, now)
         elif was.endless and now.state is State.OVER and now.fault is DriverLost and not now.spoken:
-            self._go_on(flight, flight.left(flight.given), counts=False)  # the deadline passed while it was queued
+            # The deadline passed while it was queued.
+            yield from self._go_on(flight, flight.left(flight.given), counts=False)
         elif end is not None or now.state in {State.OVER, State.LEAVING}:
             yield from self._late(flight, now, end)
         else:
@@ -235,7 +244,7 @@ class Controller:
             yield from self._kept(flight.failed(foreign))
             self._give_up(flight, foreign)
             return
-        flight.made, flight.standing = True, MADE
+        flight.made, flight.made_at, flight.standing = True, self._site.clock(), MADE
 
     def _is_ours(self, flight: Flight, there: Object) -> bool:
         labels, own = there["metadata"].get("labels") or {}, flight.attempt.labels()
@@ -257,6 +266,8 @@ class Controller:
                 fresh = flight.settled(fresh) if now.oom else fresh
             yield from self._kept(fresh)
             flight.took(batch)
+            if any(isinstance(each, StepFinished) for each in batch):
+                self._starts.note(flight, now.node)
         return False
 
     def _is_held(self, flight: Flight, now: Standing) -> bool:
@@ -279,14 +290,14 @@ class Controller:
             return
         if end.outcome is Outcome.FAULT:
             error = now.fault(now.words) if now.stuck else fault(end.code, end.message)
-            yield from self._kept(flight.failed(error))
-        self._go_on(flight, flight.left(half))
+            yield from self._noted(flight, error)
+        yield from self._go_on(flight, flight.left(half))
 
     def _late(self, flight: Flight, now: Standing, end: End | None) -> Iterator[Batch]:
         """Waits for the last words of an attempt that is over; then it was lost."""
         since = flight.late_since = flight.late_since or self._site.clock()
-        # What was seen first says most: later the pod is gone.
-        verdict = flight.verdict = flight.verdict or now
+        # What was seen first says most, later the pod is gone; but a Job may say why only after its pod was told to go.
+        verdict = flight.verdict = now if now.fault is DriverLost else flight.verdict or now
         spoken = end is not None or now.spoken
         patience = self._pace.late if spoken else self._pace.leaving if now.state is State.LEAVING else self._pace.lost
         if self._site.clock() - since < patience:
@@ -308,13 +319,27 @@ class Controller:
     # What comes of it
 
     def _failed(self, flight: Flight, error: InfrastructureFault) -> Iterator[Batch]:
-        yield from self._kept(flight.failed(error))
-        self._go_on(flight, flight.left(flight.given))
+        yield from self._noted(flight, error)
+        yield from self._go_on(flight, flight.left(flight.given))
 
-    def _go_on(self, flight: Flight, half: HalfStep | None, *, counts: bool = True) -> None:
-        """Has the next attempt take over, or gives the job up."""
+    def _noted(self, flight: Flight, error: InfrastructureFault) -> Iterator[Batch]:
+        if isinstance(error, PlayerRefused):
+            flight.refused(self._site.clock())
+        yield from self._kept(flight.failed(error))
+
+    def _go_on(self, flight: Flight, half: HalfStep | None, *, counts: bool = True) -> Iterator[Batch]:
+        """Has the next attempt take over, or gives the job up, or ends it without its player."""
         following = flight.next(half, counts=counts)
-        if following.fruitless >= ATTEMPTS:
+        refused = len(following.refusals) >= ENOUGH
+        if refused and self._starts.others(following):
+            self._site.lease.check()
+            for batch in self._site.unplayed(self._assign(flight.attempt.job, half), str(following.why)):
+                yield from self._kept(batch)
+                flight.took(batch)
+            return
+        if refused and may_show(flight, self._flights.values()):
+            following.again_at = self._site.clock() + self._pace.refused
+        elif following.fruitless >= ATTEMPTS:
             self._give_up(flight, following.why)
             return
         self._site.lease.check()
@@ -359,7 +384,8 @@ class Controller:
         self._site.board.show(Row(each.attempt, each.standing) for each in self._flights.values())
 
 
-def _played(assignment: Assignment) -> set[tuple[str, int, frozenset[tuple[str, str]]]]:
-    """Returns the steps that an assignment builds on, with what they came to."""
+def _played(assignment: Assignment) -> set[Hashable]:
+    """Returns what an assignment builds on: steps, with what they came to, and the answers that replays follow from."""
     steps = (each for each in assignment.events if isinstance(each, StepFinished))
-    return {(each.job, each.step, frozenset(each.blobs.items())) for each in steps}
+    built: set[Hashable] = {(each.job, each.step, frozenset(each.blobs.items())) for each in steps}
+    return built | {each.answers for each in assignment.events if isinstance(each, PlayClosed)}

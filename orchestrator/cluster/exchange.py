@@ -24,7 +24,6 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from orchestrator.cluster.names import numbered
 from orchestrator.domain.assignment import Assignment, HalfStep
 from orchestrator.domain.events import Event
 from orchestrator.errors import PodSpent, StoreFault
@@ -66,17 +65,6 @@ class Exchange:
     def assign(self, attempt: str, assignment: Assignment) -> None:
         """Puts down what an attempt is to play. Raises StoreFault."""
         put_whole(self.folder / attempt / "assignment.json", assignment.model_dump_json().encode(), _PRIVATE)
-
-    def attempts(self, key: str) -> list[int]:
-        """Returns which attempts at the job of this key were assigned, the first first. Raises StoreFault."""
-        try:
-            names = [entry.name for entry in self.folder.iterdir()]
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise _unread(self.folder, error) from error
-        found = (numbered(name, key) for name in names if (self.folder / name / "assignment.json").exists())
-        return sorted(number for number in found if number is not None)
 
     def known(self) -> list[tuple[str, int]]:
         """Returns the key and the number of every attempt that has a folder, whatever its round. Raises StoreFault."""

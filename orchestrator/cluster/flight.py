@@ -29,7 +29,9 @@ class Flight:
     """A job under way, and its attempt number `attempt.number`.
 
     `given` is the half-played step that this attempt began with. `made`: its Job was made, or seen. `read` counts the
-    batches that were read, all of them kept. The times are the controller's, None where a wait has not begun.
+    batches that were read, all of them kept. `fruitless` attempts one after another finished nothing; `refusals` are
+    those at its end whose player a node did not start: which node, and when. The times are the controller's, None where
+    something has not begun.
     """
 
     attempt: Attempt
@@ -37,7 +39,9 @@ class Flight:
     failures: set[AttemptFailed]
     given: HalfStep | None = None
     fruitless: int = 0
+    refusals: tuple[tuple[str, float], ...] = ()
     made: bool = False
+    made_at: float | None = None
     read: int = 0
     finished: bool = False
     last_failure: InfrastructureFault | None = None
@@ -49,6 +53,7 @@ class Flight:
     verdict: Standing | None = None
     _carried: tuple[int, int] = (0, 0)
     _mark: tuple[int, int] = field(default=(0, 0))
+    _refusal: tuple[str, float] | None = None
 
     def __post_init__(self) -> None:
         given = self.given
@@ -60,7 +65,9 @@ class Flight:
         following = Attempt(self.attempt.bout, self.attempt.job, self.attempt.number + 1)
         end = (len(self.steps), half.asked if half else 0)
         fruitless = 0 if end > self._mark else self.fruitless + counts
-        return Flight(following, self.steps, self.failures, half, fruitless, last_failure=self.last_failure)
+        again = fruitless > self.fruitless and self._refusal is not None
+        refusals = (*self.refusals, self._refusal) if again and self._refusal else ()
+        return Flight(following, self.steps, self.failures, half, fruitless, refusals, last_failure=self.last_failure)
 
     def left(self, half: HalfStep | None) -> HalfStep | None:
         """Returns what is still to be carried on of a half-played step: nothing once the step is on record."""
@@ -126,6 +133,10 @@ class Flight:
     def _stamped(self, told: AttemptFailed) -> AttemptFailed:
         """Returns what a driver says of its own tries so that no other attempt's are equal to it."""
         return told.model_copy(update={"message": printable(f"in {self.attempt.name}: {told.message}", _SHOWN)})
+
+    def refused(self, now: float) -> None:
+        """Notes that the attempt's node did not start its player."""
+        self._refusal = ((self.verdict or self.standing).node, now)
 
     def failed(self, error: InfrastructureFault) -> Batch:
         """Notes that the attempt failed; returns what is to be kept of it, which is nothing the second time."""

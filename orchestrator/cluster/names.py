@@ -87,12 +87,6 @@ class Attempt:
         }
 
 
-def numbered(name: str, key: str) -> int | None:
-    """Returns which attempt at the job of this key a folder or Job of that name is, None for another's."""
-    found = re.fullmatch(rf"[a-z]+-[a-z0-9-]+-{key}-([0-9]{{1,9}})", name)
-    return int(found[1]) if found else None
-
-
 def _dns(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower())[:_LONGEST].strip("-") or "x"
 

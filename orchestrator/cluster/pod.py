@@ -11,7 +11,7 @@ from typing import Any
 
 from orchestrator.backends.base import Image
 from orchestrator.cluster.names import Attempt
-from orchestrator.cluster.settings import ClusterSettings
+from orchestrator.cluster.settings import FIRST_PLAYER, PLAYERS, ClusterSettings
 from orchestrator.cluster.words import literal, variable
 from orchestrator.domain.environment import told
 from orchestrator.domain.ids import digest
@@ -20,9 +20,6 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import UsageError
 from orchestrator.registry.references import NoNameError, parse
 
-DRIVER_USER = 10_002
-FIRST_USER, USERS = 20_000, 40_000
-"""Players' users: below 65,536, since a user namespace of a pod has no more."""
 HOSTNAME = "sandbox"
 HOME = "/tmp"  # noqa: S108  the player's own, a volume in memory
 IO = "/io"
@@ -74,8 +71,8 @@ def template(attempt: Attempt, player: Image, policy: SandboxPolicy, settings: C
             # No fsGroup: the player would be in that group too.
             "securityContext": {
                 "runAsNonRoot": True,
-                "runAsUser": DRIVER_USER,
-                "runAsGroup": DRIVER_USER,
+                "runAsUser": settings.user,
+                "runAsGroup": settings.user,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "volumes": _volumes(policy, settings),
@@ -96,7 +93,7 @@ def _pinned(reference: str) -> bool:
 
 def user(attempt: Attempt) -> int:
     """Returns the player's user: the attempt's own, so that no other player of a round is likely to have it."""
-    return FIRST_USER + int(digest(attempt.name).removeprefix("sha256:"), 16) % USERS
+    return FIRST_PLAYER + int(digest(attempt.name).removeprefix("sha256:"), 16) % PLAYERS
 
 
 def located(image: str, registry: str) -> str:
@@ -226,6 +223,8 @@ def _driver(attempt: Attempt, settings: ClusterSettings) -> dict[str, Any]:
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-m", "orchestrator"],
         "args": ["pod", "play", "--job", "/work/job", "--blobs", "/work/blobs", "--io", FIFOS],
+        # Why it ended without a result is shown with the attempt.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "env": [
             {"name": "HOME", "value": HOME},
             # By this the attempt's folder tells which pod took it.

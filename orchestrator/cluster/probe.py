@@ -171,7 +171,7 @@ class Probes:
         made = self._job("storage", self._container("storage", "--storage", "/work") | {"volumeMounts": [mount]})
         spec = made["spec"]["template"]["spec"]
         spec["volumes"] = [{"name": "work", "persistentVolumeClaim": {"claimName": self.settings.claim}}]
-        spec["securityContext"]["fsGroup"] = pod.DRIVER_USER
+        spec["securityContext"]["fsGroup"] = self.settings.user
         spec["securityContext"]["fsGroupChangePolicy"] = "OnRootMismatch"
         return made
 

@@ -61,7 +61,8 @@ def storage(api: Api, probes: Probes, patience: Patience) -> Check:
         ended = _wait(api, name, "storage", patience)
     if ended.said is None or ended.said.error or ended.said.wrote is None:
         why = ended.said.error if ended.said and ended.said.error else ended.why
-        remedy = "let user 10002 write to the volume's root, or see what the pod waits for: " + _REMEDY
+        who = f"let user {probes.settings.user} (cluster.user) write to the volume's root"
+        remedy = f"{who}, or see what the pod waits for: {_REMEDY}"
         return Check("storage and image", CheckStatus.FAIL, printable(why), remedy)
     said = f"a pod of the runner's image wrote and read 1 MiB in {ended.said.wrote * 1000:.0f} ms"
     return Check("storage and image", CheckStatus.OK, said)
@@ -79,12 +80,15 @@ def network(api: Api, probes: Probes, more: list[Target], patience: Patience) ->
         targets += [Target(f"dns-{n}", "udp", host, 53) for n, host in enumerate(control.said.nameservers, 1)]
         with _made(api, probes.probe((targets + more)[: MOST - _OWN])) as name:
             ended = _wait(api, name, PROBE, patience)
+        listened = _runs(api, listener, LISTENER)
     if ended.said is None or ended.said.error:
         why = ended.said.error if ended.said else ended.why
         return Seen(Outcome.UNKNOWN, (), f"the probe did not finish: {printable(why)}")
     outcome, reached = probe.judged(ended.said.tried)
     if outcome is Outcome.UNKNOWN:
         return Seen(outcome, (), "the probe did not try the listener")
+    if outcome is Outcome.BLOCKED and not listened:
+        return Seen(Outcome.UNKNOWN, (), "the listener was gone before the probe ended")
     tried = ", ".join(f"{each.name} {each.reach.value}" for each in ended.said.tried)
     return Seen(outcome, tuple(reached), printable(tried, 1000))
 
@@ -143,7 +147,7 @@ def _wait(api: Api, job: str, container: str, patience: Patience) -> Ended:
         pods = api.search(PODS, f"batch.kubernetes.io/job-name={job}").items
         for pod in pods:
             status = pod.get("status") or {}
-            if (state := _terminated(status, container)) is not None:
+            if (state := _state(status, container).get("terminated")) is not None:
                 said = probe.heard(state.get("message"))
                 why = (
                     "" if said else f"its container ended with {state.get('exitCode')} ({state.get('reason')}), unheard"
@@ -156,12 +160,15 @@ def _wait(api: Api, job: str, container: str, patience: Patience) -> Ended:
         patience.sleep(patience.between)
 
 
-def _terminated(status: dict[str, Any], container: str) -> dict[str, Any] | None:
-    for each in status.get("containerStatuses") or ():
-        if each["name"] == container:
-            state: dict[str, Any] | None = (each.get("state") or {}).get("terminated")
-            return state
-    return None
+def _runs(api: Api, job: str, container: str) -> bool:
+    """Whether a container of a Job's pod runs still."""
+    pods = api.search(PODS, f"batch.kubernetes.io/job-name={job}").items
+    return any(_state(pod.get("status") or {}, container).get("running") is not None for pod in pods)
+
+
+def _state(status: dict[str, Any], container: str) -> dict[str, Any]:
+    states = (each.get("state") or {} for each in status.get("containerStatuses") or () if each["name"] == container)
+    return next(states, {})
 
 
 def _waits(api: Api, job: str, pods: list[dict[str, Any]]) -> str:

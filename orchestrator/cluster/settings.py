@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ByteSize, ConfigDict, Field
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, field_validator
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
 """The name of an object of Kubernetes (a DNS subdomain)."""
@@ -10,6 +10,8 @@ Label = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z
 """A label's value."""
 Folder = Annotated[str, Field(pattern=r"^([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?$")]
 """A path below a volume's root, without dots at the beginning of a part."""
+FIRST_PLAYER, PLAYERS = 20_000, 40_000
+"""Players' users: below 65,536, since a user namespace of a pod has no more."""
 
 
 class Toleration(BaseModel):
@@ -35,6 +37,8 @@ class ClusterSettings(BaseModel):
     """The volume that drivers read and write, never a player; the controller has it under DIR."""
     folder: Folder = ""
     """Where on that volume this contest has its `blobs` and `cluster`; empty for its root."""
+    user: Annotated[int, Field(ge=1, lt=65_536)] = 10_002
+    """The number of the user who writes there: the controller and the drivers alike."""
     runner: str = "sparring/runner:cpu"
     """The image of driver and init container."""
     registry: str = ""
@@ -64,3 +68,11 @@ class ClusterSettings(BaseModel):
     """A seccomp profile on the nodes, by its path below the kubelet's; the runtime's own where it is not said."""
     user_namespaces: bool = False
     """Whether a pod's users are others than the node's (`hostUsers: false`)."""
+
+    @field_validator("user")
+    @classmethod
+    def _is_no_player(cls, user: int) -> int:
+        if FIRST_PLAYER <= user < FIRST_PLAYER + PLAYERS:
+            last = FIRST_PLAYER + PLAYERS - 1
+            raise ValueError(f"{FIRST_PLAYER} to {last} are players; give a user below or above")
+        return user

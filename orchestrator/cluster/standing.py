@@ -8,17 +8,18 @@ those of the kubelet (`pkg/kubelet/images`, `pkg/kubelet/container`), of the Job
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from orchestrator.cluster.names import QUEUE
 from orchestrator.domain.text import printable
-from orchestrator.errors import DriverLost, ImagePull, PodLost, PodRefused, Unschedulable
+from orchestrator.errors import DriverLost, ImagePull, PlayerRefused, PodLost, PodRefused, Unschedulable
 
 Object = dict[str, Any]
 PLAYER, DRIVER = "player", "driver"
 _SHOWN = 400
+_SCHEDULER = "FailedScheduling"
 _SIGNALLED = 128
 _IMAGE = {
     "ErrImagePull",
@@ -67,7 +68,7 @@ class Standing:
     not. `explained` says that nothing more is to be learnt from events. `spoken` says that the driver ended by itself,
     so that its last word may still be on its way. `stuck` says that a container, mostly the player's, cannot start,
     which explains what a driver says of it. `oom` is whether the kernel ended the player's container at its memory
-    limit, None as long as that is not known.
+    limit, None as long as that is not known. `node` is its pod's, empty before it has one.
     """
 
     state: State
@@ -78,6 +79,7 @@ class Standing:
     spoken: bool = False
     stuck: bool = False
     oom: bool | None = None
+    node: str = ""
 
     @property
     def endless(self) -> bool:
@@ -101,7 +103,7 @@ def standing(job: Object | None, pods: Sequence[Object], warnings: Mapping[str, 
     if (ended := _ended_by_job(job, failed, pod)) is not None:
         return ended
     if pod is not None and not _suspended(job):
-        return _of_pod(pod, warnings)
+        return replace(_of_pod(pod, warnings), node=str((pod.get("spec") or {}).get("nodeName") or ""))
     if failed is not None or _true(job, "Complete") is not None:
         return Standing(State.OVER, _without_its_pod(failed), oom=_oom(pod))
     return _suspension(job, pod, begun=begun) if _suspended(job) else _without_pod(job, warnings)
@@ -167,7 +169,8 @@ def _alive(pod: Object, warnings: Mapping[str, str], oom: bool | None) -> Standi
         return Standing(State.RUNNING, f"its {_node(pod)} does not answer", oom=oom)
     if "running" in _container(pod, DRIVER):
         if stuck is not None:
-            return Standing(State.RUNNING, f"its player cannot start: {stuck[0]}", stuck[1], stuck=True, oom=oom)
+            state = State.OVER if stuck[1] is PlayerRefused else State.RUNNING
+            return Standing(state, f"its player cannot start: {stuck[0]}", stuck[1], stuck=True, oom=oom)
         return Standing(State.RUNNING, f"plays on {_node(pod)}", oom=oom)
     return _unstarted(pod, warnings) if stuck is None else Standing(State.WAITING, *stuck, stuck=True)
 
@@ -180,11 +183,18 @@ def _driver_ended(pod: Object, ended: Object, oom: bool | None) -> Standing:
     if stuck := _stuck(pod):
         words = f"its player could not start: {stuck[0]}"
         return Standing(State.OVER, words, stuck[1], spoken=True, stuck=True, oom=False)
-    words = f"the driver ended with exit code {code} ({reason}) and left no result"
+    last = _last_line(ended.get("message"))
+    words = f"the driver ended with exit code {code} ({reason}) and left no result" + (f": {last}" if last else "")
     by_itself = isinstance(code, int) and code < _SIGNALLED
     if not by_itself and _metadata(pod).get("deletionTimestamp"):
         return Standing(State.OVER, "its pod was deleted", oom=bool(oom))
     return Standing(State.OVER, words, DriverLost, spoken=by_itself, oom=oom)
+
+
+def _last_line(message: Any) -> str:
+    """Returns a driver's last line that is no pointer to a document; empty where it said nothing."""
+    lines = [line for line in str(message or "").splitlines() if line.strip() and not line.startswith("docs/")]
+    return _text(lines[-1]) if lines else ""
 
 
 def _why_over(pod: Object) -> str:
@@ -214,10 +224,11 @@ def _stuck(pod: Object) -> tuple[str, type[PodLost]] | None:
     """Returns why a container cannot start, and which fault that is: its image, or the runtime refuses the player's."""
     if image := _stuck_image(pod):
         return image, ImagePull
-    for said in _container(pod, PLAYER).values():
+    for state, said in _container(pod, PLAYER).items():
         if said.get("reason") in _UNSTARTED:
             words = f"container {PLAYER}: {_text(said['reason'])}: {_text(said.get('message'))}"
-            return words, PodRefused
+            # A container that is never restarted has one try. While it waits, the kubelet tries again.
+            return words, PlayerRefused if state == "terminated" else PodRefused
     return None
 
 
@@ -245,10 +256,12 @@ def _unstarted(pod: Object, warnings: Mapping[str, str]) -> Standing:
             if waiting and waiting.get("reason", "") not in _IDLE:
                 words = f"container {name}: {_text(waiting['reason'])}: {_text(waiting.get('message'))}"
                 return Standing(State.WAITING, words, PodRefused)
-    told = warnings.get(str(_metadata(pod)["name"]), "")
-    words = f"on {_node(pod)}: {_text(told)}" if told else f"starts on {_node(pod)}"
     if not (pod.get("spec") or {}).get("nodeName"):
         return Standing(State.WAITING, "waits for the scheduler", Unschedulable)
+    told = warnings.get(str(_metadata(pod)["name"]), "")
+    if told.startswith(_SCHEDULER):  # of the time before it had a node
+        told = ""
+    words = f"on {_node(pod)}: {_text(told)}" if told else f"starts on {_node(pod)}"
     return Standing(State.WAITING, words, PodRefused, explained=False)
 
 

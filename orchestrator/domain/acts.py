@@ -12,7 +12,7 @@ from orchestrator.domain.submissions import Side
 
 WHO_LIMIT = 120
 Who = Annotated[str, Field(min_length=1, max_length=WHO_LIMIT)]
-"""Who acted: a user's name, as the operator gave it."""
+"""Who acted, as the operator gave it. It is published."""
 Reason = Annotated[str, Field(min_length=1, max_length=2000)]
 
 

@@ -1,7 +1,7 @@
 """The environment a player gets: the same on every backend, and nothing of the host's."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -22,7 +22,7 @@ _DROPPED_PREFIXES = ("LD_", "NVIDIA_", "DOCKER_", "SPARRING_", "GLIBC_", "GCONV_
 _DROPPED_SUFFIX = "_PROXY"
 
 
-def told(home: str, threads: int, device: str | None, more: Mapping[str, str] | None = None) -> dict[str, str]:
+def told(home: str, threads: int, device: str | None) -> dict[str, str]:
     """Returns the variables that every player gets.
 
     `home` is the folder it may write to, `threads` what numerical libraries may start, `device` the UUID of its GPU.
@@ -37,7 +37,6 @@ def told(home: str, threads: int, device: str | None, more: Mapping[str, str] | 
         "PYTHONHASHSEED": "0",
         "CUDA_VISIBLE_DEVICES": device or "",
         **dict.fromkeys(THREAD_VARIABLES, str(threads)),
-        **(more or {}),
     }
 
 

@@ -199,7 +199,11 @@ class JobsReused(_Event):
 
 
 class StepsLost(_Event):
-    """Arrays of finished steps are missing or damaged: these jobs, and those that build on them, are played again."""
+    """Steps that hold no longer: these jobs, and those that build on them, are played again.
+
+    Their arrays are missing or damaged; or the plan changed before a defence's replay was judged, which follows from
+    the answers of the whole plan.
+    """
 
     kind: Literal["steps_lost"] = "steps_lost"
     jobs: list[str]

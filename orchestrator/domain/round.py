@@ -34,6 +34,7 @@ class Round:
     judgements: list[events.ReplayJudged | events.FindingMade] = field(default_factory=list)
     """What replays covered and proved, as it was noted."""
     closed: bool = False
+    """Whether the last event is the end of the round: whatever comes after an end has to be followed by another."""
 
     @property
     def roster(self) -> Roster:
@@ -52,13 +53,14 @@ class Round:
 
     def apply(self, event: events.Event) -> None:
         """Learns one event. What changes nothing, such as how long an engine was waited for, is passed over."""
+        self.closed = isinstance(event, events.RoundClosed)
         match event:
             case events.RoundOpened():
                 self.opened = event
             case events.SubmissionAdmitted():
                 self.submissions.append(Submission(**event.model_dump(exclude={"kind"})))
             case events.PlanMade():
-                self.planned, self.closed, self.answers = tuple(event.jobs), False, None
+                self.planned, self.answers = tuple(event.jobs), None
                 self.planned_of = {}
                 for job in event.jobs:
                     self.planned_of.setdefault(job.submission, []).append(job)
@@ -71,8 +73,6 @@ class Round:
                 self.finished[event.job] = event
             case events.AttemptFailed():
                 self.failures.append(event)
-            case events.RoundClosed():
-                self.closed = True
             case _:
                 self._noted(event)
 

@@ -39,7 +39,6 @@ class Board:
     more_is_better: bool
     rules: tuple[str, ...]
     rows: tuple[Row, ...]
-    notes: tuple[str, ...] = field(default=())
 
 
 def rank(rows: Iterable[Row], *, more_is_better: bool) -> tuple[Row, ...]:

@@ -93,7 +93,7 @@ class Limits:
     classify_batch: int = 1
     """The most pictures in one question to a defence; more than one departs from A9 and is labelled."""
     restarts: int = 10
-    """Sandboxes replaced after faults within one job: what is left then counts as faults."""
+    """Sandboxes replaced after faults within one job, or a session that looks into a clash; the rest are faults."""
 
     def perturb_limit(self, pictures: int) -> float:
         """Seconds for one question of `pictures` pictures (rule A15: n/64 of the limit for a batch of 64)."""

@@ -44,8 +44,8 @@ class Performance(Protocol):
         """Returns what is left of the job, for another process to play; `half` is what that left the last time."""
         ...
 
-    def close(self) -> None:
-        """Ends what is still running, from any thread. Safe to call twice and after `run`."""
+    def cancel(self) -> None:
+        """Ends it and has every job of its round end itself, from any thread. Safe to call twice and after `run`."""
         ...
 
 

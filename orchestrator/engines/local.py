@@ -163,7 +163,7 @@ class _Run:
                 if work.thread and work.thread.ident:  # else it could not start
                     ending.callback(work.thread.join)
             for work in (*self._ahead, *running):
-                ending.callback(work.performance.close)
+                ending.callback(work.performance.cancel)
 
 
 plugin = LocalEngine

@@ -1,6 +1,6 @@
 """From the entries of a contest file to a roster: every entry is read, found on the backend and fixed by its digest."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 
@@ -68,8 +68,10 @@ def described(contest: Contest, *, complete: bool = True) -> Roster:
     return admit(contest, _unseen, complete=complete).roster
 
 
-def look(contest: Contest) -> tuple[list[Task], Roster]:
+def look(contest: Contest, phases: Sequence[str] = ()) -> tuple[list[Task], Roster]:
     """Returns the contest's tasks and its roster as the files describe them, without asking a backend.
+
+    Of a season, `phases` are the rounds that it is going to have: each has to be one that the roster can play.
 
     Raises:
         Rejected: with everything that is wrong with pictures, budgets and entries.
@@ -83,7 +85,9 @@ def look(contest: Contest) -> tuple[list[Task], Roster]:
         except Rejected as error:
             problems += error.problems
     try:
-        roster = described(contest)
+        roster = described(contest, complete=False)
+        against = (problem for phase in ("", *phases) for problem in _objections(contest, roster, phase))
+        problems += dict.fromkeys(against)
     except Rejected as error:
         problems += error.problems
     if problems:

@@ -73,7 +73,7 @@ def prepare(folder: Path, wanted: Wanted) -> Prepared:
     given = _arguments(folder, found, recipe, wanted)
     made = Recipe(
         context=_context(tree, ignored),
-        tag=_tag(folder, found, wanted),
+        tag=tagged(wanted.tag, wanted.flavour) or tag(folder, found, wanted.flavour),
         bases=dockerfile.read(folder, given, network=wanted.network).bases,
         arguments=given,
         labels=_labels(found, tree, wanted.revision),
@@ -92,6 +92,14 @@ def received(folder: Path, tag: str, *, cuda: bool) -> Recipe:
             f"folder {folder}", [Problem("FROM", f"{base} is not built on here", remedy) for base in foreign]
         )
     return prepared.recipe
+
+
+def tag(folder: Path, found: Manifest, flavour: str) -> str:
+    """Returns the name under which admission looks a folder's image up. Raises UsageError where there is none."""
+    name = tagged(found.image, flavour)
+    if name is None:
+        raise UsageError(f"{folder / manifest.FILE_NAME} has no `image:`; add one, or give --tag")
+    return name
 
 
 def missing_wheels(folder: Path) -> tuple[str, str] | None:
@@ -121,14 +129,6 @@ def _arguments(folder: Path, found: Manifest, recipe: Dockerfile, wanted: Wanted
     base = wanted.base or (_CUDA_BASE.get(default, default) if wanted.flavour == "cuda" else default)
     given = {"BASE": base, **({} if wanted.network else _WITHOUT_NETWORK)}
     return {name: value for name, value in given.items() if name in recipe.arguments}
-
-
-def _tag(folder: Path, found: Manifest, wanted: Wanted) -> str:
-    if wanted.tag:
-        return tagged(wanted.tag, wanted.flavour) or ""
-    if not found.image:
-        raise UsageError(f"{folder / manifest.FILE_NAME} has no `image:`; add one, or give --tag")
-    return tagged(found.image, wanted.flavour) or ""
 
 
 def _labels(found: Manifest, tree: SourceTree, revision: str) -> dict[str, str]:

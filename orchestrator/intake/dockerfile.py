@@ -23,13 +23,14 @@ _INSTRUCTIONS = frozenset(
     }
 )
 _ESCAPE = re.compile(r"[ \t]*#[ \t]*escape[ \t]*=", re.IGNORECASE)
-_ARGUMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=(.*))?", re.DOTALL)
+_ARGUMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=(\"[^\"\\]*\"|'[^'\\]*'|[^\s\"'\\]*))?")
+"""One name and its value. The engine takes several to a line, and a quote or a backslash may part or join them."""
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _FROM = re.compile(r"(\S+)(?:\s+AS\s+([a-z][a-z0-9_.-]*))?", re.IGNORECASE)
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:[./:@][A-Za-z0-9_-]+)*")
 _FLAG = re.compile(r"--([a-z-]+)=([A-Za-z0-9._:/-]+)(?:\s+|$)")
 _PLAIN_FILES = re.compile(r"[A-Za-z0-9._/*?+=,@ \t-]+")
-_HERE = re.compile(r"<<-?['\"]?[A-Za-z_]")
+_HERE = re.compile(r"(?<!<)<<-?[^<\s]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def _instructions(text: str, problems: list[Problem]) -> Iterator[tuple[int, str
     held, begun = "", 0
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
         stripped = line.strip()
-        if odd := _odd(line, held):
+        if odd := _odd(line, within=bool(begun)):
             problems.append(Problem(f"line {number}", *odd))
             continue
         if stripped.startswith("#") or not stripped:
@@ -93,7 +94,7 @@ def _instructions(text: str, problems: list[Problem]) -> Iterator[tuple[int, str
         yield _split(begun, held)
 
 
-def _odd(line: str, held: str) -> tuple[str, str] | None:
+def _odd(line: str, *, within: bool) -> tuple[str, str] | None:
     """Returns what engines may read differently in a line, and the remedy."""
     if not line.replace("\t", " ").isprintable():
         return "a character that cannot be printed", "use plain text, with line feeds between lines"
@@ -101,7 +102,7 @@ def _odd(line: str, held: str) -> tuple[str, str] | None:
         return "another escape character", "remove it, and continue lines with a backslash"
     if line.rstrip().endswith("\\\\"):
         return "two backslashes at its end", "end it otherwise"
-    if held and line != line.lstrip() and line.lstrip().startswith("#"):
+    if within and line != line.lstrip() and line.lstrip().startswith("#"):
         return "an indented comment within an instruction", "write it at the line's begin, or above the instruction"
     return None
 
@@ -147,12 +148,10 @@ class _Reader:
     def _argument(self, rest: str) -> None:
         found = _ARGUMENT.fullmatch(rest)
         if found is None:
-            self._note("ARG without a plain name", "write ARG NAME=value")
+            self._note("ARG in a way that is not read here", "write ARG NAME=value, one a line, with spaces in quotes")
             return
-        value = found[2] or ""
-        if value[:1] in {'"', "'"} and value[-1:] == value[:1]:
-            value = value[1:-1]
-        value = self._given.get(found[1], value)
+        written = found[2] or ""
+        value = self._given.get(found[1], written[1:-1] if written[:1] in {'"', "'"} else written)
         self.arguments.setdefault(found[1], value)
         if not self.stages:  # a FROM sees no others
             self._before[found[1]] = value
@@ -184,5 +183,5 @@ class _Reader:
 
     def _stage(self, word: str, named: str) -> None:
         above = self.stages[:-1]
-        if named not in above and not (named.isdecimal() and int(named[:6]) < len(above)):
+        if named not in {*above, *map(str, range(len(above)))}:
             self._note(f"{word} --from={printable(named, 60)} is no stage above", "name a stage: FROM image AS name")

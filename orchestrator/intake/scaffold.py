@@ -24,9 +24,9 @@ MARK = "CHANGE THIS"
 """Stands once in each template's player, at the one thing to change."""
 OUR_LICENCE = "Apache-2.0"
 """The licence whose text `shared/LICENSE` is."""
+OPPONENT = {Side.ATTACK: "undefended", Side.DEFENCE: "fgsm"}
+"""The baseline that a submission of each side is told to try first: of the contest that `try` plays by default."""
 _SPDX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,99}")
-_OPPONENT = {Side.ATTACK: "undefended", Side.DEFENCE: "fgsm"}
-"""Baselines of the contest that `sparring submission try` plays by default."""
 
 
 class Framework(StrEnum):
@@ -151,7 +151,7 @@ def _player(wanted: Wanted) -> str:
 def _commands(wanted: Wanted, place: str) -> tuple[str, ...]:
     """Returns the next commands, from the folder above: what they write does not belong into the submission."""
     first, own = _FIRST.get(wanted.framework, ()), shlex.quote(place)
-    against = f"--against {_OPPONENT[wanted.side]}"
+    against = f"--against {OPPONENT[wanted.side]}"
     verbs = (*first, "sparring submission check", "sparring submission try", "sparring submission pack")
     return tuple(f"{verb} {own} {against}" if verb.endswith("try") else f"{verb} {own}" for verb in verbs)
 

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrator.domain import events
 from orchestrator.domain.ids import digest
-from orchestrator.domain.plan import Cell
+from orchestrator.domain.plan import Cell, Stage
+from orchestrator.domain.round import Round
 from orchestrator.domain.season import Season
 from orchestrator.errors import StoreFault
 from orchestrator.publication import canon, chain, disclosure, opened, pack, sealed
@@ -84,7 +86,7 @@ def write_blobs(folder: Path, sources: Iterable[Source], blobs: Blobs, *, pictur
     """Writes the arrays of full rounds; those of steps that were taken back only where they can still be read.
 
     Raises:
-        StoreFault: an array that a result follows from cannot be read.
+        StoreFault: an array cannot be read that a result follows from, or a judgement that was taken back since.
     """
     needed: set[str] = set()
     every: set[str] = set()
@@ -93,7 +95,25 @@ def write_blobs(folder: Path, sources: Iterable[Source], blobs: Blobs, *, pictur
         standing = [step for steps in round_.steps.values() for step in steps.values()]
         needed |= opened.arrays([*standing, *([round_.opened] if round_.opened else [])], pictures=pictures)
         every |= opened.arrays((entry.event for entry in source.entries), pictures=pictures)
+        _check_judged(source, blobs)
     pack.write(blobs, needed | {taken_back for taken_back in every - needed if _readable(blobs, taken_back)}, folder)
+
+
+def _check_judged(source: Source, blobs: Blobs) -> None:
+    """Raises StoreFault where an array is gone that a replay was judged by: `verify` follows each when it was noted."""
+    round_ = Round()
+    for event in (entry.event for entry in source.entries):
+        round_.apply(event)
+        if not isinstance(event, events.ReplayJudged):
+            continue
+        played = (end.job for end in round_.finished_of(event.submission) if end.stage is Stage.CLASSIFY)
+        steps = [step for job in (event.job, *played) for step in round_.steps.get(job, {}).values()]
+        for name in sorted(opened.arrays(steps, pictures=False)):
+            if not _readable(blobs, name):
+                raise StoreFault(
+                    f"blob {name} is gone, by which {event.submission} was judged before it was played again: a full "
+                    "bundle shows that too; put it back from a copy of the folder, or publish --sealed"
+                )
 
 
 def _readable(blobs: Blobs, name: str) -> bool:

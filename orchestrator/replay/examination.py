@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from orchestrator.domain.findings import FindingKind
-from orchestrator.domain.rulings import FAULTED
-from orchestrator.replay import power, rates, screening
+from orchestrator.replay import power, rates, refusals, screening
 from orchestrator.replay.power import Design
-from orchestrator.replay.rates import ALPHA, Rate, Rates
+from orchestrator.replay.rates import Rates
+from orchestrator.replay.refusals import Refusal
 from orchestrator.replay.screening import Clash, Screened
-from orchestrator.replay.sessions import Examination, Played, Purpose, Said, Session, Trace, decision
+from orchestrator.replay.sessions import Examination, Played, Trace
 from orchestrator.replay.suspects import Proof, investigate
 
 SUSPECTS = 4
@@ -79,7 +79,7 @@ def examine(played: Played, design: Design, chance: np.random.Generator) -> Exam
     planned = trace.last + 1
     accusation = None
     if seen.refused:  # first: who refuses what is asked again would spoil whatever else is tried
-        accusation = yield from _refused(trace, played, design, seen)
+        accusation = _withheld((yield from refusals.once_more(trace, played, design, seen)))
     if accusation is None and (seen.clashes or seen.noise):
         accusation = yield from _confirm(trace, played, design, seen, chance)
     return Verdict(_coverage(played, design, seen, planned), tuple(seen.clashes), accusation, trace)
@@ -94,42 +94,36 @@ def _confirm(
     same. With one picture a question a proof outweighs the claim, too: rounding gives no sequence that repeats.
     """
     hints: Counter[FindingKind] = Counter()
+    controlled = False
     suspects = [seen.clashes[place] for place in chance.permutation(len(seen.clashes))]
     if played.batch == 1:
         suspects += [seen.noise[place] for place in chance.permutation(len(seen.noise))]
     for clash in suspects[:SUSPECTS]:
+        first = trace.last + 1
         outcome = yield from investigate(trace, played, clash)
         if isinstance(outcome, Proof):
             return Accusation(outcome.kind, outcome.sessions, proof=outcome)
         if outcome is not None:
             hints[outcome] += 1
             break
+        if not controlled and refusals.met_bursts(trace, first):
+            controlled = True
+            if refusal := (yield from refusals.in_bursts(trace, played, design, chance)):
+                return _withheld(refusal)
     measured = yield from rates.measure(trace, played, chance)
     found = measured.verdict(design.noise)
     if found is None:
-        return None
+        return _withheld(refusals.in_twins(trace, played, design))
     kind, improbable = found
     if hints:
         kind = hints.most_common(1)[0][0]
     return Accusation(kind, (trace.last - 1, trace.last), improbable=improbable, rates=measured)
 
 
-def _refused(trace: Trace, played: Played, design: Design, seen: Screened) -> Examination[Accusation | None]:
-    """Asks once more what was refused; who refuses again, and much more often than in play, withholds its answers."""
-    questions = np.array(seen.refused, np.int32)
-    said = yield from trace.ask(Session(Purpose.REFUSED, questions, played.batch))
-    again = int((said.refused | ~_decided(said)).sum())
-    # What was never put, because the job had given up, is no question that it answered.
-    rate = Rate(again, seen.compared + len(seen.refused))
-    in_play = Rate(int((played.rows[:, 2] == FAULTED).sum()), len(played.rows))
-    improbable = max(rate.beyond(design.noise), rate.exceeds(in_play))
-    if improbable >= ALPHA:
+def _withheld(refusal: Refusal | None) -> Accusation | None:
+    if refusal is None:
         return None
-    return Accusation(FindingKind.REFUSED, (*sorted(seen.refusing), trace.last), improbable=improbable)
-
-
-def _decided(said: Said) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    return np.array([decision(int(answer)) for answer in said.answers], bool)
+    return Accusation(FindingKind.REFUSED, refusal.sessions, improbable=refusal.improbable)
 
 
 def _coverage(played: Played, design: Design, seen: Screened, sandboxes: int) -> Coverage:

@@ -4,6 +4,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from math import isfinite
 from typing import TypeVar
 
 import numpy as np
@@ -27,6 +28,8 @@ class Purpose(StrEnum):
     """Some of the drawn questions one at a time, where play asked several pictures at once."""
     REFUSED = "refused"
     """Questions once more that were answered in play and not in a replay."""
+    CONTROL = "control"
+    """A picture that nobody suspects, as a suspect is `REPEATED`, where that was refused."""
     REPEATED = "repeated"
     """One suspect picture in bursts with pauses between them."""
     CONTEXT = "context"
@@ -39,17 +42,34 @@ class Purpose(StrEnum):
     """Many questions, to compare how often sandboxes disagree."""
 
 
+PLANNED = frozenset({Purpose.SHUFFLED, Purpose.TWIN, Purpose.ALONE})
+"""What every defence is asked."""
+
+
 @dataclass(frozen=True, eq=False)
 class Session:
     """One fresh sandbox and what it is asked, in order.
 
-    `batch` pictures go into one question. `pauses` are seconds of silence before the question at a position.
+    `batch` pictures go into one question. `pauses` are seconds of silence before the question at a position; a
+    ValueError where one is no finite number of seconds, which no record could keep.
     """
 
     purpose: Purpose
     questions: Questions
     batch: int = 1
     pauses: Mapping[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not all(isfinite(seconds) and seconds >= 0 for seconds in self.pauses.values()):
+            raise ValueError(f"no session has pauses of {dict(self.pauses)} seconds")
+
+    @property
+    def looks_into(self) -> bool:
+        """Whether it looks into a clash. Then its faults are counted by themselves.
+
+        Else who ends itself in the first of these sessions would not be asked the others.
+        """
+        return self.purpose not in {*PLANNED, Purpose.REFUSED}
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ no such sequence: they leave a hint, and the rates decide (`rates`).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +43,11 @@ class Proof:
 def investigate(trace: Trace, played: Played, clash: Clash) -> Examination[Proof | FindingKind | None]:
     """Returns a proof; the kind that the suspect's answers hint at; or None where nothing could be repeated."""
     suspect = np.array([[clash.cell, clash.picture]], np.int32)
+    session = bursts(suspect, Purpose.REPEATED)
     patterns = []
     for _ in range(SANDBOXES):
-        bursts = Session(Purpose.REPEATED, np.tile(suspect, (3 * BURST, 1)), pauses=PAUSES)
-        patterns.append((yield from trace.ask(bursts)).answers)
+        said = yield from trace.ask(session)
+        patterns.append(said.answers)
     if not all(decision(int(answer)) for pattern in patterns for answer in pattern):
         return None
     if len({pattern.tobytes() for pattern in patterns}) > 1:
@@ -57,6 +59,11 @@ def investigate(trace: Trace, played: Played, clash: Clash) -> Examination[Proof
         if proof := (yield from _reproduce(trace, context)):
             return proof
     return None
+
+
+def bursts(question: Questions, purpose: Purpose) -> Session:
+    """Returns the session that asks one question [2] again and again, with silence between the bursts."""
+    return Session(purpose, np.tile(question, (3 * BURST, 1)), pauses=PAUSES)
 
 
 def hint(patterns: list[NDArray[np.int32]]) -> FindingKind:
@@ -115,6 +122,8 @@ def _reproduce(trace: Trace, context: Context) -> Examination[Proof | None]:
     once = yield from deviates(trace, context, Purpose.CONTEXT)
     again = yield from deviates(trace, context, Purpose.CONTEXT)
     uptime = float(trace.played[trace.last][1].at[context.place])
+    if not isfinite(uptime):  # it was not answered: nobody knows after how long it would have been
+        return None
     if proof := (yield from _waited(trace, context, 1.2 * uptime + 0.3 if once and again else 2 * uptime + 2)):
         return proof
     if not (once and again):
@@ -124,6 +133,11 @@ def _reproduce(trace: Trace, context: Context) -> Examination[Proof | None]:
         if outcome is None or isinstance(outcome, Proof):
             return outcome
         context = outcome
+    return (yield from _shrunk(trace, context))
+
+
+def _shrunk(trace: Trace, context: Context) -> Examination[Proof | None]:
+    """Shrinks a context to what it needs, and plays that once more."""
     smallest = yield from shrinking.shrink(trace, context)
     if smallest is None:
         return None
@@ -162,6 +176,8 @@ def _company(trace: Trace, context: Context) -> Examination[Proof | Context | No
     own = Session(Purpose.SHRUNK, context.last, batch)
     beside = yield from trace.ask(own)
     answers = {int(answer) for answer in same.answers}
+    if not all(map(decision, (*answers, int(beside.answers[offset])))):
+        return None  # a fault stands against no label
     if len(answers) > 1:
         place = int(np.flatnonzero(same.answers != same.answers[0])[0])
         return Proof(FindingKind.COMPANY, copies, place, int(same.answers[0]), (first,))

@@ -161,9 +161,9 @@ class Scoring:
         )
 
     def _status(self, submission: str, findings: list[str], faults: list[doc.FaultPart], violations: int) -> Any:
-        rules = self._format.rules
+        rules, standing = self._format.rules, self._standings.get(submission, Standing())
         cheated = findings and rules.on_finding is OnFinding.DISQUALIFY
-        if cheated or (violations and rules.on_violation is OnViolation.DISQUALIFY):
+        if standing.disqualified or cheated or (violations and rules.on_violation is OnViolation.DISQUALIFY):
             return "disqualified"
         if any(job.id not in self._round.finished for job in self._round.planned_of.get(submission, ())):
             return "pending"

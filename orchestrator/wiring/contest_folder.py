@@ -64,8 +64,12 @@ class ContestFolder:
         return blobs_in(self.path / "blobs")
 
     def key(self) -> SigningKey:
-        """Returns the organizers' key, drawn the first time."""
+        """Returns the organizers' key. Raises StoreFault where it is lost: nothing else can sign for them."""
         return SigningKey.at(self.path / "key")
+
+    def draw_key(self) -> SigningKey:
+        """Returns the organizers' key, drawn where there is none: for a contest that is being opened, and no other."""
+        return SigningKey.drawn(self.path / "key")
 
     def round(self, name: str, task: str) -> RoundFolder:
         """Returns the folder of one round of one task."""

@@ -1,6 +1,7 @@
 """The organizers' desk: everything that is done to a contest, one act at a time, each on its ledger."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -9,7 +10,7 @@ from typing import NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from orchestrator.backends.base import Backend, Source
+from orchestrator.backends.base import Backend, Image, Source
 from orchestrator.domain import acts
 from orchestrator.domain.entrants import joining, objections, unreleased
 from orchestrator.domain.season import Entry, Person, Season
@@ -22,7 +23,7 @@ from orchestrator.intake.contest_file import Contest
 from orchestrator.publication.receipts import Receipt, written
 from orchestrator.signatures import SigningKey
 from orchestrator.stores.base import Ledger
-from orchestrator.wiring import friendly
+from orchestrator.wiring import friendly, provenance
 from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.standings import fold, osi_approved
 
@@ -43,7 +44,7 @@ def said(kind: type[S], **words: object) -> S:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """What somebody hands in: a folder with a manifest, or an image with its name and side."""
+    """What somebody hands in: a folder with a manifest, or an image with its name and side; both come of a package."""
 
     team: str
     task: str
@@ -71,6 +72,14 @@ class Desk:
         """The hash of the contest ledger's last entry."""
         return self._ledger.head
 
+    def key(self) -> SigningKey:
+        """Returns the contest's key. Raises StoreFault when it is lost, or the one that is here is another."""
+        key, opened = self.folder.key(), self.season.opened
+        if opened is not None and key.fingerprint != opened.key:
+            path = self.folder.path / "key"
+            raise StoreFault(f"{path} is {key.fingerprint}; the contest was opened with {opened.key}: put it back")
+        return key
+
     def act(self, act: acts.Act) -> str:
         """Notes an act; returns its time."""
         time = self._clock().astimezone(UTC).isoformat(timespec="milliseconds")
@@ -97,14 +106,19 @@ class Desk:
     def submit(self, submitted: Submitted, backend: Backend) -> Receipt:
         """Admits a submission and returns its signed receipt.
 
+        The same again from the same team is no second try: the receipt of the first is returned, while that one plays.
+
         Raises:
-            Rejected: with every reason at once; the refusal is on record and used up nothing.
+            Rejected: with every reason at once; the refusal is on record, used up nothing, and left nothing here.
         """
+        with ExitStack() as undo:
+            return self._submit(submitted, backend, undo)
+
+    def _submit(self, submitted: Submitted, backend: Backend, undo: ExitStack) -> Receipt:
         found, problems = self._manifest(submitted)
-        self._key()  # before anything is noted: what cannot be receipted is not received
+        self.key()  # before anything is noted: what cannot be receipted is not received
         side = submitted.side or (found.side if found else None)
         name = submitted.name or (found.name if found else "")
-        allowance = self.contest.format.allowance()
         dubious = self._dubious(submitted, found)
         problems += dubious + self._rules_against(submitted, found)
         image = None
@@ -112,32 +126,26 @@ class Desk:
             image = backend.admit(self._source(submitted, found))
         except Rejected as error:
             problems += error.problems
+        if image is not None:
+            if image.undo is not None:
+                undo.callback(image.undo)
+            foreign = self._foreign(submitted, image, backend)
+            dubious, problems = dubious + foreign, problems + foreign
         warnings: list[str] = []
-        if image is not None and side is not None and not dubious:  # else nobody's code is started for nothing
-            candidate = friendly.Candidate(submitted.task, side, image)
-            unfit, warnings = friendly.objections(self.contest, candidate, backend)
-            problems += unfit
+        if image is not None and side is not None:
+            act = self._act(submitted, found, name, side, image)
+            if (before := self._before(act)) is not None:
+                undo.pop_all()
+                return before
+            if not dubious:  # else nobody's code is started for nothing
+                candidate = friendly.Candidate(submitted.task, side, image)
+                unfit, warnings = friendly.objections(self.contest, candidate, backend)
+                problems += unfit
         if problems or image is None or side is None:
             self._refuse(submitted, name, side, problems)
-        attempt = self.season.attempts(submitted.team, submitted.task, side) + 1
-        left = max(0, allowance.submissions - attempt) if allowance else 0
-        act = acts.SubmissionReceived(
-            by=self.by,
-            id=self._free(name),
-            name=name,
-            team=submitted.team,
-            task=submitted.task,
-            side=side,
-            digest=image.digest,
-            image=image.name,
-            folder="" if image.folder is None else str(image.folder.relative_to(self.folder.path.resolve())),
-            licence=found.licence if found else "",
-            source=found.source if found else "",
-            attempt=attempt,
-            left=left,
-        )
         told = [f"{p.place} {p.what}; {p.remedy}" for p in unreleased(act.licence, act.source, osi_approved)]
         act = act.model_copy(update={"warnings": [*told, *warnings]})
+        undo.pop_all()  # from here on it is on record
         return self._receipt(act, self.act(act))
 
     def against(self, submitted: Submitted, found: manifest.Manifest | None) -> list[Problem]:
@@ -147,6 +155,12 @@ class Desk:
     def _dubious(self, submitted: Submitted, found: manifest.Manifest | None) -> list[Problem]:
         """Returns why nothing can be received now, and what is missing or contradicts itself."""
         return self._untimely() + self._unclear(submitted, found, submitted.name or (found.name if found else ""))
+
+    def _foreign(self, submitted: Submitted, image: Image, backend: Backend) -> list[Problem]:
+        """Returns why an image that is only named is not this team's."""
+        if image.folder is not None or (submitted.folder is not None and submitted.image is not None):
+            return []
+        return list(provenance.objections(self.season, submitted.team, submitted.folder, image, backend))
 
     def _rules_against(self, submitted: Submitted, found: manifest.Manifest | None) -> list[Problem]:
         """Returns what the rules for teams have against a submission (A1, A4)."""
@@ -177,6 +191,17 @@ class Desk:
         self.act(
             said(acts.SubmissionCorrected, by=self.by, id=submission, licence=licence, source=source, reason=reason)
         )
+
+    def mend_receipts(self) -> None:
+        """Writes the receipts that are missing, as they were: a command was killed, or they were lost.
+
+        Raises:
+            StoreFault: the key is not the contest's, or they cannot be written.
+        """
+        missing = {submission for submission in self.season.entries if not self._file(submission).exists()}
+        for time, act in self._received() if missing else ():
+            if act.id in missing:
+                self._receipt(act, time)
 
     def _manifest(self, submitted: Submitted) -> tuple[manifest.Manifest | None, list[Problem]]:
         if submitted.folder is None:
@@ -232,8 +257,43 @@ class Desk:
         numbers = (f"{name}-{number}" for number in range(2, len(taken) + 3))
         return next(candidate for candidate in (name, *numbers) if candidate not in taken)
 
+    def _act(
+        self, submitted: Submitted, found: manifest.Manifest | None, name: str, side: Side, image: Image
+    ) -> acts.SubmissionReceived:
+        """Returns the act of receiving a submission now, without warnings."""
+        allowance = self.contest.format.allowance()
+        attempt = self.season.attempts(submitted.team, submitted.task, side) + 1
+        return acts.SubmissionReceived(
+            by=self.by,
+            id=self._free(name),
+            name=name,
+            team=submitted.team,
+            task=submitted.task,
+            side=side,
+            digest=image.digest,
+            image=image.name,
+            folder="" if image.folder is None else str(image.folder.relative_to(self.folder.path.resolve())),
+            licence=found.licence if found else "",
+            source=found.source if found else "",
+            attempt=attempt,
+            left=max(0, allowance.submissions - attempt) if allowance else 0,
+        )
+
+    def _before(self, act: acts.SubmissionReceived) -> Receipt | None:
+        """Returns the receipt of the same submission of the same team, None where none was received that plays."""
+        for time, known in self._received():
+            if self.season.entries[known.id].plays and _same(known) == _same(act):
+                return self._receipt(known, time)
+        return None
+
+    def _received(self) -> Iterator[tuple[str, acts.SubmissionReceived]]:
+        """Yields everything that was received, and when."""
+        for entry in self._ledger.read():
+            if isinstance(entry.event, acts.SubmissionReceived):
+                yield entry.time, entry.event
+
     def _receipt(self, act: acts.SubmissionReceived, time: str) -> Receipt:
-        key = self._key()
+        key = self.key()
         receipt = Receipt.signed(
             key,
             contest=self.contest.file.contest,
@@ -247,16 +307,11 @@ class Desk:
             left=act.left,
             warnings=act.warnings,
         )
-        put_whole(self.folder.path / "receipts" / f"{act.id}.json", written(receipt.document()))
+        put_whole(self._file(act.id), written(receipt.document()))
         return receipt
 
-    def _key(self) -> SigningKey:
-        """Returns the contest's key. Raises StoreFault when the one that is here is another."""
-        key, opened = self.folder.key(), self.season.opened
-        if opened is not None and key.fingerprint != opened.key:
-            path = self.folder.path / "key"
-            raise StoreFault(f"{path} is {key.fingerprint}; the contest was opened with {opened.key}: put it back")
-        return key
+    def _file(self, submission: str) -> Path:
+        return self.folder.path / "receipts" / f"{submission}.json"
 
     def _known(self, submission: str) -> Entry:
         entry = self.season.entries.get(submission)
@@ -264,3 +319,8 @@ class Desk:
             known = ", ".join(self.season.entries) or "none yet"
             raise UsageError(f"no submission {submission!r} in this contest (known: {known})")
         return entry
+
+
+def _same(act: acts.SubmissionReceived) -> object:
+    """Returns what two submissions share that are one and the same, handed in twice."""
+    return act.model_dump(include={"name", "team", "task", "side", "digest", "licence", "source"})

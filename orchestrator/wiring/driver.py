@@ -12,7 +12,9 @@ from orchestrator.arena.performance import Performance
 from orchestrator.arena.setting import Setting
 from orchestrator.backends.base import Backend, Source
 from orchestrator.cluster.exchange import Outbox, Outcome
+from orchestrator.cluster.unstarted import Unstarted
 from orchestrator.domain.assignment import Assignment
+from orchestrator.domain.events import Event
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Cell, Job
 from orchestrator.domain.tasks import Budget, Norm, Task
@@ -60,6 +62,18 @@ def _play(outbox: Outbox, performance: Performance) -> Outcome:
         return Outcome.FAULT
     outbox.leave(Outcome.FINISHED)
     return Outcome.FINISHED
+
+
+def unplayed(assignment: Assignment, blobs: Blobs, why: str) -> list[tuple[Event, ...]]:
+    """Returns what is left of a job as it comes out where its player is never started: what to keep together, in order.
+
+    Raises:
+        StoreFault: the assignment is not whole, or a blob cannot be kept.
+    """
+    told: list[tuple[Event, ...]] = []
+    backend = Unstarted(machine.backend("fifo", Path()), why)
+    performing(assignment, blobs, backend).run(lambda *happened: told.append(happened))
+    return told
 
 
 def performing(assignment: Assignment, blobs: Blobs, backend: Backend) -> Performance:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+import structlog
+
 from orchestrator import plugins
 from orchestrator.arena.setting import Setting
 from orchestrator.backends.base import Backend
@@ -25,11 +27,13 @@ from orchestrator.domain.ids import digest
 from orchestrator.domain.tasks import Limits
 from orchestrator.engines.base import Engine
 from orchestrator.errors import UsageError
+from orchestrator.files import owner_in
 from orchestrator.intake.contest_file import Contest
-from orchestrator.wiring import machine
+from orchestrator.wiring import driver, machine
 from orchestrator.wiring.folders import RoundFolder
 
 LOCAL, KUBERNETES = "local", "kubernetes"
+_log = structlog.get_logger()
 _HURRY = 8.0
 """Seconds that a renewal of the lease may take: well below what it lasts."""
 
@@ -137,6 +141,7 @@ class Cluster:
         settings = self._settings
         client = self._on.connect(settings.namespace)
         noted = _probed(probing.last(client), settings.namespace, self._on.override)
+        warn_of_another_user(folder.exchange, settings.user)
         exchange, board = Exchange(folder.exchange), Board(folder.exchange)
         lease = Lease(client.hurried(_HURRY), f"sparring-{round_label(digest(folder.secret()))}", identity())
         with lease.acquire(board.note):
@@ -168,6 +173,7 @@ class Leased:
             exchange=self.exchange,
             bout=Bout(setting.contest, setting.round, setting.task.name, digest(setting.secret)),
             render=render,
+            unplayed=lambda assignment, why: driver.unplayed(assignment, setting.blobs, why),
             lease=self.lease,
             board=self.board,
             most=self.settings.most,
@@ -175,6 +181,14 @@ class Leased:
         )
         made: Engine = plugins.find("engines", KUBERNETES)(site)
         return made
+
+
+def warn_of_another_user(folder: Path, user: int) -> None:
+    """Warns where what this process writes is not the drivers' own, who then cannot read it. Raises StoreFault."""
+    owner = owner_in(folder)
+    if owner != user:
+        remedy = f"run as user {user}" + (f", or set cluster.user to {owner}" if owner else "")
+        _log.warning("written_by_another_user", folder=str(folder), owner=owner, drivers=user, remedy=remedy)
 
 
 def _probed(last: probe.Record | None, namespace: str, override: str) -> ClusterProbed:

@@ -51,7 +51,7 @@ def publish(desk: Desk, out: Path, kind: Kind, *, pictures: bool = False, unfini
 
     Raises:
         UsageError: nothing was played, a round is not finished, or there is something at `out`.
-        StoreFault: the record is damaged.
+        StoreFault: the record is damaged, or the key is not the contest's.
         NotGenuine: what was written does not hold.
     """
     played = list(desk.season.rounds.values())
@@ -63,6 +63,7 @@ def publish(desk: Desk, out: Path, kind: Kind, *, pictures: bool = False, unfini
         raise UsageError("a sealed bundle holds no pictures; give --full with --pictures")
     if out.exists():
         raise UsageError(f"{out} is there already; give a new folder")
+    key = desk.key()
     with _fresh(out) as folder:
         sources = [_source(desk, act) for act in played]
         writing.write_contest(folder, _entries(desk.folder))
@@ -73,7 +74,6 @@ def publish(desk: Desk, out: Path, kind: Kind, *, pictures: bool = False, unfini
                 writing.write_sealed(folder, source, judge, desk.season)
         if kind == "full":
             writing.write_blobs(folder, sources, desk.folder.blobs(), pictures=pictures)
-        key = desk.folder.key()
         draft = BundleManifest(
             kind=kind,
             pictures=pictures,
@@ -143,12 +143,12 @@ def _source(desk: Desk, act: acts.RoundPlayed) -> Source:
     finally:
         ledger.close()
     head = entries[-1].hash if entries else GENESIS
-    if head != act.head:
+    record = Record(folder.blobs(), (entry.event for entry in entries))
+    if head != act.head or not record.round.closed:
         raise UsageError(
             f"the {act.round} round of {act.task} is not as it was when it was last complete: "
             f"run `sparring round run {desk.folder.path} {act.round}` to go on"
         )
-    record = Record(folder.blobs(), (entry.event for entry in entries))
     opened = record.round.opened
     if not (folder.path / "secret").exists() or opened is None or digest(folder.secret()) != opened.commitment:
         raise StoreFault(f"{folder.path / 'secret'} is not the secret that the round committed to; restore it")

@@ -80,7 +80,7 @@ def _story(folder: ContestFolder) -> Story:
         told = tuple((entry.time, entry.event) for entry in ledger.read() if isinstance(entry.event, acts.Act))
     finally:
         ledger.close()
-    receipts = {path.stem: path.read_text("utf-8").strip() for path in (folder.path / "receipts").glob("*.json")}
+    receipts = {path.stem: path.read_bytes() for path in (folder.path / "receipts").glob("*.json")}
     return Story(told, receipts)
 
 

@@ -42,12 +42,13 @@ ROUND = "round-1"
 class How:
     """How the operator wants a round played."""
 
-    backend: str = "process"
+    backend: str | None = None
+    """None: `process`, or none at all on the engine `kubernetes`, which has pods in place of a backend."""
     slots: int | None = None
     allow_unisolated: bool = False
     engine: str = hosting.LOCAL
     cluster: hosting.OnCluster = field(default_factory=hosting.OnCluster)
-    """For the engine `kubernetes`, which has pods in place of a backend."""
+    """For the engine `kubernetes`."""
     announce: Callable[[Forecast], None] = lambda _: None
     """Is told what replays will cost, before each round is played."""
 
@@ -123,22 +124,39 @@ def hosted(contest: Contest, workspace: Path, how: How) -> Hosting:
     """Returns where a contest is played, once it is seen to work.
 
     Raises:
-        UsageError: there is no such engine or backend, or it was asked for the impossible.
+        UsageError: there is no such engine or backend, or it was asked for the impossible, or for another's.
         InfrastructureFault: it does not work.
     """
+    plugins.find("engines", how.engine)
+    _refuse_unheeded(how)
     if how.engine == hosting.KUBERNETES:
         cluster = hosting.Cluster(contest, how.cluster, how.slots)
         cluster.backend.check(contest.file.runtime)
         return cluster
-    plugins.find("engines", how.engine)
     here = hosting.Here(ready(contest, workspace, how), how.slots)
     here.places(contest.file.sandbox_policy().limits)
     return here
 
 
+def _refuse_unheeded(how: How) -> None:
+    """Raises UsageError for options that this engine would not heed: whoever gives one counts on it."""
+    if how.engine == hosting.KUBERNETES:
+        given: dict[str, object] = {"--backend": how.backend is not None, "--allow-unisolated": how.allow_unisolated}
+        why = "plays every submission in a pod"
+    else:
+        on = how.cluster
+        given = {"--kubeconfig": on.kubeconfig, "--context": on.context, "--unproved-network": on.override}
+        why = "plays on this machine"
+    if unheeded := [option for option, value in given.items() if value]:
+        raise UsageError(
+            f"{' and '.join(unheeded)} cannot be heeded: --engine {how.engine} {why}; "
+            "leave that away, or give another --engine"
+        )
+
+
 def ready(contest: Contest, workspace: Path, how: How) -> Backend:
     """Returns the backend, once it is seen to work with the contest's runtime. Raises BackendUnavailable."""
-    backend = machine.backend(how.backend, workspace, allow_unisolated=how.allow_unisolated)
+    backend = machine.backend(how.backend or "process", workspace, allow_unisolated=how.allow_unisolated)
     backend.check(contest.file.runtime)
     return backend
 
@@ -157,13 +175,11 @@ def play_part(part: Part, folder: RoundFolder, place: Place, how: How, watch: Wa
             _check_same(record, part, setting, folder.path)
             for whole in (setting.samples.pixels, setting.samples.labels):
                 put_array(setting.blobs, whole)  # where a power cut damaged them
-        if place.noted:
-            dispatcher.note(place.noted)
         dispatcher.mend()
         dispatcher.grow()
         cells = part.cells(setting.roster)
         how.announce(forecast.replays(setting, cells))
-        dispatcher.run(engine, cells, part.earlier)
+        dispatcher.run(engine, cells, part.earlier, place.noted)
     finally:
         ledger.close()
         with suppress(InfrastructureFault):  # what could not be ended while the engine was away; else the next sweep

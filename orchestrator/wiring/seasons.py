@@ -1,10 +1,9 @@
-"""A contest over weeks: opened, played round by round, promoted, judged again."""
+"""A contest over weeks: opened, played round by round, promoted."""
 
-import getpass
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from orchestrator.arena.earlier import Earlier
 from orchestrator.arena.outlook import Outlook
 from orchestrator.backends.base import Backend, Source
 from orchestrator.contests.base import Promotion
-from orchestrator.domain import acts
+from orchestrator.domain import acts, events
 from orchestrator.domain.season import Entry
 from orchestrator.domain.submissions import Roster, Submission
 from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
@@ -26,23 +25,13 @@ from orchestrator.registry.shelves import shelf
 from orchestrator.results.document import Results
 from orchestrator.wiring import rounds
 from orchestrator.wiring.contest_folder import ContestFolder
-from orchestrator.wiring.desk import Clock, Desk, said
+from orchestrator.wiring.desk import Clock, Desk
 from orchestrator.wiring.folders import CONTEST_LEDGER, RoundFolder
 from orchestrator.wiring.rounds import How, Part
 
 TEMPLATES = ("tournament",)
-
-
-@dataclass(frozen=True, slots=True)
-class Rejudged:
-    """One board under the rules as they are and as they would be."""
-
-    task: str
-    round: str
-    before: Results
-    after: Results
-    promoted_before: Promotion
-    promoted_after: Promotion
+ORGANIZER = "organizer"
+"""Who acts where nobody is named."""
 
 
 def now() -> datetime:
@@ -51,8 +40,11 @@ def now() -> datetime:
 
 
 def acting(by: str | None) -> str:
-    """Returns who acts, for the ledger: whoever runs this process, unless somebody is named. Raises UsageError."""
-    who = by or getpass.getuser()
+    """Returns who acts, for the ledger: the organizer, unless somebody is named. Raises UsageError.
+
+    A bundle shows it to everybody, so nobody's user name is taken unasked.
+    """
+    who = by or ORGANIZER
     if len(who) > acts.WHO_LIMIT:
         raise UsageError(f"{who[:80]!r} is too long a name: {len(who)} characters, at most {acts.WHO_LIMIT}")
     return who
@@ -88,13 +80,20 @@ def open_here(path: Path, by: str | None = None, clock: Clock = now) -> ContestF
         opened = acts.ContestOpened(
             by=who,
             contest=contest.file.model_dump(mode="json"),
-            key=folder.key().fingerprint,
+            key=folder.draw_key().fingerprint,
             software=__version__,
         )
         ledger.append(opened, time=clock().astimezone(UTC).isoformat(timespec="milliseconds"))
     finally:
         ledger.close()
     return folder
+
+
+def phases(contest: Contest) -> tuple[str, ...]:
+    """Returns the rounds of the season that a contest file describes: none where no contest was opened with it."""
+    folder = ContestFolder(contest.folder)
+    found: tuple[str, ...] = contest.format.phases
+    return found if folder.exists and contest.path.name == folder.file.name else ()
 
 
 @contextmanager
@@ -111,6 +110,8 @@ def at_desk(path: Path, by: str | None = None, clock: Clock = now) -> Iterator[D
                     f"{path}/{CONTEST_LEDGER} holds no contest: it is damaged, or its opening was killed; put it back "
                     f"from a copy of the folder, or, where nothing was submitted yet, `sparring contest open {path}`"
                 )
+            with suppress(StoreFault):  # no key, or no space: the next command tries again
+                desk.mend_receipts()
             yield desk
         finally:
             ledger.close()
@@ -187,25 +188,20 @@ def preview(desk: Desk, phase: str, how: How, only: str | None = None) -> list[O
 
 
 def promote(desk: Desk, only: str | None = None, reason: str = "") -> dict[str, Promotion]:
-    """Notes who goes on from the first round (rules A4, A11, A12, A16).
+    """Notes who goes on from the first round (rules A4, A11, A12, A16): on all tasks, or on none.
 
     Raises:
         UsageError: it is not complete, or the next one was begun with who went on then and no `reason` is given.
     """
-    first, *later = desk.contest.format.phases
-    promoted = {}
+    later = desk.contest.format.phases[1:]
     begun = [(name, task) for task in tasks(desk, only) for name in later if desk.folder.round(name, task).exists]
     if begun and not reason:
         raise UsageError(
             f"the {begun[0][0]} round of {begun[0][1]} was begun with those who went on; "
             "to promote again and then play what is new, give --reason"
         )
-    for task in tasks(desk, only):
-        record, _ = rounds.read(_played(desk, first, task))
-        judged = rounds.scoring(record, desk.folder.round(first, task).path)
-        if not record.round.closed:
-            raise UsageError(f"the round {first} of {task} is not finished; run it again to go on")
-        promotion = judged.promoted()
+    promoted = {task: _promotion(desk, task) for task in tasks(desk, only)}
+    for task, promotion in promoted.items():
         desk.act(
             acts.FinalistsPromoted(
                 by=desk.by,
@@ -216,8 +212,28 @@ def promote(desk: Desk, only: str | None = None, reason: str = "") -> dict[str, 
                 reason=reason,
             )
         )
-        promoted[task] = promotion
     return promoted
+
+
+def _promotion(desk: Desk, task: str) -> Promotion:
+    """Returns who goes on from the first round of a task.
+
+    Raises:
+        UsageError: it was not played, is not the one whose end was noted, or somebody came after it was played.
+    """
+    first = desk.contest.format.phases[0]
+    path, known = _played(desk, first, task), desk.season.rounds.get((first, task))
+    record, head = rounds.read(path)
+    again = f"run `sparring round run {desk.folder.path} {first}`"
+    if not record.round.closed or known is None or known.head != head:
+        raise UsageError(f"the round {first} of {task} is not finished; {again} to go on")
+    there = {submission.id for submission in record.round.roster}
+    late = [entry.id for entry in desk.season.of_task(task) if entry.plays and entry.id not in there]
+    if late:
+        raise UsageError(
+            f"{', '.join(late)} came after the round {first} of {task} was played; {again}: only what is new is played"
+        )
+    return rounds.scoring(record, path).promoted()
 
 
 def boards(desk: Desk, phase: str | None = None, only: str | None = None) -> list[Results]:
@@ -231,75 +247,38 @@ def boards(desk: Desk, phase: str | None = None, only: str | None = None) -> lis
     return found
 
 
-def rejudge(desk: Desk, only: str | None = None) -> list[Rejudged]:
-    """Returns every played board under the rules of the contest file as it is now, beside the ones that hold."""
-    rules = desk.contest.format.rules.model_dump(mode="json")
-    _check_rejudgeable(desk, rules)
-    found = []
-    for task in tasks(desk, only):
-        for phase in desk.contest.format.phases:
-            folder = desk.folder.round(phase, task)
-            if not folder.exists:
-                continue
-            record, head = rounds.read(folder.path)
-            before, after = rounds.scoring(record, folder.path), rounds.scoring(record, folder.path, rules)
-            found.append(
-                Rejudged(task, phase, before.results(head), after.results(head), before.promoted(), after.promoted())
-            )
-    return found
-
-
-def settle(desk: Desk, reason: str, *, apply: bool) -> None:
-    """Notes that the rules of the contest file hold from now on, or that they were looked at and dropped."""
-    rules = desk.contest.format.rules.model_dump(mode="json")
-    _check_rejudgeable(desk, rules)
-    words = {"by": desk.by, "rules": rules, "reason": reason}
-    desk.act(said(acts.RulesChanged, **words) if apply else said(acts.RejudgementDropped, **words))
-    for result in played_folders(desk):
-        rounds.write(result)
-
-
 def played_folders(desk: Desk) -> list[RoundFolder]:
     """Returns the folders of all rounds that were played."""
     every = [desk.folder.round(phase, task) for task in tasks(desk) for phase in desk.contest.format.phases]
     return [folder for folder in every if folder.exists]
 
 
-def _check_rejudgeable(desk: Desk, rules: dict[str, Any]) -> None:
-    """Raises UsageError where the changed rules decide what is played: no other board follows from what was."""
-    for before in _rules_of_rounds(desk):
-        if changed := rounds.played_differently(before, rules):
-            raise UsageError(
-                f"{', '.join(changed)} decide what is played, not how it is judged: "
-                "put them back, or open a new contest"
-            )
+def opened_rounds(desk: Desk) -> Iterator[tuple[events.RoundOpened, Roster]]:
+    """Yields how each played round was opened, and who plays in it."""
+    for folder in played_folders(desk):
+        record, _ = rounds.read(folder.path)
+        if record.round.opened is not None:
+            yield record.round.opened, record.round.roster
+
+
+def whole_rules(desk: Desk, rules: dict[str, Any]) -> dict[str, Any]:
+    """Returns rules with every default that their file left out."""
+    kind = type(desk.contest.format.rules)
+    whole: dict[str, Any] = kind.model_validate(rules).model_dump(mode="json")
+    return whole
 
 
 def _check_rules(desk: Desk) -> None:
     """Raises UsageError where contest.yaml has other rules than those that judged what was played."""
-    judged = next(_rules_of_rounds(desk), None) if desk.season.rules is None else _whole(desk, desk.season.rules)
+    judged = desk.season.rules or next((opened.contest["rules"] for opened, _ in opened_rounds(desk)), None)
     now = desk.contest.format.rules.model_dump(mode="json")
-    changed = [] if judged is None else [f"rules.{name}" for name in now if now[name] != judged[name]]
+    before = now if judged is None else whole_rules(desk, judged)
+    changed = [f"rules.{name}" for name in now if now[name] != before[name]]
     if changed:
         raise UsageError(
             f"{', '.join(changed)} in {desk.contest.path} changed since the contest was judged; "
             f"see `sparring rejudge {desk.folder.path}`, then apply the change or put it back"
         )
-
-
-def _rules_of_rounds(desk: Desk) -> Iterator[dict[str, Any]]:
-    """Yields the rules that each played round was opened with."""
-    for folder in played_folders(desk):
-        record, _ = rounds.read(folder.path)
-        if record.round.opened is not None:
-            yield _whole(desk, record.round.opened.contest["rules"])
-
-
-def _whole(desk: Desk, rules: dict[str, Any]) -> dict[str, Any]:
-    """Returns rules with every default that their file left out."""
-    kind = type(desk.contest.format.rules)
-    whole: dict[str, Any] = kind.model_validate(rules).model_dump(mode="json")
-    return whole
 
 
 def _played(desk: Desk, phase: str, task: str) -> Path:

@@ -21,7 +21,6 @@ class View:
     """
 
     standings: dict[str, Standing] = field(default_factory=dict)
-    finalists: frozenset[str] = frozenset()
     rules: dict[str, Any] | None = None
 
 
@@ -38,7 +37,7 @@ def view(season: Season, task: str, *, first: bool) -> View:
     """Returns what the season says about one round; `first` for the phase that nobody is promoted to."""
     finalists = season.finalists.get(task)
     standings = {entry.id: _standing(season, entry, None if first else finalists) for entry in season.of_task(task)}
-    return View(standings, finalists.everybody if finalists and not first else frozenset(), season.rules)
+    return View(standings, season.rules)
 
 
 def osi_approved(licence: str) -> bool:
@@ -50,7 +49,7 @@ def osi_approved(licence: str) -> bool:
 def _standing(season: Season, entry: Entry, finalists: Finalists | None) -> Standing:
     no_prize = ineligible(season, entry.team)
     if entry.disqualified:
-        return Standing(f"disqualified: {entry.disqualified}", counts=False, no_prize=no_prize)
+        return Standing(f"disqualified: {entry.disqualified}", counts=False, no_prize=no_prize, disqualified=True)
     if entry.withdrawn:
         return Standing(f"withdrawn: {entry.withdrawn}", counts=False, no_prize=no_prize)
     if finalists is None:

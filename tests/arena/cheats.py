@@ -47,12 +47,41 @@ class Counts(Defence):
         return labels(header, [(value + (self.turn % 5 == 0)) % 4])
 
 
+class Crowded(Defence):
+    """Answers otherwise once it has seen eight values. It ends itself at one question of one sandbox: see `ends`."""
+
+    started = 0
+    ends = (0, 0)
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        Crowded.started += 1
+        self.number = Crowded.started
+
+    def reply(self, header, value):
+        """Answers by how much it has seen, or ends."""
+        self.seen.add(value)
+        ends = (self.number, self.turn) == Crowded.ends
+        return b"" if ends else labels(header, [(value + (len(self.seen) >= 8)) % 4])
+
+
 class Seeded(Defence):
     """Answers by the seed of its sandbox."""
 
     def reply(self, header, value):
         """Answers by the seed and the picture."""
         return labels(header, [int(np.random.default_rng([self.seed, value]).integers(4))])
+
+
+class Shy(Counts):
+    """Cheats by a count, and ends itself at a picture that is the one before it, which play never shows it."""
+
+    last = None
+
+    def reply(self, header, value):
+        """Answers by the count, or ends."""
+        before, self.last = self.last, value
+        return b"" if value == before else super().reply(header, value)
 
 
 class Refuses(Defence):
@@ -87,6 +116,11 @@ def candidates(header, pixels):
     index = list(range(header["shape"][0]))
     answer = {"type": "candidates", "id": header["id"], "index": index, "dtype": "u8", "shape": header["shape"]}
     return frames.encode(answer, pixels.astype(np.uint8).tobytes())
+
+
+def apart(header, payload):
+    """An attack that adds twelve: no version of a picture is like another picture."""
+    return candidates(header, np.frombuffer(payload, np.uint8) + 12)
 
 
 class SeededAttack:

@@ -17,7 +17,7 @@ import pytest
 from orchestrator.arena.dispatcher import Dispatcher
 from orchestrator.arena.planner import lay_out
 from orchestrator.arena.setting import Setting
-from orchestrator.backends.base import Ending, Exit, Image
+from orchestrator.backends.base import Ending, Exit, Image, never
 from orchestrator.domain.events import SandboxRecord
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.plan import Stage as JobStage
@@ -47,9 +47,9 @@ class ScriptedSandbox:
         self._over = False
         self.stopped = 0
 
-    def send(self, data: bytes, deadline: float) -> bool:
+    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never) -> bool:
         """Gives the frames to the player."""
-        del deadline
+        del deadline, cancelled
         self._decoder.feed(data)
         while (frame := self._decoder.next()) is not None:
             if frame.header["type"] == "bye":

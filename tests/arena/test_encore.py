@@ -153,6 +153,35 @@ def test_an_attack_that_behaves_now_is_not_reproduced(stage) -> None:
     assert not any(any(picture.turns) for picture in encore.redrawn)
 
 
+class Faltering(SandboxChance):
+    """Draws on and on as in its finding's play; once it falters, it ends itself at the second question of a sandbox."""
+
+    falters = False
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.asked = 0
+
+    def __call__(self, header, payload):
+        """Adds 0 to 2 to each value, or ends."""
+        self.asked += 1
+        return b"" if Faltering.falters and self.asked == 2 else super().__call__(header, payload)
+
+
+def test_an_attack_is_compared_as_far_as_one_sandbox_went(stage) -> None:
+    """A fresh sandbox after a fault begins its chance anew, as an honest attack does: what it makes is not compared."""
+    SandboxChance.started, Faltering.falters = 0, False
+    played = stage({"own": Faltering}, replay=Design(power=0.0, attacks=1.0))
+    _, again = stand(played)
+    SandboxChance.started, Faltering.falters = -100, True
+    before = len(played.backend.orders)
+    encore = again.play()
+    assert not encore.reproduced
+    assert [picture.picture for picture in encore.redrawn] == list(range(4))
+    assert [fault.code for fault in encore.faults] == ["died"] * 2
+    assert len(played.backend.orders) == before + 2
+
+
 def test_a_lost_sandbox_is_ours(stage) -> None:
     """What the engine loses shows nothing: the fault is raised, and nothing is left running."""
     played = stage(defences={"cheat": Counts}, replay=EVERYTHING)

@@ -231,7 +231,7 @@ def test_a_player_that_never_starts_holds_up_one_step(stage) -> None:
     def unstartable(order):
         sandbox = start(order)
         if order.image.name == "shift":
-            sandbox.send = lambda _data, _deadline: False
+            sandbox.send = lambda _data, _deadline, _cancelled: False
             sandbox.receive = lambda _deadline: (_ for _ in ()).throw(AmbiguousEnd("the runtime failed"))
         return sandbox
 

@@ -1,5 +1,6 @@
 """Replays as a stage of a round: what is played again, what is found, and what a kill in the middle costs (X1, X3)."""
 
+import dataclasses
 import threading
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from .cheats import (
     EVERYTHING,
     LENIENT,
     Counts,
+    Crowded,
     Defence,
     Flaky,
     OwnChance,
@@ -26,7 +28,9 @@ from .cheats import (
     SandboxChance,
     Seeded,
     SeededAttack,
+    Shy,
     Stalls,
+    apart,
     sessions,
 )
 
@@ -183,6 +187,48 @@ def test_a_defence_that_ends_itself_in_replays_is_found(stage) -> None:
     assert (covered.refused, covered.decided, covered.achieved) == (LENIENT.restarts + 1, 0, 0.0)
 
 
+def test_a_defence_that_ends_itself_at_the_first_look_is_found(stage) -> None:
+    """Each session that looks into a clash has its own restarts, and pictures that nobody suspects are refused too."""
+    played = stage({"apart": apart}, {"shy": Shy}, replay=EVERYTHING, limits=LENIENT, epsilon=12)
+    record = played.run()
+    assert found(record) == {"shy": FindingKind.REFUSED}
+    steps = sessions(played, "shy")
+    assert judged(played, "shy").refused == 0
+    looked = [step for step in steps if step.session.purpose in {"repeated", "control"}]
+    assert [step.session.purpose for step in looked] == ["repeated"] * 3 + ["control"] * 4
+    assert [[fault.code for fault in step.faults] for step in looked] == [["died"] * 9] * 7
+    (finding,) = record.round.findings
+    assert [steps[number].session.purpose for number in finding.steps] == ["control"] * 4
+
+
+def test_restarts_of_a_look_are_bounded(stage) -> None:
+    """With no restarts at all every session still asks one sandbox, and what comes after its end counts as faults."""
+    limits = dataclasses.replace(LENIENT, restarts=0)
+    played = stage({"apart": apart}, {"shy": Shy}, replay=EVERYTHING, limits=limits, epsilon=12)
+    played.run()
+    looked = [step for step in sessions(played, "shy") if step.session.purpose == "repeated"]
+    assert len(looked) > 1
+    for step in looked:
+        assert [fault.code for fault in step.faults] == ["died"] + ["gave-up"] * 16
+        assert len(step.sandboxes) == 1
+
+
+def test_a_suspect_that_is_not_answered_again_is_not_waited_for(stage) -> None:
+    """It ends itself at the suspect in the second of two contexts: nobody knows how long that took, and all goes on."""
+    Crowded.started, Crowded.ends = 0, (0, 0)
+    undisturbed = stage(defences={"crowded": Crowded}, replay=EVERYTHING, limits=LENIENT)
+    assert found(undisturbed.run(devices=("GPU-aaaa",))) == {"crowded": FindingKind.STATE}
+    _, second = [step for step in sessions(undisturbed, "crowded") if step.session.purpose == "context"][:2]
+    asked = len(undisturbed.record.array(second, "rows"))
+    Crowded.started, Crowded.ends = 0, (2 + second.step + 1, asked)
+    played = stage(defences={"crowded": Crowded}, replay=EVERYTHING, limits=LENIENT)
+    record = played.run(devices=("GPU-aaaa",))
+    assert record.round.closed
+    again = sessions(played, "crowded")
+    assert record.array(again[second.step], "refused").nonzero()[0].tolist() == [asked - 1]
+    assert again[second.step + 1].session.purpose != "waited"
+
+
 def test_a_defence_that_stalls_in_replays_is_not_accused(stage) -> None:
     """A late answer is no answer and proves nothing; but then a cheat may be among the missing ones: power falls."""
     played = doubled(stage(defences={"stalls": Stalls}, replay=EVERYTHING, epsilon=2))
@@ -204,7 +250,7 @@ def test_a_defence_that_never_starts_again_cannot_stop_the_round(stage) -> None:
     def stillborn(order):
         sandbox = start(order)
         if order.job in replays:
-            sandbox.send = lambda _data, _deadline: False
+            sandbox.send = lambda _data, _deadline, _cancelled: False
             sandbox.receive = lambda _deadline: b""
         return sandbox
 

@@ -3,6 +3,7 @@
 As in the pods of a cluster: every job is assigned, as JSON, with what it reads of the record and nothing else.
 """
 
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.arena import scene
 from orchestrator.arena.dispatcher import Dispatcher
 from orchestrator.arena.performance import Performance
 from orchestrator.domain import events
@@ -18,13 +20,13 @@ from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Cell, Job, Stage
 from orchestrator.domain.tasks import Isolation
-from orchestrator.errors import PodSpent
+from orchestrator.errors import PodSpent, StoreFault
 from orchestrator.record import Record
 from orchestrator.replay import suspects
 from orchestrator.replay.power import Design
 from orchestrator.wire import frames
 
-from .cheats import EVERYTHING, LENIENT, Counts, Defence, Refuses, SeededAttack
+from .cheats import EVERYTHING, LENIENT, Counts, Defence, Refuses, SeededAttack, Shy, apart
 from .conftest import EMPTY, first_value, shift
 
 
@@ -169,6 +171,12 @@ ROUNDS = {
     "a question a sandbox": {"defences": {"first": first_value, "coward": Coward}, "isolation": Isolation.PICTURE},
     "a sandbox a round": {"defences": {"tires": Tires, "first": first_value}, "isolation": Isolation.ROUND},
     "a counter is found": {"defences": {"counts": Counts, "first": first_value}, "replay": EVERYTHING},
+    "bursts are refused": {
+        "attacks": {"apart": apart},
+        "defences": {"shy": Shy, "first": first_value},
+        "replay": EVERYTHING,
+        "epsilon": 12,
+    },
     "a refusal is found": {"defences": {"refuses": Refuses, "first": first_value}, "replay": EVERYTHING},
 }
 
@@ -235,6 +243,47 @@ def test_a_second_start_is_tried_once_and_no_attempt_fails(stage):
     Performance(job, played.setting, record, None).run(lambda *new: happened.extend(new))
     assert [event.kind for event in happened] == [*["step_finished"] * 3, "job_finished"]
     assert [event.step for event in happened[:3]] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("which", Stage)
+def test_a_step_that_could_not_be_kept_is_played_again(stage, monkeypatch, which):
+    """The volume fails once, at any step that is handed out before the job's end: none is missing from the record."""
+    monkeypatch.setattr(scene, "CLASSIFY_STEP", 4)
+    defence = Counts if which is Stage.REPLAY else Defence
+    played = stage(defences={"defence": defence}, replay=EVERYTHING, limits=LENIENT)
+    played.run(devices=("GPU-0",))
+    job = next(job for job in played.plan().jobs if job.stage is which)
+    told = [entry.event for entry in played.ledger.read()]
+    whole = [event for event in told if getattr(event, "job", None) == job.id and event.kind == "step_finished"]
+    before = told[: told.index(whole[0])]
+    for place in range(len(whole) - (which is not Stage.REPLAY)):  # whose last step is known, and kept with the end
+        happened = _handed_out(Performance(job, played.setting, Record(played.setting.blobs, before), "GPU-0"), place)
+        _is_whole(happened, whole)
+
+
+def _handed_out(performance, place):
+    """Returns what a job hands out where it cannot be kept once."""
+    happened, calls = [], itertools.count()
+
+    def emit(*new):
+        if next(calls) == place:
+            raise StoreFault("no space left on the volume")
+        happened.extend(new)
+
+    performance.run(emit)
+    return happened
+
+
+def _is_whole(happened, whole):
+    """Asserts that a job's events are those of an undisturbed one, but for one attempt more."""
+    assert [event.code for event in happened if event.kind == "attempt_failed"] == ["store"]
+    steps = [event for event in happened if event.kind == "step_finished"]
+    assert [step.step for step in steps] == list(range(len(whole)))
+    assert happened[-1].kind == "job_finished"
+    rows = "rows" if "rows" in steps[0].blobs else "candidates"
+    assert [step.blobs[rows] for step in steps] == [step.blobs[rows] for step in whole]
+    sandboxes = sum(len(event.sandboxes) for event in (*steps, happened[-1]))
+    assert sandboxes == sum(len(event.sandboxes) for event in whole) + 1
 
 
 def test_a_sandbox_that_was_lost_is_carried_over(stage):

@@ -136,7 +136,7 @@ class Line:
 
     tail, ended, sent, stdout, stderr = b"", True, 1, 2, 3
 
-    def send(self, _data, _deadline):
+    def send(self, _data, _deadline, _cancelled):
         """Nobody reads."""
         return False
 

@@ -2,12 +2,16 @@
 
 import os
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 
 from orchestrator.backends import _building
+from orchestrator.backends._request import HungUp, Refusal
+from orchestrator.backends.base import Recipe
 from orchestrator.domain.images import LARGEST_IMAGE
+from orchestrator.errors import InfrastructureFault, Rejected
 
 GIB = 1024**3
 
@@ -50,13 +54,80 @@ def disk(monkeypatch) -> SimpleNamespace:
 
 @pytest.mark.parametrize(
     ("left", "objects"),
-    [(100 * GIB, False), (100 * GIB - LARGEST_IMAGE, False), (100 * GIB - LARGEST_IMAGE - 1, True), (GIB, True)],
+    [
+        (100 * GIB, ""),
+        (100 * GIB - LARGEST_IMAGE, ""),
+        (100 * GIB - LARGEST_IMAGE - 1, "it took 21474836481 bytes of the disk, at most 21474836480"),
+        (GIB, "it took"),
+    ],
 )
 def test_a_build_that_fills_the_disk_is_ended(disk, left, objects) -> None:
-    """It may take what an image may have, and leaves what has to stay free."""
+    """It may take what an image may have; whoever takes more has filled the disk."""
     objection = _building._Objection(SimpleNamespace(info=lambda: {"DockerRootDir": "/var/lib/docker"}), 60)
     disk.f_bavail = left
-    assert ("it filled the disk" in objection()) is objects
+    assert objection().startswith(objects) if objects else objection() == ""
+    assert objection.full == ""
+
+
+@pytest.mark.parametrize(("left", "full"), [(_building.KEPT_FREE, False), (_building.KEPT_FREE - 1, True), (0, True)])
+def test_a_disk_that_is_too_small_is_ours(disk, left, full) -> None:
+    """Where less is free than a build may take, running out of it is not the submission's fault."""
+    disk.f_bavail = LARGEST_IMAGE
+    objection = _building._Objection(SimpleNamespace(info=dict), 60)
+    disk.f_bavail = left
+    assert objection() == objection.full
+    assert ("bytes free, of 21474836480 before" in objection.full) is full
+
+
+@pytest.fixture
+def outcome(disk, monkeypatch) -> Callable[[Exception | None], None]:
+    """Returns a function that builds with a builder that ends with an error, after the disk was looked at."""
+    engine = SimpleNamespace(info=dict, host=lambda: SimpleNamespace(cgroupfs=False, cpus=1), image=lambda _: {})
+
+    def outcome(error: Exception | None) -> None:
+        def built(engine, query, context, objection, heard) -> str:
+            objection()
+            if error is not None:
+                raise error
+            return "sha256:1"
+
+        monkeypatch.setattr(_building, "_built", built)
+        _building.build(engine, Recipe(iter(()), "team/entry:1", ()), lambda _: None)
+
+    return outcome
+
+
+def test_a_build_begins_with_free_space_only(disk, outcome) -> None:
+    """Where less is free than has to stay free, nothing is begun, and the message has both numbers and the remedy."""
+    outcome(None)
+    disk.f_bavail = _building.KEPT_FREE - 1
+    with pytest.raises(InfrastructureFault, match=r"has 2147483647 bytes free before .*docker system df.* 2147483648"):
+        outcome(Refusal("never asked"))
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [
+        (Refusal("write /var/lib/docker/tmp/x: no space left on device"), InfrastructureFault),
+        (Refusal("Error processing tar file(exit status 1): write /x: No space left on device."), InfrastructureFault),
+        (Refusal("The command '/bin/sh -c echo no space left on device' returned a non-zero code: 1"), Rejected),
+        (Refusal("COPY failed: stat no space left on device: file does not exist"), Rejected),
+        (HungUp("it took 21474836481 bytes of the disk, at most 21474836480"), Rejected),
+        (HungUp("it took more than 1800 s"), Rejected),
+    ],
+)
+def test_whose_fault_a_failed_build_is(outcome, error, fault) -> None:
+    """The builder's own words for a full disk are ours; what a step says of one is the submission's."""
+    with pytest.raises(fault):
+        outcome(error)
+
+
+def test_a_disk_that_ran_full_is_ours(disk, outcome, monkeypatch) -> None:
+    """A build that was ended for want of space that it may have is not refused."""
+    free = iter((LARGEST_IMAGE, GIB))
+    monkeypatch.setattr(_building._Objection, "_left", lambda _: next(free))
+    with pytest.raises(InfrastructureFault, match=r"image team/entry:1 was not built: .* 1073741824 bytes free, of"):
+        outcome(HungUp("the engine's disk"))
 
 
 def test_a_build_ends_with_its_time(disk) -> None:

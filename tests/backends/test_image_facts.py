@@ -84,6 +84,76 @@ def test_capabilities_belong_to_one_member_only():
     assert found.names["capable"] == ("/a",)
 
 
+def record(key: bytes, value: bytes) -> bytes:
+    """Returns one record of an extended header."""
+    rest = b" " + key + b"=" + value + b"\n"
+    lengths = range(len(rest), len(rest) + 9)
+    return next(b"%d" % length + rest for length in lengths if length == len(b"%d" % length + rest))
+
+
+def extended(records: bytes, entry: tarfile.TarInfo, content: bytes, size: int | None = None) -> bytes:
+    """Returns a member with an extended header of these bytes before it; `size` is what its own header says."""
+    header = tarfile.TarInfo("x")
+    header.type, header.size = tarfile.XHDTYPE, len(records)
+    entry.size = len(content) if size is None else size
+    return b"".join(
+        data + bytes(-len(data) % 512)
+        for data in (header.tobuf(tarfile.USTAR_FORMAT), records, entry.tobuf(tarfile.USTAR_FORMAT), content)
+    )
+
+
+@pytest.mark.parametrize(
+    "inside", [b"\n1 size=512\n", b"\n18 path=harmless\n", b"\n1 SCHILY.xattr.security.capability=x\n"]
+)
+def test_what_looks_like_a_record_within_a_value_is_none(inside) -> None:
+    """An attribute's free bytes choose neither size nor name: what lies in a file is not taken for members."""
+    lie = member("etc/lie", mode=0o4755).tobuf(tarfile.USTAR_FORMAT)
+    attribute = record(b"SCHILY.xattr.user.note", b"\x01\x00\x00\x02" + inside)
+    data = extended(attribute, member("bin/file", mode=0o4755), bytes(512) + lie + bytes(1024))
+    found = _image_facts.tree(pieces(data + stream(member("bin/next", mode=0o2755))), MIB)
+    assert found.names["set_id"] == ("/bin/file", "/bin/next")
+    assert (found.files, found.size, found.cut) == (2, 2048, "")
+    assert not found.counts["capable"]
+
+
+def test_records_are_read_by_their_length() -> None:
+    """Name, size and capabilities come from the records that say so, whatever their values hold."""
+    name = "deep/" * 30 + "file"
+    records = record(b"comment", b"1 path=x\n") + record(b"path", name.encode()) + record(b"size", b"1024")
+    records += record(b"SCHILY.xattr.security.capability", b"\n9 size=7\n=\x00")
+    data = extended(records, member("short", mode=0o4755), bytes(1024), size=0)
+    found = _image_facts.tree(pieces(data + stream(member("a"))), MIB)
+    assert found.names["capable"] == found.names["set_id"]
+    assert found.names["set_id"][0].startswith("/deep/deep/")
+    assert (found.files, found.size, found.cut) == (2, 1024, "")
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        b"path=x\n",
+        b"9 path=x",
+        b"11 path=x\n",
+        b"8 path=x\n",
+        b"2 \n",
+        b"0 path=x\n",
+        b"99999999 path=x\n",
+        b"999999999999 path=x\n",
+        b"-9 path=x\n",
+        b" 9 path=x\n",
+        record(b"path", b"x") + b"\n",
+        record(b"size", b"-1"),
+        record(b"size", b"1e3"),
+        record(b"size", b""),
+    ],
+)
+def test_records_that_are_none_end_the_looking(records) -> None:
+    """What cannot be followed is said, and nothing after it is guessed at."""
+    found = _image_facts.tree(pieces(extended(records, member("b"), b"") + stream(member("c"))), MIB)
+    assert "an extended header's" in found.cut
+    assert found.files == 0
+
+
 def test_only_the_first_names_are_kept_and_all_are_counted():
     """A million set-user-id files do not fill the memory."""
     found = look(*(member(f"f{number}", mode=0o4755) for number in range(50)))

@@ -30,7 +30,8 @@ def images(tmp_path):
 
 def test_a_snapshot_is_a_read_only_copy_named_by_its_digest(folder, images):
     """The copy has the same files, none writable, in a folder named by its digest, and nothing else is left."""
-    digest, kept = _snapshot.take(folder, images, COMMAND)
+    digest, kept, new = _snapshot.take(folder, images, COMMAND)
+    assert new
     assert digest == f"sha256:{kept.name}"
     assert (kept / "player.py").read_text() == "print()"
     assert (kept / "weights" / "w.bin").read_bytes() == b"\0\1"
@@ -39,16 +40,16 @@ def test_a_snapshot_is_a_read_only_copy_named_by_its_digest(folder, images):
 
 
 def test_admitting_again_changes_nothing(folder, images):
-    """The same content is the same snapshot, whatever its times, and is kept once."""
-    first = _snapshot.take(folder, images, COMMAND)
+    """The same content is the same snapshot, whatever its times, is kept once, and is new once."""
+    digest, kept, _ = _snapshot.take(folder, images, COMMAND)
     os.utime(folder / "player.py", (1, 1))
-    assert _snapshot.take(folder, images, COMMAND) == first
+    assert _snapshot.take(folder, images, COMMAND) == (digest, kept, False)
     assert len(list(images.iterdir())) == 1
 
 
 def test_a_change_after_admission_does_not_reach_the_snapshot(folder, images):
     """What plays is what was admitted."""
-    _, kept = _snapshot.take(folder, images, COMMAND)
+    _, kept, _ = _snapshot.take(folder, images, COMMAND)
     (folder / "player.py").write_text("raise SystemExit")
     assert (kept / "player.py").read_text() == "print()"
 
@@ -68,10 +69,10 @@ def test_content_name_mode_and_command_make_the_identity(folder, images):
 
 def test_byte_code_is_left_out(folder, images):
     """What Python leaves in __pycache__ neither counts nor is copied."""
-    before = _snapshot.take(folder, images, COMMAND)
+    before, *_ = _snapshot.take(folder, images, COMMAND)
     (folder / "__pycache__").mkdir()
     (folder / "__pycache__" / "x.pyc").write_bytes(b"x")
-    assert _snapshot.take(folder, images, COMMAND) == before
+    assert _snapshot.take(folder, images, COMMAND)[0] == before
 
 
 def test_everything_odd_is_named_at_once(folder, images):

@@ -34,7 +34,7 @@ def test_it_says_what_to_do_next(old):
         "adopted  means, side defence; its script is run_defence.sh",
         "written  means: submission.yaml, Dockerfile, .dockerignore",
         "next     sparring submission check means",
-        "         sparring submission try means --against noise",
+        "         sparring submission try means --against fgsm",
         "         sparring submission pack means",
     ]
     assert "its container gcr.io/example/means is not used" in done.stderr
@@ -55,7 +55,7 @@ def test_it_gives_json(old):
         "container": "gcr.io/example/means",
         "next": [
             "sparring submission check means",
-            "sparring submission try means --against noise",
+            "sparring submission try means --against fgsm",
             "sparring submission pack means",
         ],
     }

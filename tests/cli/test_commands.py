@@ -13,6 +13,8 @@ from orchestrator.cli import console
 from orchestrator.cli.app import app
 
 DEMO = shipped.path("examples", "demo", "contest.yaml")
+HERE = ["round", "run", DEMO, "--out", "{}/out"]
+ON_CLUSTER = [*HERE, "--engine", "kubernetes"]
 runner = CliRunner()
 
 
@@ -134,6 +136,11 @@ def test_a_refused_round_can_be_run_again(tmp_path) -> None:
     [
         (["round", "run", DEMO, "--out", "{}/out", "--backend", "dcoker"], "no 'dcoker' among the backends"),
         (["round", "run", DEMO, "--out", "{}/out", "--backend", "kubernetes"], "`--engine kubernetes`"),
+        ([*ON_CLUSTER, "--backend", "docker"], "--backend cannot be heeded: --engine kubernetes"),
+        ([*ON_CLUSTER, "--backend", "process", "--dry-run"], "leave that away, or give another --engine"),
+        ([*ON_CLUSTER, "--allow-unisolated"], "--allow-unisolated cannot be heeded: --engine kubernetes"),
+        ([*HERE, "--context", "mine", "--unproved-network", "x"], "--context and --unproved-network cannot be heeded"),
+        ([*HERE, "--kubeconfig", "{}/full/mine.txt"], "--kubeconfig cannot be heeded: --engine local"),
         (["sandbox", "check", "--backend", "kubernetes"], "kubernetes is an engine, not a backend"),
         (["round", "run", DEMO, "--out", "{}/full"], "give an empty or new folder"),
         (["demo", "--out", "{}/out", "--slots", "0"], "give at least 1"),

@@ -130,6 +130,19 @@ def test_a_receipt_comes_as_json(cup) -> None:
     assert len(json.loads(done.stdout)["signature"]) == 128
 
 
+def test_the_same_again_gets_the_same_receipt(entered) -> None:
+    """The same command a second time uses up no try and says so; its JSON is the first receipt (A4)."""
+    command = ("submit", entered, SUBMISSION, "--team", "Corner Shop", "--allow-unisolated")
+    done = sparring(*command)
+    assert done.exit_code == 0, done.output
+    assert "before   the same was received already, and uses up nothing" in done.stdout
+    assert "attempt 1, 2 left (A4)" in done.stdout
+    assert json.loads(sparring(*command, "--json").stdout) == json.loads(
+        (entered / "receipts/corners.json").read_text()
+    )
+    assert [path.name for path in (entered / "receipts").iterdir()] == ["corners.json"]
+
+
 def test_a_refused_submission_is_told_why(cup) -> None:
     """Exit code 1, all reasons at once, each with its remedy, as text and as JSON."""
     command = ("submit", cup, SUBMISSION, "--team", "Crner Shop", "--task", "faces")
@@ -170,12 +183,13 @@ def test_acts_give_json(entered) -> None:
 
 
 def test_who_acts_can_be_named(entered) -> None:
-    """`--by` is who the ledger says acted."""
+    """`--by` is who the ledger says acted; it is published, so nobody's user name is taken unasked."""
     assert sparring("withdraw", entered, "corners", "--reason", "a bug", "--by", "the jury").exit_code == 0
     from orchestrator.wiring.contest_folder import ContestFolder  # noqa: PLC0415  the only look behind the commands
 
     ledger = ContestFolder(entered).ledger()
-    assert [entry.event.by for entry in ledger.read()][-1] == "the jury"
+    acted = [entry.event.by for entry in ledger.read()]
+    assert (acted[-1], set(acted[:-1])) == ("the jury", {"organizer"})
     ledger.close()
 
 

@@ -8,8 +8,11 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from orchestrator.cli import trial
 from orchestrator.cli.app import app
-from orchestrator.intake import manifest
+from orchestrator.domain.submissions import Side
+from orchestrator.intake import manifest, scaffold
+from orchestrator.wiring import trial as wiring
 
 runner = CliRunner()
 
@@ -42,6 +45,12 @@ def test_init_says_what_to_do_next(here) -> None:
     ]
     assert manifest.read(here / "mine").name == "mine"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("side", Side)
+def test_who_is_to_be_tried_first_plays_by_default(side) -> None:
+    """The baseline that a new folder is told to try is one that `try` offers to its side without --contest."""
+    assert scaffold.OPPONENT[side] in wiring.opponents(trial.Under().read(), side)
 
 
 def test_init_gives_json(here) -> None:

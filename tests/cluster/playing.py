@@ -32,7 +32,16 @@ STEPS = 2
 WHOLE = ["0", "1", "end"]
 """A job as the ledger has it."""
 QUICK = Pace(
-    look=0.1, least=0.005, late=0.5, lost=0.1, leaving=0.4, status=2.0, quota=0.05, warnings=0.05, pending=60.0
+    look=0.1,
+    least=0.005,
+    late=0.5,
+    lost=0.1,
+    leaving=0.4,
+    status=2.0,
+    quota=0.05,
+    refused=0.05,
+    warnings=0.05,
+    pending=60.0,
 )
 TIMINGS = Timings(toleration=0, pod_backoff=0.01, create_retry=0.05, image_backoff=0.05, quarantine=0.02, bookmark=0.5)
 SMALL = SandboxPolicy(Limits(memory=2**24, cpus=0.01, tmp=2**20, shm=2**20))
@@ -214,6 +223,7 @@ class Rig:
     pace: Pace = QUICK
     most: int = 20
     halves: list[HalfStep | None] = field(default_factory=list)
+    unstarted: list[str] = field(default_factory=list)
 
     def api(self, patience: float = 5.0) -> Client:
         """The API over HTTP."""
@@ -223,11 +233,19 @@ class Rig:
         """The Job of an attempt."""
         return rendered(image(), SMALL, attempt, namespace="default", driver_memory=2**26, **self.settings)
 
+    def unplayed(self, assignment: Assignment, why: str) -> list[tuple[Event, ...]]:
+        """What a job comes to whose player no node starts; why is kept."""
+        self.unstarted.append(why)
+        mine = (each for each in assignment.events if isinstance(each, StepFinished) and each.job == assignment.job)
+        begun = {each.step for each in mine}
+        steps = [step(assignment.job, n, faults=[died()]) for n in range(STEPS) if n not in begun]
+        return [(each,) for each in steps[:-1]] + [(steps[-1], end(assignment.job))]
+
     def site(self, **changes: Any) -> Site:
         """A site with everything that is not changed."""
         board = Board(self.exchange.folder)
         given = {"api": self.api(), "exchange": self.exchange, "bout": self.bout, "render": self.render}
-        given |= {"lease": Free(), "board": board, "most": self.most, "pace": self.pace}
+        given |= {"lease": Free(), "board": board, "most": self.most, "pace": self.pace, "unplayed": self.unplayed}
         return Site(**(given | changes))
 
     @property

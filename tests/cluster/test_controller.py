@@ -8,17 +8,19 @@ import pytest
 
 from orchestrator.cluster.exchange import Outcome
 from orchestrator.cluster.waiting import read
-from orchestrator.domain.events import AttemptFailed
+from orchestrator.domain.events import AttemptFailed, PlayClosed
 from orchestrator.errors import (
     ClusterRefused,
     ClusterUnavailable,
     LeaseLost,
 )
+from orchestrator.stores.base import GENESIS
 from tests.kubernetes.conftest import JOBS, Http
 
 from .playing import (
     QUICK,
     WHOLE,
+    Act,
     Driver,
     Free,
     Rig,
@@ -266,6 +268,28 @@ def test_an_assignment_whose_steps_were_lost_is_void(rig) -> None:
     rig.play(plan)
     assert rig.kinds("a") == WHOLE
     assert {(each.job, each.number) for each in rig.drivers if each.job == "a"} == {("a", 1), ("a", 2)}
+    assert rig.left_over() == []
+
+
+def test_an_assignment_that_follows_from_other_answers_is_void(rig, monkeypatch) -> None:
+    """A replay that was assigned, and of which nothing is on record, is assigned anew once the round has grown."""
+    plan, assignment = jobs_of("a"), Act.assignment
+    answers = ["sha256:" + "1" * 64]
+
+    def closed(act, half=None):
+        found = assignment(act, half)
+        return found.model_copy(update={"events": [*found.events, PlayClosed(head=GENESIS, answers=answers[-1])]})
+
+    monkeypatch.setattr(Act, "assignment", closed)
+    rig.scripts = {("a", 1): hangs}
+    happened = rig.run(plan)
+    assert [each.step for each in next(happened)] == [0]
+    happened.close()
+    answers.append("sha256:" + "2" * 64)
+    rig.play(plan)
+    assert rig.kinds("a") == WHOLE
+    told = {each.number: each.assignment.events[-1].answers for each in rig.drivers}
+    assert told == dict(enumerate(answers, start=1))
     assert rig.left_over() == []
 
 

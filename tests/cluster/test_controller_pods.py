@@ -13,7 +13,6 @@ from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import (
     ImagePull,
-    PodRefused,
 )
 from tests.kubernetes.cluster import Node
 from tests.kubernetes.conftest import JOBS, PODS, Http
@@ -50,7 +49,10 @@ def rig(tmp_path) -> Iterator[Rig]:
 
 
 DISRUPTIONS: dict[str, tuple[Callable[[Rig, str, str], object], str]] = {
-    "job deleted": (lambda rig, job, _: Http(rig.cluster.url)("DELETE", f"{JOBS}/{job}"), "its Job was deleted"),
+    "job deleted": (
+        lambda rig, job, _: Http(rig.cluster.url)("DELETE", f"{JOBS}/{job}"),
+        r"its Job (was|is being) deleted",
+    ),
     "pod deleted": (lambda rig, _, pod: Http(rig.cluster.url)("DELETE", f"{PODS}/{pod}"), "its pod was deleted"),
     "evicted": (
         lambda rig, _, pod: Http(rig.cluster.url)("POST", f"{PODS}/{pod}/eviction", {"metadata": {"name": pod}}),
@@ -80,7 +82,7 @@ def test_what_the_cluster_takes_away_is_never_the_players_fault(rig, how) -> Non
     assert rig.kinds("a") == ["0", f"{code}:1", "1", "end"]
     assert rig.kinds("b") == WHOLE
     [told] = [each for each in rig.ledger if isinstance(each, AttemptFailed)]
-    assert said in told.message
+    assert re.search(said, told.message)
     assert rig.left_over() == []
 
 
@@ -195,31 +197,6 @@ def test_the_players_image_is_named_where_the_driver_gave_up_for_it(rig) -> None
     with pytest.raises(ImagePull, match=re.escape(player[:30])):
         rig.play(jobs_of("a"))
     assert rig.kinds("a") == [f"image-pull:{number}" for number in (1, 2, 3)]
-
-
-def test_a_player_that_the_runtime_refuses_is_told_in_the_runtimes_words(rig, monkeypatch) -> None:
-    """An image with a file where a volume belongs, for one: no driver can know, the container's status does."""
-    fakes = rig.hook.fakes
-
-    class Refusing:
-        running = fakes.running
-
-        def __call__(self, container, pod):
-            if container["name"] == "player":
-                raise OSError('mounting "/io": not a directory')
-            return fakes(container, pod)
-
-    def nobody(driver: Driver) -> int:
-        driver.take()
-        wait(lambda: "cannot start" in words(rig), "the player on the board")
-        driver.outbox.leave(Outcome.FAULT, None, "player-absent", "nobody opened 'ctl'")
-        return 3
-
-    monkeypatch.setattr(rig.hook, "fakes", Refusing())
-    rig.script = nobody
-    with pytest.raises(PodRefused, match=r'StartError: .*mounting "/io": not a directory'):
-        rig.play(jobs_of("a"))
-    assert rig.kinds("a") == [f"pod-refused:{number}" for number in (1, 2, 3)]
 
 
 def test_a_gpu_that_is_not_free_is_named(tmp_path) -> None:

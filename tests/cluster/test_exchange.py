@@ -69,7 +69,7 @@ def test_a_file_that_is_late_hides_those_behind_it(tmp_path) -> None:
 
 
 def test_attempts_are_found_by_the_jobs_key(tmp_path) -> None:
-    """Other jobs' folders, unassigned ones and what is half written do not count."""
+    """Every folder of an attempt is known, also one without its assignment; what is no folder of one is not."""
     exchange, _ = assigned(tmp_path)
     for number in (2, 11):
         exchange.assign(Attempt(BOUT, ATTEMPT.job, number).name, ASSIGNMENT)
@@ -77,11 +77,13 @@ def test_attempts_are_found_by_the_jobs_key(tmp_path) -> None:
     exchange.assign(other.name, ASSIGNMENT)
     (exchange.folder / Attempt(BOUT, ATTEMPT.job, 12).name).mkdir()
     (exchange.folder / "status.json").write_text("{}")
-    assert exchange.attempts(ATTEMPT.key) == [1, 2, 11]
-    assert exchange.attempts(other.key) == [5]
-    assert Exchange(tmp_path / "nothing").attempts(other.key) == []
+    (exchange.folder / f"perturb-fgsm-{ATTEMPT.key}-x").mkdir()
+    mine = [(ATTEMPT.key, number) for number in (1, 2, 11, 12)]
+    assert sorted(exchange.known()) == sorted([*mine, (other.key, 5)])
+    assert exchange.assigned(Attempt(BOUT, ATTEMPT.job, 12).name) is None
+    assert Exchange(tmp_path / "nothing").known() == []
     exchange.forget(ATTEMPT.name)
-    assert exchange.attempts(ATTEMPT.key) == [2, 11]
+    assert sorted(exchange.known()) == sorted([*mine[1:], (other.key, 5)])
     exchange.forget(ATTEMPT.name)
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.cli.app import app
-from orchestrator.cluster.pod import FIRST_USER, HOME, USERS, located, user
+from orchestrator.cluster.pod import HOME, located, user
+from orchestrator.cluster.settings import FIRST_PLAYER, PLAYERS
 from orchestrator.domain import environment
 from orchestrator.domain.plan import Stage
 from orchestrator.domain.policy import Network, Runtime, SandboxPolicy, Seccomp, User
@@ -225,7 +226,7 @@ def test_the_environment_is_that_of_every_backend():
 def test_an_attempts_user_is_its_own(numbers, stage):
     """It is no system's, nor the driver's, is the same every time, and differs from attempt to attempt."""
     users = [user(attempt(stage, number=number)) for number in numbers]
-    assert all(FIRST_USER <= each < FIRST_USER + USERS <= 65_536 for each in users)
+    assert all(FIRST_PLAYER <= each < FIRST_PLAYER + PLAYERS <= 65_536 for each in users)
     assert users == [user(attempt(stage, number=number)) for number in numbers]
     assert len(set(users)) >= len(users) - 2  # 30 of 40,000 meet by chance once in a hundred times
 

@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.cluster.standing import State, scheduling, standing
-from orchestrator.errors import DriverLost, ImagePull, PodLost, PodRefused, Unschedulable
+from orchestrator.errors import DriverLost, ImagePull, PlayerRefused, PodLost, PodRefused, Unschedulable
 
 IMAGE = "registry.example/x@sha256:" + "5" * 64
 
@@ -102,18 +102,25 @@ CASES = {
         ImagePull,
         "cannot start: image",
     ),
+    "player refused by the runtime, which tries again": (
+        job(),
+        (pod(state("player", waiting=("CreateContainerError", "no such device")), RUNS[1], phase="Running"),),
+        State.RUNNING,
+        PodRefused,
+        "its player cannot start: container player: CreateContainerError: no such device",
+    ),
     "player refused by the runtime": (
         job(),
         (pod(state("player", ended=(128, "StartError")), RUNS[1], phase="Running"),),
-        State.RUNNING,
-        PodRefused,
+        State.OVER,
+        PlayerRefused,
         "its player cannot start: container player: StartError",
     ),
     "player refused by the runtime, and given up": (
         job(),
         (pod(state("player", ended=(128, "StartError")), state("driver", ended=(3, "Error")), phase="Failed"),),
         State.OVER,
-        PodRefused,
+        PlayerRefused,
         "its player could not start: container player: StartError",
     ),
     "node unknown": (job(), (pod(*RUNS, phase="Unknown"),), State.RUNNING, PodLost, "n1 does not answer"),
@@ -246,6 +253,24 @@ def test_events_explain_what_no_status_says() -> None:
     found = standing(job(), [pod(state("player", waiting=("ContainerCreating", "")))], mount, begun=False)
     assert found.words == "on node n1: FailedMount: Unable to attach or mount volumes"
     assert not found.explained
+
+
+def test_the_schedulers_warnings_end_with_a_node() -> None:
+    """A pod that waited for room and has a node now does not wait for room any more."""
+    warnings = {"p": "FailedScheduling: 0/1 nodes are available: 1 Insufficient cpu"}
+    assert standing(job(), (pod(),), warnings, begun=False).words == "starts on node n1"
+
+
+def test_a_drivers_last_line_is_told() -> None:
+    """The kubelet keeps the end of its log; a pointer to a document is not what went wrong."""
+    said = "{}\nstore-fault: /work/job/assignment.json cannot be read: Permission denied\ndocs/limits.md#store-fault\n"
+    ended = state("driver", ended=(3, "Error"))
+    ended["state"]["terminated"]["message"] = said
+    found = standing(job(), (pod(RUNS[0], ended, phase="Running"),), {}, begun=True)
+    assert found.words.endswith(
+        "left no result: store-fault: /work/job/assignment.json cannot be read: Permission denied"
+    )
+    assert found.node == "n1"
 
 
 def test_a_queue_is_a_wait_without_end_until_it_has_begun() -> None:

@@ -169,11 +169,9 @@ def play(backend, image, run, policy) -> Iterator[Play]:
     """Returns a function that starts one raw player; whatever it started is stopped afterwards."""
     started = []
 
-    def play(player: str, *arguments: str, limits: Limits | None = None, environment=None, command=None) -> Sandbox:
+    def play(player: str, *arguments: str, limits: Limits | None = None, command=None) -> Sandbox:
         words = command or ("python3", f"{player}.py", *arguments)
-        order = Order(
-            replace(image, command=words), replace(policy, limits=limits or Limits()), run, "job", environment or {}
-        )
+        order = Order(replace(image, command=words), replace(policy, limits=limits or Limits()), run, "job")
         sandbox = backend.start(order)
         started.append(sandbox)
         return sandbox

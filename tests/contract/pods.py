@@ -16,7 +16,7 @@ from typing import Any
 import docker
 
 from orchestrator.backends import _container, fifo
-from orchestrator.backends.base import BackendSettings, Exit, Image, Order, Sandbox, Source
+from orchestrator.backends.base import BackendSettings, Exit, Image, Order, Sandbox, Source, never
 from orchestrator.cluster.pod import FIFOS
 from orchestrator.domain.images import read_config
 from orchestrator.domain.policy import SandboxPolicy
@@ -118,9 +118,9 @@ class Played:
     passing: bool = True
     exit: Exit | None = None
 
-    def send(self, data: bytes, deadline: float) -> bool:
+    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never) -> bool:
         """Passes on."""
-        return self.line.send(data, deadline)
+        return self.line.send(data, deadline, cancelled)
 
     def receive(self, deadline: float) -> bytes | None:
         """Passes on."""

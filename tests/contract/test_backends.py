@@ -1,14 +1,16 @@
 """What every sandbox owes (orchestrator/backends/base.py), held against each file in the folder."""
 
+import hashlib
 import os
 import secrets
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from orchestrator.backends.base import STDERR_KEPT, Ending, Exit, Order
+from orchestrator.backends.base import SLICE, STDERR_KEPT, Ending, Exit, Order
 from orchestrator.domain.tasks import Limits
 
 MIB = 1024 * 1024
@@ -153,6 +155,29 @@ def test_a_player_that_does_not_read_stops_a_send_at_its_deadline(play):
     assert time.monotonic() - begun < 1
 
 
+def test_a_send_to_a_player_that_never_reads_can_be_cancelled(play):
+    """Cancelled in the middle, a send is False within a slice, long before its deadline; nothing may follow."""
+    sandbox, cancelled = play("silent"), threading.Event()
+    threading.Timer(1, cancelled.set).start()
+    begun = time.monotonic()
+    assert not sandbox.send(bytes(8 * MIB), begun + 20, cancelled.is_set)
+    assert 0.9 < time.monotonic() - begun < 1 + SLICE + 2
+    begun = time.monotonic()
+    assert not sandbox.send(b"more", begun + 10)
+    assert sandbox.stop().ending is Ending.STOPPED
+    assert time.monotonic() - begun < 5
+
+
+def test_a_slow_reader_gets_every_byte_once(play, listen):
+    """What a player reads in several slices arrives whole and in order, and `cancelled` is asked meanwhile."""
+    data, asked = secrets.token_bytes(8 * MIB), []
+    sandbox = play("slow", str(len(data)))
+    assert sandbox.send(data, soon(60), lambda: bool(asked.append(time.monotonic())))
+    assert len(asked) > 3
+    assert asked[-1] - asked[0] > 2 * SLICE
+    assert listen.end(sandbox).decode() == hashlib.sha256(data).hexdigest()
+
+
 def test_sending_to_a_dead_player_is_refused_early(play, listen):
     """A closed stdin ends a send long before its deadline."""
     sandbox = play("leave", "0")
@@ -190,14 +215,13 @@ def test_a_flood_during_a_send_is_not_hoarded(play):
 
 
 def test_nothing_of_the_host_is_in_the_environment(play, listen, monkeypatch):
-    """A player sees none of the orchestrator's variables, has the thread limits, and what the order says."""
+    """A player sees none of the orchestrator's variables, and has the thread limits that the order says."""
     monkeypatch.setenv("SPARRING_TEST_SECRET", "hunter2")
     monkeypatch.setenv("HTTPS_PROXY", "http://user:hunter2@proxy")
     limits = replace(Limits(), threads=3, files=123)
-    report = listen.report(play("surroundings", limits=limits, environment={"ASKED": "for"}))
+    report = listen.report(play("surroundings", limits=limits))
     environment = report["environment"]
     assert "hunter2" not in str(environment)
-    assert environment["ASKED"] == "for"
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
         assert environment[name] == "3"
     assert environment["CUDA_VISIBLE_DEVICES"] == ""

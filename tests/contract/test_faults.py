@@ -1,6 +1,7 @@
 """Trouble in the middle of a job is the same fault on every backend, and its sandbox ends the same way."""
 
 import os
+import threading
 import time
 from dataclasses import replace
 
@@ -9,10 +10,10 @@ import pytest
 
 from orchestrator.arena.casting import end
 from orchestrator.arena.player import Player
-from orchestrator.backends.base import STDERR_KEPT, Ending
+from orchestrator.backends.base import SLICE, STDERR_KEPT, Ending
 from orchestrator.domain.endings import ExitReason
 from orchestrator.domain.tasks import Limits
-from orchestrator.errors import DeadlinePassed, OutOfMemory, PlayerDied, ProtocolFault, SubmissionFault
+from orchestrator.errors import Cancelled, DeadlinePassed, OutOfMemory, PlayerDied, ProtocolFault, SubmissionFault
 from orchestrator.wire.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
 from orchestrator.wire.session import Session
 
@@ -74,3 +75,18 @@ def test_trouble_is_the_same_fault_everywhere(backend, play, kind):
     assert len(leave.exit.stderr) <= STDERR_KEPT
     if kind == "complaints":
         assert leave.exit.stderr_bytes > STDERR_KEPT
+
+
+def test_a_question_that_nobody_reads_ends_with_the_round(play):
+    """A player says ready and never reads: with much time left, a cancelled round ends it within seconds."""
+    sandbox, leaves, cancelled = play("trouble", "deaf", limits=LIMITS), [], threading.Event()
+    player = Player(sandbox, Session(Role.DEFENCE, 2, 65536), time.monotonic, cancelled.is_set)
+    player.greet(TASK.model_copy(update={"shape": [1, 1024, 1024]}), TOLD, 1)
+    threading.Timer(1, cancelled.set).start()
+    begun = time.monotonic()
+    with pytest.raises(Cancelled):
+        player.classify(np.zeros((8, 1, 1024, 1024), np.uint8), replace(LIMITS, classify_seconds=20.0))
+    assert time.monotonic() - begun < 1 + SLICE + 2
+    end(player.stop, leaves, None)
+    assert [leave.exit.ending for leave in leaves] == [Ending.STOPPED]
+    assert time.monotonic() - begun < 8

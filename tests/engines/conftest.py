@@ -22,18 +22,18 @@ PATIENCE = 20.0
 class Stagehand:
     """Makes performances and keeps what they saw.
 
-    A job named in `held` waits in `run` until it is released or closed. `kept` is what the caller has kept of the
+    A job named in `held` waits in `run` until it is released or cancelled. `kept` is what the caller has kept of the
     events so far.
     """
 
     held: set[str] = field(default_factory=set)
     errors: dict[str, BaseException] = field(default_factory=dict)
-    close_errors: dict[str, BaseException] = field(default_factory=dict)
+    cancel_errors: dict[str, BaseException] = field(default_factory=dict)
     made: list[tuple[str, str | None]] = field(default_factory=list)
     prepared: list[str] = field(default_factory=list)
     started: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
-    closed: list[str] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     live: dict[str | None, int] = field(default_factory=dict)
     most: dict[str | None, int] = field(default_factory=dict)
@@ -112,14 +112,14 @@ class Act:
                 stage.ended.append(job.id)
                 stage.changed.notify_all()
 
-    def close(self) -> None:
+    def cancel(self) -> None:
         """Ends it, held or not."""
         with self._stage.changed:
-            self._stage.closed.append(self._job.id)
+            self._stage.cancelled.append(self._job.id)
             self._cancelled = True
             self._stage.changed.notify_all()
-        if self._job.id in self._stage.close_errors:
-            raise self._stage.close_errors[self._job.id]
+        if self._job.id in self._stage.cancel_errors:
+            raise self._stage.cancel_errors[self._job.id]
 
 
 @pytest.fixture

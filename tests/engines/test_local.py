@@ -144,12 +144,12 @@ def test_jobs_ahead_stay_on_processors(stage, play, plan):
 
 @pytest.mark.parametrize("error", [SandboxLost("the engine went away"), Cancelled("enough"), KeyError("a bug")])
 def test_an_error_is_raised_in_the_caller(stage, play, plan, error):
-    """A job that failed for good ends the run: what plays is closed, what waits is closed, and every thread ends."""
+    """A job that failed for good ends the run: what plays and what waits is cancelled, and every thread ends."""
     stage.held, stage.errors = {"b"}, {"a": error}
     with pytest.raises(type(error)) as caught:
         stage.keep(play(plan("a", "b", "c", "d"), [None, None]))
     assert caught.value is error
-    assert sorted(stage.closed) == ["a", "b", "c", "d"]
+    assert sorted(stage.cancelled) == ["a", "b", "c", "d"]
     assert sorted(stage.started) == sorted(stage.ended) == ["a", "b"]
     assert stage.running == 0
 
@@ -173,7 +173,7 @@ def test_an_error_while_a_performance_is_made_ends_everything(stage, plan):
 
     with pytest.raises(SandboxLost, match="no room"):
         stage.keep(LocalEngine([None]).run(plan("a", "b"), frozenset(), perform))
-    assert (stage.closed, stage.running) == (["a"], 0)
+    assert (stage.cancelled, stage.running) == (["a"], 0)
 
 
 def test_a_thread_that_cannot_start_ends_everything(stage, play, plan, monkeypatch):
@@ -189,28 +189,28 @@ def test_a_thread_that_cannot_start_ends_everything(stage, play, plan, monkeypat
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with pytest.raises(RuntimeError, match="can't start new thread"):
         stage.keep(play(plan("a", "b"), [None, None]))
-    assert sorted(stage.closed) == ["a", "b"]
+    assert sorted(stage.cancelled) == ["a", "b"]
     assert stage.ended == stage.started == ["a"]
 
 
 def test_everything_is_ended_where_ending_fails(stage, play, plan):
-    """When closing one performance raises, the others are still closed and every thread is waited for."""
+    """When cancelling one performance raises, the others are cancelled all the same and every thread is waited for."""
     stage.held = {"b", "c"}
     stage.errors = {"a": SandboxLost("first")}
-    stage.close_errors = dict.fromkeys("bd", SandboxLost("second"))
+    stage.cancel_errors = dict.fromkeys("bd", SandboxLost("second"))
     with pytest.raises(SandboxLost):
         stage.keep(play(plan(*"abcdef"), [None, None, None]))
-    assert sorted(stage.closed) == list("abcdef")
+    assert sorted(stage.cancelled) == list("abcdef")
     assert sorted(stage.ended) == ["a", "b", "c"]
 
 
 def test_a_caller_that_stops_ends_everything(stage, play, plan):
-    """Closing the events closes what plays and what waits, and joins every thread."""
+    """Closing the events cancels what plays and what waits, and joins every thread."""
     stage.held = {"b"}
     events = play(plan("a", "b", "c"))
     stage.keep(events, upto="a")
     events.close()
-    assert set(stage.closed) <= {"a", "b", "c"}
+    assert set(stage.cancelled) <= {"a", "b", "c"}
     assert (set(stage.started), stage.running) == (set(stage.ended), 0)
     assert list(events) == []
 
@@ -223,7 +223,7 @@ def test_an_error_of_the_caller_ends_everything(stage, play, plan):
     assert ended.job == "a"
     with pytest.raises(KeyboardInterrupt):
         events.throw(KeyboardInterrupt())
-    assert "b" in stage.closed
+    assert "b" in stage.cancelled
     assert stage.running == 0
 
 
@@ -244,7 +244,7 @@ def test_an_interrupt_while_waiting_ends_everything(stage, play, plan):
     finally:
         operator.join()
         signal.signal(signal.SIGINT, before)
-    assert sorted(stage.closed) == ["a", "b", "c"]
+    assert sorted(stage.cancelled) == ["a", "b", "c"]
     assert sorted(stage.ended) == ["a", "b"]
 
 
@@ -278,6 +278,6 @@ def test_every_job_is_played_once_on_any_slots(stage, play, plan, needs, devices
     words = [f"{n}<{','.join(str(m) for m in wanted if m < n)}" for n, wanted in enumerate(needs)]
     stage.keep(play(plan(*reversed(words)), devices))
     assert sorted(stage.kept) == sorted(stage.started) == [str(n) for n in range(len(needs))]
-    assert stage.closed == []
+    assert stage.cancelled == []
     assert stage.most_running <= len(devices)
     assert all(stage.most.get(device, 0) <= 1 for device in devices if device)

@@ -1,13 +1,31 @@
 """images/build.sh stops with a remedy where something is missing. Real builds need an engine and minutes."""
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from orchestrator.intake.admission import tagged
+from orchestrator.intake.source_tree import survey
+
 SCRIPT = Path(__file__).parents[2] / "images" / "build.sh"
+DOCKER = """case $1 in
+  run) echo 3.11 x86_64 ;;
+  build) cat >/dev/null; echo "$*" >>"$LOG" ;;
+esac
+"""
+"""An engine that has every image, and writes down what it is to build."""
+PYTHON = f"""case "$1 $2 $3" in
+  "-m pip download") while [ "$1" != --dest ]; do shift; done; : >"$2/torch-2+cpu-any.whl" ;;
+  "-m pip --version") ;;
+  *) exec {sys.executable} "$@" ;;
+esac
+"""
+"""A Python whose pip downloads nothing."""
 
 
 @pytest.fixture
@@ -53,3 +71,94 @@ def test_without_base_image_and_debootstrap(build):
     assert done.returncode == 1
     assert "python:3.11-slim cannot be pulled, using sparring/debian-python:bookworm" in done.stdout
     assert "remedy: docker load one and name it in SPARRING_BASE_IMAGE, or install debootstrap" in done.stderr
+
+
+@pytest.fixture
+def submission(tmp_path) -> Callable[..., Path]:
+    """Returns a function that makes a submission's folder, whose manifest has these lines."""
+
+    def submission(*lines: str) -> Path:
+        folder = tmp_path / "entry"
+        folder.mkdir(exist_ok=True)
+        manifest = ["sparring: 1", "name: entry", "side: attack", "command: [python, player.py]", *lines]
+        (folder / "submission.yaml").write_text("\n".join(manifest))
+        (folder / "Dockerfile").write_text("FROM sparring/base:cpu\n")
+        return folder
+
+    return submission
+
+
+@pytest.fixture
+def told(tmp_path) -> Callable[..., tuple[subprocess.CompletedProcess[str], list[str]]]:
+    """Returns a function that runs a copy of the script, and gives what its engine was told to build last."""
+    (tmp_path / "copy" / "images").mkdir(parents=True)
+    shutil.copy(SCRIPT, tmp_path / "copy" / "images")
+    shutil.copytree(SCRIPT.parent / "_base", tmp_path / "copy" / "images" / "_base")
+    for name, text in {"docker": DOCKER, "python": PYTHON}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}")
+        (tmp_path / name).chmod(0o755)
+
+    def told(*words: object, python: str = "python") -> tuple[subprocess.CompletedProcess[str], list[str]]:
+        log = tmp_path / "log"
+        log.write_text("")
+        done = subprocess.run(
+            ["bash", "copy/images/build.sh", *map(str, words)],
+            env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHON": str(tmp_path / python), "LOG": str(log)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done, log.read_text().splitlines()[-1].split() if log.read_text() else []
+
+    return told
+
+
+@pytest.mark.parametrize(
+    ("line", "image"),
+    [
+        ("image: team/x", "team/x"),
+        ("image: team/x:1", "team/x:1"),
+        ("image: 'team/x' # ours", "team/x"),
+        ("image:   team/x   # ours", "team/x"),
+        ('image: "registry.example.org/team/x"', "registry.example.org/team/x"),
+    ],
+)
+def test_the_tag_is_what_admission_looks_up(told, submission, line, image) -> None:
+    """A tag that is there stays, one that is not is the flavour; the image says which files it was built from."""
+    folder = submission(line, "gpu: true # or not")
+    for flavour, options in (("cpu", ()), ("cuda", ("--cuda",))):
+        done, words = told(*options, folder)
+        assert done.returncode == 0, done.stderr
+        assert words[words.index("-t") + 1] == tagged(image, flavour)
+        assert words[words.index("--label") + 1] == f"sparring.source={survey(folder).digest}"
+
+
+def test_what_needs_no_gpu_is_not_built_with_cuda(told, submission) -> None:
+    """With --cuda the bases are built, and of submissions those that say `gpu: true`."""
+    done, words = told("--cuda", submission("image: team/x", "description: 'gpu: true'"))
+    assert done.returncode == 0, done.stderr
+    assert "sparring/base-torch:cuda" in words
+
+
+@pytest.mark.parametrize(
+    ("lines", "what"), [((), "has no `image:`"), (("image: [x]",), "image"), (("gpu: : true",), "submission.yaml")]
+)
+def test_a_manifest_that_cannot_be_read_ends_it(told, submission, lines, what) -> None:
+    """The message is that of every command, and nothing is built under a name that nobody asked for."""
+    done, words = told(submission(*lines))
+    assert done.returncode == 1
+    assert what in done.stderr
+    assert "entry cannot be read" in done.stderr
+    assert "sparring/base-torch:cpu" in words
+
+
+def test_a_python_that_lacks_this_package_is_named(told, submission, tmp_path) -> None:
+    """It says which Python it was, and how to get another."""
+    (tmp_path / "bare").write_text("#!/bin/sh\n" + PYTHON.replace(sys.executable, f"{sys.executable} -I -S"))
+    (tmp_path / "bare").chmod(0o755)
+    done, _ = told(submission("image: team/x"), python="bare")
+    assert done.returncode == 1
+    assert "cannot read manifests: No module named" in done.stderr
+    assert "`make images`, or set PYTHON" in done.stderr

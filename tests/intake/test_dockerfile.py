@@ -79,12 +79,25 @@ def test_stages_and_arguments_are_followed(read) -> None:
         ("FROM --platform=linux/arm64 x", "not read here"),
         ("FROM http://x", "is no image"),
         ("WGET x", "unknown instruction 'WGET'"),
-        ("ARG 1=2", "ARG without a plain name"),
+        ("COPY --from=00000099999999999999999999999999 /x /x", "is no stage above"),
+        ("COPY --from=00 /x /x", "is no stage above"),
+        ("RUN cat <<1", "a here-document"),
+        ("ARG 1=2", "ARG in a way that is not read here"),
+        ("ARG X=1 NAME=team/entry:1", "ARG in a way that is not read here"),
+        ("ARG X=1\tNAME=team/entry:1", "ARG in a way that is not read here"),
+        ('ARG X="1" NAME="team/entry:1"', "ARG in a way that is not read here"),
+        ("ARG X=1 \\\nNAME=team/entry:1", "ARG in a way that is not read here"),
+        ("ARG X NAME=team/entry:1", "ARG in a way that is not read here"),
+        ('ARG X=te"am/entry:1"', "ARG in a way that is not read here"),
+        ("ARG X=te\\am/entry:1", "ARG in a way that is not read here"),
+        ('ARG X="a\\"b"', "ARG in a way that is not read here"),
+        ("ARG X=1 # one", "ARG in a way that is not read here"),
         ("RUN true \\\\", "two backslashes at its end"),
         ("RUN true\x0bFROM team/entry", "cannot be printed"),
         ("RUN true \\\u2028", "cannot be printed"),
         ("# escape=`", "another escape character"),
         ("RUN true \\\n  # aside\nFROM team/entry", "an indented comment within an instruction"),
+        ("\\\n  # aside\nFROM team/entry", "an indented comment within an instruction"),
     ],
 )
 def test_what_reaches_out_or_means_two_things_is_refused(refused, line, what) -> None:
@@ -93,6 +106,12 @@ def test_what_reaches_out_or_means_two_things_is_refused(refused, line, what) ->
     [problem, *_] = refused(f"FROM scratch AS me\n{line}\n")
     assert problem.startswith(f"line {number}: ")
     assert what in problem
+
+
+def test_an_argument_is_one_to_a_line(read) -> None:
+    """A value is a word, or stands in quotes of one kind; the engine gives it without them."""
+    text = """ARG A=a=b#c\nARG B='two words'\nARG C="it's"\nARG D=\nARG E\nARG F=""\nARG G="'g'"\nFROM scratch\n"""
+    assert read(text).arguments == {"A": "a=b#c", "B": "two words", "C": "it's", "D": "", "E": "", "F": "", "G": "'g'"}
 
 
 def test_an_address_is_fine_with_a_network(read) -> None:

@@ -34,7 +34,7 @@ from .machine.pods import SHELL
 
 NAMESPACE = "sparring"
 CONTAINERS = 2
-PACE = Pace(look=1.0, least=0.05, late=5.0, lost=0.5, leaving=5.0, status=5.0, quota=0.5, warnings=0.5)
+PACE = Pace(look=1.0, least=0.05, late=5.0, lost=0.5, leaving=5.0, status=5.0, quota=0.5, refused=0.5, warnings=0.5)
 TIMINGS = Timings(pod_backoff=0.02, create_retry=0.05, image_backoff=0.2, quarantine=0.1, bookmark=0.5)
 PLAYERS = ("attack_honest", "attack_crashes", "defence_honest", "defence_crashes", "defence_counter")
 MEASURED = {"seconds", "cpu_seconds", "peak_bytes", "bytes_in", "bytes_out", "endings", "ledger"}

@@ -92,6 +92,30 @@ def test_a_player_that_is_out_of_memory_pays(stage):
     assert stage.failures() == []
 
 
+def test_a_player_that_no_node_starts_pays(stage):
+    """The runtime refuses it, and starts the others: it has no answer to anything, and the round ends."""
+    stage.players = ("attack_noop", "attack_honest", "defence_honest", "defence_abstains")
+    path = stage.contest()
+    expected = stage.here(path)
+    refused = next(digest for digest, folder in stage.images.items() if folder.name == "defence_abstains")
+    stage.hook.refused.add(refused)
+    results = stage.play(path)
+    assert results["complete"]
+    cells = {(each["defence"], each["attack"]): each for each in results["cells"]}
+    for each in expected["cells"]:
+        if each["defence"] == "defence_honest":
+            assert cells[each["defence"], each["attack"]] == each
+    silent = [each for (defence, _), each in cells.items() if defence == "defence_abstains"]
+    assert len(silent) == 3
+    assert all(each["held"] == each["abstained"] == 0 for each in silent)
+    entry = next(each for each in results["submissions"] if each["id"] == "defence_abstains")
+    assert entry["status"] == "faulted"
+    assert "died" in {fault["code"] for fault in entry["faults"]}
+    assert {failure.code for failure in stage.failures()} == {"player-refused"}
+    assert all("no such device" in failure.message for failure in stage.failures())
+    assert stage.cleared() == {}
+
+
 def test_an_image_that_cannot_be_pulled_and_a_full_quota(stage):
     """Both wait, in words; when they are mended the round goes on by itself."""
     stage.players = ("attack_noop", "defence_honest")

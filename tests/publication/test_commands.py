@@ -113,7 +113,7 @@ def test_a_receipt_has_one_form(cup, receipt, tmp_path):
     text = receipt.read_text("utf-8")
     body = json.loads(text)
     path = tmp_path / "receipt.json"
-    other = SigningKey.at(tmp_path / "other")
+    other = SigningKey.drawn(tmp_path / "other")
     for forged in (
         text.replace('"attempt": 1,', '"attempt": 3,\n  "attempt": 1,'),
         json.dumps(dict(reversed(body.items())), indent=2, ensure_ascii=False) + "\n",

@@ -68,6 +68,26 @@ def test_an_earlier_sealed_bundle_is_opened(cup, forge):
     assert publish.verify(full.sign(), cup.key.fingerprint, sealed).opened == 2 * PICTURES
 
 
+def test_an_earlier_bundle_of_somebody_disqualified_holds(forge):
+    """Earlier software left the status of whom the organizers disqualified as it was; this software does not."""
+    act = {"kind": "submission_disqualified", "by": "x", "id": "attack_tells", "reason": "y"}
+    entry = {"seq": 0, "hash": "", "time": "2026-01-01T00:00:00Z", "salt": "0" * 32, "event": act}
+    forged = forge("sealed-2")
+    forged.contest(lambda entries: entries.append(entry))
+    forged.recount()
+
+    def before(document):
+        part = next(part for part in document["submissions"] if part["id"] == "attack_tells")
+        assert part["status"] == "disqualified"
+        part["status"] = "played"
+
+    for part in ROUNDS:
+        forged.document(f"{part}/results.json", before)
+    with pytest.raises(NotGenuine, match=r'status: is "played", and "disqualified" follows'):
+        publish.verify(forged.sign())
+    assert publish.verify(without_reasons(forged, "results.json", "round.json").folder)
+
+
 def test_what_nothing_stands_behind_is_not_believed(forge):
     """Reasons in the results of a sealed bundle whose round.json does not count them are refused."""
     forged = without_reasons(forge("sealed-2"), "round.json")

@@ -125,7 +125,7 @@ def test_another_key_is_found(cup, forge, tmp_path):
 
     Without a fingerprint it holds: that is what 'integrity only' means.
     """
-    other = SigningKey.at(tmp_path / "other")
+    other = SigningKey.drawn(tmp_path / "other")
     forged = forge("sealed-2", other)
 
     def flatter(cells):
@@ -151,7 +151,7 @@ def test_another_key_is_found(cup, forge, tmp_path):
 
 def test_the_key_is_the_contests(forge, tmp_path):
     """A bundle that somebody else signed does not hold while the contest's ledger names the organizers' key."""
-    folder = forge("sealed-2", SigningKey.at(tmp_path / "other")).sign()
+    folder = forge("sealed-2", SigningKey.drawn(tmp_path / "other")).sign()
     assert place_of(folder) == ("manifest.json key", "is not what contest.jsonl says")
 
 

@@ -141,6 +141,7 @@ class Laboratory:
             session = next(examination)
             while True:
                 self.log.append(session)
+                self._faults = 0 if session.looks_into else self._faults
                 self.said.append(self.ask(session.questions, session.batch, session.pauses))
                 session = examination.send(self.said[-1])
         except StopIteration as end:

@@ -147,11 +147,22 @@ def test_who_ends_itself_when_recognised_as_examined_is_accused(seed) -> None:
 
 def test_who_stalls_is_seen_in_the_power_that_is_left() -> None:
     """Deadlines are no refusals: who lets them pass is not accused, but the report says how little was compared."""
-    verdict = Laboratory(detecting(late(300), Late), Gallery.drawn(0), 0).judge()
+    verdict = Laboratory(detecting(Honest, Late), Gallery.drawn(0), 0).judge()
     assert verdict.accusation is None
     assert verdict.coverage.refused == 0
     assert verdict.coverage.decided < verdict.coverage.drawn / 2
     assert verdict.coverage.achieved < 0.9
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("cheat", [late(300), counter(100), chance(100)])
+def test_who_stalls_too_late_is_accused_by_the_rates(cheat, seed) -> None:
+    """It clashed before it knew the replay: the twins have restarts of their own, however many deadlines passed."""
+    verdict = Laboratory(detecting(cheat, Late), Gallery.drawn(seed), seed).judge()
+    assert verdict.clashes
+    assert verdict.coverage.refused == 0
+    assert verdict.accusation is not None
+    assert verdict.accusation.rates is not None
 
 
 def refusing(again: float) -> object:

@@ -33,6 +33,13 @@ def test_labels_and_abstentions_decide(answer, decides) -> None:
     assert decision(answer) is decides
 
 
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -0.1])
+def test_a_silence_has_an_end(seconds) -> None:
+    """No session has a pause that no record could keep: it is refused where it is made."""
+    with pytest.raises(ValueError, match=r"pauses of \{3: "):
+        Session(Purpose.REPEATED, np.zeros((6, 2), np.int32), pauses={3: seconds})
+
+
 def test_an_empty_play_is_a_play() -> None:
     """Where nothing was asked there are no rows, in the same layout."""
     assert Played((Cell("d"),), (), 3).decided.shape == (0, 3)

@@ -20,6 +20,7 @@ from players import (
     time_of_day,
     uptime,
 )
+from refusers import uncopied
 
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.tasks import Isolation
@@ -152,6 +153,14 @@ def test_who_ends_when_asked_again_proves_nothing_here() -> None:
     found, trace = investigated(Laboratory(detecting(late(300), Ended), Gallery.drawn(3), 3))
     assert found is None
     assert [session.purpose for session, _ in trace.played][-SANDBOXES:] == [Purpose.REPEATED] * SANDBOXES
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fault_beside_copies_proves_no_company(seed) -> None:
+    """Who ends itself at a question of copies has not answered it: no label stands against another."""
+    found, trace = investigated(Laboratory(uncopied(company(20)), Gallery.drawn(seed), seed, batch=8))
+    assert not isinstance(found, Proof)
+    assert any(said.refused.all() for session, said in trace.played if session.purpose is Purpose.SHRUNK)
 
 
 @pytest.mark.parametrize("kind", [Shaped, ShapedWithoutScores])

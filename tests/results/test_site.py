@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from pathlib import PurePosixPath
 from posixpath import normpath
+from urllib.parse import unquote_to_bytes
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from orchestrator.domain import acts
 from orchestrator.domain.submissions import Side
+from orchestrator.publication.receipts import written
 from orchestrator.results import public, report
 from orchestrator.results.report import names
 from orchestrator.results.report.site import site_of
@@ -21,6 +23,7 @@ from .test_report import HOSTILE
 
 FILES = ["report.md", "cells.csv"]
 DIGEST = "sha256:" + "ab" * 32
+SAVED = "data:application/json,"
 NOON = "2026-03-01T12:00:00.000+00:00"
 
 
@@ -49,7 +52,12 @@ def story(team: str = "team of square", text: str = "x") -> Story:
         (acts.SubmissionWithdrawn, {**whom, "reason": f"{text} went home"}),
     ]
     happened = [kind.model_construct(**values) for kind, values in said]  # also what no contest would take
-    return Story(tuple((NOON, act) for act in happened), {"square": f'{{"receipt": "{text}"}}'})
+    return Story(tuple((NOON, act) for act in happened), {"square": receipt(text)})
+
+
+def receipt(text: str) -> bytes:
+    """Returns what stands for a receipt's file, longer than any text in a page. No file holds half a pair."""
+    return written({"warnings": [text.encode("utf-8", "replace").decode()] * 600, "signature": "ab" * 64})
 
 
 def rounds(text: str = ""):
@@ -100,7 +108,7 @@ def test_every_link_leads_to_a_page_of_the_site():
     seen = 0
     for name, page in pages.items():
         for attrs in Tree(page).named("a"):
-            if attrs["href"].startswith("#"):
+            if attrs["href"].startswith(("#", SAVED)):
                 continue
             assert not name.startswith("private/")
             seen += 1
@@ -148,7 +156,7 @@ def test_a_team_page_tells_what_became_of_everything():
         "Not promoted: x-2",
         "Disqualified: x cheated",
         "Withdrawn: x went home",
-        '{"receipt": "x"}',
+        "Receipt is signed",
         "For 2 reasons.",
         "out-of-memory",
     ):
@@ -157,6 +165,17 @@ def test_a_team_page_tells_what_became_of_everything():
     assert str(part.forfeits) in page
     for cell in (cell for cell in rounds()[0].cells if cell.attack == "square"):
         assert f"{cell.defence} {100 * cell.held / cell.total:.1f}%" in page
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "x"])
+def test_a_receipt_is_saved_from_a_page_byte_for_byte(text):
+    """Whatever is in it and however long it is, the link of either page holds the file as it was handed out."""
+    pages = pages_of(told=text)
+    for name in ("teams/team-of-square.html", "private/team-of-square.html"):
+        [link] = [attrs for attrs in Tree(pages[name]).named("a") if "download" in attrs]
+        assert link["download"] == "square.json"
+        assert re.fullmatch(re.escape(SAVED) + r"[\w.%~-]+", link["href"], re.ASCII)
+        assert unquote_to_bytes(link["href"].removeprefix(SAVED)) == receipt(text)
 
 
 def test_people_and_reasons_are_on_the_private_page_alone():

@@ -111,9 +111,10 @@ def test_a_refusal_uses_up_nothing(cup) -> None:
     """Three tries are three that were received: a refused one is not among them (A4)."""
     with pytest.raises(Rejected):
         cup.submit("One", cup.player("attack_honest"), "thirds")
-    assert [cup.submit("One", cup.player("attack_honest")).left for _ in range(3)] == [2, 1, 0]
+    tries = [cup.player("attack_honest", name) for name in ("first", "second", "third", "fourth")]
+    assert [cup.submit("One", folder).left for folder in tries[:3]] == [2, 1, 0]
     with pytest.raises(Rejected) as refusal:
-        cup.submit("One", cup.player("attack_honest"))
+        cup.submit("One", tries[3])
     assert "has used its 3 submissions for attack on quarters (A4)" in str(refusal.value)
 
 
@@ -236,7 +237,7 @@ def test_the_rules_of_the_file_hold_at_the_desk(cup) -> None:
     cup.write(tasks_per_person=1, submissions_per_team=1)
     assert cup.submit("One", cup.player("attack_honest")).left == 0
     with pytest.raises(Rejected, match=r"has used its 1 submissions"):
-        cup.submit("One", cup.player("attack_honest"))
+        cup.submit("One", cup.player("attack_noop"))
     with pytest.raises(Rejected, match=r"already takes part in 1 tasks: quarters"):
         cup.submit("One", cup.player("attack_honest"), "halves")
 

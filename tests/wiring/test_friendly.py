@@ -106,8 +106,8 @@ def test_a_contest_without_friendly_matches_plays_none(empty) -> None:
 
 def test_rules_and_match_object_at_once(quick) -> None:
     """A team without tries left hears of that and of what is broken in the same refusal (A4)."""
-    for _ in range(3):
-        quick.submit("One", quick.player("attack_honest"))
+    for name in ("first", "second", "third"):
+        quick.submit("One", quick.player("attack_honest", name))
     with pytest.raises(Rejected) as refused:
         quick.submit("One", quick.player("attack_dies_loading"))
     assert [problem.place.partition(",")[0] for problem in refused.value.problems][-1] == "match"

@@ -12,11 +12,11 @@ import pytest
 
 from orchestrator.backends.base import BackendSettings
 from orchestrator.domain import acts
-from orchestrator.errors import BackendUnavailable, InfrastructureFault, Rejected, UsageError
+from orchestrator.errors import BackendUnavailable, InfrastructureFault, Rejected, SandboxLost, UsageError
 from orchestrator.intake import packing
 from orchestrator.plugins import find
 from orchestrator.publication.receipts import Receipt
-from orchestrator.wiring import receiving, rounds
+from orchestrator.wiring import friendly, receiving, rounds
 from orchestrator.wiring.desk import Submitted
 from orchestrator.wiring.rounds import How
 
@@ -131,6 +131,37 @@ def test_a_manifest_that_cannot_be_read_is_refused_so(tmp_path, submit, cup) -> 
         submit(tmp_path / "x.tar")
     [refused] = cup.acts(acts.SubmissionRefused)
     assert len(refused.problems) > 2
+
+
+def test_what_cannot_play_leaves_no_copy(cup, package, submit) -> None:
+    """A submission that fails its friendly match leaves neither files nor a snapshot; one that is received does."""
+    images = cup.folder.path / "images"
+    with pytest.raises(Rejected, match="match, hello"):
+        submit(package("attack_dies_loading"))
+    assert list(images.iterdir()) == []
+    receipt = submit(package())
+    kept = images / receipt.digest.removeprefix("sha256:")
+    assert list(images.iterdir()) == [kept]
+
+
+def test_a_copy_that_somebody_needs_stays(cup, package, submit) -> None:
+    """What one team handed in stays when the same is refused to another."""
+    receipt = submit(package())
+    with pytest.raises(Rejected, match="no team"):
+        submit(package(), team="Nobody")
+    assert (cup.folder.path / "images" / receipt.digest.removeprefix("sha256:") / "player.py").is_file()
+
+
+def test_a_copy_goes_where_the_desk_fails(cup, package, submit, monkeypatch) -> None:
+    """What ends in a fault of ours is to be handed in again, and leaves nothing behind."""
+
+    def lost(*_) -> None:
+        raise SandboxLost("the engine went away")
+
+    monkeypatch.setattr(friendly, "objections", lost)
+    with pytest.raises(SandboxLost):
+        submit(package())
+    assert list((cup.folder.path / "images").iterdir()) == []
 
 
 def test_a_missing_file_is_nobodys_submission(submit, cup, tmp_path) -> None:

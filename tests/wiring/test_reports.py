@@ -1,10 +1,12 @@
 """Reports of a contest: a site for the web, pages for teams, and not one label that a submission told (A2)."""
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 
 import pytest
 from typer.testing import CliRunner
@@ -188,8 +190,25 @@ def test_a_team_finds_what_became_of_it(told: Cup):
     assert "&lt;script&gt;Four" in pages["script-four"]
     assert "<script" not in pages["script-four"]
     assert "no prizes (A5)" in pages["script-four"]
-    receipt = json.loads((told.folder.path / "receipts" / "raises.json").read_text("utf-8"))
-    assert receipt["signature"] in pages["one"]
+
+
+def test_a_receipt_from_a_page_verifies(told: Cup, tmp_path: Path):
+    """Every receipt is on its team's two pages; saved from either it is a file that `sparring verify` takes."""
+    saved = {}
+    for folder in ("site/teams", "teams"):
+        for page in (told.folder.path / folder).iterdir():
+            for name, data in re.findall(
+                r'download="([\w.]+)" href="data:application/json,([^"]+)"', page.read_text("utf-8")
+            ):
+                saved[folder, name] = tmp_path / f"{folder.replace('/', '-')}-{name}"
+                saved[folder, name].write_bytes(unquote_to_bytes(data))
+    kept = {path.name for path in (told.folder.path / "receipts").iterdir()}
+    assert len(kept) == 5
+    assert saved.keys() == {(folder, name) for folder in ("site/teams", "teams") for name in kept}
+    key = told.folder.key().fingerprint
+    for path in saved.values():
+        done = CliRunner().invoke(app, ["verify", str(path), "--key", key])
+        assert done.exit_code == 0, done.output
 
 
 def test_people_are_named_to_their_own_team_alone(told: Cup):

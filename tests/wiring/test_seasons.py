@@ -12,7 +12,7 @@ from orchestrator.domain import acts, events
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import Rejected, StoreFault, UsageError
 from orchestrator.intake.contest_file import Contest
-from orchestrator.wiring import publish, rounds, seasons
+from orchestrator.wiring import publish, rejudging, rounds, seasons
 
 from .conftest import HOW
 
@@ -212,6 +212,11 @@ def test_who_is_disqualified_after_the_final_leaves_its_boards(entered) -> None:
         (final,) = seasons.boards(desk, only="quarters")
     row = rows(final, "defences")["defence_constant"]
     assert (row.rank, row.reason) == (None, "disqualified: two people, one team")
+    assert {s.id: s.status for s in final.submissions if not s.baseline} == {
+        "attack_honest": "played",
+        "defence_honest": "played",
+        "defence_constant": "disqualified",
+    }
     assert rows(final, "attacks")["attack_honest"].score == 100
 
 
@@ -259,7 +264,7 @@ def test_what_decides_play_cannot_change(entered) -> None:
     entered.play("initial")
     entered.write(on_missing="clean")
     with entered.desk() as desk, pytest.raises(UsageError, match=r"rules\.on_missing decide what is played"):
-        seasons.rejudge(desk)
+        rejudging.rejudge(desk)
     with pytest.raises(UsageError, match=r"rules\.on_missing in .* changed since the contest was judged"):
         entered.play("initial")
     entered.write(on_missing="held")  # the default, now in words
@@ -276,7 +281,7 @@ def test_no_round_is_played_under_rules_that_nobody_applied(entered) -> None:
     ):
         entered.play("final")
     with entered.desk() as desk:
-        seasons.settle(desk, "the jury wants a floor", apply=True)
+        rejudging.settle(desk, "the jury wants a floor", apply=True)
     entered.promote()
     (final,) = entered.play("final")
     assert final.rules["clean_floor"] == {"baseline": "measure", "points": "10"}
@@ -300,7 +305,7 @@ def test_a_rejudgement_is_looked_at_first(entered) -> None:
     before = entered.entries()
     entered.write(clean_floor={"baseline": "measure", "points": 10})
     with entered.desk() as desk:
-        (found,) = seasons.rejudge(desk, "quarters")
+        (found,) = rejudging.rejudge(desk, "quarters")
     assert (found.task, found.round) == ("quarters", "initial")
     assert rows(found.before, "defences_initial")["defence_constant"].rank == 1
     assert rows(found.after, "defences_initial")["defence_constant"].rank is None
@@ -317,7 +322,7 @@ def test_a_rejudgement_is_applied_as_an_act(entered) -> None:
     entered.play("initial")
     entered.write(clean_floor={"baseline": "measure", "points": 10})
     with entered.desk() as desk:
-        seasons.settle(desk, "the jury wants a floor", apply=True)
+        rejudging.settle(desk, "the jury wants a floor", apply=True)
     (changed,) = entered.acts(acts.RulesChanged)
     assert (changed.by, changed.reason) == ("desk", "the jury wants a floor")
     written = json.loads((entered.folder.round("initial", "quarters").path / "results.json").read_text())
@@ -326,7 +331,7 @@ def test_a_rejudgement_is_applied_as_an_act(entered) -> None:
     assert entered.promote()[1] == ("defence_honest",)
     entered.write()
     with entered.desk() as desk:
-        (found,) = seasons.rejudge(desk)
+        (found,) = rejudging.rejudge(desk)
     assert rows(found.before, "defences_initial")["defence_constant"].rank is None
 
 
@@ -335,7 +340,7 @@ def test_a_rejudgement_is_dropped_as_an_act(entered) -> None:
     entered.play("initial")
     entered.write(clean_floor={"baseline": "measure", "points": 10})
     with entered.desk() as desk:
-        seasons.settle(desk, "too late for that", apply=False)
+        rejudging.settle(desk, "too late for that", apply=False)
         (results,) = seasons.boards(desk)
     (dropped,) = entered.acts(acts.RejudgementDropped)
     assert dropped.rules["clean_floor"] == {"baseline": "measure", "points": "10"}
@@ -346,7 +351,7 @@ def test_settling_needs_a_reason(entered) -> None:
     """Neither is done without one."""
     entered.play("initial")
     with entered.desk() as desk, pytest.raises(UsageError, match="reason"):
-        seasons.settle(desk, "", apply=True)
+        rejudging.settle(desk, "", apply=True)
     assert entered.acts(acts.RulesChanged) == []
 
 

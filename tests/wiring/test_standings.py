@@ -36,13 +36,11 @@ def test_in_the_first_round_everybody_stands() -> None:
     """Released source is asked for at final scoring, not before (A6); nobody is a finalist yet."""
     seen = view(season(closed={}, free=OPEN), "digits", first=True)
     assert seen.standings == {"closed": Standing(), "free": Standing()}
-    assert seen.finalists == frozenset()
 
 
 def test_in_the_final_only_finalists_stand() -> None:
     """Who was not promoted says why: another of the team stands (A4), or it was not among the first (A11, A12)."""
     seen = view(season(promoted("a", b="a stands for this team (A4)"), a=OPEN, b=OPEN, c=OPEN), "digits", first=False)
-    assert seen.finalists == {"a"}
     assert seen.standings == {
         "a": Standing(),
         "b": Standing("a stands for this team (A4)", counts=False),
@@ -69,7 +67,7 @@ def test_who_left_stands_nowhere(first) -> None:
     seen = view(season(promoted("a", "b"), *left, a=OPEN, b=OPEN), "digits", first=first)
     assert seen.standings == {
         "a": Standing("withdrawn: a bug", counts=False),
-        "b": Standing("disqualified: two people, one team", counts=False),
+        "b": Standing("disqualified: two people, one team", counts=False, disqualified=True),
     }
 
 
@@ -85,7 +83,7 @@ def test_organizers_win_nothing_in_any_round(first) -> None:
 def test_tasks_are_apart() -> None:
     """What is said of one task's submissions and finalists says nothing of another's."""
     seen = view(season(promoted("a"), a=OPEN), "faint", first=False)
-    assert (seen.standings, seen.finalists) == ({}, frozenset())
+    assert seen.standings == {}
 
 
 def test_changed_rules_are_seen() -> None:

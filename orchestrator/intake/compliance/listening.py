@@ -1,7 +1,9 @@
 """Writes down what a player and we say to each other, while it is said."""
 
+from collections.abc import Callable
+
 from orchestrator.arena.setting import Clock
-from orchestrator.backends.base import Exit, Sandbox
+from orchestrator.backends.base import Exit, Sandbox, never
 from orchestrator.wire.transcript import Entry, Recorder, Sender
 
 
@@ -43,9 +45,9 @@ class _Heard:
         self._clock, self._began, self._recorder = clock, clock(), recorder
         self._exit: Exit | None = None
 
-    def send(self, data: bytes, deadline: float) -> bool:
+    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never) -> bool:
         self._entries += self._recorder.add(Sender.ORCHESTRATOR, self._ms(), data)
-        return self._sandbox.send(data, deadline)
+        return self._sandbox.send(data, deadline, cancelled)
 
     def receive(self, deadline: float) -> bytes | None:
         data = self._sandbox.receive(deadline)

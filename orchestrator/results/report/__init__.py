@@ -6,8 +6,10 @@ nothing more. The same results give the same bytes.
 
 from collections.abc import Sequence
 from functools import cache
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from orchestrator.domain.text import printable
 from orchestrator.results import faults
@@ -84,8 +86,14 @@ def _environment() -> Environment:
         signed=words.signed,
         moment=words.moment,
         forfeits=faults.forfeits,
+        saved=_saved,
     )
     return environment
+
+
+def _saved(document: bytes) -> Markup:
+    """Returns the address of a JSON file that lies in the page itself, every byte as it is; nothing in it is markup."""
+    return Markup("data:application/json," + quote(document, safe=""))  # noqa: S704  quoted
 
 
 def _harmless(value: object) -> object:

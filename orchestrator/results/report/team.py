@@ -22,10 +22,10 @@ Told = tuple[str, acts.Act]
 
 @dataclass(frozen=True)
 class Story:
-    """What a contest's ledger tells: nothing, for a round by itself. `receipts` are texts by submission."""
+    """What a contest's ledger tells: nothing, for a round by itself. `receipts` are their files by submission."""
 
     acts: tuple[Told, ...] = ()
-    receipts: Mapping[str, str] = field(default_factory=dict)
+    receipts: Mapping[str, bytes] = field(default_factory=dict)
 
     @cached_property
     def season(self) -> Season:
@@ -53,7 +53,8 @@ class Handed:
     left: int
     warnings: tuple[str, ...]
     deeds: tuple[Deed, ...]
-    receipt: str
+    receipt: bytes
+    """Its file, as it was handed out: signed, so not one byte may change. Empty where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ def _handed(season: Season, story: Story) -> Iterable[Handed]:
             left=received[entry.id].left,
             warnings=tuple(received[entry.id].warnings),
             deeds=tuple(deed for deed in deeds if deed is not None),
-            receipt=story.receipts.get(entry.id, ""),
+            receipt=story.receipts.get(entry.id, b""),
         )
 
 

@@ -1,6 +1,6 @@
 """A defence that answers its first question and does at the second what it was told to: `trouble.py KIND`.
 
-`loading` and `late` do it before they are ready.
+`loading` and `late` do it before they are ready, and `deaf` says that it is ready and never reads again.
 """
 
 import json
@@ -45,6 +45,8 @@ if kind == "loading":
 if kind == "late":
     time.sleep(600)
 write(frame(type="ready", id=hello["id"], gives=["label"]))
+if kind == "deaf":
+    time.sleep(600)
 asked = 0
 while True:
     question = read()

@@ -75,6 +75,8 @@ class Machine:
         self._lock = threading.Lock()
         self.started: list[tuple[str, str]] = []
         """The Job and the name of every container that was started."""
+        self.refused: set[str] = set()
+        """The digests of images whose players the runtime does not start."""
         self.trees: dict[tuple[str, str], Tree] = {}
         self._runner = folder / "runner"
         self._runner.mkdir(parents=True)
@@ -92,6 +94,8 @@ class Machine:
         words = [sys.executable if word in {"python", "python3"} else word.replace("$$(", "$(") for word in words]
         security = container.get("securityContext") or {}
         player = container["name"] == "player"
+        if player and container["image"].rpartition("@")[2] in self.refused:
+            raise OSError("no such device")
         user = security["runAsUser"] if player else 0
         environment = {each["name"]: each.get("value", "") for each in container.get("env") or ()}
         environment = {name: _replaced(value, mounts) for name, value in environment.items()}

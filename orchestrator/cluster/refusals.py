@@ -1,0 +1,41 @@
+"""Whose fault it is that a node does not start a player: the player's, where the node starts others (rule X1).
+
+What a node started before or after says nothing: one whose GPU has failed refuses everybody from then on, is given
+everybody, since it is free, and is mended some day. So another submission's player has to be started there between two
+refusals of this one.
+"""
+
+from collections.abc import Iterable
+
+from orchestrator.cluster.flight import Flight
+
+ENOUGH = 3
+"""Attempts one after another that were refused, before anybody asks whose fault it is."""
+
+
+class Starts:
+    """Which node started whose player last, and when that attempt was made, in the controller's time."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, dict[str, float]] = {}
+
+    def note(self, flight: Flight, node: str) -> None:
+        """Notes that a node started an attempt's player."""
+        if node and flight.made_at is not None:
+            self._made.setdefault(node, {})[flight.attempt.job.submission] = flight.made_at
+
+    def others(self, flight: Flight) -> bool:
+        """Whether a node that refused this player twice started another submission's meanwhile."""
+        own = flight.attempt.job.submission
+        for node in {node for node, _ in flight.refusals}:
+            times = [when for where, when in flight.refusals if where == node]
+            made = (when for submission, when in self._made.get(node, {}).items() if submission != own)
+            if any(min(times) < when < max(times) for when in made):
+                return True
+        return False
+
+
+def may_show(flight: Flight, flights: Iterable[Flight]) -> bool:
+    """Whether anybody else's job is under way that may yet show what the nodes start."""
+    own = flight.attempt.job.submission
+    return any(each.attempt.job.submission != own and len(each.refusals) < ENOUGH for each in flights)

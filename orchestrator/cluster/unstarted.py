@@ -1,0 +1,75 @@
+"""Players that no node would start: what is left of their jobs is played without a pod."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from orchestrator.backends.base import (
+    STDERR_KEPT,
+    Backend,
+    Check,
+    Ending,
+    Exit,
+    Image,
+    ImageFacts,
+    Order,
+    Sandbox,
+    Source,
+    Workshop,
+    never,
+)
+from orchestrator.domain.policy import Runtime
+
+
+class Unstarted:
+    """A backend whose players have ended before they began, as on docker those whose image keeps them from starting.
+
+    Args:
+        inner: what knows the images.
+        why: what the cluster said, kept as if the player had written it to stderr.
+    """
+
+    name: ClassVar[str] = "unstarted"
+
+    def __init__(self, inner: Backend, why: str) -> None:
+        self._inner, self._why = inner, why
+
+    def check(self, runtime: Runtime | None = None) -> None:
+        """Needs nothing."""
+
+    def examine(self) -> list[Check]:
+        """Returns what the other one says."""
+        return self._inner.examine()
+
+    def admit(self, source: Source) -> Image:
+        """Returns the image as the other one does."""
+        return self._inner.admit(source)
+
+    def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:
+        """Returns what the other one finds."""
+        return self._inner.look_into(reference, files=files, largest=largest)
+
+    def workshop(self) -> Workshop:
+        """Returns the other one's."""
+        return self._inner.workshop()
+
+    def start(self, order: Order) -> Sandbox:  # noqa: ARG002  nobody is started
+        """Returns a player that has ended."""
+        return _Ended(self._why)
+
+    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:  # noqa: ARG002  as every sweep is called
+        """Nothing is left behind."""
+        return 0
+
+
+class _Ended:
+    def __init__(self, why: str) -> None:
+        self._exit = Exit(Ending.CRASHED, stderr=why.encode()[-STDERR_KEPT:])
+
+    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never) -> bool:  # noqa: ARG002
+        return False
+
+    def receive(self, deadline: float) -> bytes | None:  # noqa: ARG002
+        return b""
+
+    def stop(self) -> Exit:
+        return self._exit

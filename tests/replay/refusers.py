@@ -1,0 +1,59 @@
+"""Cheats of the laboratory that end themselves when they know an examination, each by another sign."""
+
+from laboratory import Answered, Ended, Kind, Pixels, Time
+from players import Honest, versions
+
+
+def shy(cheat: Kind) -> Kind:
+    """Returns a cheat that ends when a picture is the one before it, in its question or the last one."""
+
+    class Shy(Honest):
+        def __init__(self, seed: int, time: Time) -> None:
+            super().__init__(seed, time)
+            self.cheat = cheat(seed, time)
+            self.last = b""
+
+        def classify(self, pixels: Pixels) -> Answered:
+            for picture in pixels:
+                before, self.last = self.last, picture.tobytes()
+                if self.last == before:
+                    raise Ended
+            return self.cheat.classify(pixels)
+
+    return Shy
+
+
+def mixing(cheat: Kind) -> Kind:
+    """Returns a cheat that ends at an attacked picture without its clean version, where others were clean."""
+
+    class Mixing(Honest):
+        def __init__(self, seed: int, time: Time) -> None:
+            super().__init__(seed, time)
+            self.cheat = cheat(seed, time)
+            self.clean: set[bytes] = set()
+
+        def classify(self, pixels: Pixels) -> Answered:
+            for picture, version in zip(pixels, versions(pixels), strict=True):
+                if not int(picture[0]) & 1:
+                    self.clean.add(version)
+                elif self.clean and version not in self.clean:
+                    raise Ended
+            return self.cheat.classify(pixels)
+
+    return Mixing
+
+
+def uncopied(cheat: Kind) -> Kind:
+    """Returns a cheat that ends at a question of several pictures that are all the same."""
+
+    class Uncopied(Honest):
+        def __init__(self, seed: int, time: Time) -> None:
+            super().__init__(seed, time)
+            self.cheat = cheat(seed, time)
+
+        def classify(self, pixels: Pixels) -> Answered:
+            if len(pixels) > 1 and (pixels == pixels[0]).all():
+                raise Ended
+            return self.cheat.classify(pixels)
+
+    return Uncopied

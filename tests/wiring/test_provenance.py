@@ -1,0 +1,148 @@
+"""An image that a submission only names is the team's own: built from its folder, and nobody handed it in before."""
+
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from orchestrator.backends.base import BackendSettings
+from orchestrator.domain import acts
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import BackendUnavailable, Rejected
+from orchestrator.intake import build, packing
+from orchestrator.intake.build import SOURCE_LABEL, Wanted
+from orchestrator.intake.source_tree import survey
+from orchestrator.plugins import find
+from orchestrator.publication.receipts import Receipt
+from orchestrator.wiring import receiving, rounds
+from orchestrator.wiring.desk import Submitted
+from orchestrator.wiring.rounds import How
+
+pytestmark = pytest.mark.docker
+BASE = "sparring/base:cpu"
+RECIPE = f"FROM {BASE}\nCOPY player.py /opt/player/\nWORKDIR /opt/player\n"
+
+
+@pytest.fixture(scope="module")
+def engine(require, tmp_path_factory) -> Iterator[docker.DockerClient]:
+    """The engine itself."""
+    try:
+        find("backends", "docker")(BackendSettings(tmp_path_factory.mktemp("engine"))).check()
+    except BackendUnavailable as error:
+        require("docker", str(error))
+    client = docker.from_env()
+    if not client.images.list(BASE):
+        require("docker", f"there is no {BASE}: make images")
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def repository(engine, monkeypatch) -> Iterator[str]:
+    """Where this test's images are; all go afterwards."""
+    name = f"sparring-test/named-{secrets.token_hex(8)}"
+    monkeypatch.setattr(receiving, "REPOSITORY", name)
+    yield name
+    for image in engine.images.list(name):
+        for tag in image.tags:
+            engine.images.remove(tag)
+
+
+@pytest.fixture
+def folder(cup, repository) -> Callable[..., Path]:
+    """Returns a function that makes the folder of an attack with a Dockerfile, whose manifest names an image."""
+
+    def folder(name: str, image: str, more: str = "") -> Path:
+        made = cup.player("attack_honest", name, image=f"{repository}:{image}")
+        command = json.dumps(["python", "player.py", "attack", "honest"])
+        (made / "Dockerfile").write_text(f"{RECIPE}LABEL name={name}\n{more}CMD {command}\n")
+        return made
+
+    return folder
+
+
+@pytest.fixture
+def built(tmp_path) -> Callable[[Path], str]:
+    """Returns a function that builds a folder's image as `sparring submission build` does, and gives its id."""
+    workshop = find("backends", "docker")(BackendSettings(tmp_path)).workshop()
+    return lambda folder: workshop.build(build.prepare(folder, Wanted()).recipe, lambda _: None)
+
+
+@pytest.fixture
+def submit(cup) -> Callable[..., Receipt]:
+    """Returns a function that hands something in."""
+
+    def submit(team: str, folder: Path | None = None, package: Path | None = None, **more) -> Receipt:
+        with cup.desk() as desk:
+            ready = rounds.ready(desk.contest, cup.folder.path.resolve(), How(backend="docker"))
+            if package is not None:
+                return receiving.submit(desk, Submitted(team, "quarters"), package, ready)
+            return desk.submit(Submitted(team, "quarters", folder, **more), ready)
+
+    return submit
+
+
+def test_what_was_built_from_the_folder_is_received(folder, built, submit) -> None:
+    """Built, and handed in as the folder: the image plays, and once more it is the same receipt."""
+    mine = folder("mine", "mine")
+    identity = built(mine)
+    assert submit("One", mine).digest == identity
+    assert submit("One", mine).attempt == 1
+
+
+def test_a_manifest_that_names_another_teams_image_gets_none(cup, folder, built, submit) -> None:
+    """It was built from other files and handed in by another; both are told, nothing is played, and it is on record."""
+    rival = folder("rival", "rival")
+    built(rival)
+    submit("Two", rival)
+    with pytest.raises(Rejected) as refused:
+        submit("One", folder("thief", "rival"))
+    theirs, others = (problem.what for problem in refused.value.problems)
+    assert theirs.endswith("was handed in before by Two, as rival")
+    assert survey(rival).digest in others
+    assert survey(folder("thief", "rival")).digest in others
+    assert all("hand in a package" in problem.remedy for problem in refused.value.problems)
+    assert len(cup.acts(acts.SubmissionRefused)[0].problems) == 2
+
+
+def test_a_stale_build_is_not_received(folder, built, submit) -> None:
+    """What was changed after the build has to be built again; so has what does not say what it was built from."""
+    mine = folder("mine", "mine")
+    built(mine)
+    (mine / "notes.txt").write_text("later")
+    with pytest.raises(Rejected, match=f"was built from sha256:.*, and this folder is {survey(mine).digest}"):
+        submit("One", mine)
+    identity = built(mine)
+    assert submit("One", mine).digest == identity
+
+
+def test_the_organizers_image_is_nobodys(cup, submit) -> None:
+    """An image without the label, such as a base or one that somebody made by hand, is not a folder's."""
+    thief = cup.player("attack_honest", "thief", image=BASE)
+    with pytest.raises(Rejected, match=f"{BASE} was built from .*, and this folder is sha256:"):
+        submit("One", thief)
+
+
+def test_a_dockerfile_cannot_say_what_it_was_built_from(engine, folder, built) -> None:
+    """The label is ours, whatever the recipe sets it to."""
+    mine = folder("mine", "mine", f"LABEL {SOURCE_LABEL}=sha256:{'0' * 64}\n")
+    assert engine.images.get(built(mine)).labels[SOURCE_LABEL] == survey(mine).digest
+
+
+def test_an_image_that_is_named_at_the_desk_is_one_teams(folder, built, submit) -> None:
+    """Without a folder nothing says what an image was built from; yet two teams do not play the same."""
+    identity = built(folder("rival", "rival"))
+    said = {"image": identity, "name": "named", "side": Side.ATTACK}
+    assert submit("Two", **said).digest == identity
+    with pytest.raises(Rejected, match="was handed in before by Two, as named"):
+        submit("One", **said)
+
+
+def test_a_package_is_its_own(folder, submit, tmp_path) -> None:
+    """Two teams that hand in the same files are two submissions: what is in a package was not taken from anybody."""
+    package = packing.pack(folder("same", "same"), tmp_path / "same.sparring.tar").path
+    first, second = submit("One", package=package), submit("Two", package=package)
+    assert first.digest == second.digest

@@ -1,0 +1,167 @@
+"""A round that is run again: it stays one that can be promoted from and published, whatever the run added."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.domain import acts, events
+from orchestrator.errors import Cancelled, UsageError
+from orchestrator.wiring import publish, rejudging, rounds, seasons
+from orchestrator.wiring.hosting import Here
+
+from .conftest import HOW, Cup
+
+PROBED = events.ClusterProbed(namespace="sparring", outcome="blocked", at="2026-11-20T08:00:00+00:00")
+
+
+@pytest.fixture
+def entered(cup: Cup) -> Cup:
+    """The contest with an attack and a defence."""
+    cup.submit("One", cup.player("attack_honest"))
+    cup.wait(hours=1)
+    cup.submit("Two", cup.player("defence_honest"))
+    return cup
+
+
+@pytest.fixture
+def played(entered: Cup) -> Cup:
+    """The same after its initial round."""
+    entered.play("initial")
+    return entered
+
+
+@pytest.fixture
+def probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has this machine say of itself what a cluster's probe says of a cluster."""
+    monkeypatch.setattr(Here, "noted", PROBED)
+
+
+def published(cup: Cup, name: str, kind: str = "sealed") -> Path:
+    """Publishes a bundle, which is checked as anybody would."""
+    with cup.desk() as desk:
+        return publish.publish(desk, cup.path / name, kind, unfinished=kind == "full").path
+
+
+def kinds(cup: Cup, phase: str = "initial") -> list[str]:
+    """Returns the kinds of events of a round."""
+    return [entry.event.kind for entry in cup.round_entries(phase)]
+
+
+def damage(cup: Cup) -> None:
+    """Cuts the array of what the baseline answered: the file is there and is not what its name says."""
+    ends = [e.event for e in cup.round_entries("initial") if isinstance(e.event, events.StepFinished)]
+    digest = next(step.blobs["rows"] for step in ends if step.submission == "measure").removeprefix("sha256:")
+    path = cup.folder.path / "blobs" / digest[:2] / digest[2:]
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:7])
+
+
+def test_a_probe_is_noted_where_something_is_played(played, probed) -> None:
+    """What a cluster's probe said is on record before a newcomer is played, and an idle run notes nothing."""
+    before = played.entries(), played.round_entries("initial")
+    played.play("initial")
+    assert (played.entries(), played.round_entries("initial")) == before
+    played.submit("Three", played.player("defence_constant"))
+    played.play("initial")
+    told = kinds(played)[len(before[1]) :]
+    assert told.index("plan_made") < told.index("cluster_probed") < told.index("step_finished")
+    assert (told.count("cluster_probed"), told[-1]) == (1, "round_closed")
+    published(played, "sealed")
+
+
+def test_what_comes_after_the_end_is_followed_by_an_end(played) -> None:
+    """A ledger that earlier software left with a probe after its end is no complete round: it is run again."""
+    ledger = played.folder.round("initial", "quarters").ledger()
+    ledger.append(PROBED, time="2026-11-20T08:00:00.000+00:00")
+    ledger.close()
+    with played.desk() as desk:
+        desk.act(
+            acts.RoundPlayed(by="desk", round="initial", task="quarters", head=played.round_entries("initial")[-1].hash)
+        )
+    with pytest.raises(UsageError, match="initial round of quarters is not as it was when it was last complete"):
+        published(played, "early")
+    (again,) = played.play("initial")
+    assert again.complete
+    assert kinds(played)[-2:] == ["cluster_probed", "round_closed"]
+    published(played, "sealed")
+
+
+@pytest.mark.parametrize("kind", ["sealed", "full"])
+def test_a_mended_round_is_published(played, kind) -> None:
+    """A closed round whose array was damaged is played again from there, ends again, and its bundle holds."""
+    damage(played)
+    (again,) = played.play("initial")
+    assert again.complete
+    assert "steps_lost" in kinds(played)
+    assert kinds(played)[-1] == "round_closed"
+    published(played, "bundle", kind)
+
+
+def test_an_interrupted_mend_is_not_complete(played) -> None:
+    """Between the loss and the end the round says that it is not finished, and nobody is promoted from it."""
+    damage(played)
+
+    def interrupt(event: events.Event) -> None:
+        if isinstance(event, events.StepsLost):
+            raise Cancelled("cancelled")
+
+    with played.desk() as desk, pytest.raises(Cancelled):
+        seasons.play(desk, "initial", HOW, interrupt, "quarters")
+    results = rounds.results(played.folder.round("initial", "quarters").path)
+    assert not results.complete
+    assert {job.status for job in results.jobs} == {"finished", "pending"}
+    with pytest.raises(UsageError, match="round initial of quarters is not finished; run `sparring round run"):
+        played.promote()
+    assert played.acts(acts.FinalistsPromoted) == []
+
+
+def test_a_newcomer_without_a_cell_ends_the_final_again(played) -> None:
+    """Where only finalists play the final, who comes later is admitted to it and plays nothing: it is complete."""
+    played.write(final="finalists")
+    with played.desk() as desk:
+        rejudging.settle(desk, "a smaller final", apply=True)
+    played.promote()
+    played.play("final")
+    played.submit("Three", played.player("defence_constant"))
+    played.play("initial")
+    (final,) = played.play("final")
+    assert final.complete
+    assert kinds(played, "final")[-2:] == ["submission_admitted", "round_closed"]
+    published(played, "full", "full")
+
+
+def test_promotion_wants_the_round_that_was_noted(entered, monkeypatch) -> None:
+    """A round that was killed after its end and before the act that tells it is run again first, or no bundle holds."""
+
+    def killed(_: object) -> None:
+        raise Cancelled("cancelled")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rounds, "write", killed)
+        with pytest.raises(Cancelled):
+            entered.play("initial")
+    assert kinds(entered)[-1] == "round_closed"
+    with pytest.raises(UsageError, match=r"run `sparring round run .* initial` to go on"):
+        entered.promote()
+    assert entered.acts(acts.FinalistsPromoted) == []
+    entered.play("initial")
+    entered.promote()
+    published(entered, "sealed")
+
+
+def test_promotion_leaves_nobody_out_who_did_not_play(played) -> None:
+    """Who came after the last run is named, and can be promoted once the round was run again (A4)."""
+    played.submit("Three", played.player("defence_constant"))
+    with pytest.raises(UsageError, match=r"defence_constant came after .* run `sparring round run .* initial`"):
+        played.promote()
+    assert played.acts(acts.FinalistsPromoted) == []
+    with played.desk() as desk:
+        desk.withdraw("defence_constant", "a bug")
+    assert played.promote() == (("attack_honest",), ("defence_honest",))
+
+
+def test_promotion_is_for_all_tasks_or_none(played) -> None:
+    """Where the round of a second task was not played, nobody is promoted on the first."""
+    with played.desk() as desk, pytest.raises(UsageError, match="the round initial of halves was not played"):
+        seasons.promote(desk)
+    assert played.acts(acts.FinalistsPromoted) == []
