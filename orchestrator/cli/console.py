@@ -7,6 +7,7 @@ Results go to stdout, everything else to stderr. Exit codes: 0 fine, 1 the submi
 import functools
 import inspect
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from enum import IntEnum
 from typing import Annotated, Any, NoReturn, ParamSpec, get_type_hints
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from rich.markup import escape
 
 from orchestrator import logs
@@ -30,7 +31,24 @@ from orchestrator.errors import (
     UsageError,
 )
 
-out = Console(highlight=False)
+_PAGE = 180
+"""Columns where nobody says how many there are, in a file or a log: there names need not be broken."""
+
+
+class _Page(Console):
+    """A console that is a page wide where it is no terminal and nobody says how wide it is."""
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        found = super().size
+        return found if self.is_terminal or "COLUMNS" in os.environ else ConsoleDimensions(_PAGE, found.height)
+
+    @size.setter
+    def size(self, new_size: tuple[int, int]) -> None:
+        Console.size.fset(self, new_size)  # type: ignore[attr-defined]
+
+
+out = _Page(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead of text.")]

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from orchestrator import __version__, shipped
@@ -34,8 +33,6 @@ _COLOURS = {
     Verdict.KNOWN: "yellow",
     Verdict.SKIPPED: "dim",
 }
-_PAGE = 180
-"""Columns of a table that goes into a file."""
 _UNISOLATED = "This backend contains nothing: it is for code that you wrote or read. Play strangers on docker."
 
 
@@ -95,9 +92,8 @@ def _totals(outcomes: Sequence[Outcome]) -> dict[str, int]:
 
 
 def _print(header: dict[str, str], outcomes: Sequence[Outcome]) -> None:
-    page = out if out.is_terminal else Console(highlight=False, width=_PAGE)
     for name, value in header.items():
-        page.print(f"{safe(name)}: {safe(value)}", soft_wrap=True)
+        out.print(f"{safe(name)}: {safe(value)}", soft_wrap=True)
     table = Table(show_header=True, show_lines=True)
     for column, share in (("program", 2), ("attempted", 4), ("stopped by", 2), ("evidence", 6), ("verdict", 1)):
         table.add_column(column, overflow="fold", ratio=share)
@@ -105,6 +101,6 @@ def _print(header: dict[str, str], outcomes: Sequence[Outcome]) -> None:
         verdict = f"[{_COLOURS[outcome.verdict]}]{outcome.verdict}[/]"
         words = (outcome.program, outcome.attempted, outcome.stopped_by, outcome.evidence)
         table.add_row(*(safe(word, 600) for word in words), verdict)
-    page.print(table)
+    out.print(table)
     found = ", ".join(f"{count} {verdict}" for verdict, count in _totals(outcomes).items() if count)
-    page.print(f"{len(outcomes)} runs: {found}")
+    out.print(f"{len(outcomes)} runs: {found}")

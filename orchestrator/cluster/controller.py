@@ -84,7 +84,7 @@ class Site:
     """Where a round is played: the API, the exchange, whose objects they are, and how a Job is written.
 
     `most` is how many Jobs there may be at a time. `render` returns the Job of an attempt, `unplayed` what a job comes
-    to whose player the runtime refuses.
+    to whose player the runtime refuses. `gpus`: whether players get any.
     """
 
     api: Api
@@ -95,6 +95,7 @@ class Site:
     lease: Held
     board: Board
     most: int = 20
+    gpus: bool = False
     pace: Pace = Pace()
     clock: Callable[[], float] = time.monotonic
 
@@ -110,7 +111,7 @@ class Controller:
         self._errors: list[InfrastructureFault] = []
         self._done = done
         self._attempts: dict[JobId, list[int]] = {}
-        self._starts = Starts()
+        self._starts = Starts(gpus=site.gpus)
         self._scenery = Scenery(site.api, f"{OF}={site.bout.of}", site.pace.warnings, site.clock)
 
     def run(self) -> Iterator[Batch]:

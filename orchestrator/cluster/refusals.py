@@ -1,10 +1,11 @@
 """Whose fault it is that a node does not start a player: the player's, where the node starts others (rule X1).
 
-What a node started before or after says nothing: one whose GPU has failed refuses everybody from then on, is given
-everybody, since it is free, and is mended some day. So another submission's player has to be started there between two
-refusals of this one.
+The same runtime has started the driver beside it, so the node works at that moment. But a driver has no GPU. A node
+whose GPU has failed refuses everybody from then on, is given everybody, since it is free, and is mended some day; so
+where players get one, another submission's has to be started there between two refusals of this one.
 """
 
+import math
 from collections.abc import Iterable
 
 from orchestrator.cluster.flight import Flight
@@ -14,23 +15,28 @@ ENOUGH = 3
 
 
 class Starts:
-    """Which node started whose player last, and when that attempt was made, in the controller's time."""
+    """Which node started whose player last, and when that attempt was made, in the controller's time.
 
-    def __init__(self) -> None:
+    Args:
+        gpus: whether players get GPUs.
+    """
+
+    def __init__(self, *, gpus: bool) -> None:
+        self._gpus = gpus
         self._made: dict[str, dict[str, float]] = {}
 
     def note(self, flight: Flight, node: str) -> None:
         """Notes that a node started an attempt's player."""
-        if node and flight.made_at is not None:
-            self._made.setdefault(node, {})[flight.attempt.job.submission] = flight.made_at
+        if node:
+            self._made.setdefault(node, {})[flight.attempt.job.submission] = flight.made_at or -math.inf
 
     def others(self, flight: Flight) -> bool:
-        """Whether a node that refused this player twice started another submission's meanwhile."""
+        """Whether a node that refused this player starts another submission's."""
         own = flight.attempt.job.submission
         for node in {node for node, _ in flight.refusals}:
             times = [when for where, when in flight.refusals if where == node]
-            made = (when for submission, when in self._made.get(node, {}).items() if submission != own)
-            if any(min(times) < when < max(times) for when in made):
+            made = [when for submission, when in self._made.get(node, {}).items() if submission != own]
+            if any(min(times) < when < max(times) for when in made) if self._gpus else made:
                 return True
         return False
 

@@ -177,6 +177,7 @@ class Leased:
             lease=self.lease,
             board=self.board,
             most=self.settings.most,
+            gpus=setting.limits.gpus > 0,
             pace=replace(self.pace, pending=self.settings.pending_seconds),
         )
         made: Engine = plugins.find("engines", KUBERNETES)(site)

@@ -1,6 +1,7 @@
 """`sparring cluster check` and `sweep`, as they are typed, against the test API server."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -34,17 +35,21 @@ cluster: {namespace: default, queue: QUEUE}
 
 
 class Scripted:
-    """A container that says what a probe would say, and ends."""
+    """A container that says what a probe would say, and ends: at once, or when it is told to."""
 
-    def __init__(self, words: dict[str, Any], code: int = 0) -> None:
-        self._words, self._code = words, code
+    def __init__(self, words: dict[str, Any], *, stays: bool = False) -> None:
+        self._words, self._over = words, threading.Event()
+        if not stays:
+            self._over.set()
 
     def wait(self) -> int:
-        """Ends at once."""
-        return self._code
+        """Waits for its end."""
+        self._over.wait()
+        return 0
 
     def send_signal(self, number: int) -> None:
-        """Has ended."""
+        """Ends it."""
+        self._over.set()
 
     def message(self) -> str:
         """Says it."""
@@ -63,11 +68,13 @@ class Script:
             "storage": {"wrote": 0.01},
         }
         self.words: dict[str, list[str]] = {}
+        self.listens = True
 
     def __call__(self, container: dict[str, Any], pod: dict[str, Any]) -> Scripted:
         """Starts a container."""
         self.words[container["name"]] = container.get("args", [])
-        return Scripted(self.says.get(container["name"], {}))
+        stays = container["name"] == "listener" and self.listens
+        return Scripted(self.says.get(container["name"], {}), stays=stays)
 
 
 @pytest.fixture
@@ -153,6 +160,14 @@ def test_a_probe_that_proves_nothing_takes_nothing_away(run, contest, script) ->
     assert run("check", contest, "--look-only")[0] == 0
 
 
+def test_a_listener_that_went_away_proves_nothing(run, contest, script) -> None:
+    """Its silence may have been its absence."""
+    script.listens = False
+    code, document = run("check", contest)
+    assert (code, status(document)["network probe"]) == (1, "fail")
+    assert "the listener was gone before the probe ended" in str(document["checks"])
+
+
 def test_a_cluster_that_was_never_probed_is_told(run, contest, cluster) -> None:
     """Looking makes no pod."""
     code, document = run("check", contest, "--look-only")
@@ -178,7 +193,7 @@ def test_the_text_has_remedies(cluster, contest, tmp_path, script) -> None:
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1
     assert "fail    storage and image: /work cannot be written as user 10002" in done.stdout
-    assert "remedy: let user 10002 write" in done.stdout
+    assert "remedy: let user 10002 (cluster.user) write" in done.stdout
 
 
 def test_a_queue_that_is_missing_fails(run, contest) -> None:

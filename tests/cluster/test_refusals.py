@@ -75,19 +75,30 @@ def test_a_player_that_no_node_starts_is_ours_where_nothing_starts(rig, monkeypa
 
 
 def test_a_player_that_its_node_refuses_pays_where_that_node_starts_others(rig, monkeypatch) -> None:
-    """It is tried three times or more; then its job is played without it, and nothing of the round is held up."""
+    """It is tried three times; then its job is played without it, and nothing of the round is held up."""
+    monkeypatch.setattr(rig.hook, "fakes", Refusing(rig.hook.fakes, "b"))
+    rig.scripts = {("b", number): absent for number in range(1, 9)}
+    ledger = rig.play(jobs_of("a", "b<a", "c<b"))
+    assert rig.kinds("a") == rig.kinds("c") == WHOLE
+    assert rig.kinds("b") == [*(f"player-refused:{number}" for number in (1, 2, 3)), *WHOLE]
+    assert all(each.faults == [died()] for each in ledger if isinstance(each, StepFinished) and each.job == "b")
+    [why] = rig.unstarted
+    assert 'StartError: failed to create containerd task: failed to create shim task: mounting "/io"' in why
+    assert rig.left_over() == []
+
+
+def test_with_gpus_a_node_has_to_start_others_between_two_refusals(rig, monkeypatch) -> None:
+    """It is tried until then; its GPU may fail at any moment."""
     monkeypatch.setattr(rig.hook, "fakes", Refusing(rig.hook.fakes, "b"))
     rig.scripts = {("b", number): absent for number in range(1, 99)}
     rig.script = slowly
-    ledger = rig.play(jobs_of("b", "a", "c<a", "d<c", "e<d", "f<b"))
+    rig.play(jobs_of("b", "a", "c<a", "d<c", "e<d", "f<b"), gpus=True)
     assert all(rig.kinds(job) == WHOLE for job in "acdef")
     assert rig.kinds("b")[-len(WHOLE) :] == WHOLE
     refused = rig.kinds("b")[: -len(WHOLE)]
     assert refused == [f"player-refused:{number}" for number in range(1, len(refused) + 1)]
     assert len(refused) >= ENOUGH
-    assert all(each.faults == [died()] for each in ledger if isinstance(each, StepFinished) and each.job == "b")
-    [why] = rig.unstarted
-    assert 'StartError: failed to create containerd task: failed to create shim task: mounting "/io"' in why
+    assert len(rig.unstarted) == 1
     assert rig.left_over() == []
 
 
@@ -103,6 +114,6 @@ def test_what_a_node_started_before_it_broke_says_nothing(rig, monkeypatch) -> N
     rig.script = absent
     rig.scripts = {("a", 1): breaks}
     with pytest.raises(PlayerRefused):
-        rig.play(jobs_of("a", "b<a", "c<a"))
+        rig.play(jobs_of("a", "b<a", "c<a"), gpus=True)
     assert rig.kinds("a") == WHOLE
     assert not rig.unstarted
