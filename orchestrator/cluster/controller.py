@@ -195,7 +195,7 @@ class Controller:
 
     def _advance(self, flight: Flight, seen: Seen) -> Iterator[Batch]:
         """Brings one job on its way: reads what its driver handed out, and decides whether its attempt is over."""
-        name, was = flight.attempt.name, flight.standing
+        name, queued = flight.attempt.name, flight.queued
         job = seen.jobs.get(name)
         unsure = not flight.made if job is None else job["spec"].get("suspend")
         begun = bool(unsure) and self._exchange.begun(name)
@@ -205,7 +205,8 @@ class Controller:
         if job is None:  # a list may be older than what we did since
             job = self._api.read(JOBS, name)
         flight.made = True
-        flight.standing = now = standing(job, seen.pods_of(job), seen.warnings, begun=begun)
+        now = standing(job, seen.pods_of(job), seen.warnings, begun=begun)
+        flight.stands(now)
         if (yield from self._read(flight, now)):
             return
         end = self._exchange.end(name)
@@ -213,13 +214,15 @@ class Controller:
             self._finish(flight, now, end)
         elif end is not None and flight.read >= end.batches:
             yield from self._conclude(flight, end, now)
-        elif was.endless and now.state is State.OVER and now.fault is DriverLost and not now.spoken:
+        elif queued and now.state is State.OVER and now.fault is DriverLost and not now.spoken:
             # The deadline passed while it was queued.
             yield from self._go_on(flight, flight.left(flight.given), counts=False)
         elif end is not None or now.state in {State.OVER, State.LEAVING}:
             yield from self._late(flight, now, end)
         else:
-            flight.late_since = flight.verdict = None
+            flight.late_since = None
+            if now.state is State.RUNNING:  # it was told to go, and did not; a list may be older than the one before
+                flight.verdict = None
             yield from self._wait(flight, now)
 
     def _make(self, flight: Flight) -> Iterator[Batch]:

@@ -152,9 +152,12 @@ class Outbox:
 
     def _keep(self, path: Path, data: bytes) -> None:
         """Writes a file, but makes no folder anew: one that is gone was given up by the controller."""
-        if not self._folder.is_dir():
-            raise StoreFault(f"{self._folder} is gone: the controller gave this attempt up")
-        put_whole(path, data, _PRIVATE)
+        try:
+            put_whole(path, data, _PRIVATE, folder=False)
+        except StoreFault:
+            if self._folder.is_dir():
+                raise
+            raise StoreFault(f"{self._folder} is gone: the controller gave this attempt up") from None
 
 
 def _private(path: str, flags: int) -> int:

@@ -51,6 +51,7 @@ class Flight:
     again_at: float = 0.0
     standing: Standing = UNMADE
     verdict: Standing | None = None
+    queued: bool = False
     _carried: tuple[int, int] = (0, 0)
     _mark: tuple[int, int] = field(default=(0, 0))
     _refusal: tuple[str, float] | None = None
@@ -59,6 +60,11 @@ class Flight:
         given = self.given
         self._carried = (len(given.sandboxes), len(given.faults)) if given else (0, 0)
         self._mark = (len(self.steps), given.asked if given and self.left(given) else 0)
+
+    def stands(self, now: Standing) -> None:
+        """Notes where the attempt stands; `queued` from a wait without end until its pod has a node."""
+        waits = now.state is State.WAITING and not now.node
+        self.standing, self.queued = now, now.endless or (self.queued and waits)
 
     def next(self, half: HalfStep | None, *, counts: bool = True) -> "Flight":
         """Returns the same job with its next attempt, which goes on with `half`; `counts`: as one that was played."""

@@ -37,7 +37,7 @@ QUICK = Pace(
     late=0.5,
     lost=0.1,
     leaving=0.4,
-    status=2.0,
+    status=10.0,
     quota=0.05,
     refused=0.05,
     warnings=0.05,
@@ -353,6 +353,12 @@ def words(rig: Rig) -> str:
     """What the board says of the first attempt."""
     shown = read(rig.exchange.folder)
     return shown.jobs[0].words if shown and shown.jobs else ""
+
+
+def board(rig: Rig) -> dict[str, str]:
+    """What the board says of each job's attempt."""
+    shown = read(rig.exchange.folder)
+    return {row.job: row.words for row in shown.jobs} if shown else {}
 
 
 def wait(condition: Callable[[], object], what: str = "", seconds: float = 10.0) -> Any:

@@ -24,6 +24,7 @@ from .playing import (
     Driver,
     Rig,
     alone,
+    board,
     clusters,
     end,
     hangs,
@@ -71,11 +72,15 @@ DISRUPTIONS: dict[str, tuple[Callable[[Rig, str, str], object], str]] = {
 def test_what_the_cluster_takes_away_is_never_the_players_fault(rig, how) -> None:
     """Its finished step stays, the attempt is on record as ours, and the next one plays the rest."""
     plan = jobs_of("a", "b")
-    rig.scripts, rig.linger = {("a", 1): hangs}, 0.3  # longer than a look: what is seen first says most
+    rig.scripts, rig.linger = {("a", 1): hangs}, 5.0
     act, said = DISRUPTIONS[how]
     name = rig.attempt(plan, "a").name
-    thread, errors = in_thread(lambda: rig.play(plan, pace=replace(QUICK, leaving=5, lost=0.6)))
+    thread, errors = in_thread(lambda: rig.play(plan, pace=replace(QUICK, leaving=20, lost=0.6)))
     act(rig, name, pod_of(rig, name))
+    # Its driver lingers until the controller has looked: what is seen first says most.
+    wait(lambda: not thread.is_alive() or re.search(said, " ".join(board(rig).values())), "the reason on the board")
+    for driver in rig.drivers:
+        driver.end(143)
     thread.join(20)
     assert (thread.is_alive(), errors) == (False, [])
     code = "driver-lost" if "driver" in how else "pod-lost"

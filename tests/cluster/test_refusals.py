@@ -7,11 +7,10 @@ import pytest
 
 from orchestrator.cluster.exchange import Outcome
 from orchestrator.cluster.refusals import ENOUGH
-from orchestrator.cluster.waiting import read
 from orchestrator.domain.events import StepFinished
 from orchestrator.errors import PlayerRefused
 
-from .playing import WHOLE, Driver, Rig, alone, died, jobs_of, plays, wait
+from .playing import WHOLE, Driver, Rig, alone, board, died, jobs_of, plays, wait
 
 
 @pytest.fixture
@@ -50,12 +49,7 @@ def reports(driver: Driver) -> int:
     """A driver that says that its player did not come, after the kubelet has said why."""
     driver.take()
 
-    def told() -> bool:
-        shown = read(driver.rig.exchange.folder)
-        rows = shown.jobs if shown else []
-        return any(row.job == driver.job and "StartError" in row.words for row in rows)
-
-    wait(told, "the kubelet's word of the player, seen by the controller")
+    wait(lambda: "StartError" in board(driver.rig).get(driver.job, ""), "the kubelet's word, seen by the controller")
     driver.outbox.leave(Outcome.FAULT, None, "player-absent", "nobody opened 'ctl'")
     return 3
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable
 from datetime import timedelta
 from typing import Any, Protocol
 
+from .clock import eventually
 from .conditions import condition, set_condition
 from .context import Context
 from .events import Recorder
@@ -259,7 +260,10 @@ class Kubelets:
 
     def _running(self, namespace: str, name: str, container: str) -> tuple[Run, Container]:
         run = self._runs[self._by_key[namespace, name]]
-        return run, next(each for each in run.containers if each.name == container and each.running and each.process)
+        same = [each for each in run.containers if each.name == container]
+        # What it runs may be quicker than the kubelet that started it.
+        eventually(lambda: same[0].running and same[0].process, 10, f"container {container} runs")
+        return run, same[0]
 
     def log(self, key: Key, container: str) -> bytes:
         """Returns what a container wrote.
