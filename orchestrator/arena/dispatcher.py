@@ -84,7 +84,9 @@ class Dispatcher:
 
     def mend(self) -> None:
         """Takes back what cannot be read any more: it is played again, with everything that was built on it."""
-        lost, reason = damaged(self._record, self._setting.blobs)
+        self._take_back(*damaged(self._record, self._setting.blobs))
+
+    def _take_back(self, lost: set[str], reason: str) -> None:
         if lost:
             _log.warning("steps_lost", jobs=sorted(lost), reason=reason)
             self._append(events.StepsLost(jobs=sorted(lost), reason=reason))
@@ -135,9 +137,7 @@ class Dispatcher:
         own = {job.id for job in now.jobs.values() if not job.origin} & now.finished.keys()
         jobs = [_planned(job, "" if job.id in own else origins.get(job.id, "")) for job in self._plan.jobs]
         if now.planned != tuple(jobs):
-            if overtaken := sorted(unjudged(self._record)):
-                _log.warning("steps_lost", jobs=overtaken, reason=_OVERTAKEN)
-                self._append(events.StepsLost(jobs=overtaken, reason=_OVERTAKEN))
+            self._take_back(unjudged(self._record), _OVERTAKEN)
             self._append(events.PlanMade(jobs=jobs))
         for past in earlier:
             done = self._record.done

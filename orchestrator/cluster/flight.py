@@ -71,8 +71,7 @@ class Flight:
         following = Attempt(self.attempt.bout, self.attempt.job, self.attempt.number + 1)
         end = (len(self.steps), half.asked if half else 0)
         fruitless = 0 if end > self._mark else self.fruitless + counts
-        again = fruitless > self.fruitless and self._refusal is not None
-        refusals = (*self.refusals, self._refusal) if again and self._refusal else ()
+        refusals = (*self.refusals, self._refusal) if self._refusal and fruitless > self.fruitless else ()
         return Flight(following, self.steps, self.failures, half, fruitless, refusals, last_failure=self.last_failure)
 
     def left(self, half: HalfStep | None) -> HalfStep | None:

@@ -1,22 +1,9 @@
 """Players that no node would start: what is left of their jobs is played without a pod."""
 
-from collections.abc import Callable
 from typing import ClassVar
 
-from orchestrator.backends.base import (
-    STDERR_KEPT,
-    Backend,
-    Check,
-    Ending,
-    Exit,
-    Image,
-    ImageFacts,
-    Order,
-    Sandbox,
-    Source,
-    Workshop,
-    never,
-)
+from orchestrator.backends._contained import Stillborn
+from orchestrator.backends.base import Backend, Check, Image, ImageFacts, Order, Sandbox, Source, Workshop
 from orchestrator.domain.policy import Runtime
 
 
@@ -54,22 +41,8 @@ class Unstarted:
 
     def start(self, order: Order) -> Sandbox:  # noqa: ARG002  nobody is started
         """Returns a player that has ended."""
-        return _Ended(self._why)
+        return Stillborn(self._why)
 
     def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:  # noqa: ARG002  as every sweep is called
         """Nothing is left behind."""
         return 0
-
-
-class _Ended:
-    def __init__(self, why: str) -> None:
-        self._exit = Exit(Ending.CRASHED, stderr=why.encode()[-STDERR_KEPT:])
-
-    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never) -> bool:  # noqa: ARG002
-        return False
-
-    def receive(self, deadline: float) -> bytes | None:  # noqa: ARG002
-        return b""
-
-    def stop(self) -> Exit:
-        return self._exit

@@ -1,6 +1,7 @@
 """A small contest in a folder, its clock in the test's hand, and its players on the process backend."""
 
 import json
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,18 +10,23 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import docker
 import numpy as np
 import pytest
 
+from orchestrator.backends.base import BackendSettings
 from orchestrator.domain import acts
+from orchestrator.errors import BackendUnavailable
+from orchestrator.plugins import find
 from orchestrator.publication.receipts import Receipt
 from orchestrator.results.document import Results
 from orchestrator.stores.base import Entry
-from orchestrator.wiring import rounds, seasons
+from orchestrator.wiring import receiving, rounds, seasons
 from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.desk import Desk, Submitted
 
 PLAYER = Path(__file__).resolve().parents[1] / "e2e" / "players" / "player.py"
+BASE = "sparring/base:cpu"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOW = rounds.How(backend="process", slots=2, allow_unisolated=True)
 
@@ -153,3 +159,32 @@ def empty(tmp_path: Path) -> Cup:
 def cup(empty: Cup) -> Cup:
     """An opened contest with three teams."""
     return empty.open()
+
+
+@pytest.fixture(scope="module")
+def engine(require, tmp_path_factory) -> Iterator[docker.DockerClient]:
+    """The engine itself, with the players' base image."""
+    try:
+        find("backends", "docker")(BackendSettings(tmp_path_factory.mktemp("engine"))).check()
+    except BackendUnavailable as error:
+        require("docker", str(error))
+    client = docker.from_env()
+    if not client.images.list(BASE):
+        require("docker", f"there is no {BASE}: make images")
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def repository(engine, monkeypatch) -> Iterator[str]:
+    """Where this test's images are, and those that came in; all go afterwards."""
+    name = f"sparring-test/wiring-{secrets.token_hex(8)}"
+    monkeypatch.setattr(receiving, "REPOSITORY", name)
+    yield name
+    for tag in names_in(engine, name):
+        engine.images.remove(tag)
+
+
+def names_in(engine: docker.DockerClient, repository: str) -> set[str]:
+    """Returns the names of the images there. An image may have others too, of other tests."""
+    return {tag for image in engine.images.list(repository) for tag in image.tags if tag.startswith(repository)}

@@ -1,17 +1,15 @@
 """An image that a submission only names is the team's own: built from its folder, and nobody handed it in before."""
 
 import json
-import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import docker
 import pytest
 
 from orchestrator.backends.base import BackendSettings
 from orchestrator.domain import acts
 from orchestrator.domain.submissions import Side
-from orchestrator.errors import BackendUnavailable, Rejected
+from orchestrator.errors import Rejected
 from orchestrator.intake import build, packing
 from orchestrator.intake.build import SOURCE_LABEL, Wanted
 from orchestrator.intake.source_tree import survey
@@ -21,34 +19,11 @@ from orchestrator.wiring import receiving, rounds
 from orchestrator.wiring.desk import Submitted
 from orchestrator.wiring.rounds import How
 
+from .conftest import BASE
+
 pytestmark = pytest.mark.docker
-BASE = "sparring/base:cpu"
+
 RECIPE = f"FROM {BASE}\nCOPY player.py /opt/player/\nWORKDIR /opt/player\n"
-
-
-@pytest.fixture(scope="module")
-def engine(require, tmp_path_factory) -> Iterator[docker.DockerClient]:
-    """The engine itself."""
-    try:
-        find("backends", "docker")(BackendSettings(tmp_path_factory.mktemp("engine"))).check()
-    except BackendUnavailable as error:
-        require("docker", str(error))
-    client = docker.from_env()
-    if not client.images.list(BASE):
-        require("docker", f"there is no {BASE}: make images")
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def repository(engine, monkeypatch) -> Iterator[str]:
-    """Where this test's images are; all go afterwards."""
-    name = f"sparring-test/named-{secrets.token_hex(8)}"
-    monkeypatch.setattr(receiving, "REPOSITORY", name)
-    yield name
-    for image in engine.images.list(name):
-        for tag in image.tags:
-            engine.images.remove(tag)
 
 
 @pytest.fixture

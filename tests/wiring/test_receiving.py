@@ -2,17 +2,15 @@
 
 import io
 import json
-import secrets
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import docker
 import pytest
 
 from orchestrator.backends.base import BackendSettings
 from orchestrator.domain import acts
-from orchestrator.errors import BackendUnavailable, InfrastructureFault, Rejected, SandboxLost, UsageError
+from orchestrator.errors import InfrastructureFault, Rejected, SandboxLost, UsageError
 from orchestrator.intake import packing
 from orchestrator.plugins import find
 from orchestrator.publication.receipts import Receipt
@@ -20,8 +18,10 @@ from orchestrator.wiring import friendly, receiving, rounds
 from orchestrator.wiring.desk import Submitted
 from orchestrator.wiring.rounds import How
 
+from .conftest import BASE, names_in
+
 NOON = "2026-03-01T12:00:00.000+00:00"
-BASE = "sparring/base:cpu"
+
 TAG = "sparring-test/imaged:cpu"
 COMMAND = ["python", "player.py", "attack", "honest"]
 PLAYER = Path(__file__).resolve().parents[1] / "e2e" / "players" / "player.py"
@@ -53,32 +53,10 @@ def package(cup, tmp_path) -> Callable[..., Path]:
     return package
 
 
-@pytest.fixture(scope="module")
-def engine(require, tmp_path_factory) -> Iterator[docker.DockerClient]:
-    """The engine itself; images that came in during a test go afterwards."""
-    try:
-        find("backends", "docker")(BackendSettings(tmp_path_factory.mktemp("engine"))).check()
-    except BackendUnavailable as error:
-        require("docker", str(error))
-    client = docker.from_env()
-    if not client.images.list(BASE):
-        require("docker", f"there is no {BASE}: make images")
-    yield client
-    client.close()
-
-
 @pytest.fixture
-def received(engine, monkeypatch) -> Iterator[Callable[[], set[str]]]:
-    """Returns a function that gives the names of the images that came in during this test; they go afterwards."""
-    repository = f"sparring-test/received-{secrets.token_hex(8)}"
-    monkeypatch.setattr(receiving, "REPOSITORY", repository)
-
-    def received() -> set[str]:
-        return {tag for image in engine.images.list(repository) for tag in image.tags if tag.startswith(repository)}
-
-    yield received
-    for tag in received():
-        engine.images.remove(tag)
+def received(engine, repository) -> Callable[[], set[str]]:
+    """Returns a function that gives the names of the images that came in during this test."""
+    return lambda: names_in(engine, repository)
 
 
 def test_a_package_is_the_folder_that_was_packed(cup, package, submit) -> None:
