@@ -211,7 +211,7 @@ class PlayerReported(SubmissionFault):
 
 
 class GaveUp(SubmissionFault):
-    """The job used up its replacement sandboxes; what was left of it counts as faults."""
+    """Faults have used up what they may cost; what was left of the job was not asked."""
 
     code = "gave-up"
 

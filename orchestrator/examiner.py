@@ -15,9 +15,9 @@ from orchestrator.domain import events
 from orchestrator.domain.findings import RULES, Disagreement, Finding, FindingKind, Shown
 from orchestrator.domain.ids import JobId, canonical_json, derive_seed, digest, job_id
 from orchestrator.domain.plan import Cell, Job, Stage
-from orchestrator.domain.rulings import FAULTED, Forfeit
+from orchestrator.domain.rulings import NOT_PLAYED, Forfeit
 from orchestrator.domain.tasks import Isolation
-from orchestrator.errors import StoreFault
+from orchestrator.errors import GaveUp, StoreFault
 from orchestrator.record import Record
 from orchestrator.replay.examination import Accusation, Verdict, examine
 from orchestrator.replay.power import Design
@@ -53,47 +53,50 @@ class Rules:
 
 def answers_digest(record: Record) -> str:
     """Returns one digest of every answer of the play, the same in whatever order the jobs ended."""
-    with_blobs = [[step.job, step.step, step.blobs] for steps in record.played(Stage.CLASSIFY) for step in steps]
-    return digest(canonical_json(sorted(with_blobs, key=lambda entry: (entry[0], entry[1]))))
+    with_blobs = [
+        [step.submission, [cell.attack or "" for cell in step.cells], step.step, step.blobs]
+        for steps in record.played(Stage.CLASSIFY)
+        for step in steps
+    ]
+    return digest(canonical_json(sorted(with_blobs, key=lambda entry: entry[:3])))
 
 
 def played(record: Record, job: Job, rules: Rules) -> Played:
     """Returns the play that a replay job examines, as the defence's sandboxes saw it.
 
-    A fault ends a sandbox, so the play is cut after each, and where a step began in a fresh one. Where isolation is
-    `picture` every question is a sandbox.
+    What was not played was put to none.
     """
     cells: list[Cell] = [Cell(job.submission)]
     sandboxes: list[np.ndarray[tuple[int, int], np.dtype[np.int32]]] = []
+    uncharged = 0
     for steps in record.played(Stage.CLASSIFY, job.submission):
         if not any(Cell(cell.defence, cell.attack) in job.cells for cell in steps[0].cells):
             continue
         parts: list[np.ndarray[tuple[int, int], np.dtype[np.int32]]] = []
-        starts: list[int] = []
+        latest = 0
         for step in steps:
+            uncharged += rules.batch * sum(not f.pictures and f.code != GaveUp.code for f in step.faults)
             named = [Cell(cell.defence, cell.attack) for cell in step.cells]
             cells += [cell for cell in named if cell not in cells]
             rows = record.array(step, "rows").copy()
             positions = np.array([cells.index(cell) for cell in named], np.int32)
             rows[:, 0] = positions[rows[:, 0]] if len(rows) else 0
-            if step.fresh:
-                starts.append(sum(map(len, parts)))
+            rows[:, 3] += latest + step.fresh  # a step that is not fresh begins with the sandbox of the one before
+            latest = int(rows[-1, 3]) if len(rows) else latest
             parts.append(rows)
         rows = np.concatenate(parts)
-        if rules.isolation is Isolation.PICTURE:
-            cuts = np.arange(rules.batch, len(rows), rules.batch)
-        else:
-            faulted = rows[:, 2] == FAULTED
-            cuts = np.union1d(np.flatnonzero(faulted[:-1] & ~faulted[1:]) + 1, np.array(starts, np.int64))
-        sandboxes += [part for part in np.split(rows, cuts) if len(part)]
+        rows = rows[rows[:, 2] != NOT_PLAYED]
+        split = np.split(rows[:, :3], np.flatnonzero(np.diff(rows[:, 3])) + 1)
+        sandboxes += [part for part in split if len(part)]
     count = record.round.opened.task.count if record.round.opened else 0
-    return Played(tuple(cells), tuple(sandboxes), count, rules.batch, mixed=rules.isolation is Isolation.ROUND)
+    mixed = rules.isolation is Isolation.ROUND
+    return Played(tuple(cells), tuple(sandboxes), count, rules.batch, mixed=mixed, uncharged=uncharged)
 
 
 def examination(record: Record, job: Job, rules: Rules) -> tuple[Played, Examination[Verdict]]:
     """Returns the play that a replay job examines and its examination, ready to be started."""
     play = played(record, job, rules)
-    seed = derive_seed(rules.secret, "replay", record.round.answers or "", job.id)
+    seed = derive_seed(rules.secret, "replay", record.round.answers or "", *job.place)
     return play, examine(play, rules.design, np.random.default_rng(seed))
 
 

@@ -1,16 +1,16 @@
 """The players of one job, one after another, the next one started ahead where that is allowed."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from orchestrator.arena.fault_budget import FaultBudget
 from orchestrator.arena.player import Player
 from orchestrator.backends.base import Ending, Exit
 from orchestrator.domain.endings import ExitReason
-from orchestrator.domain.events import FaultRecord
-from orchestrator.errors import DeadlinePassed, GaveUp, InfrastructureFault, OutputFlood, SubmissionFault
+from orchestrator.errors import DeadlinePassed, InfrastructureFault, OutputFlood, SubmissionFault
 
 Opener = Callable[[], Player]
 """Starts a player and waits until it is ready."""
@@ -22,11 +22,6 @@ class Leave:
 
     exit: Exit
     reason: ExitReason
-
-
-def counted(faults: Iterable[FaultRecord]) -> int:
-    """Returns how many of these faults cost a sandbox."""
-    return sum(fault.code != GaveUp.code for fault in faults)
 
 
 def end(how: Callable[[], Exit], leaves: list[Leave], fault: BaseException | None = None) -> None:
@@ -59,22 +54,21 @@ class Casting:
     Args:
         opener: starts and greets the next player.
         leaves: takes how every player ended, and why.
-        restarts: how many players may be replaced after faults.
-        faults: how many were, before this orchestrator took over.
+        budget: what faults may cost; it is asked before a sandbox is opened.
         ahead: whether a second sandbox may live while one plays (never on a GPU).
+        replacing: whether the first one replaces one that another process ended because of a fault.
     """
 
-    def __init__(self, opener: Opener, leaves: list[Leave], *, restarts: int, ahead: bool, faults: int = 0) -> None:
-        self._opener, self._leaves, self._restarts, self._ahead = opener, leaves, restarts, ahead
+    def __init__(
+        self, opener: Opener, leaves: list[Leave], budget: FaultBudget, *, ahead: bool, replacing: bool = False
+    ) -> None:
+        self.budget = budget
+        self._opener, self._leaves, self._ahead = opener, leaves, ahead
         self._player: Player | None = None
         self._next: Future[Player] | None = None
-        self._faults = faults
+        self._replacing = replacing
         self._closed = False
         self._lock = threading.Lock()
-
-    def count_anew(self, faults: int) -> None:
-        """Counts faults by themselves from here on, for what has restarts of its own; it had so many already."""
-        self._faults = faults
 
     @property
     def at_work(self) -> bool:
@@ -90,34 +84,46 @@ class Casting:
             threading.Thread(target=self._open_into, args=(coming,), name="casting").start()
             self._next = coming  # not before: nobody would ever fulfil it where no thread can be started
 
+    @property
+    def replacing(self) -> bool:
+        """Whether the next sandbox is opened because of a fault."""
+        return self._player is None and self._replacing
+
     def player(self) -> Player:
         """Returns the player at work, or the next one.
 
         Raises:
-            SubmissionFault: the next player did not get ready; counted like a fault at work.
-            GaveUp: too many players were replaced.
+            GaveUp: faults of the submission have used up what they may cost.
+            SubmissionFault: the next player did not get ready; it counts in the budget.
         """
         if self._player is None:
-            if self._faults > self._restarts:
-                raise GaveUp(f"no more sandboxes after {self._faults} faults")
+            self.budget.check()
             try:
                 self._player = self._take()
             except SubmissionFault:
-                self._faults += 1
+                self._replacing = True
+                self.budget.failed_start()
                 raise
+            self._replacing = False
+            self.budget.started()
         return self._player
 
     def replace(self, fault: SubmissionFault) -> None:
         """Ends the player at work after a fault of its own."""
         player, self._player = self._player, None
         if player is not None:
-            self._faults += 1
+            self._replacing = True
+            self.budget.fault()
             end(player.stop, self._leaves, fault)
 
-    def retire(self) -> None:
-        """Ends the player at work in peace, so that the next question meets a fresh one."""
+    def retire(self, *, replacing: bool = False) -> None:
+        """Ends the player at work in peace, so that the next question meets a fresh one.
+
+        `replacing` says that a fault is why the next one has to be fresh.
+        """
         player, self._player = self._player, None
         if player is not None:
+            self._replacing = replacing
             end(player.dismiss, self._leaves)
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from orchestrator import examiner
 from orchestrator.arena import steps
 from orchestrator.arena.casting import Casting
 from orchestrator.arena.entrance import Entrance
+from orchestrator.arena.fault_budget import FaultBudget
 from orchestrator.arena.gate import Gate
 from orchestrator.arena.setting import Setting
 from orchestrator.domain import events
@@ -233,7 +234,7 @@ class Stand:
 
         seeds = itertools.chain([] if seed is None else [seed], fresh())
         entrance = Entrance(setting, setting.roster[step.submission], job, self._device, lambda: next(seeds))
-        return Casting(entrance.open, entrance.leaves, restarts=setting.limits.restarts, ahead=False)
+        return Casting(entrance.open, entrance.leaves, FaultBudget.of_check(setting.limits), ahead=False)
 
     def _picture(self, cell: Cell, picture: int) -> Pixels:
         if cell.attack is None:

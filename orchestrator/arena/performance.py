@@ -12,17 +12,19 @@ import structlog
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
 from orchestrator.arena import patience
-from orchestrator.arena.casting import Casting, Leave, counted
+from orchestrator.arena.casting import Casting, Leave
 from orchestrator.arena.doubts import Doubts
 from orchestrator.arena.entrance import Entrance
 from orchestrator.arena.excerpt import excerpt
+from orchestrator.arena.fault_budget import FaultBudget
 from orchestrator.arena.scene import Outcome, Scene
 from orchestrator.arena.setting import Setting
 from orchestrator.domain import events
 from orchestrator.domain.assignment import Assignment, HalfStep
-from orchestrator.domain.plan import Job
+from orchestrator.domain.plan import Job, Stage
+from orchestrator.domain.submissions import Side
 from orchestrator.engines.base import Emit
-from orchestrator.errors import InfrastructureFault, PlayerAbsent, PodSpent
+from orchestrator.errors import GaveUp, InfrastructureFault, PlayerAbsent, PodSpent
 from orchestrator.record import Record
 
 ATTEMPTS = 3
@@ -50,7 +52,7 @@ class Performance:
             setting.roster[job.submission],
             job.id,
             device,
-            lambda: setting.secret_seed(job.id, str(next(opened))),
+            lambda: setting.secret_seed("seed", *job.place, str(next(opened))),
             self._leaves,
             self._doubts,
         )
@@ -213,22 +215,38 @@ class Performance:
             blobs=outcome.blobs,
             faults=outcome.faults,
             seconds=outcome.seconds,
+            fault_seconds=outcome.fault_seconds,
             sandboxes=self._sandboxes(),
             fresh=outcome.fresh,
             session=outcome.session,
         )
 
     def _cast(self, finished: dict[int, events.StepFinished]) -> Casting:
-        """Returns the next attempt's players; those replaced in finished steps count."""
-        faults = [fault for step in finished.values() for fault in step.faults]
-        faults += self._half.faults if self._half else []
+        """Returns the next attempt's players; what faults cost in finished steps counts."""
         return Casting(
             self._entrance.open,
             self._leaves,
-            restarts=self._setting.limits.restarts,
+            self._budget(finished),
             ahead=self._device is None,
-            faults=counted(faults),
+            replacing=self._half is not None,
         )
+
+    def _budget(self, finished: dict[int, events.StepFinished]) -> FaultBudget:
+        """Returns what faults may still cost this job."""
+        setting = self._setting
+        played: list[events.StepFinished | HalfStep] = [*finished.values()]
+        played += [self._half] if self._half else []
+        faults = [fault for part in played for fault in part.faults]
+        if self._job.stage is Stage.REPLAY:
+            return FaultBudget.of_check(setting.limits, sum(fault.code != GaveUp.code for fault in faults))
+        if setting.roster[self._job.submission].side is Side.ATTACK:
+            budget = FaultBudget.of_attack(setting.limits)
+        else:
+            budget = FaultBudget.of_defence(setting.limits, len(self._job.cells))
+        budget.spend(sum(part.fault_seconds for part in played))
+        budget.starts_failed = self._half.failed_starts if self._half else 0
+        budget.exhausted = any(fault.code == GaveUp.code for fault in faults)
+        return budget
 
     def _sandboxes(self) -> list[events.SandboxRecord]:
         """Returns the sandboxes that ended and are in no event yet."""

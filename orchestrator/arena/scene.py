@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from orchestrator import examiner
 from orchestrator.arena import steps
-from orchestrator.arena.casting import Casting, counted
+from orchestrator.arena.casting import Casting
+from orchestrator.arena.fault_budget import FaultBudget
 from orchestrator.arena.gate import Gate, asked
 from orchestrator.arena.setting import Setting
 from orchestrator.arena.steps import Asked, Questions
@@ -45,6 +46,7 @@ class Outcome:
     blobs: dict[str, str]
     faults: list[events.FaultRecord] = field(default_factory=list)
     seconds: float = 0.0
+    fault_seconds: float = 0.0
     cells: tuple[Cell, ...] = ()
     fresh: bool = True
     session: events.SessionRecord | None = None
@@ -84,12 +86,21 @@ class Scene:
 
         What others add: the sandboxes, and the latest seed.
         """
-        if self._underway is None or not self._underway[1].asked:
+        if self._underway is None or not (self._underway[1].asked or self._underway[1].faults):
             return None
         number, said, began = self._underway
         blobs = said.keep(self._setting.blobs)
         return HalfStep(
-            step=number, asked=said.asked, blobs=blobs, faults=said.faults, seconds=said.seconds, fresh=began
+            step=number,
+            asked=said.asked,
+            alone=said.alone,
+            opened=said.opened,
+            failed_starts=self._casting.budget.starts_failed,
+            blobs=blobs,
+            faults=said.faults,
+            seconds=said.seconds,
+            fault_seconds=said.fault_seconds,
+            fresh=began,
         )
 
     def _ask(self, number: int, questions: Questions, pictures: Sequence[Pixels]) -> tuple[Asked, bool]:
@@ -140,13 +151,14 @@ class Scene:
                 continue
             part = wanted[start : start + size]
             pictures = [self._pictures(cells[cell])[picture] for cell, picture in part]
-            questions = Questions(setting.limits, batch, fresh=fresh)
+            questions = Questions(setting.limits, batch, fresh=fresh, scored=True)
             said, began = self._ask(number, questions, pictures)
             if start == starts[-1]:
                 self._casting.retire()
-            rows = np.column_stack([part, said.answers]).astype(np.int32)
+            rows = np.column_stack([part, said.answers, said.sandbox]).astype(np.int32)
             blobs = {"rows": put_array(setting.blobs, rows)}
-            yield Outcome(number, blobs, said.faults, said.seconds, cells, fresh=began, last=start == starts[-1])
+            last = start == starts[-1]
+            yield Outcome(number, blobs, said.faults, said.seconds, said.fault_seconds, cells, fresh=began, last=last)
 
     def _replay(self, finished: Finished, seed: Seed) -> Iterator[Outcome]:
         """Plays the sessions of a defence's examination, each in a fresh sandbox, for as long as it wants more."""
@@ -166,7 +178,8 @@ class Scene:
         questions = Questions(setting.limits, session.batch, session.pauses, setting.cancelled.wait)
         if session.looks_into:
             half = self._half
-            self._casting.count_anew(counted(half.faults) if half is not None and half.step == number else 0)
+            before = len(half.faults) if half is not None and half.step == number else 0
+            self._casting.budget = FaultBudget.of_check(setting.limits, before)
         said, _ = self._ask(number, questions, pictures)
         self._casting.retire()
         arrays: dict[str, NDArray[Any]] = {
@@ -179,7 +192,7 @@ class Scene:
             purpose=session.purpose.value, batch=session.batch, pauses=dict(session.pauses), seed=seed()
         )
         blobs = {name: put_array(setting.blobs, array) for name, array in arrays.items()}
-        return Outcome(number, blobs, said.faults, said.seconds, play.cells, session=layout)
+        return Outcome(number, blobs, said.faults, said.seconds, said.fault_seconds, play.cells, session=layout)
 
     def _replay_attack(self, finished: Finished) -> Iterator[Outcome]:
         """Asks an attack its first questions again, from the same seed; where other pictures come, once more."""
@@ -201,7 +214,7 @@ class Scene:
             if cell.attack is not None:
                 wanted = np.flatnonzero(asked(self._made(cell.attack).forfeits, self._setting.on_missing))
             rows += [(position, int(picture)) for picture in wanted]
-        order = np.random.default_rng(self._setting.secret_seed("order", self._job.id)).permutation(len(rows))
+        order = np.random.default_rng(self._setting.secret_seed("order", *self._job.place)).permutation(len(rows))
         return np.array(rows, np.int32).reshape(-1, 2)[order]
 
     def _pictures(self, cell: Cell) -> Pixels:

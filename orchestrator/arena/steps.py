@@ -2,6 +2,10 @@
 
 Each function plays one step with the player at hand and returns what came of it. A submission's fault is part of the
 outcome; an infrastructure fault is raised and the whole step is played again with its full limit (rules A15, X1).
+
+In play a fault is charged to a picture only where it is the picture's own: the first question of a fresh sandbox, with
+no other picture in it. After any other fault each picture of the question is asked alone, in a sandbox of its own. So
+what becomes of a picture is the same in whatever order and company pictures were asked (rule A7, decision 0026).
 """
 
 import time
@@ -16,21 +20,24 @@ from orchestrator.arena.gate import Gate
 from orchestrator.arena.setting import Clock
 from orchestrator.domain.assignment import HalfStep
 from orchestrator.domain.events import FaultRecord
-from orchestrator.domain.rulings import ABSTAINED, FAULTED, Forfeit
+from orchestrator.domain.rulings import ABSTAINED, FAULTED, NOT_PLAYED, Forfeit
 from orchestrator.domain.samples import Candidates, Labels, Pixels
 from orchestrator.domain.tasks import Limits
 from orchestrator.domain.text import printable
 from orchestrator.errors import DeadlinePassed, GaveUp, ProtocolFault, SubmissionFault
 from orchestrator.stores.base import Blobs, get_array, put_array
+from orchestrator.wire.session import Answered
 
-_ARRAYS = ("answers", "margins", "at", "refused")
+_ARRAYS = ("answers", "margins", "at", "refused", "sandbox")
 
 
 @dataclass(frozen=True)
 class Questions:
     """How a run of questions is asked: its limits, the pictures in one, and silence before some of them.
 
-    `fresh` gives every question a sandbox of its own (isolation `picture`).
+    `fresh` gives every question a sandbox of its own (isolation `picture`). `scored` says that these are questions of
+    the play: a fault is charged to a picture only where it is the picture's own. Those of a determinism check are asked
+    once, whatever comes.
     """
 
     limits: Limits
@@ -38,6 +45,7 @@ class Questions:
     pauses: Mapping[int, float] = field(default_factory=dict)
     sleep: Callable[[float], object] = time.sleep
     fresh: bool = False
+    scored: bool = False
 
     def wait(self, position: int) -> None:
         """Keeps silent before the question at a position, where that is wanted."""
@@ -49,22 +57,29 @@ class Questions:
 class Asked:
     """What a run of questions to a defence gave: see replay.sessions.Said; its faults, and its seconds of work.
 
-    `asked` is how many pictures have an outcome: the first ones.
+    `asked` is how many pictures have an outcome: the first ones. The next `alone` are to be asked alone, because a
+    question with all of them ended with a fault. `sandbox` says which sandbox of the run each picture was put to,
+    counted from 0; `opened` is how many there were. `fault_seconds` is what faults cost (FaultBudget).
     """
 
     answers: NDArray[np.int32]
     margins: NDArray[np.float32]
     at: NDArray[np.float64]
     refused: NDArray[np.bool_]
+    sandbox: NDArray[np.int32]
     faults: list[FaultRecord] = field(default_factory=list)
     seconds: float = 0.0
     asked: int = 0
+    alone: int = 0
+    opened: int = 0
+    fault_seconds: float = 0.0
 
     @classmethod
     def nothing(cls, count: int) -> "Asked":
         """Returns a run in which nothing was answered."""
         nan = np.full(count, np.nan)
-        return cls(np.full(count, FAULTED, np.int32), nan.astype(np.float32), nan, np.zeros(count, bool))
+        faulted, first = np.full(count, FAULTED, np.int32), np.zeros(count, np.int32)
+        return cls(faulted, nan.astype(np.float32), nan, np.zeros(count, bool), first)
 
     @property
     def elapsed(self) -> float:
@@ -78,8 +93,11 @@ class Asked:
     @classmethod
     def taken_up(cls, half: HalfStep, blobs: Blobs) -> "Asked":
         """Returns a run that another process began. Raises StoreFault when its arrays cannot be read."""
-        arrays = {name: get_array(blobs, half.blobs[name]) for name in _ARRAYS}
-        return cls(**arrays, faults=list(half.faults), seconds=half.seconds, asked=half.asked)
+        taken = cls(**{name: get_array(blobs, half.blobs[name]) for name in _ARRAYS})  # type: ignore[arg-type]
+        taken.faults = list(half.faults)
+        taken.asked, taken.alone, taken.opened = half.asked, half.alone, half.opened
+        taken.seconds, taken.fault_seconds = half.seconds, half.fault_seconds
+        return taken
 
 
 @dataclass(eq=False)
@@ -118,35 +136,102 @@ def ask(casting: Casting, questions: Questions, pictures: Sequence[Pixels], cloc
 
     What `outcome` holds already is not asked again. Where an infrastructure fault is raised, it holds what was asked.
     """
-    limits, size = questions.limits, questions.batch
+    run = _Run(casting, questions, pictures, clock, outcome)
+    while outcome.asked < len(pictures):
+        run.ask_next()
+
+
+@dataclass(eq=False)
+class _Run:
+    """A run of questions under way; `ready` is when its first player was, by the clock."""
+
+    casting: Casting
+    questions: Questions
+    pictures: Sequence[Pixels]
+    clock: Clock
+    outcome: Asked
     ready: float | None = None
-    for start in range(outcome.asked, len(pictures), size):
-        batch = np.stack(pictures[start : start + size])
-        part = slice(start, start + len(batch))
-        began = clock()
+
+    def ask_next(self) -> None:
+        """Puts the next question, and notes what came of it."""
+        outcome, casting = self.outcome, self.casting
+        size = 1 if outcome.alone else self.questions.batch
+        part = slice(outcome.asked, min(outcome.asked + size, len(self.pictures)))
+        fresh, replacing, began = not casting.at_work, casting.replacing, self.clock()
         try:
             player = casting.player()
-            ready = clock() - outcome.elapsed if ready is None else ready
-            questions.wait(start)  # a silence that the player lives through: its clock is what is looked at
-            if questions.fresh and start + len(batch) < len(pictures):
-                casting.prepare()
-            began = clock()
-            answered = player.classify(batch, limits)
+            if fresh or not outcome.opened:  # the first may have been opened in the step before
+                outcome.opened += 1
+            if replacing:
+                self._spend(began)
+            began = self._about_to_ask(part)
+            answered = player.classify(np.stack(self.pictures[part]), self.questions.limits)
+        except GaveUp as fault:
+            self._give_up(fault)
         except SubmissionFault as fault:
-            outcome.seconds += clock() - began
-            casting.replace(fault)
-            outcome.faults.append(record(fault, len(batch)))
-            outcome.refused[part] = not isinstance(fault, DeadlinePassed | GaveUp)
-            outcome.asked += len(batch)
-            continue
-        outcome.seconds += clock() - began
-        outcome.at[part] = clock() - ready
+            outcome.seconds += self.clock() - began if casting.at_work else 0.0
+            self._spend(began)
+            self._fault(fault, part, fresh=fresh)
+        else:
+            outcome.seconds += self.clock() - began
+            self._answer(answered, part)
+
+    def _about_to_ask(self, part: slice) -> float:
+        """Keeps the silence before a question, starts the next sandbox where each has one; returns the time."""
+        self.ready = self.clock() - self.outcome.elapsed if self.ready is None else self.ready
+        self.questions.wait(part.start)  # a silence that the player lives through: its clock is what is looked at
+        if self.questions.fresh and part.stop < len(self.pictures):
+            self.casting.prepare()
+        return self.clock()
+
+    def _spend(self, since: float) -> None:
+        """Counts the time since then as what faults cost, in play."""
+        if self.questions.scored:
+            seconds = self.clock() - since
+            self.outcome.fault_seconds += seconds
+            self.casting.budget.spend(seconds)
+
+    def _answer(self, answered: Answered, part: slice) -> None:
+        outcome = self.outcome
+        outcome.at[part] = self.clock() - (self.ready or 0.0)
         outcome.answers[part] = [ABSTAINED if label is None else label for label in answered.labels]
         if answered.scores is not None:
             outcome.margins[part] = margins(answered.scores)
-        outcome.asked += len(batch)
-        if questions.fresh:
-            casting.retire()
+        alone = outcome.alone > 0
+        self._done(part)
+        if self.questions.fresh or (alone and self.questions.batch > 1):
+            self.casting.retire(replacing=alone)
+
+    def _fault(self, fault: SubmissionFault, part: slice, *, fresh: bool) -> None:
+        outcome, scored = self.outcome, self.questions.scored
+        loaded = self.casting.at_work
+        self.casting.replace(fault)
+        own = fresh and part.stop - part.start == 1
+        if scored and not (loaded and own):
+            outcome.faults.append(record(fault, 0))
+            if loaded:
+                outcome.alone = part.stop - part.start
+            return
+        outcome.faults.append(record(fault, part.stop - part.start))
+        outcome.refused[part] = not isinstance(fault, DeadlinePassed)
+        self._done(part)
+
+    def _done(self, part: slice) -> None:
+        """Notes that pictures have an outcome, from the sandbox opened last."""
+        outcome = self.outcome
+        outcome.sandbox[part] = max(0, outcome.opened - 1)
+        outcome.asked = part.stop
+        outcome.alone = max(0, outcome.alone - 1)
+
+    def _give_up(self, fault: GaveUp) -> None:
+        """Asks nothing more: in play the pictures that are left are not played."""
+        outcome = self.outcome
+        left = slice(outcome.asked, len(self.pictures))
+        outcome.faults.append(record(fault, left.stop - left.start))
+        if self.questions.scored:
+            outcome.answers[left] = NOT_PLAYED
+        outcome.sandbox[left] = max(0, outcome.opened - 1)
+        outcome.asked, outcome.alone = left.stop, 0
 
 
 def margins(scores: NDArray[np.float32]) -> NDArray[np.float32]:

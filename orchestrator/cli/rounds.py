@@ -205,9 +205,8 @@ def status(folder: RoundDir, as_json: Json = False) -> None:
     for submission in document.submissions:
         for fault in submission.faults:
             said = recorded[submission.id, fault.code, fault.reason]
-            out.print(
-                f"  {safe(submission.id)}: {fault.code} on {fault.pictures} pictures: {safe(said)}", soft_wrap=True
-            )
+            counts = f"{fault.times} times, {fault.pictures} pictures charged"
+            out.print(f"  {safe(submission.id)}: {fault.code}, {counts}: {safe(said)}", soft_wrap=True)
     found.findings(document, folder, indent="  ")
 
 

@@ -59,7 +59,7 @@ class Flight:
     def __post_init__(self) -> None:
         given = self.given
         self._carried = (len(given.sandboxes), len(given.faults)) if given else (0, 0)
-        self._mark = (len(self.steps), given.asked if given and self.left(given) else 0)
+        self._mark = (len(self.steps), given.progress if given and self.left(given) else 0)
 
     def stands(self, now: Standing) -> None:
         """Notes where the attempt stands; `queued` from a wait without end until its pod has a node."""
@@ -69,7 +69,7 @@ class Flight:
     def next(self, half: HalfStep | None, *, counts: bool = True) -> "Flight":
         """Returns the same job with its next attempt, which goes on with `half`; `counts`: as one that was played."""
         following = Attempt(self.attempt.bout, self.attempt.job, self.attempt.number + 1)
-        end = (len(self.steps), half.asked if half else 0)
+        end = (len(self.steps), half.progress if half else 0)
         fruitless = 0 if end > self._mark else self.fruitless + counts
         refusals = (*self.refusals, self._refusal) if self._refusal and fruitless > self.fruitless else ()
         return Flight(following, self.steps, self.failures, half, fruitless, refusals, last_failure=self.last_failure)

@@ -93,6 +93,11 @@ class Records:
         """Returns one cell's counts, None when it is not played yet."""
         return self.tallies.get(Cell(defence, attack))
 
+    def complete(self, defence: str, attack: str | None = None) -> bool:
+        """Returns whether no picture of a cell was left out because faults of the defence took too long (A7)."""
+        found = self.tally(defence, attack)
+        return found is None or found.complete
+
     def accuracy(self, defence: str, attack: str | None = None) -> Fraction | None:
         """Returns one cell's accuracy, None when it is not played yet."""
         found = self.tally(defence, attack)

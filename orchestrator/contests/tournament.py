@@ -149,7 +149,7 @@ class Tournament(Format[TournamentRules]):
         return tuple(row.submission for row in board.rows if row.rank and row.rank <= self.rules.finalists)
 
     def _final_attacks(self, records: Records) -> Board:
-        others = self._finalists(records, Side.DEFENCE)
+        others = self._played_wholly(records)
         return self._board(
             "attacks",
             "Attacks",
@@ -234,7 +234,7 @@ class Tournament(Format[TournamentRules]):
             if count and self.rules.on_violation is OnViolation.DISQUALIFY:
                 return f"disqualified: {count} candidates beyond the budget (A14)"
             return ""
-        return self._below_floor(records, submission)
+        return _clean_incomplete(records, submission) or self._below_floor(records, submission)
 
     def _below_floor(self, records: Records, defence: Submission) -> str:
         floor = self.rules.clean_floor
@@ -250,6 +250,14 @@ class Tournament(Format[TournamentRules]):
 
     def _finalists(self, records: Records, side: Side) -> list[str]:
         return [s.id for s in records.roster.side(side) if not self._out(records, s)]
+
+    def _played_wholly(self, records: Records) -> list[str]:
+        """Returns the defences that the attacks are measured on: those of which every picture was played.
+
+        What was not played is never credited to an attack (A7), and all attacks are measured on the same defences.
+        """
+        cells = [None, *self._finalists(records, Side.ATTACK)]
+        return [d for d in self._finalists(records, Side.DEFENCE) if all(records.complete(d, a) for a in cells)]
 
     def _violations(self, records: Records, submission: Submission) -> int:
         """Returns what A16 breaks ties by: candidates beyond the budget, or pictures not classified (A7)."""
@@ -297,6 +305,14 @@ def best_of_each_team(roster: Roster, rows: list[Row], *, more_is_better: bool) 
     ]
 
 
+def _clean_incomplete(records: Records, defence: Submission) -> str:
+    """Returns why a defence cannot be ranked whose clean pictures were not all played, "" where they were (A7)."""
+    clean = records.tally(defence.id)
+    if clean is None or clean.complete:
+        return ""
+    return f"{clean.not_played} of {clean.total} clean pictures were not played: its faults took too long (A7)"
+
+
 def _sum(parts: Sequence[tuple[Fraction, Mapping[Cell, int] | None]]) -> Terms | None:
     total: dict[Cell, Fraction] = {}
     for weight, terms in parts:
@@ -312,7 +328,7 @@ def _value(records: Records, terms: Terms) -> Fraction:
     held: Counter[tuple[Fraction, int]] = Counter()
     for cell, weight in terms.items():
         tally = records.tallies[cell]
-        held[weight, tally.total] += tally.held
+        held[weight, tally.total] += tally.credited
     return 100 * sum((weight * Fraction(count, total) for (weight, total), count in held.items()), Fraction(0))
 
 

@@ -17,9 +17,10 @@ class _Part(BaseModel):
 class HalfStep(_Part):
     """What was played of a step when its player had to be replaced and there was no other.
 
-    `asked` questions of step `step` have an outcome: a row each of `blobs`, the arrays of replay.sessions.Said, with
-    NaN behind them. `faults`, `seconds` and `fresh` are as in StepFinished, so far; `sandboxes` are those that ended
-    since the last finished step; `seed` is what the latest was told, None where there was none.
+    `asked` questions of step `step` have an outcome: a row each of `blobs`, the arrays of arena.steps.Asked, with
+    NaN behind them. `alone` and `opened` are as there; the last `failed_starts` sandboxes did not get ready. `faults`,
+    `seconds`, `fault_seconds` and `fresh` are as in StepFinished, so far; `sandboxes` are those that ended since the
+    last finished step; `seed` is what the latest was told, None where there was none.
     """
 
     step: int = Field(ge=0)
@@ -27,9 +28,18 @@ class HalfStep(_Part):
     blobs: dict[str, Digest] = {}
     faults: list[FaultRecord] = []
     seconds: Seconds = 0.0
+    alone: int = Field(default=0, ge=0)
+    opened: int = Field(default=0, ge=0)
+    failed_starts: int = Field(default=0, ge=0)
+    fault_seconds: Seconds = 0.0
     fresh: bool = True
     sandboxes: list[SandboxRecord] = []
     seed: int | None = None
+
+    @property
+    def progress(self) -> int:
+        """A number that grows with every question that came to something, a fault included."""
+        return self.asked + len(self.faults)
 
 
 class Assignment(_Part):

@@ -104,12 +104,17 @@ class PlanMade(_Event):
 
 
 class FaultRecord(_Event):
-    """A submission's fault: what became of `pictures` pictures of one step, in the words of the error tree."""
+    """A submission's fault, in the words of the error tree, and how many pictures of the step are charged with it.
+
+    None is where a sandbox did not get ready, or ended with a question that was then asked again picture by picture.
+    `times` is more than 1 in a sealed bundle only, which keeps counts and not each fault.
+    """
 
     code: str
     reason: str = ""
     message: str
     pictures: int = Field(ge=0)
+    times: int = Field(default=1, ge=1)
 
 
 class SandboxRecord(_Event):
@@ -153,10 +158,12 @@ class StepFinished(_Event):
 
     `blobs` are its arrays, one row per picture. PERTURB: `index` (which pictures), `candidates` (what is played),
     `forfeits` (see domain.rulings.Forfeit), `violations` and `distances` (steps of 1/255, NaN where nothing came).
-    CLASSIFY: `rows`, int32 [k, 3]: position in `cells`, picture, answer. REPLAY of a defence, one session a step:
-    `rows` as in CLASSIFY, and `margins`, `at` and `refused` of replay.sessions.Said. REPLAY of an attack: as PERTURB.
+    CLASSIFY: `rows`, int32 [k, 4]: position in `cells`, picture, answer, and the sandbox that it was put to last,
+    counted from 0 within the step. REPLAY of a defence, one session a step: `rows` as in CLASSIFY without the sandbox,
+    and `margins`, `at` and `refused` of replay.sessions.Said. REPLAY of an attack: as PERTURB.
     `sandboxes` are those that ended in this step, which the ledger so keeps or loses with it. `fresh` says that its
     first question met a fresh one: a fault, a fault of ours or a killed orchestrator lies before it, or nothing.
+    `fault_seconds` is what faults of a defence cost in it (limits.fault_seconds).
     """
 
     kind: Literal["step_finished"] = "step_finished"
@@ -168,6 +175,7 @@ class StepFinished(_Event):
     blobs: dict[str, Digest]
     faults: list[FaultRecord]
     seconds: Seconds
+    fault_seconds: Seconds = 0.0
     sandboxes: list[SandboxRecord] = []
     fresh: bool = True
     session: SessionRecord | None = None

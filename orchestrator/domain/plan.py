@@ -41,6 +41,15 @@ class Job:
     needs: frozenset[JobId] = frozenset()
     keys: tuple[str, ...] = ()
 
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Whose work in a round it is, in words that are the same on every backend: an id has the image's digest in it.
+
+        What is drawn from the round's secret for a job is drawn by this, so that the same round under the same secret
+        asks the same questions in the same order everywhere.
+        """
+        return (self.stage, self.submission, *(cell.attack or "" for cell in self.cells))
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -11,20 +11,24 @@ from numpy.typing import NDArray
 from orchestrator.domain.samples import Labels
 
 Answers = NDArray[np.int32]
-"""A label, or one of the three negative values below."""
+"""A label, or one of the four negative values below."""
 
 ABSTAINED = -1
 FAULTED = -2
 """The defence was asked and gave no valid answer (rule A7)."""
 NOT_ASKED = -3
 """The candidate was forfeited and the rules do not ask the defence (rule A8)."""
+NOT_PLAYED = -4
+"""Nobody asked, because faults of the defence had used up what they may cost (rule A7)."""
 
 
 def spoken(answer: int, classes: Sequence[str]) -> str:
     """Returns an answer in words: a class's name, or what stands where there is no label."""
     if 0 <= answer < len(classes):
         return classes[answer]
-    return {ABSTAINED: "abstained", FAULTED: "no answer", NOT_ASKED: "not asked"}.get(answer, str(answer))
+    return {ABSTAINED: "abstained", FAULTED: "no answer", NOT_ASKED: "not asked", NOT_PLAYED: "not played"}.get(
+        answer, str(answer)
+    )
 
 
 class Forfeit(IntEnum):
@@ -58,6 +62,7 @@ class Call(IntEnum):
     HELD = 0
     FOOLED = 1
     ABSTAINED = 2
+    NOT_PLAYED = 3
 
 
 class OnMissing(StrEnum):
@@ -78,7 +83,7 @@ class OnViolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A cell counted. `held + fooled + abstained == total`; the denominator is always all pictures of the task.
+    """A cell counted. `held + fooled + abstained + not_played == total`: always all pictures of the task.
 
     `forfeits` are the attack's (rules A8 and A14) and `violations` those of them beyond the budget; `faults` are the
     defence's (rule A7), and are among `fooled`.
@@ -91,11 +96,26 @@ class Tally:
     forfeits: int = 0
     violations: int = 0
     faults: int = 0
+    not_played: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every picture was played."""
+        return not self.not_played
+
+    @property
+    def credited(self) -> int:
+        """How many pictures count as classified correctly: those held, and none where not every picture was played.
+
+        Which pictures were played before faults had used up their time is decided by the secret order, and a score must
+        not depend on that: so the defence gets the worst case for the whole cell (rule A7).
+        """
+        return self.held if self.complete else 0
 
     @property
     def accuracy(self) -> Fraction:
-        """The share of all pictures that the defence classified correctly, exactly."""
-        return Fraction(self.held, self.total)
+        """The share of all pictures that count as classified correctly, exactly."""
+        return Fraction(self.credited, self.total)
 
 
 def by_reason(forfeits: NDArray[np.uint8]) -> dict[str, int]:
@@ -108,19 +128,26 @@ def by_reason(forfeits: NDArray[np.uint8]) -> dict[str, int]:
 def decide(labels: Labels, answers: Answers) -> NDArray[np.int8]:
     """Returns one `Call` per picture.
 
-    A picture that was not asked is held (A8). An abstention is its own call. Every other answer than the true label,
-    and every fault of the defence (A7), is fooled.
+    A picture that was not asked is held (A8). An abstention is its own call, and so is a picture that was not played
+    (A7). Every other answer than the true label, and every fault of the defence (A7), is fooled.
     """
     calls = np.full(answers.shape, Call.FOOLED, np.int8)
     calls[answers == labels] = Call.HELD
     calls[answers == NOT_ASKED] = Call.HELD
     calls[answers == ABSTAINED] = Call.ABSTAINED
+    calls[answers == NOT_PLAYED] = Call.NOT_PLAYED
     return calls
+
+
+def credited(calls: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """Returns which pictures of one cell count as classified correctly: those of `Tally.credited`."""
+    held: NDArray[np.bool_] = (calls == Call.HELD) & ~(calls == Call.NOT_PLAYED).any()
+    return held
 
 
 def tally(labels: Labels, answers: Answers, forfeits: NDArray[np.uint8] | None = None) -> Tally:
     """Returns the counts of one cell; `forfeits` holds a `Forfeit` per picture, None for clean pictures."""
-    held, fooled, abstained = np.bincount(decide(labels, answers), minlength=len(Call)).tolist()
+    held, fooled, abstained, not_played = np.bincount(decide(labels, answers), minlength=len(Call)).tolist()
     return Tally(
         total=len(labels),
         held=held,
@@ -129,6 +156,7 @@ def tally(labels: Labels, answers: Answers, forfeits: NDArray[np.uint8] | None =
         forfeits=0 if forfeits is None else int((forfeits != Forfeit.NONE).sum()),
         violations=0 if forfeits is None else int((forfeits == Forfeit.BUDGET).sum()),
         faults=int((answers == FAULTED).sum()),
+        not_played=not_played,
     )
 
 

@@ -93,7 +93,10 @@ class Limits:
     classify_batch: int = 1
     """The most pictures in one question to a defence; more than one departs from A9 and is labelled."""
     restarts: int = 10
-    """Sandboxes replaced after faults within one job, or a session that looks into a clash; the rest are faults."""
+    """Sandboxes in a row that may fail to get ready: then the job asks nothing more (`gave-up`). A determinism check,
+    or each of its sessions that looks into a clash, replaces so many sandboxes after faults."""
+    fault_seconds: float = 3600.0
+    """For what faults of a defence cost in one cell: what is left of the cell is not played (A7, `gave-up`)."""
 
     def perturb_limit(self, pictures: int) -> float:
         """Seconds for one question of `pictures` pictures (rule A15: n/64 of the limit for a batch of 64)."""

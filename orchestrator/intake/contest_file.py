@@ -95,6 +95,7 @@ class LimitsSection(_Section):
     classify_seconds: Positive = _DEFAULT.classify_seconds
     classify_batch: Annotated[int, Field(ge=1, le=4096)] = _DEFAULT.classify_batch
     restarts: Annotated[int, Field(ge=0, le=1000)] = _DEFAULT.restarts
+    fault_seconds: Annotated[float, Field(ge=0, le=1_000_000)] = _DEFAULT.fault_seconds
 
 
 class ReplaySection(_Section):

@@ -14,11 +14,11 @@ from orchestrator.arena.gate import asked
 from orchestrator.domain import events
 from orchestrator.domain.ids import digest
 from orchestrator.domain.plan import Cell, Stage
-from orchestrator.domain.rulings import ABSTAINED, FAULTED, Forfeit, OnMissing, OnViolation
+from orchestrator.domain.rulings import ABSTAINED, FAULTED, NOT_PLAYED, Forfeit, OnMissing, OnViolation
 from orchestrator.domain.samples import Candidates, Samples
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.tasks import Budget
-from orchestrator.errors import NotGenuine
+from orchestrator.errors import GaveUp, NotGenuine
 from orchestrator.measures import norms
 from orchestrator.record import Record
 
@@ -113,13 +113,12 @@ def _check_defence(
     for step in (step for job in record.played(Stage.CLASSIFY, defence) for step in job):
         where = f"{place} defence {defence} job {step.job} step {step.step}"
         rows: NDArray[Any] = record.array(step, "rows") if "rows" in step.blobs else np.empty(0)
-        if rows.dtype != np.int32 or rows.shape[1:] != (3,):
-            raise NotGenuine(where, "its rows are not three integers each")
+        if rows.dtype != np.int32 or rows.shape[1:] != (4,):
+            raise NotGenuine(where, "its rows are not four integers each")
         cells, pictures, answers = rows[:, 0], rows[:, 1], rows[:, 2]
         if not (((cells >= 0) & (cells < len(step.cells))).all() and ((pictures >= 0) & (pictures < count)).all()):
             raise NotGenuine(where, "answers for a cell or a picture that there is not")
-        known = ((answers >= 0) & (answers < classes)) | np.isin(answers, (ABSTAINED, FAULTED))
-        if not known.all():
+        if not _known(answers, classes, step).all():
             raise NotGenuine(where, "has an answer that is none")
         for position, named in enumerate(step.cells):
             seen.setdefault(Cell(named.defence, named.attack), []).append(pictures[cells == position])
@@ -133,6 +132,14 @@ def _check_defence(
         wanted = np.arange(count) if theirs is None else np.flatnonzero(asked(theirs.forfeits, on_missing))
         if not np.array_equal(np.sort(np.concatenate(parts)), wanted):
             raise NotGenuine(where, "not every picture that had to be asked was answered, once each")
+
+
+def _known(answers: NDArray[np.int32], classes: int, step: events.StepFinished) -> NDArray[np.bool_]:
+    """Returns which answers can be such; a picture is left out only where the step says that its job gave up (A7)."""
+    gave_up = any(fault.code == GaveUp.code for fault in step.faults)
+    silent = (ABSTAINED, FAULTED, *([NOT_PLAYED] if gave_up else []))
+    known: NDArray[np.bool_] = ((answers >= 0) & (answers < classes)) | np.isin(answers, silent)
+    return known
 
 
 def check_secret(record: Record, secret: bytes, place: str) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from orchestrator.domain import events
 from orchestrator.domain.plan import Cell, Stage
-from orchestrator.domain.rulings import ABSTAINED, FAULTED, MALFORMED, Answers, Call, Forfeit, decide
+from orchestrator.domain.rulings import ABSTAINED, FAULTED, MALFORMED, NOT_PLAYED, Answers, Call, Forfeit, decide
 from orchestrator.domain.samples import GREY, Candidates, Labels, Samples
 from orchestrator.errors import StoreFault
 from orchestrator.record import Record
@@ -16,9 +16,9 @@ from orchestrator.stores.base import Blobs, get_array
 
 FAULT = "x"
 """Fooled, because the defence gave no valid answer (rule A7)."""
-LETTERS = {Call.HELD: "h", Call.FOOLED: "f", Call.ABSTAINED: "a"}
+LETTERS = {Call.HELD: "h", Call.FOOLED: "f", Call.ABSTAINED: "a", Call.NOT_PLAYED: "n"}
 _SHOWN = np.array([ord(LETTERS[call]) for call in Call], np.uint8)
-_ANSWERS = {"h": 0, "f": 1, "a": ABSTAINED, FAULT: FAULTED}
+_ANSWERS = {"h": 0, "f": 1, "a": ABSTAINED, "n": NOT_PLAYED, FAULT: FAULTED}
 """Answers that, to pictures of class 0, are called as the letters say."""
 
 

@@ -39,6 +39,7 @@ class FaultCount(_Part):
 
     code: str
     reason: str
+    times: int
     pictures: int
 
 
@@ -136,8 +137,10 @@ def _stages(record: Record) -> list[tuple[str, Stage]]:
 def _work(record: Record, submission: str, stage: Stage) -> WorkPart:
     round_ = record.round
     jobs = [job.id for job in round_.planned_of.get(submission, ()) if job.stage is stage]
+    times: Counter[tuple[str, str]] = Counter()
     counts: Counter[tuple[str, str]] = Counter()
     for fault in (fault for job in jobs for step in round_.steps.get(job, {}).values() for fault in step.faults):
+        times[fault.code, fault.reason] += fault.times
         counts[fault.code, fault.reason] += fault.pictures
     seconds = sum(round_.finished[job].seconds for job in jobs if job in round_.finished)
     return WorkPart(
@@ -145,7 +148,10 @@ def _work(record: Record, submission: str, stage: Stage) -> WorkPart:
         stage=stage,
         finished=all(job in round_.finished for job in jobs),
         seconds=rough(float(seconds)) or 0.0,
-        faults=[FaultCount(code=code, reason=reason, pictures=n) for (code, reason), n in sorted(counts.items())],
+        faults=[
+            FaultCount(code=code, reason=reason, times=times[code, reason], pictures=n)
+            for (code, reason), n in sorted(counts.items())
+        ],
     )
 
 

@@ -38,7 +38,7 @@ class _CellLine(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     defence: str
     attack: str | None
-    calls: Annotated[str, Field(pattern=r"^[hfax]*$", max_length=MOST_PICTURES)]
+    calls: Annotated[str, Field(pattern=r"^[hfanx]*$", max_length=MOST_PICTURES)]
 
 
 def check(bundle: Bundle, part: RoundPart, season: Season, judge: Judge) -> tuple[SealedRecord, Seen]:

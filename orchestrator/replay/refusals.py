@@ -80,7 +80,8 @@ def _improbable(trace: Trace, played: Played, design: Design, rate: Rate) -> flo
 
 
 def _in_play(played: Played) -> Rate:
-    return Rate(int((played.rows[:, 2] == FAULTED).sum()), len(played.rows))
+    charged = int((played.rows[:, 2] == FAULTED).sum())
+    return Rate(charged + played.uncharged, len(played.rows) + played.uncharged)
 
 
 def _refused(played: Played, asked: Iterable[tuple[Session, Said]]) -> Rate:

@@ -107,6 +107,8 @@ class Played:
     batch: int = 1
     mixed: bool = False
     """Whether a sandbox saw several versions of one picture (isolation `round`)."""
+    uncharged: int = 0
+    """Pictures of questions that ended with a fault and were then asked alone (A7): faults of the play, in no row."""
 
     @cached_property
     def clean(self) -> int:

@@ -21,6 +21,7 @@ HEADER: Final = (
     "abstained",
     "forfeits",
     "faults",
+    "not_played",
     "accuracy",
     "delta",
 )
@@ -48,7 +49,7 @@ def render(results: Results) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HEADER)
     for cell in results.cells:
-        counts = (cell.total, cell.held, cell.fooled, cell.abstained, cell.forfeits, cell.faults)
+        counts = (cell.total, cell.held, cell.fooled, cell.abstained, cell.forfeits, cell.faults, cell.not_played)
         delta = "" if cell.delta is None else cell.delta
         writer.writerow((*who(cell.defence), *who(cell.attack), *counts, cell.accuracy, delta))
     return out.getvalue()

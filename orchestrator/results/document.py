@@ -33,10 +33,15 @@ class TaskPart(_Part):
 
 
 class FaultPart(_Part):
-    """A submission's faults of one kind, over the round. `message` is ours: its own words may hold labels (A2)."""
+    """A submission's faults of one kind, over the round. `message` is ours: its own words may hold labels (A2).
+
+    `times` is how often there was one, `pictures` how many pictures are charged with it (A7): fewer where the pictures
+    were then asked alone and answered.
+    """
 
     code: str
     reason: str
+    times: int
     pictures: int
     message: str
 
@@ -72,6 +77,9 @@ class SubmissionPart(_Part):
 class CellPart:
     """A defence against one attack; `attack` null is clean pictures. `delta` is in percentage points (A11).
 
+    `held`, `fooled`, `abstained` and `not_played` add up to `total`. Where a picture was not played, `accuracy` is 0,
+    the worst case, and no attack is measured on the defence (A7).
+
     `accuracy_interval` and `delta_interval` are 95 % confidence limits; those of delta are paired by picture.
     """
 
@@ -85,6 +93,7 @@ class CellPart:
     abstained: int
     forfeits: int
     faults: int
+    not_played: int
     accuracy: float
     accuracy_interval: tuple[float, float]
     delta: float | None

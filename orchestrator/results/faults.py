@@ -11,7 +11,7 @@ WORDS: Mapping[str, str] = {
     "out-of-memory": "It was killed at its memory limit.",
     "flood": "It wrote more than it was asked for.",
     "reported": "It sent a fault in place of a reply.",
-    "gave-up": "It had used up its replacement sandboxes.",
+    "gave-up": "Its faults took too long, or its sandboxes did not get ready: nothing more was asked.",
 }
 """One sentence a code. A player chooses no letter of it and no number: it could write hidden labels into either."""
 OTHER = "It failed."

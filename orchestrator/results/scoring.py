@@ -13,7 +13,7 @@ from orchestrator.contests.base import Format, Promotion, Records, Standing
 from orchestrator.domain import events
 from orchestrator.domain.findings import Finding, OnFinding
 from orchestrator.domain.plan import Cell
-from orchestrator.domain.rulings import Call, Forfeit, OnViolation, Tally, by_reason, decide, points, tally
+from orchestrator.domain.rulings import Forfeit, OnViolation, Tally, by_reason, credited, decide, points, tally
 from orchestrator.domain.samples import Candidates
 from orchestrator.domain.standings import Board, Row
 from orchestrator.domain.submissions import Side, Submission
@@ -108,13 +108,13 @@ class Scoring:
         return {attack: candidates for attack, candidates in made.items() if candidates is not None}
 
     def _count(self) -> tuple[dict[Cell, Tally], dict[Cell, NDArray[np.bool_]]]:
-        """Returns each cell's counts, and which of its pictures held."""
+        """Returns each cell's counts, and which of its pictures count as classified correctly."""
         labels = self._samples.labels
         tallies, held = {}, {}
         for cell, answers in self._record.cells():
             made = self.candidates.get(cell.attack) if cell.attack else None
             tallies[cell] = tally(labels, answers, None if made is None else made.forfeits)
-            held[cell] = decide(labels, answers) == Call.HELD
+            held[cell] = credited(decide(labels, answers))
         return tallies, held
 
     def _notes(self) -> list[str]:
@@ -170,13 +170,15 @@ class Scoring:
         return "faulted" if faults else "played"
 
     def _faults(self, submission: str) -> list[doc.FaultPart]:
+        times: Counter[tuple[str, str]] = Counter()
         counts: Counter[tuple[str, str]] = Counter()
         planned = self._round.planned_of.get(submission, ())
         for step in (step for job in planned for step in self._round.steps.get(job.id, {}).values()):
             for fault in step.faults:
+                times[fault.code, fault.reason] += fault.times
                 counts[fault.code, fault.reason] += fault.pictures
         return [
-            doc.FaultPart(code=code, reason=reason, pictures=count, message=words(code))
+            doc.FaultPart(code=code, reason=reason, times=times[code, reason], pictures=count, message=words(code))
             for (code, reason), count in sorted(counts.items())
         ]
 
@@ -193,6 +195,7 @@ class Scoring:
             abstained=counts.abstained,
             forfeits=counts.forfeits,
             faults=counts.faults,
+            not_played=counts.not_played,
             accuracy=float(counts.accuracy),
             accuracy_interval=sure.accuracy,
             delta=None if delta is None else float(delta),

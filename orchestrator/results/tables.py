@@ -74,6 +74,7 @@ CELLS: Final[tuple[Column[_Cell], ...]] = (
     Column("abstained", int, lambda row: row.part.abstained),
     Column("forfeits", int, lambda row: row.part.forfeits),
     Column("faults", int, lambda row: row.part.faults),
+    Column("not_played", int, lambda row: row.part.not_played),
     Column("accuracy", float, lambda row: row.part.accuracy),
     Column("accuracy_low", float, lambda row: row.part.accuracy_interval[0]),
     Column("accuracy_high", float, lambda row: row.part.accuracy_interval[1]),

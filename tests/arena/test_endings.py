@@ -8,6 +8,7 @@ import pytest
 from orchestrator.arena import patience
 from orchestrator.arena.casting import Casting, end
 from orchestrator.arena.doubts import AGAIN, Doubts
+from orchestrator.arena.fault_budget import FaultBudget
 from orchestrator.arena.player import Player
 from orchestrator.backends.base import Ending, Exit
 from orchestrator.domain.endings import ExitReason
@@ -83,7 +84,7 @@ def test_a_player_that_always_ends_ambiguously_cannot_stop_the_round(stage) -> N
     record = played.run()
     assert (answers(record) == FAULTED).all()
     assert record.round.closed
-    assert set(faults(played)) == {"died", "gave-up"}
+    assert set(faults(played)) == {"died"}
 
 
 def test_every_step_has_doubts_of_its_own(stage) -> None:
@@ -216,7 +217,7 @@ def test_a_player_is_ended_also_where_its_farewell_fails(when) -> None:
             return Exit(Ending.LOST)
 
     player = Player(Parting(), Session(Role.DEFENCE, 4, 1 << 16), time.monotonic, lambda: False)
-    casting = Casting(lambda: player, leaves, restarts=0, ahead=False)
+    casting = Casting(lambda: player, leaves, FaultBudget(), ahead=False)
     casting.player()
     casting.retire()
     assert len(stopped) == 1
@@ -258,7 +259,7 @@ def test_the_waiting_player_is_ended_even_if_the_other_cannot_be() -> None:
             return Exit(Ending.STOPPED)
 
     players = iter([Unendable(), Waiting()])
-    casting = Casting(lambda: next(players), [], restarts=0, ahead=True)
+    casting = Casting(lambda: next(players), [], FaultBudget(), ahead=True)
     casting.player()
     casting.prepare()
     casting._next.result()

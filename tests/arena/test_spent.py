@@ -146,7 +146,7 @@ def played_in_pods(played) -> Pods:
     return pods
 
 
-_MEASURED = {"at", "device", "seconds", "wall_seconds"}
+_MEASURED = {"fault_seconds", "at", "device", "seconds", "wall_seconds"}
 
 
 def told(played) -> list[Any]:
@@ -194,15 +194,16 @@ def test_pods_play_what_the_local_engine_plays(stage, name) -> None:
 
 
 def test_a_step_is_carried_from_pod_to_pod(stage) -> None:
-    """A defence that ends at every third question has pods of three, and one step on record, as anywhere."""
+    """A defence that ends at every third question has pods of two and a fault, and one step on record, as anywhere."""
     played = stage(attacks={}, defences={"tires": Tires}, limits=LENIENT, replay=Design(power=0))
     pods = played_in_pods(played)
     [job] = played.plan().jobs
-    assert pods.attempts == {job.id: 4}
-    assert [(half.step, half.asked, len(half.sandboxes)) for half in pods.halves] == [(0, 3, 1), (0, 6, 2), (0, 9, 3)]
+    assert pods.attempts == {job.id: 6}
+    carried = [(half.step, half.asked, half.alone, len(half.sandboxes)) for half in pods.halves]
+    assert carried == [(0, 2 * pod, 1, pod) for pod in range(1, 6)]
     [step] = played.events("step_finished")
-    assert [(fault.code, fault.pictures) for fault in step.faults] == [("died", 1)] * 4
-    assert len(step.sandboxes) == 4
+    assert [(fault.code, fault.pictures) for fault in step.faults] == [("died", 0)] * 5
+    assert len(step.sandboxes) == 6
 
 
 def test_a_counter_is_caught_in_pods(stage) -> None:

@@ -40,6 +40,7 @@ class Table:
     findings: tuple[str, ...] = ()
     violations: Mapping[str, int] = field(default_factory=dict)
     faults: Mapping[tuple[str, str | None], int] = field(default_factory=dict)
+    not_played: Mapping[tuple[str, str | None], int] = field(default_factory=dict)
     total: int = TOTAL
     teams: Mapping[str, str] = field(default_factory=dict)
     standings: Mapping[str, Standing] = field(default_factory=dict)
@@ -68,9 +69,10 @@ class Table:
             Cell(defence, attack): Tally(
                 total=self.total,
                 held=held,
-                fooled=self.total - held,
+                fooled=self.total - held - self.not_played.get((defence, attack), 0),
                 abstained=0,
                 faults=self.faults.get((defence, attack), 0),
+                not_played=self.not_played.get((defence, attack), 0),
             )
             for defence, row in self.defences.items()
             for attack, held in row.items()

@@ -39,6 +39,24 @@ def test_the_final_round_is_means_over_the_other_side(played, table):
     assert list(boards["attacks"]) == ["a2", "a1"]
 
 
+@pytest.mark.parametrize("held", [0, 40, 60])
+def test_a_cell_that_was_not_played_whole_is_the_worst_case(played, table, held):
+    """The defence holds nothing there, whatever came first in the secret order; no attack is measured on it (A7)."""
+    rows = {"d1": {None: 90, "a1": held, "a2": 75}, "d2": SQUARE["d2"]}
+    boards = played(table(rows, not_played={("d1", "a1"): 1}))
+    assert scores(boards["attacks"]) == {"a1": (2, 10), "a2": (1, 40)}
+    assert scores(boards["defences"]) == {"d1": (2, Fraction(90 + 15, 2)), "d2": (1, 25)}
+
+
+def test_clean_pictures_that_were_not_played_leave_a_defence_unranked(played, table):
+    """Else who stalls on clean pictures would lose little on attacked ones (A7)."""
+    rows = {"d1": {None: 0, "a1": 0, "a2": 0}, "d2": SQUARE["d2"]}
+    boards = played(table(rows, not_played={("d1", None): 3}))
+    assert scores(boards["attacks"]) == {"a1": (2, 10), "a2": (1, 40)}
+    assert boards["defences"]["d1"].rank is None
+    assert boards["defences"]["d1"].reason == "3 of 100 clean pictures were not played: its faults took too long (A7)"
+
+
 def test_means_are_exact(played, table):
     """A mean of thirds is a third, and never a rounded float (A13)."""
     rows = {"d1": {None: 3, "a": 2}, "d2": {None: 3, "a": 3}, "d3": {None: 3, "a": 3}}

@@ -51,10 +51,21 @@ FILE = {
         "perturb_seconds": 5,
         "classify_seconds": 1,
         "restarts": 1,
+        "fault_seconds": 1,
     },
     "replay": {"power": 0.3, "cheat": 0.3},
 }
-_MEASURED = {"at", "cpu_seconds", "device", "peak_bytes", "peak_pids", "sampled", "seconds", "wall_seconds"}
+_MEASURED = {
+    "fault_seconds",
+    "at",
+    "cpu_seconds",
+    "device",
+    "peak_bytes",
+    "peak_pids",
+    "sampled",
+    "seconds",
+    "wall_seconds",
+}
 _COUNTED = {"kills", "stderr", "stderr_bytes", "stdin_bytes", "stdout_bytes"}
 
 
@@ -184,7 +195,10 @@ def test_a_defence_that_crashes_in_the_middle_of_a_step(both):
     driven, round_ = both("attack_honest", "defence_crashes", replay={"power": 0})
     assert driven.outcomes.count(("classify", Outcome.SPENT)) >= 1
     steps = [step for steps in round_.record.round.steps.values() for step in steps.values() if step.cells]
-    assert [len(step.faults) for step in steps if step.cells[0].attack is None] == [1]
+    clean = next(step for step in steps if step.cells[0].attack is None)
+    # Where others were asked before it, its picture is asked again alone, and charged then.
+    assert sum(fault.pictures for fault in clean.faults) == 1
+    assert {fault.code for fault in clean.faults} == {"died"}
 
 
 def test_a_defence_that_runs_out_of_memory(both):
@@ -196,7 +210,7 @@ def test_a_defence_that_runs_out_of_memory(both):
 
 
 def test_a_defence_that_hangs_and_one_that_talks_nonsense(both):
-    """After one replaced player nothing more is asked: the rest of the job needs no pod."""
+    """Once faults have used up their time nothing more is asked: the rest of the job needs no pod."""
     _, round_ = both("defence_hangs", "defence_nonsense", "attack_noop", replay={"power": 0})
     steps = [step for steps in round_.record.round.steps.values() for step in steps.values() if step.cells]
     codes = {(step.submission, fault.code) for step in steps for fault in step.faults}

@@ -158,11 +158,17 @@ def test_a6_closed_source_is_promoted_and_not_ranked(season) -> None:
 
 
 def test_a7_a_crashing_defence_misclassifies(season) -> None:
-    """A7: a picture that a defence never answers is misclassified, clean ones too; a forfeited one it is not asked."""
+    """A7: a picture that it crashes on is charged, clean ones too, and what its faults left no time for is not played.
+
+    A forfeited one it is not asked. No attack is measured on it.
+    """
     cells = [cell for cell in results(season, "final")["cells"] if cell["defence"] == "goats"]
     for cell in cells:
-        assert cell["faults"] == cell["fooled"] == cell["total"] - cell["forfeits"]
+        assert cell["faults"] == cell["fooled"]
+        assert cell["fooled"] + cell["not_played"] == cell["total"] - cell["forfeits"]
     assert {cell["accuracy"] for cell in cells if not cell["forfeits"]} == {0.0}
+    reason = board(season, "final", "defences")["goats"]["reason"]
+    assert "clean pictures were not played" in reason
     shown = next(s for s in results(season, "final")["submissions"] if s["id"] == "goats")
     assert {fault["code"] for fault in shown["faults"]} <= {"died", "gave-up"}
     assert shown["status"] == "faulted"
@@ -257,11 +263,11 @@ def test_a16_fewer_violations_rank_before_time(season) -> None:
     assert found["cold"]["rank"] == found["leap"]["rank"] - 1
 
 
-@pytest.mark.parametrize("name", ["record", "seven", "goats"])
+@pytest.mark.parametrize("name", ["record", "seven"])
 def test_a17_below_the_floor_nobody_ranks(season, name) -> None:
-    """A17: a constant classifier, one that errs on 30 % of clean pictures and one that crashes rank on no board.
+    """A17: a constant classifier and one that errs on 30 % of clean pictures rank on no board.
 
-    The first two lose less than the undefended baseline, so by deltas alone they would rank above it.
+    They lose less than the undefended baseline, so by deltas alone they would rank above it.
     """
     floor = clean(season, "undefended") - 0.1
     assert clean(season, name) < floor

@@ -23,6 +23,7 @@ WEIGHTS = {"fgsm": Fraction(2, 10), "bim": Fraction(4, 10), "pgd": Fraction(4, 1
 FINALISTS = 5  # A11, A12
 FLOOR_POINTS = 10  # A17
 FAULT = -2  # asked, and no valid answer
+NOT_PLAYED = -4
 NOT_ASKED = -3
 
 
@@ -56,11 +57,18 @@ class Play:
         """Returns the share of all pictures that are classified correctly.
 
         A candidate that does not count is held (A8, A14); what is not answered with the true label is not correct (A7).
+        Nothing is where a picture was not played (A7).
         """
+        if self.not_played(defence, attack):
+            return Fraction(0)
         right = self.answers[defence, attack] == self.labels
         if attack is not None:
             right = right | (self.forfeits[attack] != 0)
         return Fraction(int(right.sum()), len(self.labels))
+
+    def not_played(self, defence: str, attack: str | None) -> int:
+        """Returns how many pictures nobody asked about, because faults of the defence took too long (A7)."""
+        return int((self.answers[defence, attack] == NOT_PLAYED).sum())
 
     def delta(self, defence: str, attack: str) -> Fraction:
         """Returns the decrease in accuracy in points (A11)."""
@@ -187,7 +195,11 @@ def test_cells_agree(season, task) -> None:
         assert {(cell["defence"], cell["attack"]) for cell in cells} == play.answers.keys()
         for cell in cells:
             accuracy = play.accuracy(cell["defence"], cell["attack"])
-            assert (cell["held"], cell["total"]) == (accuracy * len(play.labels), len(play.labels))
+            assert cell["not_played"] == play.not_played(cell["defence"], cell["attack"])
+            assert cell["total"] == len(play.labels)
+            assert cell["accuracy"] == float(accuracy)
+            if not cell["not_played"]:
+                assert cell["held"] == accuracy * cell["total"]
             if cell["attack"] is not None:
                 assert cell["delta"] == float(play.delta(cell["defence"], cell["attack"]))
 

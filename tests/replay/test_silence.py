@@ -4,6 +4,7 @@ import numpy as np
 
 from orchestrator.arena import steps
 from orchestrator.arena.casting import Casting
+from orchestrator.arena.fault_budget import FaultBudget
 from orchestrator.arena.steps import Questions
 from orchestrator.domain.tasks import Limits
 from orchestrator.wire.session import Answered
@@ -27,7 +28,7 @@ def test_a_sandbox_is_started_before_the_silence() -> None:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    casting = Casting(lambda: Clocked(now), [], restarts=0, ahead=False)
+    casting = Casting(lambda: Clocked(now), [], FaultBudget(), ahead=False)
     questions = Questions(Limits(), 1, {0: 30.0, 2: 5.0}, sleep)
     said = steps.Asked.nothing(3)
     steps.ask(casting, questions, [np.zeros((1, 2, 2), np.uint8)] * 3, lambda: now[0], said)

@@ -33,6 +33,7 @@ def cell(attack: str | None, delta: float | None, defence: str = "madry") -> Cel
         abstained=9,
         forfeits=3,
         faults=2,
+        not_played=0,
         accuracy=0.782,
         accuracy_interval=(0.74, 0.82),
         delta=delta,
@@ -48,7 +49,7 @@ def read(text: str) -> list[list[str]]:
 def test_every_cell_is_a_row():
     """Clean cells have an empty attack; numbers are written in full; a negative delta stays a number."""
     rows = read(cells_csv.render(results_of("Lilac", [cell(None, None), cell("pgd", -3.2)])))
-    counts = ["500", "391", "100", "9", "3", "2", "0.782"]
+    counts = ["500", "391", "100", "9", "3", "2", "0", "0.782"]
     assert rows == [
         list(cells_csv.HEADER),
         ["madry", "Lilac", "no", "", "", "", *counts, ""],

@@ -19,12 +19,12 @@ PASSED: dict[str, set[str]] = {
         *("rules", "commitment", "ledger", "software", "replay"),
     },
     "TaskPart": {"name", "classes", "shape", "pictures", "norm", "epsilon"},
-    "FaultPart": {"code", "reason", "pictures", "message"},
+    "FaultPart": {"code", "reason", "times", "pictures", "message"},
     "SubmissionPart": {
         *("id", "name", "team", "side", "baseline", "image", "status", "forfeits", "violations", "faults"),
         *("forfeit_reasons", "sandboxes", "endings"),
     },
-    "CellPart": {"defence", "attack", "total", "held", "fooled", "abstained", "forfeits", "faults"},
+    "CellPart": {"defence", "attack", "total", "held", "fooled", "abstained", "forfeits", "faults", "not_played"},
     "RowPart": {"rank", "submission", "ranks", "violations", "place", "no_prize"},
     "BoardPart": {"name", "title", "measure", "unit", "more_is_better", "rules"},
     "ReplayPart": {

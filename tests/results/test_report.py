@@ -265,7 +265,7 @@ def test_submissions_show_use_and_faults():
         "3 2 clean 1 out-of-memory",
         "187.46/255",
         "disqualified",
-        "out-of-memory kernel 12 killed at 2 GiB",
+        "out-of-memory kernel 15 12 killed at 2 GiB",
     ):
         assert text in page, text
 

@@ -75,16 +75,19 @@ def _bands(results: Results, side: Side) -> tuple[Band, ...]:
 
 
 def _played(cell: CellPart, against: str) -> Square:
-    accuracy = words.percent(cell.held, cell.total)
+    credited = 0 if cell.not_played else cell.held
+    accuracy = words.percent(credited, cell.total)
     told = (
-        f"{cell.defence} against {against}: {accuracy} correct, {cell.held:,} of {words.count(cell.total, 'picture')}; "
+        f"{cell.defence} against {against}: {accuracy} correct, {credited:,} of {words.count(cell.total, 'picture')}; "
         f"held {cell.held:,}, fooled {cell.fooled:,}, abstained {cell.abstained:,}; "
         f"forfeits {cell.forfeits:,}, faults {cell.faults:,}"
     )
+    if cell.not_played:
+        told += f"; {cell.not_played:,} not played, so that nothing counts as correct (A7)"
     fell = False
     delta = ""
     if cell.delta is not None:
         delta = f"{abs(cell.delta):.1f}"
         fell = cell.delta > 0 and float(delta) > 0
         told += f"; delta {words.signed(cell.delta, 2)} points"
-    return Square("played", told, colours.step(cell.held / cell.total if cell.total else 0.0), accuracy, fell, delta)
+    return Square("played", told, colours.step(credited / cell.total if cell.total else 0.0), accuracy, fell, delta)

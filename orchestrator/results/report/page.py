@@ -124,6 +124,7 @@ def _outcome(results: Results) -> Outcome | None:
         "held": sum(cell.held for cell in cells),
         "abstained": sum(cell.abstained for cell in cells),
         "fooled": sum(cell.fooled for cell in cells),
+        "not played": sum(cell.not_played for cell in cells),
     }
     parts = ((word, n, words.percent(n, total), round(100 * n / total, 3)) for word, n in counts.items() if n)
     when = "" if results.complete else "so far "
