@@ -162,7 +162,10 @@ def _matrix(document: Results) -> Table:
     """Returns the matrix with the longer side downwards, so that it fits a terminal."""
     attacks = list(dict.fromkeys(cell.attack for cell in document.cells))
     defences = list(dict.fromkeys(cell.defence for cell in document.cells))
-    shown = {(cell.defence, cell.attack): f"{100 * cell.accuracy:.1f}" for cell in document.cells}
+    shown = {
+        (cell.defence, cell.attack): "not played" if cell.not_played else f"{100 * cell.accuracy:.1f}"
+        for cell in document.cells
+    }
     down = len(attacks) > len(defences)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("attack" if down else "defence", overflow="fold")

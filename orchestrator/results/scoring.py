@@ -27,6 +27,10 @@ ISOLATION_NOTES = {
     "remembers pictures is caught by replay only. Results are weaker than with the default, isolation per attack.",
     "picture": "Isolation per picture: every question met a fresh sandbox.",
 }
+NOT_PLAYED = (
+    "Not every picture was played of {}: faults took longer than the contest allows. Where a picture was not played "
+    "nothing of the cell counts as correct, and no attack is measured on that defence (A7)."
+)
 UNISOLATED = "Played on the process backend: submissions were not isolated from the organizers' machine."
 
 
@@ -125,6 +129,8 @@ class Scoring:
             notes.append(UNISOLATED)
         if self._opened.contest["limits"]["classify_batch"] > 1:
             notes.append("Defences got several pictures in one question, a departure from rule A9.")
+        if incomplete := sorted({cell.defence for cell, tally in self.tallies.items() if not tally.complete}):
+            notes.append(NOT_PLAYED.format(", ".join(incomplete)))
         if not self._round.closed:
             notes.append("The round is not finished; boards are of what is decided so far.")
         return notes

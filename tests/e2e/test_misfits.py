@@ -99,6 +99,7 @@ def test_misfits_are_scored_by_the_rules(played) -> None:
         clean = cell(crowded, mute)
         assert (clean.held, clean.accuracy, clean.faults + clean.not_played) == (0, 0, 16)
         assert clean.not_played > 0, mute
+        assert any(note.startswith("Not every picture was played of") and mute in note for note in crowded.notes)
     # It crashes on the one picture with a speck, twice in the round, and is replaced each time.
     for attack in (None, "attack_noop"):
         assert (cell(crowded, "defence_crashes", attack).faults, cell(crowded, "defence_crashes", attack).held) == (
