@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from orchestrator.arena import scene
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.rulings import FAULTED, NOT_PLAYED
 from orchestrator.domain.tasks import Isolation
@@ -122,6 +123,24 @@ def test_what_faults_cost_is_bounded_by_time(stage) -> None:
     steps = [s for s in played.events("step_finished") if s.stage == "classify" and s.cells[0].attack is None]
     codes = [(fault.code, fault.pictures) for step in steps for fault in step.faults]
     assert codes[-1] == ("gave-up", left)
+
+
+def test_what_faults_cost_counts_after_a_kill(stage, monkeypatch) -> None:
+    """A job that gave up asks nothing more, also where another orchestrator goes on with it."""
+    monkeypatch.setattr(scene, "CLASSIFY_STEP", 4)
+    limits = dataclasses.replace(LIMITS, fault_seconds=0.0)
+    played = stage(attacks={}, defences={"bad": lambda _header, _payload: b""}, replay=NO_REPLAY, limits=limits)
+
+    def watch(event) -> None:
+        """Ends the orchestrator after the first step."""
+        if event.kind == "step_finished":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        played.run(watch=watch)
+    record = played.go_on()
+    assert (record.answers("bad", 12)[CLEAN] == NOT_PLAYED).sum() == 11
+    assert len(played.backend.orders) == 1
 
 
 def test_sandboxes_that_never_get_ready_charge_no_picture(stage) -> None:

@@ -112,7 +112,7 @@ def played(cup: Path, phase: str, task: str) -> Play:
             cells = [(cell["defence"], cell["attack"]) for cell in event["cells"]]
             for cell in cells:  # one whose candidates are all forfeited has no answers
                 play.answers.setdefault(cell, np.full(count, NOT_ASKED))
-            for place, picture, answer in array(cup, event["blobs"]["rows"]):
+            for place, picture, answer, _sandbox in array(cup, event["blobs"]["rows"]):
                 play.answers[cells[place]][picture] = answer
     return play
 
