@@ -2,7 +2,7 @@
 
 import re
 
-from orchestrator.errors import ProtocolFault, SubmissionFault
+from orchestrator.errors import PlayerReported, ProtocolFault, SubmissionFault
 
 _BY_CODE = {
     "deadline": "do less, or load less; the limits are the contest's",
@@ -55,6 +55,8 @@ def remedy(fault: SubmissionFault, stderr: bytes) -> str:
     if isinstance(fault, ProtocolFault):
         return _BY_REASON.get(fault.reason, _BY_CODE["protocol"])
     words = stderr.decode("utf-8", "replace")
+    if isinstance(fault, PlayerReported):  # what it wrote to stderr may not have arrived yet
+        words += str(fault)
     for pattern, what in _BY_WORDS:
         if re.search(pattern, words):
             return what
