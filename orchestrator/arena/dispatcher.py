@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from orchestrator import __version__, examiner
-from orchestrator.arena.earlier import Earlier, at_hand, damaged, unjudged
+from orchestrator.arena.earlier import Earlier, at_hand, damaged, played, unjudged
 from orchestrator.arena.performance import Performance
 from orchestrator.arena.planner import lay_out
 from orchestrator.arena.setting import Setting
@@ -132,7 +132,7 @@ class Dispatcher:
     def _make_plan(self, cells: Sequence[Cell], earlier: Sequence[Earlier]) -> None:
         """Notes the plan, and what of it an earlier round finished."""
         now = self._record.round
-        self._plan = lay_out(self._setting, cells, at_hand(self._record, earlier))
+        self._plan = lay_out(self._setting, cells, at_hand(self._record, earlier), played(self._record))
         origins = {job: past.name for past in reversed(earlier) for job in past.finished}
         own = {job.id for job in now.jobs.values() if not job.origin} & now.finished.keys()
         jobs = [_planned(job, "" if job.id in own else origins.get(job.id, "")) for job in self._plan.jobs]
@@ -167,7 +167,7 @@ class Dispatcher:
     def _judge(self, job: Job) -> None:
         """Notes what a finished replay covered and what it proves, once and together."""
         setting, round_ = self._setting, self._record.round
-        submission = setting.roster[job.submission]
+        submission = round_.roster[job.submission]
         new: list[events.Event] = []
         if submission.side is Side.ATTACK:
             finding = examiner.attack_finding(self._record, job, submission.digest)

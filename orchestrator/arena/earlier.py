@@ -3,7 +3,7 @@
 Work whose arrays are missing or damaged is not at hand, nor is what was built on it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.domain import events
@@ -44,6 +44,15 @@ def at_hand(record: Record, earlier: Sequence[Earlier]) -> list[events.JobRecord
     """Returns the finished jobs of this round, then those of earlier ones."""
     own = _usable(record)
     return [*own.values(), *(job for past in earlier for name, job in past.finished.items() if name not in own)]
+
+
+def played(record: Record, finished: Container[str] | None = None) -> list[events.JobRecord]:
+    """Returns the jobs of a round's last plan that are finished, in its order: they stay, whoever left since.
+
+    `finished` are those of its jobs that can be used; without it they are looked up.
+    """
+    usable = _usable(record) if finished is None else finished
+    return [job for job in record.round.planned if job.id in usable]
 
 
 def unjudged(record: Record) -> set[str]:

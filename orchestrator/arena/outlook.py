@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil
 from statistics import median
 
-from orchestrator.arena.earlier import Earlier
+from orchestrator.arena.earlier import Earlier, played
 from orchestrator.arena.planner import lay_out
 from orchestrator.arena.setting import Setting
 from orchestrator.domain.ids import JobId
@@ -78,15 +78,16 @@ def outlook(
     Writes nothing and starts nothing. What is damaged counts as not finished.
     """
     rounds = (now, *earlier)
-    plan = lay_out(setting, cells, [job for past in rounds for job in past.finished.values()])
+    finished = [job for past in rounds for job in past.finished.values()]
+    plan = lay_out(setting, cells, finished, played(now.record, now.finished))
     before = {job for past in earlier for job in past.finished}
     rates = _rates(setting, [past.record for past in rounds])
     stages = []
     for stage in Stage:
         own = [job for job in plan.jobs if job.stage is stage]
         left = [job for job in own if job.id not in now.finished and job.id not in before]
-        finished = sum(1 for job in own if job.id in now.finished)
-        stages.append(_stage(setting, stage, left, rates, finished=finished, reused=len(own) - len(left) - finished))
+        ended = sum(1 for job in own if job.id in now.finished)
+        stages.append(_stage(setting, stage, left, rates, finished=ended, reused=len(own) - len(left) - ended))
     return Outlook(setting.task.name, setting.round, slots, tuple(stages))
 
 

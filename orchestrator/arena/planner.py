@@ -5,7 +5,9 @@ twice. Whose work it is goes in too: two entries with the same image are two ent
 by all defences. What a defence's sandbox sees follows `isolation`.
 
 Every cell has a key, a digest of what goes into it and of nothing else. What was finished before, in this round or an
-earlier one of the contest, is planned as it was; only cells without an answer become new jobs (X4).
+earlier one of the contest, is planned as it was; only cells without an answer become new jobs (X4). What this round
+finished stays in its plan, even where a submission was withdrawn or disqualified since: no later act undoes what was
+played.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,19 +26,53 @@ Known = dict[tuple[Stage, str], list[JobRecord]]
 """Finished jobs by stage and submission."""
 
 
-def lay_out(setting: Setting, cells: Sequence[Cell], finished: Iterable[JobRecord] = ()) -> Plan:
+def lay_out(
+    setting: Setting, cells: Sequence[Cell], finished: Iterable[JobRecord] = (), played: Sequence[JobRecord] = ()
+) -> Plan:
     """Returns the plan that plays `cells`: attacks first, then defences, then replays of everything classified.
 
-    `finished` are jobs whose answers are at hand: where their keys are wanted they are planned instead of new ones.
+    Args:
+        setting: what stays the same through the round.
+        cells: what has to be played by those who take part now.
+        finished: jobs whose answers are at hand: where their keys are wanted they are planned instead of new ones.
+        played: the finished jobs of this round's last plan, in its order: they stay, those of submissions that take
+            part no more included.
     """
     known: Known = {}
     for record in finished:
         known.setdefault((record.stage, record.submission), []).append(record)
     attacks = {cell.attack for cell in cells}
     perturb = {a.id: _perturb(setting, a.id) for a in setting.roster.side(Side.ATTACK) if a.id in attacks}
+    made = _in_order({**_perturbed(played), **perturb}, played)
     classify = [job for defence, own in _by_defence(cells) for job in _classify(setting, defence, own, perturb, known)]
-    replay = list(_replays(setting, classify, perturb, known))
-    return Plan((*perturb.values(), *classify, *replay))
+    classify = sorted([*classify, *_answered(played, classify)], key=lambda job: (job.submission, _place(job)))
+    replay = _replays(setting, classify, made, known)
+    return Plan((*made.values(), *classify, *replay))
+
+
+def _perturbed(played: Iterable[JobRecord]) -> dict[str, Job]:
+    """Returns the finished jobs of attacks, by attack."""
+    return {record.submission: _as_played(record) for record in played if record.stage is Stage.PERTURB}
+
+
+def _in_order(perturb: Mapping[str, Job], played: Sequence[JobRecord]) -> dict[str, Job]:
+    """Returns jobs of attacks in the order in which they were planned before; new ones follow."""
+    before = {record.id: place for place, record in enumerate(played)}
+    return dict(sorted(perturb.items(), key=lambda item: before.get(item[1].id, len(before))))
+
+
+def _answered(played: Iterable[JobRecord], classify: Iterable[Job]) -> Iterator[Job]:
+    """Yields the finished jobs of defences none of whose cells is in another job of the plan."""
+    planned = {cell for job in classify for cell in job.cells}
+    for record in played:
+        job = _as_played(record)
+        if record.stage is Stage.CLASSIFY and planned.isdisjoint(job.cells):
+            yield job
+
+
+def _as_played(record: JobRecord) -> Job:
+    cells = tuple(Cell(cell.defence, cell.attack) for cell in record.cells)
+    return Job(JobId(record.id), record.stage, record.submission, cells, frozenset(), record.keys)
 
 
 def _perturb(setting: Setting, attack: str) -> Job:
@@ -93,16 +129,19 @@ def _kept(keys: Mapping[Cell, str], known: Sequence[JobRecord]) -> tuple[list[Jo
     kept = []
     for record in known:
         if any(key in wanted for key in record.keys):
-            cells = tuple(Cell(cell.defence, cell.attack) for cell in record.cells)
-            kept.append(Job(JobId(record.id), record.stage, record.submission, cells, frozenset(), record.keys))
+            kept.append(_as_played(record))
             for key in record.keys:
                 wanted.pop(key, None)
     return kept, tuple(cell for cell in keys if keys[cell] in wanted)
 
 
 def _replays(setting: Setting, classify: Sequence[Job], perturb: dict[str, Job], known: Known) -> Iterator[Job]:
-    """Yields replays of what was not replayed yet. They wait for everything: what they ask is drawn after the last."""
+    """Yields replays of what was not replayed yet. They wait for everything: what they ask is drawn after the last.
+
+    Of a submission that takes part no more the replays that were judged stay, and no other is made: nothing starts it.
+    """
     everything = frozenset(job.id for job in classify)
+    present = {submission.id for submission in setting.roster}
     design = job_id(stage=Stage.REPLAY, design=asdict(setting.replay))
     for defence, group in groupby(classify, key=lambda job: job.submission):
         if not setting.replay.power:
@@ -110,13 +149,15 @@ def _replays(setting: Setting, classify: Sequence[Job], perturb: dict[str, Job],
         plays = [(cell, key) for job in group for cell, key in zip(job.cells, job.keys, strict=True)]
         keys = {cell: job_id(design=design, play=key) for cell, key in plays}
         jobs, left = _kept(keys, known.get((Stage.REPLAY, defence), []))
-        if left:
+        if left and defence in present:
             own = tuple(keys[cell] for cell in left)
             jobs.append(Job(job_id(stage=Stage.REPLAY, keys=own), Stage.REPLAY, defence, left, everything, own))
         yield from sorted(jobs, key=_place)
     if setting.replay.attacks:
         for job in perturb.values():
-            yield Job(job_id(design=design, play=job.id), Stage.REPLAY, job.submission, (), everything)
+            again = job_id(design=design, play=job.id)
+            if job.submission in present or again in {r.id for r in known.get((Stage.REPLAY, job.submission), [])}:
+                yield Job(again, Stage.REPLAY, job.submission, (), everything)
 
 
 def _place(job: Job) -> tuple[list[str], str]:

@@ -54,13 +54,15 @@ class Standing:
     """What a season says of a submission beyond what was played.
 
     `unranked` is why it is shown only. `counts`: whether means over its side include it all the same. `no_prize` is
-    why it gets no prize (rule A5). `disqualified`: whether the organizers took it out of the ranking.
+    why it gets no prize (rule A5). `disqualified`: whether the organizers took it out of the ranking. `left`:
+    whether it was withdrawn or disqualified, and so meets nobody who came later.
     """
 
     unranked: str = ""
     counts: bool = True
     no_prize: str = ""
     disqualified: bool = False
+    left: bool = False
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ class Tournament(Format[TournamentRules]):
             "Attacks",
             f"mean decrease in accuracy over the {_those(records)} defences",
             ("A13", "A16"),
-            self._rows(records, Side.ATTACK, lambda a: self._mean(records, [(d, a.id) for d in others])),
+            self._rows(records, Side.ATTACK, lambda a: self._mean_of(records, a, [(d, a.id) for d in others])),
         )
 
     def _final_defences(self, records: Records) -> Board:
@@ -165,7 +165,7 @@ class Tournament(Format[TournamentRules]):
             "Defences",
             f"mean decrease in accuracy over the {_those(records)} attacks",
             ("A13", "A16", "A17"),
-            self._rows(records, Side.DEFENCE, lambda d: self._mean(records, [(d.id, a) for a in others])),
+            self._rows(records, Side.DEFENCE, lambda d: self._mean_of(records, d, [(d.id, a) for a in others])),
         )
 
     def _initial_attacks(self, records: Records) -> Board:
@@ -272,6 +272,12 @@ class Tournament(Format[TournamentRules]):
             return None
         found = self.rules.on_finding is OnFinding.ZERO and any(f.submission == defence for f in records.findings)
         return {clean: 1} if found else {clean: 1, attacked: -1}
+
+    def _mean_of(self, records: Records, submission: Submission, pairs: list[tuple[str, str]]) -> Terms | None:
+        """Returns a submission's mean over these pairs; of one that left the contest over those that were played."""
+        if records.standing(submission.id).left:
+            pairs = [pair for pair in pairs if Cell(*pair) in records.tallies]
+        return self._mean(records, pairs)
 
     def _mean(self, records: Records, pairs: list[tuple[str, str]]) -> Terms | None:
         counts: dict[Cell, int] = {}

@@ -49,9 +49,10 @@ def osi_approved(licence: str) -> bool:
 def _standing(season: Season, entry: Entry, finalists: Finalists | None) -> Standing:
     no_prize = ineligible(season, entry.team)
     if entry.disqualified:
-        return Standing(f"disqualified: {entry.disqualified}", counts=False, no_prize=no_prize, disqualified=True)
+        why = f"disqualified: {entry.disqualified}"
+        return Standing(why, counts=False, no_prize=no_prize, disqualified=True, left=True)
     if entry.withdrawn:
-        return Standing(f"withdrawn: {entry.withdrawn}", counts=False, no_prize=no_prize)
+        return Standing(f"withdrawn: {entry.withdrawn}", counts=False, no_prize=no_prize, left=True)
     if finalists is None:
         return Standing(no_prize=no_prize)
     if entry.id not in finalists.everybody:

@@ -246,6 +246,17 @@ def test_who_left_is_measured_on_no_more(played, table, reason) -> None:
     assert {name: rows["attacks"][name].score for name in ("a", "b")} == {"a": 30, "b": 10}
 
 
+def test_who_left_is_scored_on_whom_it_met(played, table) -> None:
+    """A withdrawn finalist keeps the mean over the attacks that it met; one that is still there waits for the rest."""
+    rows = {"d": FINAL["d"], "e": {name: held for name, held in FINAL["e"].items() if name != "b"}}
+    here = {"out": stays()}
+    assert played(table(rows, phase="final", standings=here))["defences"]["e"].score is None
+    left = here | {"e": Standing("withdrawn: a bug", counts=False, left=True)}
+    shown = played(table(rows, phase="final", standings=left))
+    assert (shown["defences"]["e"].rank, shown["defences"]["e"].score) == (None, 20)
+    assert (shown["attacks"]["a"].score, shown["attacks"]["b"].score) == (30, 10)
+
+
 def test_finalists_only_leave_the_others_without_a_score(tournament, table) -> None:
     """Under `final: finalists` who stayed at home has no score, and still says why."""
     rows = {"d": FINAL["d"] | {}, "home": {}}

@@ -128,6 +128,12 @@ class Cup:
             found = seasons.promote(desk, task)[task]
         return found.attacks, found.defences
 
+    def promote_again(self, task: str = "quarters") -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Promotes after the final was begun, and returns who goes on."""
+        with self.desk() as desk:
+            found = seasons.promote(desk, task, "somebody left")[task]
+        return found.attacks, found.defences
+
     def entries(self) -> list[Entry]:
         """Returns the contest's ledger."""
         ledger = self.folder.ledger()

@@ -1,5 +1,6 @@
 """A round that is run again: it stays one that can be promoted from and published, whatever the run added."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -165,3 +166,123 @@ def test_promotion_is_for_all_tasks_or_none(played) -> None:
     with played.desk() as desk, pytest.raises(UsageError, match="the round initial of halves was not played"):
         seasons.promote(desk)
     assert played.acts(acts.FinalistsPromoted) == []
+
+
+def everything(cup: Cup, isolation: str = "attack", **more: object) -> Cup:
+    """Plays a season to its end, with replays, one of two finalists of each side still free to leave."""
+    cup.more = {"isolation": isolation, "replay": {"power": 0.4, "cheat": 0.3, "attacks": 0.5}, **more}
+    cup.write()
+    with cup.desk() as desk:
+        for team in ("Four", "Five"):
+            desk.add_team(team, [acts.PersonRecord(id=team.lower(), name=f"P. {team}")])
+    for team, kind in (("Four", "attack_noop"), ("Five", "defence_constant")):
+        cup.submit(team, cup.player(kind))
+    cup.play("initial")
+    cup.promote()
+    cup.play("final")
+    return cup
+
+
+def leave(cup: Cup, who: str, how: str) -> None:
+    """Has a submission withdrawn or disqualified."""
+    with cup.desk() as desk:
+        getattr(desk, how)(who, "two people, one team")
+
+
+def shown(results, who: str) -> tuple[list, list, dict]:
+    """Returns the cells of a submission, the scores of its rows, and what it used."""
+    cells = [cell for cell in results.cells if who in (cell.attack, cell.defence)]
+    rows = [row.exact for board in results.boards for row in board.rows if row.submission == who]
+    part = next(part for part in results.submissions if part.id == who)
+    return cells, rows, {"faults": part.faults, "forfeits": part.forfeits, "sandboxes": part.sandboxes}
+
+
+@pytest.mark.parametrize(
+    ("phase", "who", "how", "isolation"),
+    [
+        ("initial", "defence_honest", "withdraw", "attack"),
+        ("initial", "attack_honest", "disqualify", "round"),
+        ("final", "attack_honest", "withdraw", "attack"),
+        ("final", "defence_honest", "disqualify", "round"),
+    ],
+)
+def test_what_was_played_stays_when_somebody_leaves(entered, phase, who, how, isolation) -> None:
+    """A round that is run again after an act keeps every cell and score of who left, and plays nothing (A4, A13)."""
+    everything(entered, isolation)
+    folder = entered.folder.round(phase, "quarters").path
+    before, told = shown(rounds.results(folder), who), entered.round_entries(phase)
+    leave(entered, who, how)
+    (again,) = entered.play(phase)
+    assert shown(again, who) == before
+    assert entered.round_entries(phase) == told
+    row = next(row for board in again.boards for row in board.rows if row.submission == who)
+    assert (row.rank, row.reason.endswith("two people, one team")) == (None, True)
+
+
+@pytest.mark.parametrize(("who", "kind"), [("attack_honest", "sealed"), ("defence_honest", "full")])
+def test_who_left_is_in_every_later_bundle(entered, who, kind) -> None:
+    """After somebody left and another came, the round has the cells of both, and its bundle holds (X2)."""
+    everything(entered)
+    folder = entered.folder.round("initial", "quarters").path
+    before = shown(rounds.results(folder), who)
+    leave(entered, who, "disqualify")
+    entered.submit("Three", entered.player("defence_constant", "late"))
+    (again,) = entered.play("initial")
+    cells, rows, used = shown(again, who)
+    assert (set(before[0]) <= set(cells), rows, used) == (True, *before[1:])
+    assert "late" in {cell.defence for cell in again.cells}
+    entered.promote_again()
+    (final,) = entered.play("final")
+    assert who in {name for cell in final.cells for name in (cell.attack, cell.defence)}
+    bundle = published(entered, "bundle", kind)
+    lines = (bundle / "rounds/initial/quarters/cells.jsonl").read_text().splitlines()
+    named = {json.loads(line)[who.partition("_")[0]] for line in lines}
+    assert {who, "late"} - named == ({"late"} if who.startswith("attack") else set())
+
+
+def test_who_left_is_scored_on_whom_it_met(entered) -> None:
+    """A finalist that left keeps the mean over those it met; who came later does not take it away."""
+    everything(entered)
+    before = shown(rounds.results(entered.folder.round("final", "quarters").path), "attack_honest")[1]
+    leave(entered, "attack_honest", "withdraw")
+    entered.submit("Three", entered.player("defence_constant", "late"))
+    entered.play("initial")
+    entered.promote_again()
+    (final,) = entered.play("final")
+    assert "late" in {cell.defence for cell in final.cells}
+    assert shown(final, "attack_honest")[1] == before
+
+
+def test_a_former_finalist_keeps_its_cells(entered) -> None:
+    """Where only finalists play the final, who was promoted first and not again stays in what was played."""
+    entered.rules |= {"final": "finalists", "finalists": 2}
+    everything(entered)
+    with entered.desk() as desk:
+        desk.add_team("Six", [acts.PersonRecord(id="six", name="P. Six")])
+    before = shown(rounds.results(entered.folder.round("final", "quarters").path), "attack_noop")
+    entered.submit("Six", entered.player("attack_honest", "better"))
+    entered.play("initial")
+    assert "attack_noop" not in entered.promote_again()[0]
+    (final,) = entered.play("final")
+    assert shown(final, "attack_noop")[0] == before[0]
+    published(entered, "full", "full")
+
+
+def test_a_round_that_somebody_left_half_played_ends(entered) -> None:
+    """Who leaves between two runs of an interrupted round keeps what was played, and the rest is not played."""
+    entered.more = {"isolation": "attack"}
+    entered.write()
+    played: list[events.Event] = []
+
+    def interrupt(event: events.Event) -> None:
+        played.append(event)
+        if isinstance(event, events.JobFinished) and event.submission == "defence_honest":
+            raise Cancelled("cancelled")
+
+    with entered.desk() as desk, pytest.raises(Cancelled):
+        seasons.play(desk, "initial", HOW, interrupt, "quarters")
+    leave(entered, "defence_honest", "withdraw")
+    (results,) = entered.play("initial")
+    assert results.complete
+    assert len([cell for cell in results.cells if cell.defence == "defence_honest"]) == 1
+    published(entered, "sealed")
