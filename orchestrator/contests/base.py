@@ -55,7 +55,8 @@ class Standing:
 
     `unranked` is why it is shown only. `counts`: whether means over its side include it all the same. `no_prize` is
     why it gets no prize (rule A5). `disqualified`: whether the organizers took it out of the ranking. `left`:
-    whether it was withdrawn or disqualified, and so meets nobody who came later.
+    whether it was withdrawn or disqualified, and so meets nobody who came later. `received`:
+    its place among all submissions in the order of the contest's ledger, None where the ledger does not have it.
     """
 
     unranked: str = ""
@@ -63,6 +64,7 @@ class Standing:
     no_prize: str = ""
     disqualified: bool = False
     left: bool = False
+    received: int | None = None
 
 
 @dataclass(frozen=True)

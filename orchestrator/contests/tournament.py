@@ -207,6 +207,7 @@ class Tournament(Format[TournamentRules]):
                     score=None if terms is None else _value(records, terms),
                     reason=reason,
                     violations=self._violations(records, submission),
+                    received=records.standing(submission.id).received,
                     submitted=submission.submitted,
                     terms=terms or {},
                     no_prize=records.standing(submission.id).no_prize,

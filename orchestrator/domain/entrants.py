@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from orchestrator.domain.season import Person, Season
+from orchestrator.domain.season import Entry, Person, Season
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import Problem
 
@@ -27,7 +27,7 @@ def objections(season: Season, allowance: Allowance, team: str, task: str, side:
         what = f"{team} has used its {allowance.submissions} submissions for {side} on {task} (A4)"
         problems.append(Problem("team", what, "the best of them stands; none can be added"))
     for person in people:
-        taken = season.sides(person.id)
+        taken = season.sides(person)
         if other := taken.get(task, set()) - {side}:
             what = f"{person.name} already plays {', '.join(sorted(other))} on {task}; nobody plays both sides (A1)"
             problems.append(Problem("team", what, "withdraw the other submission, or enter without this person"))
@@ -45,7 +45,7 @@ def joining(season: Season, allowance: Allowance, team: str, people: Iterable[Pe
             own.setdefault(entry.task, set()).add(entry.side)
     problems = []
     for person in people:
-        taken = season.sides(person.id, besides=(team,))
+        taken = season.sides(person, besides=(team,))
         for task in sorted(own.keys() & taken.keys()):
             if other := taken[task] - own[task]:
                 what = f"{person.name} plays {', '.join(sorted(other))} on {task}, {team} the other side (A1)"
@@ -56,14 +56,13 @@ def joining(season: Season, allowance: Allowance, team: str, people: Iterable[Pe
     return problems
 
 
-def ineligible(season: Season, team: str) -> str:
-    """Returns why a team gets no prizes (rule A5), "" where it may. Boards are public: nobody is named.
+def ineligible(season: Season, entry: Entry) -> str:
+    """Returns why a submission gets no prize (rule A5), "" where it may. Boards are public: nobody is named.
 
-    Who is of the organizing institution in one team is so in every other.
+    It counts who was in its team when it was handed in, and who is in it now.
     """
-    organizers = {person.id for people in season.teams.values() for person in people if person.organizer}
-    own = {person.id for person in season.teams.get(team, ())}
-    return "a member is of the organizing institution (A5)" if own & organizers else ""
+    people = (*entry.people, *season.teams.get(entry.team, ()))
+    return "a member is of the organizing institution (A5)" if any(person.organizer for person in people) else ""
 
 
 def unreleased(licence: str, source: str, is_open: Callable[[str], bool]) -> list[Problem]:

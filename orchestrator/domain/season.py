@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from orchestrator.domain import acts
+from orchestrator.domain import acts, identity
 from orchestrator.domain.submissions import Side
 
 
@@ -16,12 +16,19 @@ class Person:
     name: str
     organizer: bool = False
 
+    @property
+    def known(self) -> str:
+        """What tells this person apart, however the id was written (rule A1)."""
+        return identity.of_person(self.id)
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A submission that was admitted to the contest, and what became of it. `time` is when it was received, in UTC.
+    """A submission that was admitted to the contest, and what became of it.
 
-    `withdrawn` and `disqualified` hold the reason, empty where neither happened.
+    `number` is its place among all that were received, from 1, in the order of the ledger: what is earlier (rule A16).
+    `time` is when the clock said that it was received, in UTC. `people` were its team then, and are bound by it as long
+    as it plays (rule A1). `withdrawn` and `disqualified` hold the reason, empty where neither happened.
     """
 
     id: str
@@ -36,6 +43,8 @@ class Entry:
     source: str
     attempt: int
     time: str
+    number: int
+    people: tuple[Person, ...] = ()
     withdrawn: str = ""
     disqualified: str = ""
 
@@ -95,7 +104,15 @@ class Season:
         match act:
             case acts.SubmissionReceived():
                 known = act.model_dump(include={"id", "name", "team", "task", "digest", "image", "folder", "attempt"})
-                self.entries[act.id] = Entry(**known, side=act.side, licence=act.licence, source=act.source, time=time)
+                self.entries[act.id] = Entry(
+                    **known,
+                    side=act.side,
+                    licence=act.licence,
+                    source=act.source,
+                    time=time,
+                    number=len(self.entries) + 1,
+                    people=self.teams.get(act.team, ()),
+                )
             case acts.SubmissionWithdrawn():
                 self.entries[act.id] = replace(self.entries[act.id], withdrawn=act.reason)
             case acts.SubmissionDisqualified():
@@ -114,14 +131,28 @@ class Season:
         """Returns how many submissions of a team count on a task and side (rule A4)."""
         return sum((e.team, e.task, e.side) == (team, task, side) for e in self.entries.values())
 
-    def sides(self, person: str, *, besides: Iterable[str] = ()) -> dict[str, set[Side]]:
+    def bound(self, entry: Entry) -> frozenset[str]:
+        """Returns the people whom an entry binds: its team's when it was handed in, and its team's now (rule A1)."""
+        return frozenset(person.known for person in (*entry.people, *self.teams.get(entry.team, ())))
+
+    def sides(self, person: Person, *, besides: Iterable[str] = ()) -> dict[str, set[Side]]:
         """Returns the tasks in which a person takes part through any team, and the sides there (rule A1).
 
         A withdrawn or disqualified submission binds nobody. `besides` are teams to leave out.
         """
-        own = {team for team, people in self.teams.items() if any(p.id == person for p in people)} - set(besides)
+        left_out = set(besides)
         found: dict[str, set[Side]] = {}
         for entry in self.entries.values():
-            if entry.team in own and entry.plays:
+            if entry.plays and entry.team not in left_out and person.known in self.bound(entry):
                 found.setdefault(entry.task, set()).add(entry.side)
         return found
+
+    def organizers(self) -> frozenset[str]:
+        """Returns who is known to be of the organizing institution, from teams as they are and as they were (A5)."""
+        handed_in = (entry.people for entry in self.entries.values())
+        return frozenset(p.known for people in (*self.teams.values(), *handed_in) for p in people if p.organizer)
+
+    def named_like(self, team: str) -> str:
+        """Returns the team whose name differs from this one in case, spaces or invisible characters only, else ""."""
+        like = identity.folded(team)
+        return next((other for other in self.teams if other != team and identity.folded(other) == like), "")

@@ -19,7 +19,10 @@ class Row:
     rank: int | None = None
     reason: str = ""
     violations: int = 0
+    received: int | None = None
+    """Its place in the order of the contest's ledger; None where no ledger received it."""
     submitted: str = ""
+    """When its organizers say that it came; it only orders what no ledger received."""
     terms: Terms = field(default_factory=dict)
     """What the score is made of: it is 100 times the sum of weight x accuracy, in points."""
     no_prize: str = ""
@@ -44,14 +47,18 @@ class Board:
 def rank(rows: Iterable[Row], *, more_is_better: bool) -> tuple[Row, ...]:
     """Returns the rows in order, with ranks (rule A16).
 
-    Ties rank by fewer violations, then by the earlier submission; a tie that remains is a shared rank. Rows with a
-    `reason` or without a score follow unranked, best score first, then by name. Prizes skip rows with `no_prize` (A5).
+    Ties rank by fewer violations, then by the earlier submission; a tie that remains is a shared rank. What is earlier
+    says the contest's ledger, never a clock; submissions that it did not receive follow, by the times in their contest
+    file. Rows with a `reason` or without a score follow unranked, best score first, then by name. Prizes skip rows with
+    `no_prize` (A5).
     """
     rows = list(rows)
     sign = -1 if more_is_better else 1
 
-    def merit(row: Row) -> tuple[Fraction, int, str]:
-        return (sign * (row.score or Fraction(0)), row.violations, row.submitted or "~")
+    def merit(row: Row) -> tuple[Fraction, int, tuple[bool, int], str]:
+        arrived = (row.received is None, row.received or 0)
+        stated = "" if row.received is not None else row.submitted or "~"
+        return (sign * (row.score or Fraction(0)), row.violations, arrived, stated)
 
     ranked = sorted((r for r in rows if not r.reason and r.score is not None), key=lambda r: (merit(r), r.submission))
     unranked = sorted(

@@ -20,7 +20,8 @@ _UNSIGNED = "00" * SIGNATURE_BYTES
 class Receipt(BaseModel):
     """What a team gets for a submission, signed by the organizers' key, so that nobody can deny it later.
 
-    Everything but `signature` is signed, as canonical JSON; `key` is public.
+    Everything but `signature` is signed, as canonical JSON; `key` is public. `entry` is the number of its entry in the
+    contest's ledger and `head` that entry's hash: a ledger from which it was taken out has another there.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -31,6 +32,8 @@ class Receipt(BaseModel):
     side: str
     digest: str
     received: str
+    entry: int
+    head: str
     attempt: int
     left: int
     warnings: Annotated[tuple[str, ...], Field(strict=False)]

@@ -1,6 +1,6 @@
 """The organizers' desk: everything that is done to a contest, one act at a time, each on its ledger."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,8 +13,10 @@ from pydantic import BaseModel, ValidationError
 from orchestrator.backends.base import Backend, Image, Source
 from orchestrator.domain import acts
 from orchestrator.domain.entrants import joining, objections, unreleased
+from orchestrator.domain.identity import is_plain
 from orchestrator.domain.season import Entry, Person, Season
 from orchestrator.domain.submissions import Side
+from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
 from orchestrator.files import put_whole
 from orchestrator.intake import manifest
@@ -54,13 +56,25 @@ class Submitted:
     side: Side | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A submission as the contest's ledger has it: when, in which entry, and that entry's hash."""
+
+    act: acts.SubmissionReceived
+    time: str
+    number: int
+    hash: str
+
+
 class Desk:
     """One contest, held by this process."""
 
     def __init__(self, folder: ContestFolder, ledger: Ledger, contest: Contest, clock: Clock, by: str) -> None:
         self.folder, self.contest = folder, contest
         self._ledger, self._clock, self.by = ledger, clock, by
-        self.season: Season = fold(ledger.read())
+        past = list(ledger.read())
+        self.season: Season = fold(past)
+        self._count, self._latest = len(past), max((entry.time for entry in past), default="")
 
     @cached_property
     def baselines(self) -> frozenset[str]:
@@ -81,27 +95,61 @@ class Desk:
         return key
 
     def act(self, act: acts.Act) -> str:
-        """Notes an act; returns its time."""
-        time = self._clock().astimezone(UTC).isoformat(timespec="milliseconds")
+        """Notes an act; returns its time, which is the clock's: what came first says the ledger's order."""
+        time = self._now().isoformat(timespec="milliseconds")
         self._ledger.append(act, time=time)
         self.season.apply(act, time)
+        self._count, self._latest = self._count + 1, max(self._latest, time)
         return time
+
+    def _now(self) -> datetime:
+        return self._clock().astimezone(UTC)
+
+    def _behind(self) -> list[str]:
+        """Returns what a team is told where the clock is behind an entry that is on the ledger already."""
+        now = self._now().isoformat(timespec="milliseconds")
+        if now >= self._latest:
+            return []
+        words = (
+            f"time: the organizers' clock says {now}, and an entry before is of {self._latest}; "
+            "what is earlier is told by the number of the entry, not by the time (A16)"
+        )
+        return [words]
 
     def add_team(self, team: str, people: list[acts.PersonRecord]) -> None:
         """Adds a team, or replaces its people.
 
+        Who is of the organizing institution in one team is so in every other, from then on (A5).
+
         Raises:
-            UsageError: there is nobody in it, or one person twice.
+            UsageError: there is nobody in it, or one person twice, or an id that cannot be compared with others; or
+                another team's name differs in case, spaces or invisible characters only.
             Rejected: what the team and its people play already cannot be played by the same people (A1).
         """
-        ids = [person.id for person in people]
-        if not people or len(set(ids)) != len(ids):
+        for person in people:
+            if not is_plain(person.id):
+                what = "is no plain word or address to know a person by"
+                raise UsageError(f"{printable(person.id, 80)!r} {what}; write it like ada@example.org")
+        if other := self.season.named_like(team):
+            raise UsageError(f"there is a team {printable(other, 80)!r} already; write its name so, or take another")
+        persons = [Person(**person.model_dump()) for person in people]
+        if not people or len({person.known for person in persons}) != len(persons):
             raise UsageError(f"team {team!r}: give its people, each once (`--member ID:NAME`)")
         allowance = self.contest.format.allowance()
-        persons = [Person(**person.model_dump()) for person in people]
         if allowance is not None and (problems := joining(self.season, allowance, team, persons)):
             raise Rejected(f"team {team}", problems)
-        self.act(said(acts.TeamAdded, by=self.by, team=team, people=people))
+        self._note_team(team, persons)
+        for name, members in list(self.season.teams.items()):
+            if any(not p.organizer and p.known in self.season.organizers() for p in members):
+                self._note_team(name, members)
+
+    def _note_team(self, team: str, people: Iterable[Person]) -> None:
+        """Notes a team's people, the organizers among them as such wherever they were said to be so."""
+        known = self.season.organizers()
+        records = [
+            said(acts.PersonRecord, id=p.id, name=p.name, organizer=p.organizer or p.known in known) for p in people
+        ]
+        self.act(said(acts.TeamAdded, by=self.by, team=team, people=records))
 
     def submit(self, submitted: Submitted, backend: Backend) -> Receipt:
         """Admits a submission and returns its signed receipt.
@@ -144,9 +192,11 @@ class Desk:
         if problems or image is None or side is None:
             self._refuse(submitted, name, side, problems)
         told = [f"{p.place} {p.what}; {p.remedy}" for p in unreleased(act.licence, act.source, osi_approved)]
+        told += self._behind()
         act = act.model_copy(update={"warnings": [*told, *warnings]})
         undo.pop_all()  # from here on it is on record
-        return self._receipt(act, self.act(act))
+        time = self.act(act)
+        return self._receipt(Received(act, time, self._count, self._ledger.head))
 
     def against(self, submitted: Submitted, found: manifest.Manifest | None) -> list[Problem]:
         """Returns what is against a submission before it is looked into: the time, its words, and its team's rules."""
@@ -199,9 +249,9 @@ class Desk:
             StoreFault: the key is not the contest's, or they cannot be written.
         """
         missing = {submission for submission in self.season.entries if not self._file(submission).exists()}
-        for time, act in self._received() if missing else ():
-            if act.id in missing:
-                self._receipt(act, time)
+        for received in self._received() if missing else ():
+            if received.act.id in missing:
+                self._receipt(received)
 
     def _manifest(self, submitted: Submitted) -> tuple[manifest.Manifest | None, list[Problem]]:
         if submitted.folder is None:
@@ -234,12 +284,19 @@ class Desk:
         return Source(folder=submitted.folder, image=tag, command=command)
 
     def _untimely(self) -> list[Problem]:
-        """Returns why nothing is received now: before the opening, or after the close."""
-        now, file = self._clock(), self.contest.file
-        if file.opens and now < file.opens:
+        """Returns why nothing is received now: before the opening, or after the close.
+
+        A clock that is set back opens nothing again: it is no earlier than the latest entry of the ledger.
+        """
+        clock, file = self._clock(), self.contest.file
+        latest = datetime.fromisoformat(self._latest) if self._latest else clock
+        if file.opens and clock < file.opens:
             return [Problem("time", f"submissions open at {file.opens.isoformat()}", "come back then")]
-        if file.closes and now >= file.closes:
-            return [Problem("time", f"submissions closed at {file.closes.isoformat()}", "nothing can be added")]
+        if file.closes and max(clock, latest) >= file.closes:
+            remedy = "nothing can be added"
+            if clock < file.closes:
+                remedy = f"the ledger has an entry of {self._latest}: the clock was set back; set it, or move `closes`"
+            return [Problem("time", f"submissions closed at {file.closes.isoformat()}", remedy)]
         return []
 
     def _refuse(self, submitted: Submitted, name: str, side: Side | None, problems: list[Problem]) -> NoReturn:
@@ -281,19 +338,19 @@ class Desk:
 
     def _before(self, act: acts.SubmissionReceived) -> Receipt | None:
         """Returns the receipt of the same submission of the same team, None where none was received that plays."""
-        for time, known in self._received():
-            if self.season.entries[known.id].plays and _same(known) == _same(act):
-                return self._receipt(known, time)
+        for known in self._received():
+            if self.season.entries[known.act.id].plays and _same(known.act) == _same(act):
+                return self._receipt(known)
         return None
 
-    def _received(self) -> Iterator[tuple[str, acts.SubmissionReceived]]:
-        """Yields everything that was received, and when."""
+    def _received(self) -> Iterator[Received]:
+        """Yields everything that was received."""
         for entry in self._ledger.read():
             if isinstance(entry.event, acts.SubmissionReceived):
-                yield entry.time, entry.event
+                yield Received(entry.event, entry.time, entry.seq, entry.hash)
 
-    def _receipt(self, act: acts.SubmissionReceived, time: str) -> Receipt:
-        key = self.key()
+    def _receipt(self, received: Received) -> Receipt:
+        key, act = self.key(), received.act
         receipt = Receipt.signed(
             key,
             contest=self.contest.file.contest,
@@ -302,7 +359,9 @@ class Desk:
             task=act.task,
             side=act.side.value,
             digest=act.digest,
-            received=time,
+            received=received.time,
+            entry=received.number,
+            head=received.hash,
             attempt=act.attempt,
             left=act.left,
             warnings=act.warnings,

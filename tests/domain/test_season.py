@@ -36,11 +36,12 @@ def test_a_season_begins_empty() -> None:
 
 
 def test_an_entry_keeps_when_it_came() -> None:
-    """A submission's time is the ledger's: ties rank by it (A16)."""
+    """Its time is the clock's; its number is the ledger's, and ties rank by that, whatever the clock said (A16)."""
     season = Season()
-    season.apply(received("corners"), NOON)
-    season.apply(received("later"), LATER)
-    assert [season.entries[name].time for name in ("corners", "later")] == [NOON, LATER]
+    season.apply(received("corners"), LATER)
+    season.apply(received("later"), NOON)
+    assert [season.entries[name].time for name in ("corners", "later")] == [LATER, NOON]
+    assert [season.entries[name].number for name in ("corners", "later")] == [1, 2]
     assert season.of_task("digits") == list(season.entries.values())
     assert season.of_task("other") == []
 
@@ -105,9 +106,18 @@ def test_a_person_is_found_in_every_team() -> None:
         received("d", "One", "euclid"),
         acts.SubmissionWithdrawn(by="desk", id="d", reason="a bug"),
     )
-    assert season.sides("ada") == {"digits": {Side.ATTACK}, "faint": {Side.DEFENCE}}
-    assert season.sides("ada", besides=["One"]) == {"faint": {Side.DEFENCE}}
-    assert season.sides("nobody") == {}
+    ada = Person("Ada", "Ada")
+    assert season.sides(ada) == {"digits": {Side.ATTACK}, "faint": {Side.DEFENCE}}
+    assert season.sides(ada, besides=["One"]) == {"faint": {Side.DEFENCE}}
+    assert season.sides(Person("nobody", "N")) == {}
+
+
+def test_names_of_teams_that_look_the_same_are_found() -> None:
+    """Case, spaces of another kind and invisible characters make no other team."""
+    season = folded(team("Corner Shop", "ada"))
+    alike = ["corner shop", "Corner\u00a0Shop", "Corner  Shop", " Corner Shop", "Corner\u3000Shop\u200d", "CORNER SHOP"]
+    assert [season.named_like(name) for name in alike] == ["Corner Shop"] * len(alike)
+    assert [season.named_like(name) for name in ("Corner Shop", "Corner-Shop", "CornerShop")] == [""] * 3
 
 
 def test_the_last_promotion_and_the_last_rules_hold() -> None:

@@ -57,6 +57,16 @@ def test_then_to_the_earlier_submission():
     assert ranks(*rows) == [("early", 1), ("late", 2), ("never", 3)]
 
 
+def test_earlier_is_what_the_ledger_received_first():
+    """The order of the ledger decides, whatever the clock said; what no ledger received follows (A16)."""
+    rows = (
+        Row("stated", Fraction(5), submitted=EARLY),
+        Row("second", Fraction(5), received=2, submitted=EARLY),
+        Row("first", Fraction(5), received=1, submitted=LATE),
+    )
+    assert ranks(*rows) == [("first", 1), ("second", 2), ("stated", 3)]
+
+
 def test_a_tie_that_remains_is_shown_as_a_tie():
     """Rows equal in everything share a rank, and the next rank counts them both (A16)."""
     same = {"score": Fraction(5), "violations": 2, "submitted": EARLY}

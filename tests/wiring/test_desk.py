@@ -219,6 +219,67 @@ def test_one_person_is_in_a_team_once(cup) -> None:
         desk.add_team("Twins", twice)
 
 
+@pytest.mark.parametrize("other", ["ONE@x.org", "one@X.ORG.", "\uff4fne@x.org"])
+def test_one_person_is_in_a_team_once_however_written(cup, other) -> None:
+    """Two ways to write an address are one person (A1)."""
+    twice = [acts.PersonRecord(id=name, name="P") for name in ("one@x.org", other)]
+    with cup.desk() as desk, pytest.raises(UsageError, match="each once"):
+        desk.add_team("Twins", twice)
+
+
+@pytest.mark.parametrize("name", ['"one"@x.org', "one@x@y", "\u200b", "one two@x.org"])
+def test_a_person_has_a_plain_id(cup, name) -> None:
+    """What can be written in many ways cannot be compared, and is refused with the remedy (A1)."""
+    with cup.desk() as desk, pytest.raises(UsageError, match="no plain word or address to know a person by; write it"):
+        desk.add_team("New", [acts.PersonRecord(id=name, name="P")])
+
+
+@pytest.mark.parametrize("name", ["one", "ONE", "One\u200b", " One", "O\uff4ee"])
+def test_no_team_has_the_looks_of_another(cup, name) -> None:
+    """A name that differs from a team's in case, spaces or invisible characters only is refused."""
+    with cup.desk() as desk, pytest.raises(UsageError, match="there is a team 'One' already"):
+        desk.add_team(name, [acts.PersonRecord(id="x", name="X")])
+
+
+def test_who_left_a_team_is_bound_by_its_entries(cup) -> None:
+    """A member who is taken out after the attack was handed in cannot defend against it by another team (A1)."""
+    cup.submit("One", cup.player("attack_honest"))
+    with cup.desk() as desk:
+        desk.add_team("One", [acts.PersonRecord(id="friend", name="F")])
+        desk.add_team("Mask", [acts.PersonRecord(id="ONE", name="P. One")])
+    with pytest.raises(Rejected, match=r"P\. One already plays attack on quarters"):
+        cup.submit("Mask", cup.player("defence_honest"))
+    with cup.desk() as desk:
+        desk.withdraw("attack_honest", "a bug")
+    assert cup.submit("Mask", cup.player("defence_honest")).attempt == 1
+
+
+def test_an_organizer_is_one_in_every_team(cup) -> None:
+    """Whoever is said to be one in any team is noted as such in all of them, so that bundles count the same (A5)."""
+    with cup.desk() as desk:
+        desk.add_team("House", [acts.PersonRecord(id="ONE", name="P. One", organizer=True)])
+        desk.add_team("Mask", [acts.PersonRecord(id="one", name="P. One")])
+        assert {name: [p.organizer for p in people] for name, people in desk.season.teams.items()} == {
+            "One": [True],
+            "Two": [False],
+            "Three": [False],
+            "House": [True],
+            "Mask": [True],
+        }
+
+
+def test_a_clock_that_is_set_back_opens_nothing_again(cup) -> None:
+    """After an entry that is later than the close, an earlier hour of the clock lets nobody in."""
+    cup.more = {"closes": "2026-03-01T12:30:00+00:00"}
+    cup.write()
+    cup.wait(hours=1)
+    with pytest.raises(Rejected, match=r"submissions closed at .*nothing can be added"):
+        cup.submit("One", cup.player("attack_honest"))
+    cup.wait(hours=-1)
+    with pytest.raises(Rejected, match="the clock was set back; set it, or move `closes`"):
+        cup.submit("One", cup.player("attack_honest"))
+
+
 def test_a_team_cannot_take_in_its_opponent(cup) -> None:
     """Who defends a task in one team is not added to another that attacks it, whichever was first (A1)."""
     cup.submit("One", cup.player("attack_honest"))

@@ -170,24 +170,18 @@ def test_the_final_copies_the_initial_round(entered) -> None:
     assert reused.head == entered.round_entries("initial")[-1].hash
 
 
-def test_all_who_share_the_last_place_go_on(cup) -> None:
-    """Two attacks that score the same and came at the same moment are a tie, and both are promoted (A16)."""
-    cup.write(finalists=1)
-    cup.submit("One", cup.player("attack_honest", "first"))
-    cup.submit("Two", cup.player("attack_honest", "second"))
-    cup.submit("Three", cup.player("defence_honest"))
-    cup.play("initial")
-    assert cup.promote() == (("first", "second"), ("defence_honest",))
-
-
-def test_the_earlier_of_equals_goes_on(cup) -> None:
-    """A millisecond earlier is earlier (A16)."""
+@pytest.mark.parametrize("hours", [1, 0, -1])
+def test_the_earlier_of_equals_goes_on(cup, hours) -> None:
+    """Earlier is what the ledger received first, also where the clock stood still or was set back between (A16)."""
     cup.write(finalists=1)
     cup.submit("Two", cup.player("attack_honest", "second"))
-    cup.wait(milliseconds=1)
-    cup.submit("One", cup.player("attack_honest", "first"))
+    cup.wait(hours=hours)
+    receipt = cup.submit("One", cup.player("attack_honest", "first"))
+    assert [w for w in receipt.warnings if w.startswith("time:")] == ([] if hours >= 0 else list(receipt.warnings))
+    assert len(receipt.warnings) == (hours < 0)
     cup.submit("Three", cup.player("defence_honest"))
-    cup.play("initial")
+    (initial,) = cup.play("initial")
+    assert [row.rank for row in initial.boards[0].rows if row.rank] == [1, 2]
     assert cup.promote() == (("second",), ("defence_honest",))
 
 

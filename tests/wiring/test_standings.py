@@ -1,5 +1,7 @@
 """What a contest says of the submissions of a round, beyond what was played (A5, A6, A13)."""
 
+from dataclasses import replace
+
 import pytest
 
 from orchestrator.contests.base import Standing
@@ -9,6 +11,13 @@ from orchestrator.domain.submissions import Side
 from orchestrator.wiring.standings import fold, osi_approved, view
 
 OPEN = {"licence": "MIT", "source": "https://example.org"}
+
+
+def standings(made: Season, *, first: bool) -> dict[str, Standing]:
+    """Returns what is seen of each submission, once it is seen that the ledger's order is told."""
+    seen = view(made, "digits", first=first).standings
+    assert [seen[name].received for name in seen] == list(range(1, len(seen) + 1))
+    return {name: replace(standing, received=None) for name, standing in seen.items()}
 
 
 def season(*more: acts.Act, **manifests: dict[str, str]) -> Season:
@@ -34,14 +43,14 @@ def promoted(*attacks: str, **not_standing: str) -> acts.FinalistsPromoted:
 
 def test_in_the_first_round_everybody_stands() -> None:
     """Released source is asked for at final scoring, not before (A6); nobody is a finalist yet."""
-    seen = view(season(closed={}, free=OPEN), "digits", first=True)
-    assert seen.standings == {"closed": Standing(), "free": Standing()}
+    seen = standings(season(closed={}, free=OPEN), first=True)
+    assert seen == {"closed": Standing(), "free": Standing()}
 
 
 def test_in_the_final_only_finalists_stand() -> None:
     """Who was not promoted says why: another of the team stands (A4), or it was not among the first (A11, A12)."""
-    seen = view(season(promoted("a", b="a stands for this team (A4)"), a=OPEN, b=OPEN, c=OPEN), "digits", first=False)
-    assert seen.standings == {
+    seen = standings(season(promoted("a", b="a stands for this team (A4)"), a=OPEN, b=OPEN, c=OPEN), first=False)
+    assert seen == {
         "a": Standing(),
         "b": Standing("a stands for this team (A4)", counts=False),
         "c": Standing("not among the finalists (A11, A12)", counts=False),
@@ -50,11 +59,11 @@ def test_in_the_final_only_finalists_stand() -> None:
 
 def test_in_the_final_source_is_released() -> None:
     """A finalist without a licence or an address is shown, and means still run over it (A6)."""
-    seen = view(season(promoted("a"), a={"licence": "MIT"}), "digits", first=False)
-    assert seen.standings == {"a": Standing("source missing (A6)", counts=True)}
+    seen = standings(season(promoted("a"), a={"licence": "MIT"}), first=False)
+    assert seen == {"a": Standing("source missing (A6)", counts=True)}
     corrected = acts.SubmissionCorrected(by="desk", id="a", source="https://example.org", reason="late")
-    seen = view(season(promoted("a"), corrected, a={"licence": "MIT"}), "digits", first=False)
-    assert seen.standings == {"a": Standing()}
+    seen = standings(season(promoted("a"), corrected, a={"licence": "MIT"}), first=False)
+    assert seen == {"a": Standing()}
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -64,10 +73,10 @@ def test_who_left_stands_nowhere(first) -> None:
         acts.SubmissionWithdrawn(by="desk", id="a", reason="a bug"),
         acts.SubmissionDisqualified(by="desk", id="b", reason="two people, one team"),
     ]
-    seen = view(season(promoted("a", "b"), *left, a=OPEN, b=OPEN), "digits", first=first)
-    assert seen.standings == {
-        "a": Standing("withdrawn: a bug", counts=False),
-        "b": Standing("disqualified: two people, one team", counts=False, disqualified=True),
+    seen = standings(season(promoted("a", "b"), *left, a=OPEN, b=OPEN), first=first)
+    assert seen == {
+        "a": Standing("withdrawn: a bug", counts=False, left=True),
+        "b": Standing("disqualified: two people, one team", counts=False, disqualified=True, left=True),
     }
 
 
@@ -76,14 +85,13 @@ def test_organizers_win_nothing_in_any_round(first) -> None:
     """A team with a member of the organizing institution is ranked and gets no prize (A5)."""
     people = [acts.PersonRecord(id="ada", name="Ada", organizer=True)]
     house = acts.TeamAdded(by="desk", team="One", people=people)
-    seen = view(season(house, promoted("a"), a=OPEN), "digits", first=first)
-    assert seen.standings == {"a": Standing(no_prize="a member is of the organizing institution (A5)")}
+    seen = standings(season(house, promoted("a"), a=OPEN), first=first)
+    assert seen == {"a": Standing(no_prize="a member is of the organizing institution (A5)")}
 
 
 def test_tasks_are_apart() -> None:
     """What is said of one task's submissions and finalists says nothing of another's."""
-    seen = view(season(promoted("a"), a=OPEN), "faint", first=False)
-    assert seen.standings == {}
+    assert view(season(promoted("a"), a=OPEN), "faint", first=False).standings == {}
 
 
 def test_changed_rules_are_seen() -> None:

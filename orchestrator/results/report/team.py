@@ -150,7 +150,7 @@ def teams_of(rounds: Iterable[Results], season: Season) -> list[str]:
 def _handed(season: Season, story: Story) -> Iterable[Handed]:
     received = {act.id: act for _, act in story.acts if isinstance(act, acts.SubmissionReceived)}
     for entry in season.entries.values():
-        deeds = (_deed(entry, time, act) for time, act in story.acts)
+        deeds = (_deed(entry, time, act) for time, act in _after(entry, story))
         yield Handed(
             entry=entry,
             left=received[entry.id].left,
@@ -158,6 +158,13 @@ def _handed(season: Season, story: Story) -> Iterable[Handed]:
             deeds=tuple(deed for deed in deeds if deed is not None),
             receipt=story.receipts.get(entry.id, b""),
         )
+
+
+def _after(entry: Entry, story: Story) -> Iterable[tuple[str, acts.Act]]:
+    """Returns what was done after a submission was received, in the order of the ledger."""
+    told = iter(story.acts)
+    next((act for _, act in told if isinstance(act, acts.SubmissionReceived) and act.id == entry.id), None)
+    return told
 
 
 def _deed(entry: Entry, time: str, act: acts.Act) -> Deed | None:
@@ -171,7 +178,7 @@ def _deed(entry: Entry, time: str, act: acts.Act) -> Deed | None:
             changed = (("licence", act.licence), ("source", act.source))
             what = ", ".join(f"{name} is now {value}" for name, value in changed if value is not None)
             return Deed(time, f"Corrected: {what}", act.reason)
-        case acts.FinalistsPromoted() if act.task == entry.task and entry.time <= time:
+        case acts.FinalistsPromoted() if act.task == entry.task:
             on = entry.id in (*act.attacks, *act.defences)
             why = "" if on else act.not_standing.get(entry.id, "")
             return Deed(time, "Promoted to the final" if on else "Not promoted", why or act.reason)
