@@ -93,6 +93,12 @@ class Records:
             found[cell.defence] += tally.faults
         return found
 
+    @cached_property
+    def undelivered(self) -> frozenset[str]:
+        """The attacks of which no picture counts as delivered (rules A8 and A14)."""
+        attacked = ((cell.attack, tally) for cell, tally in self.tallies.items())
+        return frozenset(attack for attack, tally in attacked if attack and tally.forfeits == tally.total)
+
     def tally(self, defence: str, attack: str | None = None) -> Tally | None:
         """Returns one cell's counts, None when it is not played yet."""
         return self.tallies.get(Cell(defence, attack))

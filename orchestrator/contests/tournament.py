@@ -14,13 +14,13 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from orchestrator.contests.base import Format, Promotion, Records, Rules
 from orchestrator.domain.entrants import Allowance
 from orchestrator.domain.findings import OnFinding
 from orchestrator.domain.plan import Cell
-from orchestrator.domain.rulings import OnViolation
+from orchestrator.domain.rulings import OnMissing, OnViolation
 from orchestrator.domain.standings import Board, Row, Terms, rank
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.errors import Problem
@@ -41,9 +41,18 @@ class Initial(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     classifier: str = "fgsm_trained"
+    crafted_on: Literal["surrogate"] = "surrogate"
+    """What a defence's three attacks take their gradients from: the organizers' model (A12)."""
     weights: dict[str, Annotated[Decimal, Field(gt=0, le=1)]] = Field(
         default={"fgsm": Decimal("0.2"), "bim": Decimal("0.4"), "pgd": Decimal("0.4")}, min_length=1
     )
+
+    @field_validator("crafted_on", mode="before")
+    @classmethod
+    def _is_built(cls, value: object) -> object:
+        if value == "self":
+            raise ValueError("only surrogate; a defence's own gradient comes with the access models (X6)")
+        return value
 
 
 class TournamentRules(Rules):
@@ -234,8 +243,17 @@ class Tournament(Format[TournamentRules]):
             count = records.violations.get(submission.id, 0)
             if count and self.rules.on_violation is OnViolation.DISQUALIFY:
                 return f"disqualified: {count} candidates beyond the budget (A14)"
-            return ""
+            return self._undelivered(records, submission)
         return _clean_incomplete(records, submission) or self._below_floor(records, submission)
+
+    def _undelivered(self, records: Records, attack: Submission) -> str:
+        """Returns why an attack is out that delivered nothing: where all of it counts as held, it is no measure.
+
+        Its delta is a defence's clean accuracy less 100 points, so in a mean it would reward misread clean pictures.
+        """
+        if self.rules.on_missing is OnMissing.HELD and attack.id in records.undelivered:
+            return "delivered no picture that counts (A8)"
+        return ""
 
     def _below_floor(self, records: Records, defence: Submission) -> str:
         floor = self.rules.clean_floor

@@ -41,6 +41,7 @@ class Table:
     violations: Mapping[str, int] = field(default_factory=dict)
     faults: Mapping[tuple[str, str | None], int] = field(default_factory=dict)
     not_played: Mapping[tuple[str, str | None], int] = field(default_factory=dict)
+    forfeits: Mapping[str, int] = field(default_factory=dict)
     total: int = TOTAL
     teams: Mapping[str, str] = field(default_factory=dict)
     standings: Mapping[str, Standing] = field(default_factory=dict)
@@ -71,6 +72,7 @@ class Table:
                 held=held,
                 fooled=self.total - held - self.not_played.get((defence, attack), 0),
                 abstained=0,
+                forfeits=self.forfeits.get(attack or "", 0),
                 faults=self.faults.get((defence, attack), 0),
                 not_played=self.not_played.get((defence, attack), 0),
             )

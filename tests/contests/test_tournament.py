@@ -200,10 +200,43 @@ def test_without_a_floor_everybody_ranks(played, table):
     assert played(table(rows, baselines=frozenset({"undefended"})))["defences"]["constant"].rank == 1
 
 
-def test_an_attack_of_forfeits_alone_ranks_last(played, table):
-    """Every picture held is a delta below zero, behind an attack that changes nothing (A8)."""
-    boards = played(table({"d": {None: 90, "noop": 90, "crashed": 100}}))
-    assert scores(boards["attacks"]) == {"noop": (1, 0), "crashed": (2, -10)}
+def test_an_attack_that_delivers_nothing_is_no_measure(played, table):
+    """It is shown unranked, and a defence that misreads clean pictures wins nothing by it (A8, A13)."""
+    rows = {"sharp": {None: 95, "a": 60, "crashed": 100}, "dull": {None: 86, "a": 50, "crashed": 100}}
+    found = table(rows, forfeits={"crashed": 100})
+    boards = played(found)
+    assert scores(boards["defences"]) == {"sharp": (1, 35), "dull": (2, 36)}
+    assert boards["attacks"]["crashed"].reason == "delivered no picture that counts (A8)"
+    assert scores(boards["attacks"]) == {"a": (1, Fraction(71, 2)), "crashed": (None, Fraction(-19, 2))}
+    asked = played(found, on_missing="ask")
+    assert scores(asked["attacks"])["crashed"] == (2, Fraction(-19, 2))
+
+
+def test_an_attack_that_delivers_something_is_measured(played, table):
+    """One picture that counts is an attack: what it did not deliver was held (A8)."""
+    boards = played(table({"d": {None: 90, "noop": 90, "late": 99}}, forfeits={"late": 99}))
+    assert scores(boards["attacks"]) == {"noop": (1, 0), "late": (2, -9)}
+
+
+def test_an_attack_that_delivers_nothing_is_not_promoted(tournament, table):
+    """A place that nobody else wants stays empty (A8, A11)."""
+    rows = {"fgsm_trained": {None: 80, "fgsm": 60, "bim": 60, "pgd": 60, "a": 79, "crashed": 100}}
+    baselines = frozenset({"fgsm_trained", "fgsm", "bim", "pgd"})
+    found = table(rows, baselines=baselines, phase="initial", forfeits={"crashed": 100})
+    assert tournament().promoted(found.records()).attacks == ("a",)
+
+
+@pytest.mark.parametrize("given", [{}, {"crafted_on": "surrogate"}])
+def test_the_initial_rounds_attacks_are_crafted_on_the_surrogate(tournament, given):
+    """It is the reading that is built, and results say so (A12)."""
+    assert tournament(initial=given).rules.model_dump(mode="json")["initial"]["crafted_on"] == "surrogate"
+
+
+@pytest.mark.parametrize(("value", "said"), [("self", "comes with the access models"), ("both", "surrogate")])
+def test_what_is_not_built_is_refused_with_the_reason(tournament, value, said):
+    """Crafting on the defence itself wants its gradient, which no defence offers yet (A12, X6)."""
+    with pytest.raises(ValidationError, match=said):
+        tournament(initial={"crafted_on": value})
 
 
 def test_the_clean_accuracy_of_each_defence_is_its_own_basis(played, table):
@@ -272,7 +305,11 @@ def test_the_defaults_follow_the_document(tournament):
         "on_violation": "forfeit",
         "on_finding": "disqualify",
         "clean_floor": {"baseline": "undefended", "points": "10"},
-        "initial": {"classifier": "fgsm_trained", "weights": {"fgsm": "0.2", "bim": "0.4", "pgd": "0.4"}},
+        "initial": {
+            "classifier": "fgsm_trained",
+            "crafted_on": "surrogate",
+            "weights": {"fgsm": "0.2", "bim": "0.4", "pgd": "0.4"},
+        },
         "finalists": 5,
         "final": "everybody",
         "tasks_per_person": 3,
