@@ -27,6 +27,7 @@ from orchestrator.signatures import SigningKey
 from orchestrator.stores.base import Ledger
 from orchestrator.wiring import friendly, provenance
 from orchestrator.wiring.contest_folder import ContestFolder
+from orchestrator.wiring.folders import RoundFolder
 from orchestrator.wiring.standings import fold, osi_approved
 
 S = TypeVar("S", bound=BaseModel)
@@ -56,6 +57,17 @@ class Submitted:
     side: Side | None = None
 
 
+_ON_BOARDS = (
+    acts.TeamAdded,
+    acts.SubmissionWithdrawn,
+    acts.SubmissionDisqualified,
+    acts.SubmissionCorrected,
+    acts.FinalistsPromoted,
+    acts.RulesChanged,
+)
+"""Acts that change what is said of rounds that were played."""
+
+
 @dataclass(frozen=True, slots=True)
 class Received:
     """A submission as the contest's ledger has it: when, in which entry, and that entry's hash."""
@@ -75,6 +87,8 @@ class Desk:
         past = list(ledger.read())
         self.season: Season = fold(past)
         self._count, self._latest = len(past), max((entry.time for entry in past), default="")
+        self.outdated: set[Path] = set()
+        """Folders of rounds whose results were taken away because an act changes them."""
 
     @cached_property
     def baselines(self) -> frozenset[str]:
@@ -97,10 +111,30 @@ class Desk:
     def act(self, act: acts.Act) -> str:
         """Notes an act; returns its time, which is the clock's: what came first says the ledger's order."""
         time = self._now().isoformat(timespec="milliseconds")
+        if isinstance(act, _ON_BOARDS):
+            self._outdate()
         self._ledger.append(act, time=time)
         self.season.apply(act, time)
         self._count, self._latest = self._count + 1, max(self._latest, time)
         return time
+
+    def played(self) -> list[RoundFolder]:
+        """Returns the folders of all rounds that were begun, in the order of tasks and rounds of the contest file."""
+        phases, tasks = self.contest.format.phases, self.contest.file.every_task
+        every = [self.folder.round(phase, task.name) for task in tasks for phase in phases]
+        return [folder for folder in every if folder.exists]
+
+    def without_results(self) -> list[RoundFolder]:
+        """Returns the folders of rounds whose results are not there: never written, or taken away by an act."""
+        ended = {self.folder.round(phase, task).path for phase, task in self.season.rounds}
+        return [each for each in self.played() if each.path in ended | self.outdated and not each.results.exists()]
+
+    def _outdate(self) -> None:
+        """Takes away results that an act is about to change, so that a killed command leaves none that are wrong."""
+        for folder in self.played():
+            if folder.results.exists():
+                self.outdated.add(folder.path)
+                folder.discard_results()
 
     def _now(self) -> datetime:
         return self._clock().astimezone(UTC)
@@ -224,13 +258,13 @@ class Desk:
         self._refuse(submitted, submitted.name, submitted.side, problems)
 
     def withdraw(self, submission: str, reason: str) -> None:
-        """Takes a submission back in its team's name."""
-        self._known(submission)
+        """Takes a submission back in its team's name. Raises UsageError for an unknown one, or the second time."""
+        _check_once("withdrawn", submission, self._known(submission).withdrawn)
         self.act(said(acts.SubmissionWithdrawn, by=self.by, id=submission, reason=reason))
 
     def disqualify(self, submission: str, reason: str) -> None:
-        """Takes a submission out of the ranking."""
-        self._known(submission)
+        """Takes a submission out of the ranking. Raises UsageError for an unknown one, or the second time."""
+        _check_once("disqualified", submission, self._known(submission).disqualified)
         self.act(said(acts.SubmissionDisqualified, by=self.by, id=submission, reason=reason))
 
     def correct(self, submission: str, reason: str, *, licence: str | None, source: str | None) -> None:
@@ -378,6 +412,12 @@ class Desk:
             known = ", ".join(self.season.entries) or "none yet"
             raise UsageError(f"no submission {submission!r} in this contest (known: {known})")
         return entry
+
+
+def _check_once(what: str, submission: str, reason: str) -> None:
+    """Raises UsageError where it was done already: another reason would stand in place of the first."""
+    if reason:
+        raise UsageError(f"{submission} was {what} already: {printable(reason)}; nothing is left to do")
 
 
 def _same(act: acts.SubmissionReceived) -> object:

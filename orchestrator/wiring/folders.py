@@ -93,6 +93,18 @@ class RoundFolder:
         """Whether a round was opened here."""
         return (self.path / "ledger.sqlite").exists()
 
+    @property
+    def results(self) -> Path:
+        """The results file, which is written after what goes with it and taken away before it is wrong."""
+        return self.path / "results.json"
+
+    def discard_results(self) -> None:
+        """Takes the results file away. Raises StoreFault where it cannot be."""
+        try:
+            self.results.unlink(missing_ok=True)
+        except OSError as error:
+            raise unwritten(self.results, error) from error
+
     def create(self) -> None:
         """Makes the folder. Raises UsageError when something else lies there, StoreFault where a disk is full."""
         ignored = self.path / ".gitignore"

@@ -55,8 +55,6 @@ def settle(desk: Desk, reason: str, *, apply: bool) -> None:
     _check_rejudgeable(desk, rules)
     words = {"by": desk.by, "rules": rules, "reason": reason}
     desk.act(said(acts.RulesChanged, **words) if apply else said(acts.RejudgementDropped, **words))
-    for result in seasons.played_folders(desk):
-        rounds.write(result)
 
 
 def _check_rejudgeable(desk: Desk, rules: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from orchestrator.results import markdown, parquet, public, report, tables
 from orchestrator.results.document import Results
 from orchestrator.results.report.site import site_of
 from orchestrator.results.report.team import Story
-from orchestrator.wiring import rounds, seasons
+from orchestrator.wiring import rounds
 from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.desk import Desk
 from orchestrator.wiring.folders import RoundFolder
@@ -42,11 +42,26 @@ def of_contest(desk: Desk, *, with_parquet: bool = False) -> Written:
     """
     if with_parquet:
         parquet.check()
-    every = tuple(rounds.write(folder) for folder in seasons.played_folders(desk))
+    every = tuple(rounds.write(folder) for folder in desk.played())
     if not every:
         folder = desk.folder.path
         raise UsageError(f"no round was played in {folder}; run `sparring round run {folder} initial`")
     return _write(desk.folder.path, every, _story(desk.folder), with_parquet=with_parquet)
+
+
+def renew(desk: Desk) -> None:
+    """Writes again what an act changed, or a killed command left out: results of rounds, and with them the site.
+
+    Raises:
+        StoreFault: it cannot be written, or a record is damaged.
+    """
+    missing = desk.without_results()
+    site = desk.folder.path / SITE
+    if missing and site.is_dir():
+        of_contest(desk, with_parquet=any(site.glob("*.parquet")))
+    else:
+        for folder in missing:
+            rounds.write(folder)
 
 
 def of_round(folder: RoundFolder, *, with_parquet: bool = False) -> Written:

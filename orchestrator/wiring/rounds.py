@@ -204,16 +204,14 @@ def results(out: Path) -> Results:
 
 
 def write(folder: RoundFolder) -> Reported:
-    """Folds the ledger and writes results.json, cells.csv and report/index.html."""
+    """Folds the ledger and writes cells.csv and report/index.html, and results.json last: where it is, all are."""
     record, head = read(folder.path)
     judged = scoring(record, folder.path)
     document = judged.results(head)
-    return Reported(
-        results=document,
-        results_file=folder.write("results.json", document.model_dump_json(indent=2) + "\n"),
-        cells_file=folder.write("cells.csv", cells_csv.render(document)),
-        report_file=folder.write("report/index.html", report.render(document, gallery.choose(record, judged))),
-    )
+    cells = folder.write("cells.csv", cells_csv.render(document))
+    page = folder.write("report/index.html", report.render(document, gallery.choose(record, judged)))
+    last = folder.write(folder.results.name, document.model_dump_json(indent=2) + "\n")
+    return Reported(results=document, results_file=last, cells_file=cells, report_file=page)
 
 
 def scoring(record: Record, out: Path, rules: dict[str, Any] | None = None) -> Scoring:

@@ -23,10 +23,10 @@ from orchestrator.intake.admission import Admitted
 from orchestrator.intake.contest_file import Contest
 from orchestrator.registry.shelves import shelf
 from orchestrator.results.document import Results
-from orchestrator.wiring import rounds
+from orchestrator.wiring import reports, rounds
 from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.desk import Clock, Desk
-from orchestrator.wiring.folders import CONTEST_LEDGER, RoundFolder
+from orchestrator.wiring.folders import CONTEST_LEDGER
 from orchestrator.wiring.rounds import How, Part
 
 TEMPLATES = ("tournament",)
@@ -98,7 +98,10 @@ def phases(contest: Contest) -> tuple[str, ...]:
 
 @contextmanager
 def at_desk(path: Path, by: str | None = None, clock: Clock = now) -> Iterator[Desk]:
-    """Holds a contest for this process and gives its desk. Raises UsageError, Rejected, StoreFault."""
+    """Holds a contest for this process and gives its desk; afterwards what its acts changed is written again.
+
+    Raises UsageError, Rejected, StoreFault.
+    """
     folder = ContestFolder(path)
     folder.require()
     with folder.locked():
@@ -112,9 +115,20 @@ def at_desk(path: Path, by: str | None = None, clock: Clock = now) -> Iterator[D
                 )
             with suppress(StoreFault):  # no key, or no space: the next command tries again
                 desk.mend_receipts()
-            yield desk
+            _try_to_renew(desk)
+            try:
+                yield desk
+            except BaseException:
+                _try_to_renew(desk)
+                raise
+            reports.renew(desk)
         finally:
             ledger.close()
+
+
+def _try_to_renew(desk: Desk) -> None:
+    with suppress(StoreFault):  # the next command tries again, and `sparring report` says why
+        reports.renew(desk)
 
 
 def tasks(desk: Desk, only: str | None = None) -> list[str]:
@@ -247,15 +261,9 @@ def boards(desk: Desk, phase: str | None = None, only: str | None = None) -> lis
     return found
 
 
-def played_folders(desk: Desk) -> list[RoundFolder]:
-    """Returns the folders of all rounds that were played."""
-    every = [desk.folder.round(phase, task) for task in tasks(desk) for phase in desk.contest.format.phases]
-    return [folder for folder in every if folder.exists]
-
-
 def opened_rounds(desk: Desk) -> Iterator[tuple[events.RoundOpened, Roster]]:
     """Yields how each played round was opened, and who plays in it."""
-    for folder in played_folders(desk):
+    for folder in desk.played():
         record, _ = rounds.read(folder.path)
         if record.round.opened is not None:
             yield record.round.opened, record.round.roster
