@@ -75,7 +75,7 @@ def played(record: Record, job: Job, rules: Rules) -> Played:
         parts: list[np.ndarray[tuple[int, int], np.dtype[np.int32]]] = []
         latest = 0
         for step in steps:
-            uncharged += rules.batch * sum(not f.pictures and f.code != GaveUp.code for f in step.faults)
+            uncharged += sum(f.asked - f.pictures for f in step.faults if f.code != GaveUp.code)
             named = [Cell(cell.defence, cell.attack) for cell in step.cells]
             cells += [cell for cell in named if cell not in cells]
             rows = record.array(step, "rows").copy()

@@ -10,10 +10,18 @@ from orchestrator.arena.fault_budget import FaultBudget
 from orchestrator.arena.player import Player
 from orchestrator.backends.base import Ending, Exit
 from orchestrator.domain.endings import ExitReason
-from orchestrator.errors import DeadlinePassed, InfrastructureFault, OutputFlood, SubmissionFault
+from orchestrator.domain.events import FaultRecord
+from orchestrator.domain.text import printable
+from orchestrator.errors import DeadlinePassed, InfrastructureFault, OutputFlood, ProtocolFault, SubmissionFault
 
 Opener = Callable[[], Player]
 """Starts a player and waits until it is ready."""
+
+
+def fault_record(fault: SubmissionFault, pictures: int = 0, asked: int = 0) -> FaultRecord:
+    """Returns a submission's fault as the ledger keeps it: what it is charged to, and the pictures of its question."""
+    reason = fault.reason if isinstance(fault, ProtocolFault) else ""
+    return FaultRecord(code=fault.code, reason=reason, message=printable(str(fault)), pictures=pictures, asked=asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +124,19 @@ class Casting:
             self.budget.fault()
             end(player.stop, self._leaves, fault)
 
-    def retire(self, *, replacing: bool = False) -> None:
+    def retire(self, *, replacing: bool = False) -> list[FaultRecord]:
         """Ends the player at work in peace, so that the next question meets a fresh one.
 
-        `replacing` says that a fault is why the next one has to be fresh.
+        `replacing` says that a fault is why the next one has to be fresh. Returns the fault, charged to no picture, of
+        a player that wrote after its last reply; mostly nothing.
         """
         player, self._player = self._player, None
-        if player is not None:
-            self._replacing = replacing
-            end(player.dismiss, self._leaves)
+        if player is None:
+            return []
+        self._replacing = replacing
+        stray = player.farewell()
+        end(player.stop, self._leaves, stray)
+        return [] if stray is None else [fault_record(stray)]
 
     def close(self) -> None:
         """Ends everything, the player started ahead included."""

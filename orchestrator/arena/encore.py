@@ -156,7 +156,7 @@ class Stand:
         try:
             said = steps.Asked.nothing(len(pictures))
             steps.ask(casting, questions, pictures, setting.clock, said)
-            casting.retire()
+            said.faults += casting.retire()
         finally:
             casting.close()
         self._faults += said.faults
@@ -214,12 +214,14 @@ class Stand:
         try:
             for pictures in index:
                 labels = samples.labels[pictures] if setting.labels else None
-                played = steps.perturb(casting, gate, setting.limits, samples.pixels[pictures], labels, setting.clock)
+                pixels = samples.pixels[pictures]
+                played = steps.Perturbed(gate.nothing(pixels))
+                steps.perturb(casting, gate, setting.limits, pixels, labels, setting.clock, played)
                 self._faults += played.faults
                 made.append(played.candidates)
                 if played.faults:
                     break
-            casting.retire()
+            self._faults += casting.retire()
         finally:
             casting.close()
         return made

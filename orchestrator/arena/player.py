@@ -12,7 +12,15 @@ from orchestrator.arena.setting import Clock
 from orchestrator.backends.base import SLICE, Ending, Exit, Sandbox
 from orchestrator.domain.samples import Pixels
 from orchestrator.domain.tasks import Limits
-from orchestrator.errors import AmbiguousEnd, Cancelled, DeadlinePassed, InfrastructureFault, OutOfMemory, PlayerDied
+from orchestrator.errors import (
+    AmbiguousEnd,
+    Cancelled,
+    DeadlinePassed,
+    InfrastructureFault,
+    OutOfMemory,
+    OutputFlood,
+    PlayerDied,
+)
 from orchestrator.wire import session as wire
 from orchestrator.wire.messages import LimitsHeader, TaskHeader
 
@@ -59,15 +67,17 @@ class Player:
             raise TypeError(f"{reply} does not answer classify")
         return reply
 
-    def dismiss(self) -> Exit:
-        """Says bye, gives the player a moment to leave, and ends its sandbox, whatever becomes of the farewell."""
+    def farewell(self) -> OutputFlood | None:
+        """Says bye and gives the player a moment to leave; returns a fault where it wrote after its last reply.
+
+        The player is still to be stopped.
+        """
         until = self._clock() + FAREWELL
+        count = self._session.unread
         with suppress(InfrastructureFault):  # an engine that goes down meanwhile; how it ended is said by `stop`
-            if self._sandbox.send(self._session.bye(), until):
-                while self._sandbox.receive(until):
-                    if self._clock() > until:
-                        break
-        return self.stop()
+            if not count and self._sandbox.send(self._session.bye(), until):
+                count = len(self._sandbox.receive(until) or b"")
+        return OutputFlood(f"{count} bytes after the last reply") if count else None
 
     def stop(self) -> Exit:
         """Ends the sandbox. Safe to call twice."""

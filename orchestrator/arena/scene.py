@@ -15,7 +15,7 @@ from orchestrator.arena.casting import Casting
 from orchestrator.arena.fault_budget import FaultBudget
 from orchestrator.arena.gate import Gate, asked
 from orchestrator.arena.setting import Setting
-from orchestrator.arena.steps import Asked, Questions
+from orchestrator.arena.steps import Asked, Perturbed, Questions
 from orchestrator.domain import events
 from orchestrator.domain.assignment import HalfStep
 from orchestrator.domain.plan import Cell, Job, Stage
@@ -67,6 +67,7 @@ class Scene:
         self._job, self._setting, self._record, self._casting = job, setting, record, casting
         self._half = half
         self._underway: _Underway | None = None
+        self._at_attack: tuple[int, Perturbed] | None = None
         self._gate = Gate(setting.task.budget, setting.on_missing, setting.on_violation)
         self._shown: dict[Cell, Pixels] = {}
 
@@ -86,6 +87,8 @@ class Scene:
 
         What others add: the sandboxes, and the latest seed.
         """
+        if self._at_attack is not None and self._at_attack[1].faults:
+            return HalfStep(step=self._at_attack[0], asked=0, faults=self._at_attack[1].faults)
         if self._underway is None or not (self._underway[1].asked or self._underway[1].faults):
             return None
         number, said, began = self._underway
@@ -126,9 +129,14 @@ class Scene:
         pixels = samples.pixels[start : start + setting.limits.perturb_batch]
         labels = samples.labels[start : start + len(pixels)] if setting.labels else None
         fresh = not self._casting.at_work
-        played = steps.perturb(self._casting, self._gate, setting.limits, pixels, labels, setting.clock)
+        played = steps.Perturbed(self._gate.nothing(pixels))
+        if self._half is not None and self._half.step == number:
+            played.faults, played.renewed = list(self._half.faults), True
+        self._at_attack = (number, played)
+        steps.perturb(self._casting, self._gate, setting.limits, pixels, labels, setting.clock, played)
+        self._at_attack = None
         if retire:
-            self._casting.retire()
+            played.faults += self._casting.retire()
         made = played.candidates
         blobs = {
             "index": put_array(setting.blobs, np.arange(start, start + len(pixels), dtype=np.int32)),
@@ -137,7 +145,7 @@ class Scene:
             "violations": put_array(setting.blobs, made.violations),
             "distances": put_array(setting.blobs, made.distances),
         }
-        return Outcome(number, blobs, played.faults, played.seconds, fresh=fresh)
+        return Outcome(number, blobs, played.faults, played.seconds, fresh=fresh or played.renewed)
 
     def _classify(self, finished: Finished) -> Iterator[Outcome]:
         setting, cells = self._setting, self._job.cells
@@ -154,7 +162,7 @@ class Scene:
             questions = Questions(setting.limits, batch, fresh=fresh, scored=True)
             said, began = self._ask(number, questions, pictures)
             if start == starts[-1]:
-                self._casting.retire()
+                said.faults += self._casting.retire()
             rows = np.column_stack([part, said.answers, said.sandbox]).astype(np.int32)
             blobs = {"rows": put_array(setting.blobs, rows)}
             last = start == starts[-1]
@@ -181,7 +189,7 @@ class Scene:
             before = len(half.faults) if half is not None and half.step == number else 0
             self._casting.budget = FaultBudget.of_check(setting.limits, before)
         said, _ = self._ask(number, questions, pictures)
-        self._casting.retire()
+        said.faults += self._casting.retire()
         arrays: dict[str, NDArray[Any]] = {
             "rows": np.column_stack([session.questions, said.answers]).astype(np.int32),
             "margins": said.margins,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.arena.casting import Casting
+from orchestrator.arena.casting import Casting, fault_record
 from orchestrator.arena.gate import Gate
 from orchestrator.arena.setting import Clock
 from orchestrator.domain.assignment import HalfStep
@@ -23,8 +23,7 @@ from orchestrator.domain.events import FaultRecord
 from orchestrator.domain.rulings import ABSTAINED, FAULTED, NOT_PLAYED, Forfeit
 from orchestrator.domain.samples import Candidates, Labels, Pixels
 from orchestrator.domain.tasks import Limits
-from orchestrator.domain.text import printable
-from orchestrator.errors import DeadlinePassed, GaveUp, ProtocolFault, SubmissionFault
+from orchestrator.errors import DeadlinePassed, GaveUp, OutputFlood, ProtocolFault, SubmissionFault
 from orchestrator.stores.base import Blobs, get_array, put_array
 from orchestrator.wire.session import Answered
 
@@ -102,33 +101,39 @@ class Asked:
 
 @dataclass(eq=False)
 class Perturbed:
-    """What one question to an attack gave."""
+    """What one question to an attack gave; `renewed` says that it was put to a fresh sandbox in the end."""
 
     candidates: Candidates
     faults: list[FaultRecord] = field(default_factory=list)
     seconds: float = 0.0
+    renewed: bool = False
 
 
 def perturb(
-    casting: Casting, gate: Gate, limits: Limits, pixels: Pixels, labels: Labels | None, clock: Clock
-) -> Perturbed:
-    """Asks the attack at hand for candidates for `pixels` [n, c, h, w]; what arrives in time counts (A15)."""
-    step = Perturbed(gate.nothing(pixels))
+    casting: Casting, gate: Gate, limits: Limits, pixels: Pixels, labels: Labels | None, clock: Clock, step: Perturbed
+) -> None:
+    """Asks the attack at hand for candidates for `pixels` [n, c, h, w]; what arrives in time counts (A15).
+
+    What is no reply may be what a player wrote after its last one, if it answered before: then a fresh one is asked.
+    """
     truth = None if labels is None else [int(label) for label in labels]
-    began = clock()
+    began, fresh = clock(), not casting.at_work
     try:
         player = casting.player()
         began = clock()
         for delivered in player.perturb(pixels, truth, limits):
             gate.admit(step.candidates, pixels, delivered.index, delivered.pixels)
+        step.seconds += clock() - began
     except SubmissionFault as fault:
-        step.seconds = clock() - began
+        step.seconds += clock() - began
         casting.replace(fault)
         missing = int((step.candidates.forfeits == Forfeit.MISSING).sum())
-        step.faults.append(record(fault, missing))
-    else:
-        step.seconds = clock() - began
-    return step
+        if not fresh and missing == len(pixels) and isinstance(fault, OutputFlood | ProtocolFault):
+            step.faults.append(fault_record(fault, asked=len(pixels)))
+            step.renewed = True
+            perturb(casting, gate, limits, pixels, labels, clock, step)
+        else:
+            step.faults.append(fault_record(fault, missing, len(pixels)))
 
 
 def ask(casting: Casting, questions: Questions, pictures: Sequence[Pixels], clock: Clock, outcome: Asked) -> None:
@@ -200,19 +205,18 @@ class _Run:
         alone = outcome.alone > 0
         self._done(part)
         if self.questions.fresh or (alone and self.questions.batch > 1):
-            self.casting.retire(replacing=alone)
+            outcome.faults += self.casting.retire(replacing=alone)
 
     def _fault(self, fault: SubmissionFault, part: slice, *, fresh: bool) -> None:
-        outcome, scored = self.outcome, self.questions.scored
+        outcome, size = self.outcome, part.stop - part.start
         loaded = self.casting.at_work
         self.casting.replace(fault)
-        own = fresh and part.stop - part.start == 1
-        if scored and not (loaded and own):
-            outcome.faults.append(record(fault, 0))
-            if loaded:
-                outcome.alone = part.stop - part.start
+        own = loaded and fresh and size == 1
+        charged = size if own or not self.questions.scored else 0
+        outcome.faults.append(fault_record(fault, charged, size))
+        if not charged:
+            outcome.alone = size if loaded else outcome.alone
             return
-        outcome.faults.append(record(fault, part.stop - part.start))
         outcome.refused[part] = not isinstance(fault, DeadlinePassed)
         self._done(part)
 
@@ -227,7 +231,7 @@ class _Run:
         """Asks nothing more: in play the pictures that are left are not played."""
         outcome = self.outcome
         left = slice(outcome.asked, len(self.pictures))
-        outcome.faults.append(record(fault, left.stop - left.start))
+        outcome.faults.append(fault_record(fault, left.stop - left.start))
         if self.questions.scored:
             outcome.answers[left] = NOT_PLAYED
         outcome.sandbox[left] = max(0, outcome.opened - 1)
@@ -243,9 +247,3 @@ def margins(scores: NDArray[np.float32]) -> NDArray[np.float32]:
         highest = np.sort(scores.astype(np.float64), axis=1)[:, -2:]
         found = (highest[:, -1] - highest[:, 0]) / np.abs(scores).max(axis=1)
     return np.where(np.isfinite(found), found, np.nan).astype(np.float32)
-
-
-def record(fault: SubmissionFault, pictures: int) -> FaultRecord:
-    """Returns a submission's fault as the ledger keeps it."""
-    reason = fault.reason if isinstance(fault, ProtocolFault) else ""
-    return FaultRecord(code=fault.code, reason=reason, message=printable(str(fault)), pictures=pictures)

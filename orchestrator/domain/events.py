@@ -107,13 +107,16 @@ class FaultRecord(_Event):
     """A submission's fault, in the words of the error tree, and how many pictures of the step are charged with it.
 
     None is where a sandbox did not get ready, or ended with a question that was then asked again picture by picture.
-    `times` is more than 1 in a sealed bundle only, which keeps counts and not each fault.
+    None either for what a player writes after its last reply. `asked` is how many pictures the question held that it
+    ended, or that waited for its sandbox; 0 where there was none. `times` is more than 1 in a sealed bundle only, which
+    keeps counts and not each fault.
     """
 
     code: str
     reason: str = ""
     message: str
     pictures: int = Field(ge=0)
+    asked: int = Field(default=0, ge=0)
     times: int = Field(default=1, ge=1)
 
 

@@ -7,8 +7,8 @@ reply. The session knows what may be said next, so every departure ends in one `
 the next question's.
 
 Bytes that arrive while no question is open, or while a query of the player's own waits for its reply, are a flood,
-noticed at the next thing said at the latest: what was answered before them counts. So does what was delivered before a
-fault, however the pipe cut the bytes: `feed` yields it before it raises.
+noticed at the next thing said; before `bye`, `unread` says how many there are. What was answered before them counts. So
+does what was delivered before a fault, however the pipe cut the bytes: `feed` yields it before it raises.
 """
 
 from collections.abc import Iterator
@@ -98,6 +98,11 @@ class Session:
     def waiting(self) -> bool:
         """Whether a question is open."""
         return self._open is not None
+
+    @property
+    def unread(self) -> int:
+        """How many bytes arrived and belong to no whole frame, or to none that was asked for."""
+        return self._decoder.pending
 
     @property
     def undelivered(self) -> frozenset[int]:

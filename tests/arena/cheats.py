@@ -7,6 +7,8 @@ from orchestrator.domain.tasks import Limits
 from orchestrator.replay.power import Design
 from orchestrator.wire import frames
 
+from .conftest import first_value
+
 EVERYTHING = Design(power=0.9999, cheat=0.01)
 """Of so few questions all are drawn."""
 LENIENT = Limits(perturb_batch=4, classify_seconds=0.2, perturb_seconds=1, ready_seconds=1, restarts=10)
@@ -159,3 +161,30 @@ class Flaky(Defence):
     def reply(self, header, value):
         """Answers all others."""
         return b"" if value == 7 else super().reply(header, value)
+
+
+JUNK = b"processed a picture\n"
+MARKED = 5
+"""The first value of the picture at which the next three write what is no reply."""
+
+
+def chatty(header, payload):
+    """Answers as it should, and writes a line behind the answer to one picture."""
+    return first_value(header, payload) + (JUNK if payload[0] == MARKED else b"")
+
+
+def malformed(header, payload):
+    """Writes a line in front of the answer to one picture."""
+    return (JUNK if payload[0] == MARKED else b"") + first_value(header, payload)
+
+
+class Late:
+    """Answers as it should; the line behind the answer to one picture arrives when the next question is open."""
+
+    def __init__(self, _seed: int) -> None:
+        self.left = b""
+
+    def __call__(self, header, payload):
+        """Answers one question."""
+        before, self.left = self.left, JUNK if payload[0] == MARKED else b""
+        return before + first_value(header, payload)

@@ -26,7 +26,20 @@ from orchestrator.replay import suspects
 from orchestrator.replay.power import Design
 from orchestrator.wire import frames
 
-from .cheats import EVERYTHING, LENIENT, Counts, Defence, Refuses, SeededAttack, Shy, apart
+from .cheats import (
+    EVERYTHING,
+    JUNK,
+    LENIENT,
+    Counts,
+    Defence,
+    Late,
+    Refuses,
+    SeededAttack,
+    Shy,
+    apart,
+    chatty,
+    malformed,
+)
 from .conftest import EMPTY, first_value, shift
 
 
@@ -164,11 +177,25 @@ def told(played) -> list[Any]:
     return sorted(bodies, key=lambda body: (body.get("job", ""), json.dumps(body, sort_keys=True)))
 
 
+def shift_and_talk(header, payload):
+    """An attack that writes a line behind its candidates."""
+    return shift(header, payload) + JUNK
+
+
 ROUNDS = {
     "honest": {},
     "attacks that end": {"attacks": {"once": Once, "seeded": SeededAttack}, "replay": Design(attacks=1.0)},
     "defences that end": {"defences": {"tires": Tires, "coward": Coward, "never": never_ready, "none": abstains}},
     "a question a sandbox": {"defences": {"first": first_value, "coward": Coward}, "isolation": Isolation.PICTURE},
+    "output behind replies": {
+        "attacks": {"talks": shift_and_talk},
+        "defences": {"chatty": chatty, "late": Late, "malformed": malformed},
+        "replay": EVERYTHING,
+    },
+    "output behind the only reply": {
+        "defences": {"chatty": chatty, "malformed": malformed},
+        "isolation": Isolation.PICTURE,
+    },
     "a sandbox a round": {"defences": {"tires": Tires, "first": first_value}, "isolation": Isolation.ROUND},
     "a counter is found": {"defences": {"counts": Counts, "first": first_value}, "replay": EVERYTHING},
     "bursts are refused": {

@@ -77,6 +77,18 @@ def test_trouble_is_the_same_fault_everywhere(backend, play, kind):
         assert leave.exit.stderr_bytes > STDERR_KEPT
 
 
+def test_output_behind_the_last_reply_is_heard_at_the_farewell(play):
+    """No question follows, and it is noticed all the same; a player that says nothing more leaves in peace."""
+    for kind, reason in (("behind", ExitReason.FLOODED), ("nothing", ExitReason.CLEAN)):
+        sandbox, leaves = play("trouble", kind, limits=LIMITS), []
+        player = Player(sandbox, Session(Role.DEFENCE, 2, 65536), time.monotonic, lambda: False)
+        player.greet(TASK, TOLD, 1)
+        for _ in range(2):
+            assert player.classify(PICTURE, LIMITS).labels == (0,)
+        end(player.stop, leaves, player.farewell())
+        assert [leave.reason for leave in leaves] == [reason], kind
+
+
 def test_a_question_that_nobody_reads_ends_with_the_round(play):
     """A player says ready and never reads: with much time left, a cancelled round ends it within seconds."""
     sandbox, leaves, cancelled = play("trouble", "deaf", limits=LIMITS), [], threading.Event()

@@ -143,8 +143,14 @@ class Match:
         if not self._try(ONE, player, lambda: ask(player, pixels[:1])):
             return
         most = min(len(pixels), self._setting.limits.perturb_batch) if self.attack else len(pixels)
-        if self._try(BATCH, player, lambda: ask(player, pixels[:most])):
+        if self._try(BATCH, player, lambda: self._parted(player, ask(player, pixels[:most]))):
             self._judge()
+
+    def _parted(self, player: Player, detail: str) -> str:
+        """Takes leave of a player after its last answer. Raises OutputFlood where it wrote something after it."""
+        if stray := player.farewell():
+            raise stray
+        return detail
 
     def _try(self, name: str, player: Player, ask: Callable[[], str]) -> bool:
         began = self._setting.clock()
@@ -225,6 +231,7 @@ class Match:
                 self._perturb(player, pixels[: len(made.forfeits)])
                 again = self._seen.candidates
                 differ = int((again.pixels != made.pixels).any(axis=(1, 2, 3)).sum()) if again else 0
+            self._parted(player, "")
         except SubmissionFault as fault:
             player.stop()
             self._failed(REPLAY, fault, "in a second sandbox")

@@ -82,4 +82,6 @@ while True:
             time.sleep(600)
         if kind == "print":
             write(b"Downloading weights ... 100%\n")
+        if kind == "behind":
+            answer += b"done\n"
     write(answer)
