@@ -1,7 +1,7 @@
 """The players of one job, one after another, the next one started ahead where that is allowed."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,9 +10,16 @@ from orchestrator.arena.fault_budget import FaultBudget
 from orchestrator.arena.player import Player
 from orchestrator.backends.base import Ending, Exit
 from orchestrator.domain.endings import ExitReason
-from orchestrator.domain.events import FaultRecord
+from orchestrator.domain.events import FaultRecord, SandboxRecord
 from orchestrator.domain.text import printable
-from orchestrator.errors import DeadlinePassed, InfrastructureFault, OutputFlood, ProtocolFault, SubmissionFault
+from orchestrator.errors import (
+    DeadlinePassed,
+    InfrastructureFault,
+    OutOfMemory,
+    OutputFlood,
+    ProtocolFault,
+    SubmissionFault,
+)
 
 Opener = Callable[[], Player]
 """Starts a player and waits until it is ready."""
@@ -22,6 +29,18 @@ def fault_record(fault: SubmissionFault, pictures: int = 0, asked: int = 0) -> F
     """Returns a submission's fault as the ledger keeps it: what it is charged to, and the pictures of its question."""
     reason = fault.reason if isinstance(fault, ProtocolFault) else ""
     return FaultRecord(code=fault.code, reason=reason, message=printable(str(fault)), pictures=pictures, asked=asked)
+
+
+def survived(sandboxes: Iterable[SandboxRecord], faults: Iterable[FaultRecord]) -> list[FaultRecord]:
+    """Returns a fault, charged to no picture, for each sandbox that was over its memory limit and lost no question.
+
+    There a process was killed that the player had started, and the player answered on, or hung. `faults` are those of
+    the step in which the sandboxes ended: each at the memory limit has a sandbox of its own.
+    """
+    full = [sandbox for sandbox in sandboxes if sandbox.reason is ExitReason.OUT_OF_MEMORY]
+    told = sum(fault.code == OutOfMemory.code for fault in faults)
+    words = "the memory limit killed a process that the player had started, and not the player"
+    return [fault_record(OutOfMemory(f"{words}; processes killed: {each.kills}")) for each in full[told:]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import structlog
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
 from orchestrator.arena import patience
-from orchestrator.arena.casting import Casting, Leave
+from orchestrator.arena.casting import Casting, Leave, survived
 from orchestrator.arena.doubts import Doubts
 from orchestrator.arena.entrance import Entrance
 from orchestrator.arena.excerpt import excerpt
@@ -206,6 +206,7 @@ class Performance:
         """Returns a step as the ledger keeps it, with the sandboxes that ended since the last one."""
         job = self._job
         self._entrance.told.clear()
+        sandboxes = self._sandboxes()
         return events.StepFinished(
             job=job.id,
             stage=job.stage,
@@ -213,10 +214,10 @@ class Performance:
             step=outcome.number,
             cells=[events.CellRecord(defence=cell.defence, attack=cell.attack) for cell in outcome.cells],
             blobs=outcome.blobs,
-            faults=outcome.faults,
+            faults=[*outcome.faults, *survived(sandboxes, outcome.faults)],
             seconds=outcome.seconds,
             fault_seconds=outcome.fault_seconds,
-            sandboxes=self._sandboxes(),
+            sandboxes=sandboxes,
             fresh=outcome.fresh,
             session=outcome.session,
         )

@@ -8,7 +8,7 @@ WORDS: Mapping[str, str] = {
     "protocol": "What it said is not the image protocol; the reason says why.",
     "deadline": "No complete answer came before the deadline.",
     "died": "It ended before it answered.",
-    "out-of-memory": "It was killed at its memory limit.",
+    "out-of-memory": "It, or a process that it had started, was killed at its memory limit.",
     "flood": "It wrote more than it was asked for.",
     "reported": "It sent a fault in place of a reply.",
     "gave-up": "Its faults took too long, or its sandboxes did not get ready: nothing more was asked.",

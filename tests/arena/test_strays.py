@@ -163,3 +163,46 @@ def test_the_farewell_hears_what_is_left(count) -> None:
     casting.player()
     assert [(fault.code, fault.pictures) for fault in casting.retire()] == [("flood", 0)]
     assert [leave.reason for leave in leaves] == [ExitReason.FLOODED]
+
+
+class Full:
+    """A sandbox in which the memory limit kills two processes; everything else is passed on."""
+
+    def __init__(self, sandbox) -> None:
+        self._sandbox = sandbox
+
+    def __getattr__(self, name):
+        """Passes on."""
+        return getattr(self._sandbox, name)
+
+    def stop(self):
+        """Ends it."""
+        return replace(self._sandbox.stop(), ending=Ending.OUT_OF_MEMORY, kills=2)
+
+
+def in_full_sandboxes(played, submission):
+    """Has the memory limit kill in every sandbox of a submission."""
+    start = played.backend.start
+    played.backend.start = lambda order: Full(start(order)) if order.image.name == submission else start(order)
+    return played
+
+
+def test_a_process_killed_beside_the_player_is_a_fault_of_no_picture(stage) -> None:
+    """The player answers on: every answer counts, and each of its sandboxes is on record as over the memory limit."""
+    played = in_full_sandboxes(stage({}, {"first": first_value}, replay=NO_REPLAY), "first")
+    assert (answers(played.run()) == np.arange(12) % 4).all()
+    assert faults(played, "first") == [("out-of-memory", 0)]
+
+
+def test_a_player_killed_at_the_limit_is_told_once(stage) -> None:
+    """What costs a picture is not told a second time as what costs none."""
+
+    def dies(header, payload):
+        return b"" if payload[0] == MARKED else first_value(header, payload)
+
+    played = in_full_sandboxes(stage({}, {"first": dies}, replay=NO_REPLAY), "first")
+    assert np.flatnonzero(answers(played.run()) == FAULTED).tolist() == [MARKED]
+    told = faults(played, "first")
+    assert {code for code, _ in told} == {"out-of-memory"}
+    assert sum(pictures for _, pictures in told) == 1
+    assert len(told) == len(played.record.round.sandboxes("first"))

@@ -111,6 +111,32 @@ def test_misfits_are_scored_by_the_rules(played) -> None:
     assert cell(crowded, "defence_abstains").abstained == 16
 
 
+def test_what_costs_no_picture_is_shown(lab) -> None:
+    """Output behind a reply and a child that the memory limit killed change no cell, and stand where people look."""
+    stray = {"flood", "protocol"}  # as the bytes arrive: before the next question or behind it
+    told = {name: stray for name in ("attack_talks_behind", "attack_talks_leaving", "defence_talks_behind")}
+    if lab.backend == "docker":  # on process a player's limits are each process's own
+        told["defence_child_eats"] = {"out-of-memory"}
+
+    results = lab.play("attack_honest", "defence_honest", *told)
+
+    for name, expected in told.items():
+        part = submission(results, name)
+        assert {fault.code for fault in part.faults} & expected, name
+        assert {fault.code for fault in part.faults} <= expected, name
+        assert sum(fault.pictures for fault in part.faults) == 0, name
+        assert part.status == "faulted"
+        if name.startswith("defence"):
+            for attack in (None, "attack_honest", "attack_talks_behind"):
+                assert cell(results, name, attack).held == cell(results, "defence_honest", attack).held
+        else:
+            assert cell(results, "defence_honest", name).held == cell(results, "defence_honest", "attack_honest").held
+    assert results.findings == []
+    page = html.unescape((lab.folder / "out" / "report" / "index.html").read_text())
+    for code in {fault.code for part in results.submissions for fault in part.faults}:
+        assert f"<code>{code}</code>" in page
+
+
 def test_cheats_are_found(lab) -> None:
     """A defence that draws at random is found, one that counts too; an honest one is not accused (A9, A10)."""
     results = lab.play("attack_noop", "defence_honest", "defence_chance", "defence_counter", replay={"power": 0.99})

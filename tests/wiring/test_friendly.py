@@ -22,6 +22,8 @@ REFUSED = {
     "attack_crashes": (match.BATCH, "died", "last words"),
     "defence_hangs": (match.ONE, "deadline", "do less"),
     "defence_nonsense": (match.ONE, "reported", "traceback"),
+    "defence_talks_behind": (match.BATCH, "flood", "print to stderr"),
+    "attack_talks_leaving": (match.BATCH, "flood", "print to stderr"),
     "attack_wrong_shape": (match.ONE, "reported", "traceback"),
 }
 """Behaviour -> the step that fails, the fault's code, and a word of the remedy."""

@@ -268,7 +268,10 @@ class Match:
         ]
         if peak is not None:
             parts.append(f"{peak / _MIB:.0f} MiB of {limits.memory / _MIB:.0f} MiB")
-        self._passed(USE, ", ".join(parts), f"close to the limit: {', '.join(close)}" if close else "")
+        told = [f"close to the limit: {', '.join(close)}"] if close else []
+        if kills := sum(ended.kills for ended in self.heard.exits):
+            told.append(f"the memory limit killed {kills} of the processes that it started, and it answered on")
+        self._passed(USE, ", ".join(parts), "; ".join(told))
 
     def _made(self, step: Step) -> None:
         self.steps.append(step)

@@ -129,4 +129,25 @@ class Defender(Defence):
         return list(map(answers[behaviour], labels, pixels)) if behaviour in answers else labels
 
 
+def say(header, payload=b"", write=sparring_player._write):
+    """Sends a reply, and a line behind it."""
+    write(header, payload)
+    if header["type"] in ("answers", "candidates"):
+        sparring_player._answers.write(b"processed a batch\n")
+        sparring_player._answers.flush()
+
+
+if behaviour == "talks_behind":
+    sparring_player._write = say
+if behaviour == "child_eats":
+    child = os.fork()
+    if child == 0:  # the memory limit kills it: every page that it takes is written to
+        hoard = [b"x" * (1 << 24) for _ in range(1 << 12)]
+        os._exit(len(hoard) % 2)
+    os.waitpid(child, 0)
+
 serve(Attacker() if side == "attack" else Defender())
+
+if behaviour == "talks_leaving":
+    sparring_player._answers.write(b"goodbye\n")
+    sparring_player._answers.flush()
