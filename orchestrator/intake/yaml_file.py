@@ -1,7 +1,9 @@
 """YAML files read into models, with every problem at its line.
 
 YAML 1.2 through ruamel.yaml: `no` is a word, a key that occurs twice is an error, and every value knows its line. A
-file may be a stranger's: whatever it makes the parser do, it is refused in words of bounded length.
+file may be a stranger's: whatever it makes the parser do, it is refused in words of bounded length, and soon. The
+parser's work grows with the square of how deep brackets lie in each other, so depth and tokens are bounded while it
+reads.
 """
 
 import difflib
@@ -10,13 +12,14 @@ import warnings
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning
+from ruamel.yaml.scanner import RoundTripScanner, ScannerError
 
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
@@ -27,6 +30,12 @@ Place = tuple[str | int, ...]
 SIZE_LIMIT = 1024 * 1024
 SHOWN = 50
 """How many problems of one file are listed; the rest are counted."""
+DEEPEST = 32
+"""How deep lists and mappings may lie in each other; real files need six."""
+ALIASES = 64
+"""How often a file may say `*name`: each stands for a part that may be the largest there is."""
+BYTES_A_TOKEN = 16
+"""A file may have one token (a key, a value, a bracket) for so many of the bytes that it may have."""
 _LONGEST_NUMBER = 64
 
 
@@ -34,9 +43,14 @@ class YamlFile:
     """A YAML mapping whose values know where they stand."""
 
     def __init__(self, path: Path, limit: int = SIZE_LIMIT) -> None:
-        """Reads the file. Raises Rejected when it cannot be read, exceeds `limit` bytes or is not one YAML mapping."""
+        """Reads the file.
+
+        Raises:
+            Rejected: it cannot be read, exceeds `limit` bytes, `DEEPEST` levels, `ALIASES` or a token for each
+                `BYTES_A_TOKEN` of those bytes, or is not one YAML mapping.
+        """
         self.path = path
-        self._root = _parse(path, _read(path, limit))
+        self._root = _parse(path, _read(path, limit), limit // BYTES_A_TOKEN)
 
     def model(self, kind: type[M]) -> M:
         """Returns the file's content as a model. Raises Rejected with all problems at once."""
@@ -108,11 +122,59 @@ def _read(path: Path, limit: int) -> str:
         raise Rejected(str(path), [Problem("file", str(error), "store it as UTF-8")]) from None
 
 
-def _parse(path: Path, text: str) -> CommentedMap:
+class _TooMuch(ScannerError):
+    """A text exceeds a bound, whatever else it is."""
+
+
+class _Bounded(RoundTripScanner):
+    """Refuses a text that is too deep, or has too many tokens, as soon as it is."""
+
+    most = 0
+    """How many tokens a text may have; for the class that `bounded` makes."""
+    aliases = 0
+
+    def add_indent(self, column: int) -> bool:
+        return super().add_indent(column) and self._deeper()
+
+    def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: N803  the parser's name
+        self._deeper()
+        super().fetch_flow_collection_start(TokenClass, to_push)
+
+    def fetch_alias(self) -> None:
+        self.aliases += 1
+        if self.aliases > ALIASES:
+            self._refuse(f"more than {ALIASES} aliases")
+        super().fetch_alias()
+
+    def fetch_more_tokens(self) -> Any:
+        if self.tokens_taken > self.most:
+            self._refuse(f"more than {self.most} keys, values, brackets and comments")
+        return super().fetch_more_tokens()
+
+    def _deeper(self) -> bool:
+        if len(self.indents) + len(self.flow_context) > DEEPEST:
+            self._refuse(f"more than {DEEPEST} lists and mappings in each other")
+        return True
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise _TooMuch(None, None, what, self.reader.get_mark())
+
+    @classmethod
+    def bounded(cls, most: int) -> type["_Bounded"]:
+        """Returns the scanner for a text of at most so many tokens."""
+        return type(cls.__name__, (cls,), {"most": most})
+
+
+def _parse(path: Path, text: str, tokens: int) -> CommentedMap:
+    yaml = YAML(typ="rt")
+    yaml.Scanner = _Bounded.bounded(tokens)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", ReusedAnchorWarning)
-            root = YAML(typ="rt").load(text)
+            root = yaml.load(text)
+    except _TooMuch as error:
+        place = f"line {error.problem_mark.line + 1}"
+        raise Rejected(str(path), [Problem(place, error.problem, "write it shorter and flatter")]) from None
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         what = printable(f"not YAML: {error.problem or error.context}")

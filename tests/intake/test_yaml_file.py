@@ -15,7 +15,7 @@ from orchestrator.intake.yaml_file import SIZE_LIMIT, YamlFile
 GOOD = "sparring: 1\nname: a\nside: attack\ncommand: [python, player.py]\n"
 BOMB = GOOD + "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 for level in range(1, 30):
-    BOMB += f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n"
+    BOMB += f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 2)}]\n"
 
 
 @pytest.fixture
@@ -143,12 +143,39 @@ def test_a_merged_key_is_told_at_the_merge(refused):
 
 
 def test_a_short_file_that_means_a_huge_one_costs_nothing(refused):
-    """Aliases of aliases mean 10^30 items; they are neither counted out nor printed."""
+    """Aliases of aliases mean 5 * 10^9 items; they are neither counted out nor printed."""
     began = time.monotonic()
     found = refused(BOMB + "description: *a29\nlicence: *a29\n")
-    assert "description: input should be a valid string, got a list of 10 items" in found[0]
+    assert "description: input should be a valid string, got a list of 2 items" in found[0]
     assert sum(map(len, found)) < 10_000
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("more", "line", "what"),
+    [
+        ("a: " + "[" * 60_000, 5, "more than 32 lists and mappings in each other"),
+        ("a: " + "[" * 30_000 + "]" * 30_000, 5, "more than 32 lists and mappings in each other"),
+        ("a: " + "{a: " * 15_000, 5, "more than 32 lists and mappings in each other"),
+        ("\n".join(" " * depth + "a:" for depth in range(300)), 37, "more than 32 lists and mappings in each other"),
+        ("a:\n  " + "- " * 30_000, 6, "more than 32 lists and mappings in each other"),
+        ("a: {" + "b," * 30_000, 5, "more than 4096 keys, values, brackets and comments"),
+        ("\n".join(f"k{number}: !t x" for number in range(4_000)), 820, "more than 4096 keys, values, brackets"),
+        ("a: &a {x: 1}\n" + "\n".join(f"b{number}: {{<<: *a}}" for number in range(2_000)), 70, "more than 64 aliases"),
+    ],
+    ids=["open brackets", "brackets", "braces", "indents", "dashes", "keys in braces", "keys", "merges"],
+)
+def test_a_file_that_takes_long_to_read_is_not_read_to_its_end(refused, more, line, what):
+    """Depth, tokens and aliases are bounded while a file is read: the work on brackets grows with their square."""
+    [problem] = refused(GOOD + more)
+    assert problem.startswith(f"line {line}: {what}")
+    assert problem.endswith("; write it shorter and flatter")
+
+
+def test_a_file_of_sensible_depth_is_read(submitted):
+    """Ten levels, and as many keys as a manifest has at most, are no reason to refuse."""
+    path = submitted("a: " + "[" * 10 + "]" * 10 + "".join(f"\nk{number}: 1" for number in range(900)))
+    assert YamlFile(path / manifest.FILE_NAME, manifest.SIZE_LIMIT).value("k899") == 1
 
 
 def test_many_problems_are_counted(refused):
