@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import console
+from orchestrator.cli import console, places
 from orchestrator.cli.console import Json, out
 from orchestrator.errors import UsageError
 from orchestrator.wiring import training
@@ -33,6 +33,7 @@ def train(
     """Train a classifier on the handwritten digits' training part and measure it on the test part."""
     if not out_file.parent.is_dir():
         raise UsageError(f"{out_file.parent} is not a folder; make it first")
+    places.for_file(out_file, "--out")
     wanted = training.Recipe(recipe.value, "digits_cnn", seed, epsilon)
     report = training.train(wanted, training.digits("train"), training.digits("test"), out_file)
     if as_json:

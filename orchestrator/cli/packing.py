@@ -1,6 +1,7 @@
 """`sparring submission build` and `sparring submission pack`."""
 
 import os
+import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -10,8 +11,9 @@ from typing import Annotated
 import typer
 
 from orchestrator.backends.base import Backend
-from orchestrator.cli import console
+from orchestrator.cli import console, places
 from orchestrator.cli.console import Json, err, out, safe
+from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, Problem, Rejected, UsageError
 from orchestrator.intake import build as building
 from orchestrator.intake import manifest, packing, source_tree
@@ -22,6 +24,10 @@ from orchestrator.wiring import build_log, machine
 
 Folder = Annotated[Path, typer.Argument(help="The submission's folder.", metavar="PATH")]
 HERE = Path()
+_TAG = re.compile(
+    r"[a-z0-9][a-z0-9._-]*(:[0-9]{1,5}/[a-z0-9._-]+)?(/[a-z0-9._-]+)*(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?"
+)
+"""How an image is called, perhaps with its registry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +47,17 @@ def build(folder: Folder = HERE, how: How = How(), as_json: Json = False) -> Non
 
     What the builder says goes to standard error and into a log. Exits with 1 when a step fails.
     """
+    if how.tag and not _TAG.fullmatch(how.tag):
+        raise UsageError(
+            f"--tag {printable(how.tag, 80)}: no image can be called so; write name or name:tag, lower case"
+        )
     wanted = Wanted(how.flavour, how.tag, how.base, how.network, _revision(folder))
     prepared = building.prepare(folder, wanted)
-    path = how.log or _cache() / "builds" / f"{prepared.manifest.name}-{how.flavour}.log"
+    path = (
+        places.for_file(how.log, "--log")
+        if how.log
+        else _cache() / "builds" / f"{prepared.manifest.name}-{how.flavour}.log"
+    )
     if how.network:
         err.print("[yellow]warning:[/] this build has a network; where organizers build it, there is none")
     with tempfile.TemporaryDirectory(prefix="sparring-build-") as workspace, build_log.kept(path, _show) as log:
@@ -82,7 +96,7 @@ def pack(
         raise UsageError("--image and --no-image: choose one")
     found = manifest.read(folder)
     wanted = tagged(image or ("" if no_image else found.image))
-    path = target or Path(f"{found.name}{PACKAGE}")
+    path = places.for_file(target or Path(f"{found.name}{PACKAGE}"), "--out")
     warnings: list[str] = []
     with tempfile.TemporaryDirectory(prefix="sparring-pack-") as workspace:
         backend = None if wanted is None else _with_image(workspace, wanted, needed=bool(image))

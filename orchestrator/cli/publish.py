@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator.cli import console, season
+from orchestrator.cli import console, places, season
 from orchestrator.cli.console import Json, out, safe
 from orchestrator.errors import UsageError
 from orchestrator.publication.receipts import Genuine
@@ -35,6 +35,7 @@ def publish(
     """Write a signed bundle of everything that was played, from which anybody can recompute the boards."""
     if sealed and full:
         raise UsageError("--sealed and --full: choose one")
+    places.for_folder(bundle, "--out")
     with seasons.at_desk(folder, by) as desk:
         made = publishing.publish(desk, bundle, "full" if full else "sealed", pictures=pictures, unfinished=unfinished)
     if as_json:

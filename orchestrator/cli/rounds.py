@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from orchestrator import shipped
-from orchestrator.cli import console, found, outlook, season, show
+from orchestrator.cli import console, found, outlook, places, season, show
 from orchestrator.cli.console import Backend, Json, Unisolated, out, safe
 from orchestrator.cluster import waiting
 from orchestrator.domain.plan import Stage
@@ -118,6 +118,8 @@ def run(
     how = where.how(log_json=logs.log_json)
     if before.price is not None and not before.dry_run:
         raise UsageError("--price is what --dry-run reckons with; give both")
+    if not contest.exists():
+        raise UsageError(f"there is no {contest}; give a contest file, or a contest's folder")
     if contest.is_dir():
         if phase is None or out_dir is not None:
             raise UsageError("for a contest's folder give the round to play, and no --out")
@@ -128,7 +130,7 @@ def run(
         _play_season(contest, phase, how, season_, as_json=as_json)
     elif phase is not None or out_dir is None:
         raise UsageError("for a contest file give --out, and no round")
-    elif before.dry_run:
+    elif places.for_folder(out_dir, "--out") and before.dry_run:
         outlook.show([rounds.preview(Contest(contest), out_dir, how)], before.price, as_json=as_json)
         return
     else:
@@ -254,6 +256,7 @@ def demo(
     missing = [name for name in _DEMO_NEEDS if backend == "process" and importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"the demo's baselines need {', '.join(missing)}; pip install 'sparring[demo]'")
+    places.for_folder(out_dir, "--out")
     # The demo's submissions are ours, so the process backend may run them.
     how = rounds.How(backend, slots, allow_unisolated=True, announce=found.announcing(log_json=logs.log_json))
     contest = Contest(_DEMO)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import console, show
+from orchestrator.cli import console, places, show
 from orchestrator.cli.console import Backend, Json, Unisolated, err, out, safe
 from orchestrator.contests.base import Promotion
 from orchestrator.domain import acts
@@ -54,6 +54,7 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Make a contest folder: a commented contest.yaml that runs as it is, an empty ledger, the organizers' key."""
+    places.for_folder(folder, "DIR")
     made = seasons.init(folder, template, by)
     key = made.key().fingerprint
     if as_json:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import adopting, console, packing, trial
+from orchestrator.cli import adopting, console, packing, places, trial
 from orchestrator.cli.console import Json, err, out, safe
 from orchestrator.domain.submissions import Side
 from orchestrator.intake import scaffold
@@ -42,6 +42,8 @@ def init(
 
     The one thing to change in the player is marked.
     """
+    if folder is not None:
+        places.for_folder(folder, "--out")
     made = scaffold.make(scaffold.Wanted(side, name, framework, licence), folder or Path(name))
     open_licence = osi_approved(licence)
     if as_json:

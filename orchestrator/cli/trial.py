@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator import shipped
-from orchestrator.cli import console, show
+from orchestrator.cli import console, places, show
 from orchestrator.cli.console import Backend, ExitCode, Json, err, out, safe
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import printable
@@ -56,6 +56,8 @@ def check(
 
     Exits with 1 when a step failed. The first failure ends it.
     """
+    if save is not None:
+        places.for_file(save, "--save")
     _warn(under)
 
     def tell(step: Step) -> None:
@@ -92,10 +94,10 @@ def try_(
 
     Exits with 1 when the submission broke a limit or the protocol.
     """
+    target = places.for_file(pictures or Path("trial.html"), "--pictures")
     _warn(under)
     with trial.terms(under.read(), under.task, under.backend) as terms, show.progress() as watch:
         tried = trial.attempt(trial.candidate(_subject(what, under), terms), against, terms, watch)
-    target = pictures or Path("trial.html")
     lines = _told(tried)
     _write(target, report.render_trial(f"{tried.attack} against {tried.defence}", lines, tried.examples))
     if as_json:
@@ -122,6 +124,8 @@ def debug(
 
     Without a terminal it ends after the first question. Exits with 1 after a fault, or where a reply differs.
     """
+    if save is not None:
+        places.for_file(save, "--save")
     _warn(under)
     recorded = None if replay is None else transcript.read(_text(replay))
     with trial.terms(under.read(), under.task, under.backend) as terms:

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from orchestrator import plugins
-from orchestrator.errors import Rejected, StoreFault, UsageError
+from orchestrator.errors import BackendUnavailable, Rejected, StoreFault, UsageError
 from orchestrator.files import UNFINISHED, put_once, put_whole, unwritten
 from orchestrator.stores.base import Blobs, Ledger
 
@@ -129,7 +129,7 @@ class RoundFolder:
         self.create()
         try:
             yield
-        except (Rejected, UsageError):
+        except (BackendUnavailable, Rejected, UsageError):
             if fresh and not self.exists:
                 shutil.rmtree(self.path, ignore_errors=True)
             raise
@@ -141,6 +141,10 @@ class RoundFolder:
 
     def require(self) -> None:
         """Raises UsageError when no round was opened here."""
+        if not self.exists and (self.path / CONTEST_LEDGER).exists():
+            lies = sorted(ledger.parent.relative_to(self.path) for ledger in self.path.glob("rounds/*/*/ledger.sqlite"))
+            played = ", ".join(str(self.path / place) for place in lies) or "none was played yet"
+            raise UsageError(f"{self.path} is a contest's folder; give that of one of its rounds: {played}")
         if not self.exists:
             raise UsageError(f"{self.path} holds no round; give the --out folder of `sparring round run`")
 

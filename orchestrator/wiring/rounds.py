@@ -90,12 +90,14 @@ def play(contest: Contest, out: Path, how: How, watch: Watch) -> Reported:
         InfrastructureFault: something of ours failed at every attempt; run again to go on.
         Cancelled: the operator ended it; run again to go on.
     """
-    folder, host = RoundFolder(out), hosted(contest, out, how)
-    with folder.created(), host.alone(folder) as place, folder.locked():
-        host.backend.sweep()
-        part = Part(contest, contest.only_task, admit(contest, host.backend.admit))
-        play_part(part, folder, place, how, watch)
-        return write(folder)
+    folder = RoundFolder(out)
+    with folder.created():  # before the backend, which works in it
+        host = hosted(contest, out, how)
+        with host.alone(folder) as place, folder.locked():
+            host.backend.sweep()
+            part = Part(contest, contest.only_task, admit(contest, host.backend.admit))
+            play_part(part, folder, place, how, watch)
+            return write(folder)
 
 
 def preview(contest: Contest, out: Path, how: How) -> Outlook:

@@ -147,19 +147,59 @@ def test_a_refused_round_can_be_run_again(tmp_path) -> None:
         (["round", "status", "{}/nothing"], "holds no round"),
         (["report", "{}/full"], "holds no round"),
         (["baseline", "train", "--out", "{}/none/w.safetensors"], "is not a folder"),
+        (["round", "run", "{}/nothing", "initial"], "there is no"),
+        (["round", "run", "{}/nothing.yaml", "--out", "{}/out"], "give a contest file, or a contest's folder"),
+        (["round", "run", DEMO, "--out", "{}/out", "--slots", "0"], "give at least 1"),
+        (["submission", "build", DEMO.parent, "--tag", "Upper"], "--tag Upper: no image can be called so"),
+        *(
+            ([*words, place], said)
+            for words in (
+                ["round", "run", DEMO, "--out"],
+                ["round", "run", DEMO, "--dry-run", "--out"],
+                ["demo", "--out"],
+                ["contest", "init"],
+                ["publish", "{}", "--out"],
+                ["submission", "init", "attack", "mine", "--out"],
+            )
+            for place, said in (
+                ("{}/full/mine.txt/x", "Not a directory"),
+                ("/proc/nothing", "that can be made and written to"),
+                ("{}/gone", "a link to nothing"),
+                ("{}/out/" + 300 * "x", "with shorter names"),
+            )
+        ),
+        *(
+            ([*words, place], said)
+            for words in (
+                ["submission", "check", "{}", "--save"],
+                ["submission", "debug", "{}", "--save"],
+                ["submission", "try", "{}", "--against", "fgsm", "--pictures"],
+            )
+            for place, said in (
+                ("{}/full/mine.txt/x", "Not a directory"),
+                ("/proc/nothing", "that can be made and written to"),
+                ("{}/full", "a folder lies there"),
+                ("{}/gone", "a link to nothing"),
+            )
+        ),
     ],
 )
 def test_impossible_wishes_are_usage_errors(tmp_path, arguments, said) -> None:
     """What cannot be done ends with exit code 2, one message and its remedy, and writes nothing."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("keep")
+    (tmp_path / "gone").symlink_to("nowhere")
 
     done = sparring(*(str(argument).replace("{}", str(tmp_path)) for argument in arguments))
 
     assert done.exit_code == 2, done.output
     assert said in " ".join(done.stderr.split())
     assert (tmp_path / "full" / "mine.txt").read_text() == "keep"
-    assert not (tmp_path / "out" / "ledger.sqlite").exists()
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == [
+        "full",
+        "full/mine.txt",
+        "gone",
+    ]
 
 
 def test_the_demo_names_what_is_not_installed(tmp_path, monkeypatch) -> None:
@@ -233,3 +273,12 @@ def test_a_damaged_ledger_is_an_infrastructure_error(tmp_path) -> None:
     done = sparring("round", "status", Path(folder))
     assert done.exit_code == 3
     assert "the ledger cannot be used" in done.stderr
+
+
+def test_a_contest_is_told_from_its_rounds(tmp_path) -> None:
+    """Where a round is wanted and its contest is given, the message says which folders are meant."""
+    assert sparring("contest", "init", tmp_path / "cup").exit_code == 0
+    for words in (["round", "status", tmp_path / "cup"], ["replay", "3f2a", "--dir", tmp_path / "cup"]):
+        done = sparring(*words)
+        assert done.exit_code == 2
+        assert "is a contest's folder; give that of one of its rounds: none was played yet" in done.stderr
