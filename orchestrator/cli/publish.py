@@ -9,6 +9,7 @@ import typer
 from orchestrator.cli import console, places, season
 from orchestrator.cli.console import Json, out, safe
 from orchestrator.errors import UsageError
+from orchestrator.publication.held import Held
 from orchestrator.publication.receipts import Genuine
 from orchestrator.publication.verification import Verified
 from orchestrator.wiring import publish as publishing
@@ -53,13 +54,19 @@ def verify(
     sealed: Annotated[
         Path | None, typer.Option("--sealed", help="For a full bundle: the sealed one that it has to open.")
     ] = None,
+    head: Annotated[
+        list[str] | None, typer.Option("--head", help="A head that you kept from a board or page; may be repeated.")
+    ] = None,
+    receipt: Annotated[
+        list[Path] | None, typer.Option("--receipt", help="A receipt that you hold; may be repeated.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a bundle offline: signature, chains, commitments, and every number counted again; or check a receipt.
 
     Names the first thing that does not hold, and exits with 1. Needs nothing but the bundle.
     """
-    found = publishing.verify(path, key, sealed)
+    found = publishing.verify(path, key, sealed, Held(tuple(head or ()), tuple(receipt or ())))
     trust = "key" if key else "integrity only"
     if as_json:
         console.emit({"ok": True, "trust": trust, **_document(found)})
@@ -89,6 +96,10 @@ def _counts(found: Verified) -> None:
         out.print(f"promoted {found.promotions} times, as the boards say", soft_wrap=True)
     if found.opened:
         out.print(f"opened   {found.opened} commitments of the sealed bundle", soft_wrap=True)
+    if found.backwards:
+        out.print(f"clock    {found.backwards} entries bear a time before that of an earlier one", soft_wrap=True)
+    for place in found.held:
+        out.print(f"held     {safe(place)} is what you hold", soft_wrap=True)
 
 
 def _document(found: Verified | Genuine) -> dict[str, Any]:

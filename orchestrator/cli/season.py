@@ -202,9 +202,12 @@ def board(
     """Show the boards of a contest, task by task."""
     with seasons.at_desk(folder) as desk:
         found = seasons.boards(desk, phase, task)
+        number, head = desk.entries, desk.head
     if not found:
         raise UsageError(f"no round was played in {folder}; run `sparring round run {folder} initial`")
     show.season(found, as_json=as_json)
+    if not as_json:
+        out.print(f"head     {head}, entry {number} of the contest's ledger: publish it, or keep it", soft_wrap=True)
 
 
 @console.command

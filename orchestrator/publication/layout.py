@@ -26,6 +26,8 @@ LARGEST_DOCUMENT = 256 * 1024**2
 """Bytes of one JSON document."""
 LARGEST_FILE = 64 * 1024**3
 LARGEST_BUNDLE = 256 * 1024**3
+LOOKED_AT = 1024**3
+"""Bytes of files, together, whose digests are computed where a bundle does not hold: to say which one was altered."""
 MOST_ROUNDS = 10_000
 
 Kind = Literal["sealed", "full"]

@@ -20,6 +20,8 @@ from orchestrator.stores.base import Blobs
 
 LARGEST_BLOB = 4 * 1024**3
 _BEFORE_HEADER = 10
+_LONGEST_HEADER = _BEFORE_HEADER + 0xFFFF
+"""Bytes before the numbers, in version 1.0 of NumPy's format."""
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00(?P<length>..)"
     rb"\{'descr': '[<|](?P<kind>[biuf])(?P<size>[1248])', 'fortran_order': (?:True|False), "
@@ -86,16 +88,19 @@ class PackedBlobs:
         if digest not in self._places:
             raise StoreFault(f"the bundle has no blob {digest}")
         at, size = self._places[digest]
+        place = f"{BLOBS} byte {at}"
+        self._packed.seek(at)
+        _check_header(self._packed.read(min(size, _LONGEST_HEADER)), size, place)
         self._packed.seek(at)
         data = self._packed.read(size)
         if digest_of(data) != digest:
-            raise NotGenuine(f"{BLOBS} byte {at}", f"what begins here is not {digest}")
-        _check_array(data, f"{BLOBS} byte {at}")
+            raise NotGenuine(place, f"what begins here is not {digest}")
+        _check_truth(data, place)
         return data
 
 
-def _check_array(data: bytes, place: str) -> None:
-    """Raises NotGenuine for anything but an array of numbers that is as long as its header says.
+def _check_header(data: bytes, size: int, place: str) -> None:
+    """Raises NotGenuine for anything but the beginning of an array of numbers of so many bytes, before they are read.
 
     NumPy reads headers with more patience than strangers deserve, so the one form in which it writes them is asked for.
     """
@@ -105,9 +110,14 @@ def _check_array(data: bytes, place: str) -> None:
     length = int(header["size"])
     for side in header["shape"].split(b","):
         length *= int(side) if side.strip() else 1
-    if header.end() + length != len(data):
+    if header.end() + length != size:
         raise NotGenuine(place, "is not as long as its header says")
-    if header["kind"] == b"b" and max(data[header.end() :], default=0) > 1:
+
+
+def _check_truth(data: bytes, place: str) -> None:
+    """Raises NotGenuine for an array of truth values, its header checked, that holds something else."""
+    header = _HEADER.match(data)
+    if header is not None and header["kind"] == b"b" and max(data[header.end() :], default=0) > 1:
         raise NotGenuine(place, "holds a truth value that is neither 0 nor 1")
 
 

@@ -1,16 +1,20 @@
 """A bundle, checked: signature, chains, commitments, and every number counted again. Nothing outside it is needed.
 
 What is checked comes from anybody. The first thing that does not hold is raised as NotGenuine, with its place; a file
-that is not the one that was signed is named even where something else shows first that it was changed.
+that is not the one that was signed is named even where something else shows first that it was changed. Digests of files
+are computed last: then every byte was read as what the layout says it is, and none was hashed for nothing.
 """
 
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 
 from orchestrator.errors import NotGenuine, UsageError
 from orchestrator.publication import full_round, opening, promotions, sealed_round
+from orchestrator.publication.held import NOTHING, Held
+from orchestrator.publication.held import check as check_held
 from orchestrator.publication.judging import Judge, Played, Seen, Told, believing_nothing, contest
-from orchestrator.publication.layout import BLOB_INDEX, BLOBS, CONTEST, RoundPart
+from orchestrator.publication.layout import BLOB_INDEX, BLOBS, CONTEST, LOOKED_AT, RoundPart
 from orchestrator.publication.pack import PackedBlobs
 from orchestrator.publication.reading import Bundle
 from orchestrator.record import Record
@@ -23,7 +27,8 @@ class Verified:
     `entries` are those of all ledgers, `withheld` those of which only the leaf is shown. `numbers` are in results
     files, all found again, but for what was measured where the bundle is sealed. `replays` were followed from the
     round's secret and judged again, `promotions` follow from the boards at their time, and `opened` are the
-    commitments of a sealed bundle that this one opens.
+    commitments of a sealed bundle that this one opens. `held` says where each thing is that its reader held, and
+    `backwards` counts the entries of the contest's ledger whose time is before that of an earlier one.
     """
 
     kind: str
@@ -40,6 +45,8 @@ class Verified:
     replays: int = 0
     promotions: int = 0
     opened: int = 0
+    backwards: int = 0
+    held: list[str] = field(default_factory=list)
 
     def add(self, name: str, seen: Seen) -> None:
         """Counts a round."""
@@ -48,13 +55,14 @@ class Verified:
             setattr(self, what, getattr(self, what) + getattr(seen, what))
 
 
-def verify(bundle: Bundle, judge: Judge, sealed: Bundle | None = None) -> Verified:
+def verify(bundle: Bundle, judge: Judge, sealed: Bundle | None = None, held: Held = NOTHING) -> Verified:
     """Returns what was checked.
 
     Args:
         bundle: what is checked.
         judge: which rules hold for a round, and what its season says of the submissions.
         sealed: an earlier bundle of the same contest, whose commitments this one has to open.
+        held: what the reader kept from before, which has to be in it.
 
     Raises:
         NotGenuine: at the first thing that does not hold.
@@ -62,13 +70,14 @@ def verify(bundle: Bundle, judge: Judge, sealed: Bundle | None = None) -> Verifi
     """
     if sealed is not None and (bundle.manifest.kind, sealed.manifest.kind) != ("full", "sealed"):
         raise UsageError("only a full bundle opens a sealed one: give the full one, and the other with --sealed")
-    altered = bundle.altered()
     try:
         verified = _verify(bundle, judge, sealed)
     except NotGenuine as found:
+        altered = bundle.altered(LOOKED_AT)
         raise (found if altered is None else _both(altered, found)) from None
-    if altered is not None:
+    if (altered := bundle.altered()) is not None:
         raise altered
+    verified.held = check_held(bundle, held)
     return verified
 
 
@@ -86,6 +95,7 @@ def _verify(bundle: Bundle, judge: Judge, sealed: Bundle | None) -> Verified:
     told = contest(bundle)
     verified.entries = len(told.links)
     verified.withheld = sum(link.event is None for link in told.links)
+    verified.backwards = _backwards([link.time for link in told.links if link.time])
     if manifest.kind == "sealed":
         _sealed(bundle, told, judge, verified)
         return verified
@@ -95,6 +105,11 @@ def _verify(bundle: Bundle, judge: Judge, sealed: Bundle | None) -> Verified:
         if sealed is not None:
             verified.opened = _opened(sealed, played, told, blobs, judge)
     return verified
+
+
+def _backwards(times: list[str]) -> int:
+    """Returns how many times are before one that stands before them; withheld entries have none."""
+    return sum(time < latest for time, latest in zip(times[1:], accumulate(times, max), strict=False))
 
 
 def _sealed(bundle: Bundle, told: Told, judge: Judge, verified: Verified) -> None:

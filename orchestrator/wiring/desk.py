@@ -100,6 +100,11 @@ class Desk:
         """The hash of the contest ledger's last entry."""
         return self._ledger.head
 
+    @property
+    def entries(self) -> int:
+        """How many entries the contest's ledger has: the number of the last one."""
+        return self._count
+
     def key(self) -> SigningKey:
         """Returns the contest's key. Raises StoreFault when it is lost, or the one that is here is another."""
         key, opened = self.folder.key(), self.season.opened

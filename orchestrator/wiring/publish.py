@@ -17,6 +17,7 @@ from orchestrator.domain.season import Season
 from orchestrator.domain.text import printable
 from orchestrator.errors import StoreFault, UsageError
 from orchestrator.publication import receipts, verification, writing
+from orchestrator.publication.held import NOTHING, Held
 from orchestrator.publication.layout import BundleManifest, Kind, RoundPart
 from orchestrator.publication.reading import Bundle
 from orchestrator.publication.verification import Verified
@@ -91,29 +92,35 @@ def publish(desk: Desk, out: Path, kind: Kind, *, pictures: bool = False, unfini
     return Published(out, verified)
 
 
-def verify(path: Path, key: str | None = None, sealed: Path | None = None) -> Verified | receipts.Genuine:
+def verify(
+    path: Path, key: str | None = None, sealed: Path | None = None, held: Held = NOTHING
+) -> Verified | receipts.Genuine:
     """Returns what was checked of a bundle, or a receipt that is genuine. Nothing but the path is read.
 
     Args:
         path: a bundle's folder, or a receipt.
         key: the fingerprint of the organizers' key; without it anybody may have signed.
         sealed: an earlier bundle, whose commitments a full one has to open.
+        held: what the reader kept from before, which a bundle has to have.
 
     Raises:
         NotGenuine: at the first thing that does not hold.
-        UsageError: `key` is no fingerprint, or there is nothing at the path.
+        UsageError: `key` is no fingerprint, a head no hash, or there is nothing at the path.
     """
     if key is not None and not _FINGERPRINT.fullmatch(key):
         raise UsageError(f"{printable(key, 80)!r} is no fingerprint: sha256: and 64 hexadecimal digits")
-    for each in (path, sealed):
+    for head in held.heads:
+        if not _FINGERPRINT.fullmatch(head):
+            raise UsageError(f"{printable(head, 80)!r} is no hash of an entry: sha256: and 64 hexadecimal digits")
+    for each in (path, sealed, *held.receipts):
         if each is not None and not each.exists():
             raise UsageError(f"there is no {each}; give a bundle's folder, or a receipt")
     if path.is_file():
-        if sealed is not None:
-            raise UsageError("a receipt opens no bundle; leave --sealed away")
+        if sealed is not None or held != NOTHING:
+            raise UsageError("a receipt is checked alone; leave --sealed, --head and --receipt away")
         return receipts.verify(path, key)
     bundle = Bundle.at(path, key)
-    return verification.verify(bundle, judge, None if sealed is None else Bundle.at(sealed, bundle.key))
+    return verification.verify(bundle, judge, None if sealed is None else Bundle.at(sealed, bundle.key), held)
 
 
 def judge(season: Season, opened: events.RoundOpened) -> tuple[Format[Any], Mapping[str, Standing]]:

@@ -92,11 +92,12 @@ def _beside(shown: Sequence[Results], *, with_parquet: bool) -> dict[str, bytes]
 def _story(folder: ContestFolder) -> Story:
     ledger = folder.ledger()
     try:
-        told = tuple((entry.time, entry.event) for entry in ledger.read() if isinstance(entry.event, acts.Act))
+        every = list(ledger.read())
     finally:
         ledger.close()
     receipts = {path.stem: path.read_bytes() for path in (folder.path / "receipts").glob("*.json")}
-    return Story(told, receipts)
+    told = tuple((entry.time, entry.event) for entry in every if isinstance(entry.event, acts.Act))
+    return Story(told, receipts, every[-1].hash, every[-1].seq)
 
 
 def _put(folder: Path, files: Mapping[str, bytes]) -> Path:

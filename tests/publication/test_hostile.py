@@ -1,6 +1,8 @@
 """A bundle may come from anybody: what is wrong with it is said, nothing of it is run, and it takes no memory."""
 
 import io
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +13,10 @@ import pytest
 from orchestrator.domain import events
 from orchestrator.domain.ids import digest
 from orchestrator.errors import NotGenuine, StoreFault
-from orchestrator.publication import canon, pack
+from orchestrator.publication import canon, pack, reading
+from orchestrator.publication.canon import encode
 from orchestrator.publication.judging import judged
+from orchestrator.publication.layout import LOOKED_AT, MANIFEST, SIGNATURE
 from orchestrator.publication.pack import PackedBlobs
 from orchestrator.publication.reading import signature_file
 from orchestrator.stores.base import get_array, put_array
@@ -272,3 +276,56 @@ def test_nothing_but_the_bundle_is_needed(cup, copy, tmp_path, name):
         assert said in done.stdout
         assert ("integrity only" in done.stdout) == (not key)
     assert not list(empty.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("full", "blobs.bin"),
+        ("full", "blobs.jsonl"),
+        ("full", "contest.jsonl"),
+        ("full", "rounds/initial/quarters/secret"),
+        ("full", "rounds/initial/quarters/ledger.jsonl"),
+        ("full", "rounds/initial/quarters/cells.jsonl"),
+        ("full", "rounds/initial/quarters/attacks.jsonl"),
+        ("full", "rounds/final/quarters/results.json"),
+        ("sealed-2", "rounds/initial/quarters/round.json"),
+        ("sealed-2", "rounds/initial/quarters/pictures.jsonl"),
+        ("sealed-2", "rounds/final/quarters/results.json"),
+    ],
+)
+def test_a_listed_file_of_any_size_is_not_read_whole(cup, forge, monkeypatch, name, file):
+    """Twenty gibibytes of nothing, listed with their size, are refused by what belongs there; nobody hashes them."""
+    forged = forge(name)
+    size = 20 * 1024**3
+    os.truncate(forged.folder / file, size)
+    body = json.loads((forged.folder / MANIFEST).read_bytes())
+    next(part for part in body["files"] if part["name"] == file)["size"] = size
+    data = encode(body)
+    (forged.folder / MANIFEST).write_bytes(data)
+    (forged.folder / SIGNATURE).write_bytes(signature_file(data, cup.key))
+    hashed = []
+    monkeypatch.setattr(reading, "sha256_of", lambda opened: hashed.append(os.fstat(opened.fileno()).st_size) or "")
+    with pytest.raises(NotGenuine):
+        publish.verify(forged.folder, cup.key.fingerprint)
+    assert sum(hashed) <= LOOKED_AT
+
+
+def test_a_blob_is_read_only_where_its_header_fits(tmp_path):
+    """A stretch of nothing that is listed as an array of four gibibytes is refused by its first bytes."""
+    packed = tmp_path / "blobs.bin"
+    packed.touch()
+    os.truncate(packed, pack.LARGEST_BLOB)
+    index = io.BytesIO(encode({"digest": "sha256:" + "1" * 64, "size": pack.LARGEST_BLOB}))
+    most = []
+
+    class Reader(io.FileIO):
+        def read(self, size=-1):
+            most.append(size)
+            return super().read(size)
+
+    with Reader(packed) as file:
+        blobs = pack.PackedBlobs(file, pack.LARGEST_BLOB, index)
+        with pytest.raises(NotGenuine, match="is no array of numbers"):
+            blobs.get("sha256:" + "1" * 64)
+    assert 0 < max(most) <= 1 << 17

@@ -6,7 +6,7 @@ other.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.results.document import Results
 from orchestrator.results.report import names, words
@@ -35,13 +35,18 @@ class OfTask:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The first page. `teams` are names, addresses and numbers of submissions."""
+    """The first page. `teams` are names, addresses and numbers of submissions.
+
+    `head` is the hash of the contest ledger's last entry, and `entries` its number; empty for a round by itself.
+    """
 
     title: str
     contest: str
     notes: tuple[str, ...]
     tasks: tuple[OfTask, ...]
     teams: tuple[tuple[str, str, int], ...]
+    head: str = ""
+    entries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ def site_of(rounds: Sequence[Results], story: Story) -> Site:
     links = {team: f"teams/{name}.html" for team, name in teams.items()}
     address = {key: f"rounds/{name}.html" for key, name in names.unique(map(_key, rounds), "round").items()}
     return Site(
-        index=_index(rounds, address, links),
+        index=replace(_index(rounds, address, links), head=story.head, entries=story.entries),
         rounds={address[_key(results)]: page_of(results) for results in rounds},
         teams={links[team]: page for team, page in pages.items()},
         private={f"{teams[team]}.html": private(page, story.season) for team, page in pages.items()},

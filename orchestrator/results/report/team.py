@@ -22,10 +22,15 @@ Told = tuple[str, acts.Act]
 
 @dataclass(frozen=True)
 class Story:
-    """What a contest's ledger tells: nothing, for a round by itself. `receipts` are their files by submission."""
+    """What a contest's ledger tells: nothing, for a round by itself. `receipts` are their files by submission.
+
+    `head` is the hash of its last entry and `entries` that one's number.
+    """
 
     acts: tuple[Told, ...] = ()
     receipts: Mapping[str, bytes] = field(default_factory=dict)
+    head: str = ""
+    entries: int = 0
 
     @cached_property
     def season(self) -> Season:
