@@ -1,6 +1,6 @@
 """The organizers' desk: everything that is done to a contest, one act at a time, each on its ledger."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,9 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from orchestrator.backends.base import Backend, Image, Source
 from orchestrator.domain import acts
-from orchestrator.domain.entrants import joining, objections, unreleased
-from orchestrator.domain.identity import is_plain
-from orchestrator.domain.season import Entry, Person, Season
+from orchestrator.domain.entrants import objections, unreleased
+from orchestrator.domain.season import Entry, Season
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
@@ -25,7 +24,7 @@ from orchestrator.intake.contest_file import Contest
 from orchestrator.publication.receipts import Receipt, written
 from orchestrator.signatures import SigningKey
 from orchestrator.stores.base import Ledger
-from orchestrator.wiring import friendly, provenance
+from orchestrator.wiring import friendly, provenance, teams
 from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.folders import RoundFolder
 from orchestrator.wiring.standings import fold, osi_approved
@@ -156,39 +155,10 @@ class Desk:
         return [words]
 
     def add_team(self, team: str, people: list[acts.PersonRecord]) -> None:
-        """Adds a team, or replaces its people.
-
-        Who is of the organizing institution in one team is so in every other, from then on (A5).
-
-        Raises:
-            UsageError: there is nobody in it, or one person twice, or an id that cannot be compared with others; or
-                another team's name differs in case, spaces or invisible characters only.
-            Rejected: what the team and its people play already cannot be played by the same people (A1).
-        """
-        for person in people:
-            if not is_plain(person.id):
-                what = "is no plain word or address to know a person by"
-                raise UsageError(f"{printable(person.id, 80)!r} {what}; write it like ada@example.org")
-        if other := self.season.named_like(team):
-            raise UsageError(f"there is a team {printable(other, 80)!r} already; write its name so, or take another")
-        persons = [Person(**person.model_dump()) for person in people]
-        if not people or len({person.known for person in persons}) != len(persons):
-            raise UsageError(f"team {team!r}: give its people, each once (`--member ID:NAME`)")
-        allowance = self.contest.format.allowance()
-        if allowance is not None and (problems := joining(self.season, allowance, team, persons)):
-            raise Rejected(f"team {team}", problems)
-        self._note_team(team, persons)
-        for name, members in list(self.season.teams.items()):
-            if any(not p.organizer and p.known in self.season.organizers() for p in members):
-                self._note_team(name, members)
-
-    def _note_team(self, team: str, people: Iterable[Person]) -> None:
-        """Notes a team's people, the organizers among them as such wherever they were said to be so."""
-        known = self.season.organizers()
-        records = [
-            said(acts.PersonRecord, id=p.id, name=p.name, organizer=p.organizer or p.known in known) for p in people
-        ]
-        self.act(said(acts.TeamAdded, by=self.by, team=team, people=records))
+        """Adds a team, or replaces its people. Raises UsageError and Rejected like `teams.added`."""
+        for name, members in teams.added(self.season, self.contest.format.allowance(), team, people):
+            records = [said(acts.PersonRecord, id=p.id, name=p.name, organizer=p.organizer) for p in members]
+            self.act(said(acts.TeamAdded, by=self.by, team=name, people=records))
 
     def submit(self, submitted: Submitted, backend: Backend) -> Receipt:
         """Admits a submission and returns its signed receipt.
