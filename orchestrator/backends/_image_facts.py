@@ -249,7 +249,7 @@ def look(
         held = tree(iter(()), 0)
         held = replace(held, cut="its volumes would be written to this machine's disk")
     elif files:
-        container = engine.create(_still(image, labels), f"sparring-look-{secrets.token_hex(8)}")
+        container = engine.create(still(image, labels), f"sparring-look-{secrets.token_hex(8)}")
         try:
             with closing(engine.export(container)) as pieces:
                 held = tree(pieces, 2 * _whole(image.get("Size")) + _SLACK)
@@ -258,7 +258,7 @@ def look(
     return facts(image, engine.history(str(image["Id"])), problems, held)
 
 
-def _still(image: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
+def still(image: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
     """Returns the description of a container that is only looked at: nothing of the image's configuration acts."""
     return {
         "Image": str(image["Id"]),

@@ -16,6 +16,8 @@ IMAGES = "sparring/*"
 """The images that the program may be tried on."""
 _FAVOURITE = "sparring/base:cpu"
 LIMITS = replace(Limits(), memory=64 * 1024**2, pids=32, tmp=1024**2, shm=1024**2, files=64)
+WAIT = ("python3", "-I", "-S", "-c", "import sys; sys.stdin.read()")
+"""What has an image of ours do nothing until it is ended."""
 _SECONDS = 30.0
 _LONGEST = 64 * 1024
 

@@ -73,17 +73,22 @@ def weaker(wish: Wish, inspect: Mapping[str, Any], view: View | None = None) -> 
     return list(found.values())
 
 
+class WeakerError(SandboxLost):
+    """A control is missing or not what the policy demands: through the engine, or through what the image holds."""
+
+
 def demand(wish: Wish, inspect: Mapping[str, Any] | None) -> None:
     """Reads back a container that was just started, as far as it can be seen from here.
 
     Raises:
-        SandboxLost: a control is missing or weaker, or somebody removed the container; each control by its name.
+        WeakerError: a control is missing or weaker; each control by its name.
+        SandboxLost: somebody removed the container.
     """
     if inspect is None:
         raise SandboxLost("somebody removed the container of a player that was being started")
     view = View.read((inspect.get("State") or {}).get("Pid") or 0, str(inspect.get("Id")))
     if found := weaker(wish, inspect, view):
-        raise SandboxLost(
+        raise WeakerError(
             "the engine did not apply what the policy demands, so nothing is played in this sandbox: "
             + "; ".join(str(each) for each in found)
         )

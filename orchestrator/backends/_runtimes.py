@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from orchestrator.backends._translation import RuntimeFailedError, UnfitImageError
 from orchestrator.backends.base import Check, CheckStatus, Image, Order, Sandbox
 from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.text import printable
@@ -49,17 +48,6 @@ def examine(
         detail = f"gVisor is registered without {', '.join(without)}, and leaks sandboxes then"
         checks.append(Check("docker: runsc arguments", CheckStatus.WARN, detail, "see docs/runtimes.md"))
     return checks
-
-
-def works(runtime: Runtime, image: Image | None, start: Callable[[Order], Sandbox]) -> bool:
-    """Whether a sandbox can be started under a runtime right now, as far as can be told: without an image it is not."""
-    if image is None:
-        return True
-    try:
-        start(_order(runtime, image)).stop()
-    except (SparringError, RuntimeFailedError, UnfitImageError):
-        return False
-    return True
 
 
 def _examined(

@@ -14,8 +14,7 @@ from orchestrator.errors import BackendUnavailable, SandboxLost
 _UNFIT = re.compile(
     r"Cannot mkdir|to rootfs at|chdir to cwd|container init: mkdir|failed to find initial working directory"
 )
-# The engine works, and the runtime that it asked does not: of the image's files, or of what the machine lacks.
-_RUNTIME = re.compile(r"OCI runtime (create|start) failed")
+_FULL = re.compile(r"no space left on device", re.IGNORECASE)
 
 
 class UnfitImageError(Exception):
@@ -23,20 +22,24 @@ class UnfitImageError(Exception):
 
 
 class RuntimeFailedError(Exception):
-    """The engine works, and its runtime failed to start a container, for a reason that may be anybody's."""
+    """The engine answers that it, or its runtime, cannot start a container, for a reason that may be anybody's."""
 
 
 @contextmanager
 def images_fault() -> Iterator[None]:
-    """Tells an image whose files are in the way, and a runtime that fails, from an engine that fails."""
+    """Tells an image whose files are in the way, and a start that fails for whatever reason, from an engine that fails.
+
+    The words of an engine do not say whose fault a failed start is: what it reads of an image's files, what its runtime
+    mounts there, or what the machine lacks. So who gets a RuntimeFailedError compares with a known image.
+    """
     try:
         yield
     except APIError as error:
         if _UNFIT.search(str(error.explanation)):
             raise UnfitImageError(f"the image cannot be started: {error.explanation}") from error
-        if _RUNTIME.search(str(error.explanation)):
+        if not _FULL.search(str(error.explanation)):
             raise RuntimeFailedError(
-                f"the runtime failed to start it: {printable(str(error.explanation), 600)}"
+                f"the engine failed to start it: {printable(str(error.explanation), 600)}"
             ) from error
         raise
 

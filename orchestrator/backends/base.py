@@ -80,6 +80,8 @@ class Source:
     """How to start it inside `folder`, for backends without images."""
     trusted: bool = False
     """Whether the organizers wrote it themselves."""
+    flavour: str = "cpu"
+    """How an image of `folder` is built."""
     shelf: str = ""
     """Under which name it was pushed, for nodes that pull: what lies there has to be `image`, a received one's id."""
 

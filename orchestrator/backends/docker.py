@@ -8,6 +8,8 @@ not contained, and it can read the host's load, uptime and processor model.
 This is the one file that knows the `docker` library: its errors become ours here.
 """
 
+import base64
+import json
 import os
 import secrets
 import socket
@@ -17,6 +19,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -29,6 +32,7 @@ from orchestrator.backends import (
     _allotted,
     _container,
     _image_facts,
+    _image_files,
     _leftovers,
     _probe,
     _processes,
@@ -41,7 +45,7 @@ from orchestrator.backends._contained import Contained, Made, Stillborn, remove
 from orchestrator.backends._container import Host
 from orchestrator.backends._failed import Failed
 from orchestrator.backends._owner import Life, Owner
-from orchestrator.backends._readback import Wish
+from orchestrator.backends._readback import WeakerError, Wish
 from orchestrator.backends._translation import (
     RuntimeFailedError,
     UnfitImageError,
@@ -164,6 +168,27 @@ class Engine:
         with translated("exporting a container"):
             yield from self.connect()[0].export(container)
 
+    def entry(self, container: str, path: str) -> Mapping[str, Any] | None:
+        """Returns what a container has at a path (Docker's `PathStat`), None for nothing; starts and reads nothing.
+
+        It is empty where the engine cannot tell, such as for a link that leads to itself.
+        """
+        client = self.connect()[0]
+        address = client._url("/containers/{0}/archive", container)  # noqa: SLF001  it has no call for this request
+        with translated("looking at a container's files"):
+            answer = client.head(address, params={"path": path}, timeout=_SECONDS)
+        if answer.status_code == requests.codes.not_found:
+            return None
+        told = answer.headers.get("X-Docker-Container-Path-Stat")
+        found: Mapping[str, Any] = json.loads(base64.b64decode(told)) if answer.ok and told else {}
+        return found
+
+    def first(self, container: str, path: str) -> Generator[bytes, None, None]:
+        """Yields a file of a container as a tar stream in pieces."""
+        with translated("reading a container's file"):
+            stream, _ = self.connect()[0].get_archive(container, path, chunk_size=None)
+            yield from stream
+
     def create(self, options: Mapping[str, Any], name: str) -> str:
         """Creates a container and returns its id. The options go as they are: no proxy variables are added."""
         with translated("creating a container"), images_fault():
@@ -282,6 +307,8 @@ class DockerBackend:
             remedy = "build it (`make images` builds ours), or bring it with `docker load`; nothing is pulled"
             raise Rejected(subject, [Problem("image", "the engine does not have it", remedy)])
         config, problems = read_config(found, self._engine.architecture())
+        if not problems and found["Id"] not in self._configs:
+            problems = self._inside(found, config)
         if problems:
             raise Rejected(subject, problems)
         self._configs[found["Id"]] = config
@@ -292,9 +319,18 @@ class DockerBackend:
         found = self._engine.image(reference) if is_reference(reference) else None
         if found is None:
             raise UsageError(f"the engine has no image {printable(reference)}; build it, or use `docker load`")
-        _, problems = read_config(found, self._engine.architecture(), largest)
-        labels = {_container.RUN: "look", _container.OWNER: str(Owner.current())}
-        return _image_facts.look(self._engine, found, problems, labels, files=files)
+        config, problems = read_config(found, self._engine.architecture(), largest)
+        if files and not problems:
+            problems = self._inside(found, config)
+            files = not problems  # an engine may wait without end for what lies in such an image
+        return _image_facts.look(self._engine, found, problems, _looking(), files=files)
+
+    def _inside(self, image: Mapping[str, Any], config: ImageConfig) -> list[Problem]:
+        """Returns what of an image's files keeps it from playing, whose configuration is as it should be."""
+        try:
+            return _image_files.problems(self._engine, image, config, self._engine.architecture(), _looking())
+        except (UnfitImageError, RuntimeFailedError) as error:
+            return [Problem("image", str(error), "look at its files: no container can be made of it")]
 
     def workshop(self) -> EngineWorkshop:
         """Returns where images are built and brought in."""
@@ -305,13 +341,29 @@ class DockerBackend:
         self._tidy()
         try:
             return self._make(order)
-        except UnfitImageError as error:
-            return Stillborn(str(error))
-        except RuntimeFailedError as error:
-            image = _probe.choose(self._engine.images(_probe.IMAGES))
-            if not _runtimes.works(order.policy.runtime, image, self._make):
-                raise SandboxLost(f"{error}; nor can it start one of ours") from error
-            return Stillborn(f"{error}, and it can start others", doubtful=True)
+        except (UnfitImageError, RuntimeFailedError, WeakerError) as error:
+            return self._once_more(order, error)
+
+    def _once_more(self, order: Order, error: Exception) -> Sandbox:
+        """Tries a start again after a known image was started in the same way: whose fault the first failure was.
+
+        Raises:
+            SandboxLost: the known image fares no better, or there is none.
+        """
+        known = _probe.choose(self._engine.images(_probe.IMAGES))
+        if known is None and not isinstance(error, UnfitImageError):
+            raise SandboxLost(f"{error}; there is no image of ours to compare it with: run `make images`") from error
+        if known is not None:
+            try:
+                self._make(replace(order, image=replace(known, command=_probe.WAIT))).stop()
+            except (UnfitImageError, RuntimeFailedError, SandboxLost) as other:
+                raise SandboxLost(f"{error}; nor can {known.name} be started: {other}") from error
+        try:
+            return self._make(order)
+        except UnfitImageError as again:
+            return Stillborn(str(again))
+        except (RuntimeFailedError, WeakerError) as again:
+            return Stillborn(f"{again}; others can be started as they should be", doubtful=True)
 
     def _make(self, order: Order) -> Sandbox:
         """Creates, attaches to and starts a container, in this order, so that nothing it writes is missed."""
@@ -390,6 +442,11 @@ class DockerBackend:
                 raise Rejected(f"image {image.name}", problems)
             self._configs[image.digest] = config
         return self._configs[image.digest]
+
+
+def _looking() -> dict[str, str]:
+    """Returns the labels of a container that is only looked at."""
+    return {_container.RUN: "look", _container.OWNER: str(Owner.current())}
 
 
 def _close(clients: tuple[Any, Any]) -> None:

@@ -3,7 +3,6 @@
 import pytest
 
 from orchestrator.backends import _runtimes
-from orchestrator.backends._translation import RuntimeFailedError, UnfitImageError
 from orchestrator.backends.base import CheckStatus, Image
 from orchestrator.domain.policy import Runtime
 from orchestrator.errors import BackendUnavailable, SandboxLost
@@ -71,32 +70,3 @@ def test_gvisor_needs_its_arguments():
     checks = _runtimes.examine(info, IMAGE, lambda _: Quick(), lambda _: b"4.4.0")
     assert [check.status for check in checks if check.name == "docker: runsc arguments"] == [CheckStatus.WARN]
     assert _runtimes.lacking({"Runtimes": {"runc": {"path": "runc"}}}) == ()
-
-
-def test_a_runtime_works_that_starts_one_of_ours():
-    """A sandbox of an image of ours is started under that runtime and ended; without an image nobody can tell."""
-    orders, ended = [], []
-
-    class Watched:
-        def stop(self):
-            ended.append(self)
-
-    def start(order):
-        orders.append(order)
-        return Watched()
-
-    assert _runtimes.works(Runtime.RUNSC, IMAGE, start)
-    assert [(order.image.digest, order.policy.runtime) for order in orders] == [(IMAGE.digest, Runtime.RUNSC)]
-    assert len(ended) == 1
-    assert _runtimes.works(Runtime.RUNSC, None, start)
-    assert len(orders) == 1
-
-
-@pytest.mark.parametrize("error", [SandboxLost("x"), RuntimeFailedError("x"), UnfitImageError("x")])
-def test_a_runtime_that_starts_none_of_ours_does_not_work(error):
-    """Whatever keeps our own image from starting, it is no submission's doing."""
-
-    def start(_order):
-        raise error
-
-    assert not _runtimes.works(Runtime.RUNC, IMAGE, start)

@@ -31,6 +31,10 @@ RUNC_LIMIT = (
     f"{SHIM}runc create failed: unable to start container process: can't get final child's PID from pipe: EOF: unknown"
 )
 """What runc says where the host has no process left for it."""
+USERS_FOLDER = "unable to find user 20000: read /var/lib/docker/overlay2/ab/merged/etc/passwd: is a directory"
+USERS_LOOP = "evalSymlinksInScope: too many links in /var/lib/docker/overlay2/ab/merged/etc/passwd"
+USERS_LINE = "unable to find user 20002: bufio.Scanner: token too long"
+"""What an engine says that looks the user up in an image's own files."""
 NO_SPACE = "mkdir /var/lib/docker/overlay2/ab: no space left on device"
 
 
@@ -54,9 +58,9 @@ def test_files_in_the_way_are_the_images(text):
     assert becomes(said(text)) is UnfitImageError
 
 
-@pytest.mark.parametrize("text", [RUNSC_DIED, RUNC_LIMIT])
-def test_a_runtime_that_fails_may_be_anybodys(text):
-    """The engine answers, and the runtime it asked failed: of the image's files, or of what the machine lacks."""
+@pytest.mark.parametrize("text", [RUNSC_DIED, RUNC_LIMIT, USERS_FOLDER, USERS_LOOP, USERS_LINE])
+def test_a_start_that_fails_may_be_anybodys(text):
+    """The engine answers that it cannot: because of what it reads of the image, or of what the machine lacks."""
     assert becomes(said(text)) is RuntimeFailedError
 
 

@@ -1,0 +1,170 @@
+"""What an image has where a runtime mounts, and where an engine looks a user up: plain folders and files, or nothing.
+
+An image decides where a mount lands. Where /tmp is a symbolic link, our file system in memory is mounted somewhere
+else, and a sandbox is not what the policy demands. Where /etc/passwd is a folder, a loop of links or longer than the
+engine reads, no container can be started; where it is a named pipe, the engine waits for a writer without end. An
+engine replaces some of these in the containers that it makes, a cluster's nodes replace others. So an image has to have
+each of them as it should be, or not at all, whatever plays it.
+
+The layers are looked at as they are stored, where this process may read them, without following a link. Elsewhere the
+engine is asked about a container that never starts, where it has replaced some of them already.
+"""
+
+import os
+import posixpath
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from orchestrator.errors import Problem
+
+FOLDERS = (
+    *("/dev", "/dev/mqueue", "/dev/pts", "/dev/shm", "/etc", "/io", "/proc", "/run"),  # noqa: S108  the image's own
+    *("/sys", "/sys/fs", "/sys/fs/cgroup", "/tmp"),  # noqa: S108
+)
+"""Where something is mounted in a sandbox, on an engine or on a cluster."""
+FILES = ("/etc/group", "/etc/hostname", "/etc/hosts", "/etc/passwd", "/etc/resolv.conf")
+"""What an engine mounts over or reads before it starts a container."""
+LONGEST = 1024**2
+"""Bytes of one of these files. An engine reads them line by line, and fails at a line of 64 KiB."""
+PLACES = (*FOLDERS, *FILES)
+
+
+class Kind(StrEnum):
+    """What there is at a path."""
+
+    FOLDER = "a folder"
+    FILE = "a file"
+    LINK = "a symbolic link"
+    OTHER = "neither a file nor a folder"
+    GONE = "removed"
+    """A layer removed what the layers below have."""
+    COVERED = "a folder that covers those below"
+    """A folder of which the layers below are not to be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is, and how many bytes a file has."""
+
+    kind: Kind
+    size: int = 0
+
+
+Look = Callable[[str], Found | None]
+"""Returns what a file system, or one layer of it, has at a path below folders; None where it says nothing of it."""
+
+
+def problems(look: Look, places: Iterable[str] = PLACES) -> list[Problem]:
+    """Returns what is not as it should be, each path once."""
+    found: dict[str, Problem] = {}
+    for place in places:
+        for path in _down_to(place):
+            there = look(path)
+            if there is None or there.kind is Kind.GONE:
+                break
+            wanted = Kind.FILE if path in FILES else Kind.FOLDER
+            if there.kind is not wanted:
+                found.setdefault(path, _problem(path, there.kind, wanted))
+                break
+            if wanted is Kind.FILE and there.size > LONGEST:
+                what = f"{there.size} bytes, at most {LONGEST}: engines look users up in it"
+                found.setdefault(path, Problem(path, what, "leave it as the base image has it"))
+    return list(found.values())
+
+
+def _problem(path: str, kind: Kind, wanted: Kind) -> Problem:
+    what = f"{kind} in the image, and has to be {wanted}: a sandbox mounts there"
+    return Problem(path, what, "leave it as the base image has it, or remove it from the image")
+
+
+def merged(layers: Sequence[Look]) -> Look:
+    """Returns the file system that these layers make, the highest first."""
+
+    def look(path: str) -> Found | None:
+        for layer in layers:
+            covered = False
+            for above in _down_to(path):
+                found = layer(above)
+                if above == path and found is not None:
+                    return Found(Kind.FOLDER) if found.kind is Kind.COVERED else found
+                if found is None:
+                    break
+                if found.kind not in {Kind.FOLDER, Kind.COVERED}:
+                    return None
+                covered = covered or found.kind is Kind.COVERED
+            if covered:
+                return None
+        return None
+
+    return look
+
+
+def stored(graph: Mapping[str, object]) -> Look | None:
+    """Returns the file system of an image as its engine stores it (`GraphDriver` of `docker image inspect`).
+
+    None where it is stored in another way than as overlays, or this process may not read it.
+    """
+    data = graph.get("Data")
+    if graph.get("Name") != "overlay2" or not isinstance(data, Mapping):
+        return None
+    lower = str(data.get("LowerDir") or "")
+    folders = [Path(each) for each in (str(data.get("UpperDir") or ""), *lower.split(":")) if each]
+    try:
+        for folder in folders:
+            folder.lstat()
+            os.scandir(folder).close()
+    except OSError:
+        return None
+    return merged([_stored_layer(folder) for folder in folders]) if folders else None
+
+
+def _stored_layer(folder: Path) -> Look:
+    """Returns one layer in its folder. Links in it are hostile: every part of a path is looked at, none is followed."""
+
+    def look(path: str) -> Found | None:
+        for above in _down_to(path):
+            here = folder / above.lstrip("/")
+            try:
+                found = here.lstat()
+            except OSError:
+                return None
+            kind = _kind(found)
+            if kind is Kind.FOLDER and _is_opaque(here):
+                kind = Kind.COVERED
+            if above == path:
+                return Found(kind, found.st_size)
+            if kind not in {Kind.FOLDER, Kind.COVERED}:
+                return None
+        return None
+
+    return look
+
+
+def _kind(found: os.stat_result) -> Kind:
+    if stat.S_ISCHR(found.st_mode) and found.st_rdev == 0:
+        return Kind.GONE
+    return kind_of(found.st_mode)
+
+
+def kind_of(mode: int) -> Kind:
+    """Returns what a file's mode says it is."""
+    return {stat.S_IFDIR: Kind.FOLDER, stat.S_IFREG: Kind.FILE, stat.S_IFLNK: Kind.LINK}.get(
+        stat.S_IFMT(mode), Kind.OTHER
+    )
+
+
+def _is_opaque(folder: Path) -> bool:
+    with suppress(OSError):
+        return os.getxattr(folder, "trusted.overlay.opaque", follow_symlinks=False) == b"y"
+    return False
+
+
+def _down_to(path: str) -> Iterator[str]:
+    """Yields the folders above an absolute path, the highest first, and the path."""
+    parts = posixpath.normpath(path).strip("/").split("/")
+    for count in range(1, len(parts) + 1):
+        yield "/" + "/".join(parts[:count])
