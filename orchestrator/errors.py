@@ -7,6 +7,7 @@
     │   │   ├── AmbiguousEnd     a player ended, and nobody can tell whose doing it was
     │   │   └── PlayerAbsent     the player's container of this pod never came up
     │   ├── PodSpent             this pod's one player was started before
+    │   ├── Parked               jobs failed at every attempt; everything else was played
     │   ├── PodLost              a pod was taken away before its driver had the last word
     │   │   ├── ImagePull        an image could not be pulled for too long
     │   │   ├── Unschedulable    no node had room for too long
@@ -89,6 +90,15 @@ class PodSpent(InfrastructureFault):
     """
 
     code = "pod-spent"
+
+
+class Parked(InfrastructureFault):
+    """Some jobs failed at every attempt, and everything that does not need them was played.
+
+    The ledger says which submissions wait and why (`events.JobParked`). Another run tries them again.
+    """
+
+    code = "parked"
 
 
 class PodLost(InfrastructureFault):

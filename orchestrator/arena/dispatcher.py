@@ -4,7 +4,7 @@ The engine plays what the plan says is ready; every event is in the ledger befor
 killed goes on from its ledger: finished jobs and finished steps are never played twice.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import asdict
@@ -22,6 +22,7 @@ from orchestrator.domain.ids import JobId, digest
 from orchestrator.domain.plan import Cell, Job, Plan, Stage
 from orchestrator.domain.submissions import Side
 from orchestrator.engines.base import Engine
+from orchestrator.errors import Parked
 from orchestrator.record import Record
 from orchestrator.stores.base import Ledger, put_array
 from orchestrator.wire.messages import PROTOCOL_VERSION
@@ -103,18 +104,43 @@ class Dispatcher:
         What was found of the place where it is played is `noted` before anything is played there, and only then: a
         run that finds everything finished adds nothing to the ledger.
 
+        A submission whose job failed at every attempt, for a reason of its own, waits: the rest of the round is planned
+        without it, so that everybody else is played, replayed and judged, and the round stays open (X1).
+
         Raises:
-            InfrastructureFault: a job failed at every attempt; what was finished stays.
+            Parked: some submissions wait for another run; everybody else was played.
+            InfrastructureFault: something that every job needs failed; what was finished stays.
             Cancelled: the operator ended the round.
         """
-        self._make_plan(cells, earlier)
+        names = {"contest": self._setting.contest, "round": self._setting.round}
+        parked: dict[str, events.JobParked] = {}
+        waiting: set[str] = set()
+        while True:
+            self._make_plan([cell for cell in cells if not {cell.defence, cell.attack} & waiting], earlier)
+            left = len(self._plan.jobs) - len(self._record.done & self._plan.by_id.keys())
+            _log.info("round_started", **names, jobs=len(self._plan.jobs), left=left, waiting=sorted(waiting))
+            if noted is not None and left:
+                self._append(noted)
+                noted = None
+            new = self._play(engine)
+            parked |= new
+            if all(event.stage is Stage.REPLAY for event in new.values()):  # which nothing else needs
+                break
+            waiting |= {event.submission for event in new.values()}
+        for job in self._plan.jobs:
+            if job.stage is Stage.REPLAY and job.id in self._record.done:
+                self._judge(job)
+        if parked:
+            raise Parked(_waits(parked.values()))
+        if not self._record.round.closed:
+            self._append(events.RoundClosed())
+            _log.info("round_closed", **names, findings=len(self._record.round.findings))
+
+    def _play(self, engine: Engine) -> dict[str, events.JobParked]:
+        """Plays what is left of the plan; returns the jobs that were parked."""
         open_ = {job.id for job in self._plan.jobs if job.stage is Stage.CLASSIFY} - self._record.done
         self._close_play(open_)
-        left = len(self._plan.jobs) - len(self._record.done & self._plan.by_id.keys())
-        names = {"contest": self._setting.contest, "round": self._setting.round}
-        _log.info("round_started", **names, jobs=len(self._plan.jobs), left=left)
-        if noted is not None and left:
-            self._append(noted)
+        parked: dict[str, events.JobParked] = {}
         with closing(engine.run(self._plan, self._record.done, self._perform, self._suits)) as happening:
             for happened in happening:
                 self._append(*happened)
@@ -122,12 +148,8 @@ class Dispatcher:
                 if ended:
                     open_ -= ended
                     self._close_play(open_)
-        for job in self._plan.jobs:
-            if job.stage is Stage.REPLAY:
-                self._judge(job)
-        if not self._record.round.closed:
-            self._append(events.RoundClosed())
-            _log.info("round_closed", **names, findings=len(self._record.round.findings))
+                parked |= {event.job: event for event in happened if isinstance(event, events.JobParked)}
+        return parked
 
     def _make_plan(self, cells: Sequence[Cell], earlier: Sequence[Earlier]) -> None:
         """Notes the plan, and what of it an earlier round finished."""
@@ -190,6 +212,16 @@ class Dispatcher:
         for event in new:
             self._record.apply(event)
             self._watch(event)
+
+
+def _waits(parked: Iterable[events.JobParked]) -> str:
+    """Returns who waits, and why, in one line each."""
+    first: dict[str, events.JobParked] = {}
+    for event in parked:
+        first.setdefault(event.submission, event)
+    lines = [f"{name} waits: {event.stage} {event.code}: {event.message}" for name, event in first.items()]
+    remedy = "mend what is said above and run the same command again, or take the submission out of the contest"
+    return "\n".join([*lines, f"everybody else was played; {remedy}"])
 
 
 def _planned(job: Job, origin: str) -> events.JobRecord:

@@ -2,7 +2,8 @@
 
 import importlib.util
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,7 @@ from orchestrator.cli import console, found, outlook, places, season, show
 from orchestrator.cli.console import Backend, Json, Unisolated, out, safe
 from orchestrator.cluster import waiting
 from orchestrator.domain.plan import Stage
-from orchestrator.errors import UsageError
+from orchestrator.errors import Parked, UsageError
 from orchestrator.intake.contest_file import Contest
 from orchestrator.results import faults
 from orchestrator.results.document import Results
@@ -179,6 +180,8 @@ def status(folder: RoundDir, as_json: Json = False) -> None:
                 "retried": retried,
                 "underway": [row.model_dump(mode="json") for row in underway],
                 "unproved_network": [event.model_dump(mode="json") for event in record.round.overridden],
+                "waiting": [part.model_dump(mode="json") for part in document.waiting],
+                "alarms": document.alarms,
                 "faulted": faulted,
                 "findings": [finding.id for finding in document.findings],
             }
@@ -201,6 +204,7 @@ def status(folder: RoundDir, as_json: Json = False) -> None:
             f"  {row.stage} of {safe(row.submission)}, attempt {row.attempt}: {row.state}: {safe(row.words)}",
             soft_wrap=True,
         )
+    show.alarms(document, indent="  ")
     for failure in retried:
         out.print(f"  ours, tried again: job {failure['job']}: {safe(str(failure['message']))}", soft_wrap=True)
     recorded = faults.recorded(record.round)
@@ -267,22 +271,52 @@ def demo(
 
 
 def _play(contest: Contest, out_dir: Path, how: rounds.How, *, as_json: bool) -> None:
-    with show.progress() as watch:
+    reported = None
+    with show.progress() as watch, _parked() as fault:
         reported = rounds.play(contest, out_dir, how, watch)
+    document = rounds.results(out_dir) if reported is None else reported.results
     if as_json:
-        _emit(reported.results)
-        return
-    show.results(reported.results, out_dir)
-    show.files(reported)
-    show.idle([reported.results], watch)
+        _emit(document)
+    else:
+        show.results(document, out_dir)
+        if reported is not None:
+            show.files(reported)
+            show.idle([document], watch)
+    _end([document], fault, as_json=as_json)
 
 
 def _play_season(folder: Path, phase: str, how: rounds.How, season_: OfSeason, *, as_json: bool) -> None:
     with seasons.at_desk(folder, season_.by) as desk, show.progress() as watch:
-        played = seasons.play(desk, phase, how, watch, season_.task)
+        with _parked() as fault:
+            seasons.play(desk, phase, how, watch, season_.task)
+        played = seasons.boards(desk, phase, season_.task)
     show.season(played, as_json=as_json)
     if not as_json:
         show.idle(played, watch)
+    _end(played, fault, as_json=as_json)
+
+
+@contextmanager
+def _parked() -> Iterator[list[Parked]]:
+    """Gives a list that is empty, and holds the fault afterwards where submissions wait for another run."""
+    found: list[Parked] = []
+    try:
+        yield found
+    except Parked as fault:
+        found.append(fault)
+
+
+def _end(documents: list[Results], parked: list[Parked], *, as_json: bool) -> None:
+    """Ends the command with 3 where somebody waits, with 1 where a baseline failed throughout; else returns.
+
+    With `--json` stdout has its one document already, which says both.
+    """
+    if parked and not as_json:
+        raise parked[0]
+    if parked:
+        raise typer.Exit(console.ExitCode.INFRASTRUCTURE)
+    if any(document.alarms for document in documents):
+        raise typer.Exit(console.ExitCode.FAILED)
 
 
 def _stay() -> None:

@@ -58,6 +58,7 @@ def idle(documents: list[Results], watched: Watching) -> None:
 
 def results(document: Results, folder: Path | None = None) -> None:
     """Prints the boards, the matrix and what a reader has to know. `folder` is where the round lies."""
+    alarms(document)
     for board in document.boards:
         better = "more is better" if board.more_is_better else "less is better"
         out.print(f"[bold]{board.title}[/]: {safe(board.measure)}, in {board.unit}, {better}", soft_wrap=True)
@@ -68,6 +69,15 @@ def results(document: Results, folder: Path | None = None) -> None:
     found.findings(document, folder)
     for note in document.notes:
         out.print(f"[yellow]note:[/] {safe(note)}", soft_wrap=True)
+
+
+def alarms(document: Results, indent: str = "") -> None:
+    """Prints what has to be mended before the boards mean anything, and who waits for another run."""
+    for alarm in document.alarms:
+        out.print(f"{indent}[bold red]alarm:[/] {safe(alarm, 600)}", soft_wrap=True)
+    for part in document.waiting:
+        words = f"{part.stage} {part.code}: {safe(part.message, 1000)}"
+        out.print(f"{indent}[bold red]waits:[/] {safe(part.submission)}, {words}", soft_wrap=True)
 
 
 def season(documents: list[Results], *, as_json: bool) -> None:

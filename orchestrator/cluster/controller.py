@@ -27,6 +27,7 @@ from orchestrator.cluster.waiting import Board, Row
 from orchestrator.domain.assignment import Assignment, HalfStep
 from orchestrator.domain.events import PlayClosed, StepFinished
 from orchestrator.domain.ids import JobId
+from orchestrator.domain.parking import parked
 from orchestrator.domain.plan import Job, Plan
 from orchestrator.errors import (
     ClusterRefused,
@@ -108,7 +109,7 @@ class Controller:
         self._plan, self._assign = plan, assign
         self._agenda = plan.agenda(done)
         self._flights: dict[str, Flight] = {}
-        self._errors: list[InfrastructureFault] = []
+        self._parked: set[str] = set()  # submissions
         self._done = done
         self._attempts: dict[JobId, list[int]] = {}
         self._starts = Starts(gpus=site.gpus)
@@ -118,9 +119,8 @@ class Controller:
         """Yields what happens until nothing is left that can be played. Each is kept before the next is asked for.
 
         Raises:
-            InfrastructureFault: a job was given up, after everything else was played; or the cluster, the volume or
-                the lease failed, at once.
-            ValueError: jobs are left that wait for something which nothing in the plan makes.
+            InfrastructureFault: the cluster, the volume or the lease failed.
+            ValueError: jobs are left that wait for something which nothing in the plan makes, and none is parked.
         """
         self._site.lease.check()
         self._attempts = self._found()
@@ -139,9 +139,7 @@ class Controller:
                 self._scenery.wait(self._pace.least, self._pace.look)
         finally:
             self._scenery.close()
-        if self._errors:
-            raise self._errors[0]
-        if left := self._agenda.left:
+        if (left := self._agenda.left) and not self._parked:
             raise ValueError(f"the plan cannot be done: {', '.join(left)} wait for what it does not hold")
 
     # Where a controller begins
@@ -164,12 +162,15 @@ class Controller:
         Those that were begun before come first.
         """
         while len(self._flights) < self._site.most:
-            job = self._agenda.take(lambda job: job.id in self._attempts) if self._attempts else None
-            job = job or self._agenda.take()
+            job = self._agenda.take(lambda job: self._plays(job) and job.id in self._attempts)
+            job = job or self._agenda.take(self._plays)
             if job is None:
                 break
             self._flights[job.id] = self._begin(job)
         return [each for each in self._flights.values() if each.attempt.name not in looked]
+
+    def _plays(self, job: Job) -> bool:
+        return job.submission not in self._parked
 
     def _begin(self, job: Job) -> Flight:
         """Finds the last attempt at a job again, or assigns the first, or the next where what was assigned is void."""
@@ -241,12 +242,12 @@ class Controller:
             if error.status not in _JOBS_OWN_FAULT:
                 raise
             yield from self._kept(flight.failed(error))
-            self._give_up(flight, error)
+            yield from self._give_up(flight, error)
             return
         if made is None and (there := self._api.read(JOBS, name)) is not None and not self._is_ours(flight, there):
             foreign = ClusterRefused(f"a Job named {name} is there and is not this round's; delete it, and run again")
             yield from self._kept(flight.failed(foreign))
-            self._give_up(flight, foreign)
+            yield from self._give_up(flight, foreign)
             return
         flight.made, flight.made_at, flight.standing = True, self._site.clock(), MADE
 
@@ -344,7 +345,7 @@ class Controller:
         if refused and may_show(flight, self._flights.values()):
             following.again_at = self._site.clock() + self._pace.refused
         elif following.fruitless >= ATTEMPTS:
-            self._give_up(flight, following.why)
+            yield from self._give_up(flight, following.why)
             return
         self._site.lease.check()
         self._exchange.assign(following.attempt.name, self._assign(flight.attempt.job, half))
@@ -352,11 +353,13 @@ class Controller:
         self._exchange.forget(flight.attempt.name)
         self._flights[flight.attempt.job.id] = following
 
-    def _give_up(self, flight: Flight, error: InfrastructureFault) -> None:
-        """Leaves a job; its folder stays, so that the next controller goes on with the attempt after."""
+    def _give_up(self, flight: Flight, error: InfrastructureFault) -> Iterator[Batch]:
+        """Parks a job; its folder stays, so that the next controller goes on with the attempt after."""
         self._remove(flight)
-        del self._flights[flight.attempt.job.id]
-        self._errors.append(error)
+        job = flight.attempt.job
+        del self._flights[job.id]
+        self._parked.add(job.submission)
+        yield from self._kept((parked(job, error),))
 
     def _finish(self, flight: Flight, now: Standing, end: End | None) -> None:
         """Tidies up after a job that is on record, once its driver does not write to its folder any more."""

@@ -231,6 +231,17 @@ class AttemptFailed(_Event):
     message: str
 
 
+class JobParked(_Event):
+    """A job failed at every attempt (X1). It waits for another run; what does not need its submission is played on."""
+
+    kind: Literal["job_parked"] = "job_parked"
+    job: str
+    stage: Stage
+    submission: str
+    code: str
+    message: str
+
+
 class BackendReturned(_Event):
     """After a failed attempt the backend was away; it was waited for, for so many seconds, and the job goes on."""
 
@@ -339,6 +350,7 @@ Event = (
     | JobsReused
     | StepsLost
     | AttemptFailed
+    | JobParked
     | BackendReturned
     | ClusterProbed
     | PlayClosed

@@ -23,6 +23,8 @@ class Round:
     steps: dict[str, dict[int, events.StepFinished]] = field(default_factory=dict)
     finished: dict[str, events.JobFinished] = field(default_factory=dict)
     failures: list[events.AttemptFailed] = field(default_factory=list)
+    parked: dict[str, events.JobParked] = field(default_factory=dict)
+    """The jobs that failed at every attempt and were not begun again since, by job."""
     overridden: list[events.ClusterProbed] = field(default_factory=list)
     """Whenever it was played on a cluster whose network was not shown to be closed."""
     replay_head: str | None = None
@@ -65,14 +67,15 @@ class Round:
                 for job in event.jobs:
                     self.planned_of.setdefault(job.submission, []).append(job)
                     self.jobs[job.id] = self.jobs_of.setdefault(job.submission, {})[job.id] = job
+                again = self.planned_of.keys()
+                self.parked = {job: parked for job, parked in self.parked.items() if parked.submission not in again}
             case events.StepsLost():
                 self._lose(set(event.jobs))
             case events.StepFinished():
                 self.steps.setdefault(event.job, {})[event.step] = event
             case events.JobFinished():
                 self.finished[event.job] = event
-            case events.AttemptFailed():
-                self.failures.append(event)
+                self.parked.pop(event.job, None)
             case _:
                 self._noted(event)
 
@@ -85,6 +88,12 @@ class Round:
 
     def _noted(self, event: events.Event) -> None:
         match event:
+            case events.AttemptFailed():
+                self.failures.append(event)
+            case events.JobParked():
+                self.parked[event.job] = event
+            case events.RoundClosed():
+                self.parked = {}
             case events.ClusterProbed():
                 self.overridden += [event] if event.overridden else []
             case events.PlayClosed():

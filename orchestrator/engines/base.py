@@ -71,6 +71,9 @@ class Engine(Protocol):
     ) -> Generator[Happened, None, None]:
         """Yields what happens until the plan is done. Each is kept before the next is asked for.
 
+        A job that failed for good, for a reason of its own, is parked: that is yielded (`JobParked`), no other job of
+        its submission is started, and everything that does not need it is played.
+
         Closed early, it ends what it runs, or lets go of what another may take up.
 
         A job starts only when everything it needs has been yielded as finished. A free device takes a job that suits

@@ -31,8 +31,7 @@ class KubernetesEngine:
         Raises:
             LeaseLost: another controller may have taken over; nothing was yielded or changed since.
             ClusterUnavailable, ClusterRefused, StoreFault: the cluster or the volume failed.
-            InfrastructureFault: a job got nowhere too often. Everything that does not need it was played before.
-            ValueError: jobs are left that wait for something which nothing in the plan makes.
+            ValueError: jobs are left that wait for something which nothing in the plan makes, and none is parked.
         """
         del suits
 

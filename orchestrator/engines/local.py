@@ -5,17 +5,22 @@ is not waited for. On a GPU slot nothing starts ahead: two live sandboxes never 
 """
 
 import threading
+import traceback
 from collections.abc import Generator, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
+import structlog
+
 from orchestrator.domain.ids import JobId
+from orchestrator.domain.parking import is_its_own, parked
 from orchestrator.domain.plan import Job, Plan
 from orchestrator.engines.base import Happened, Perform, Performance, Suits, anywhere
-from orchestrator.errors import Cancelled, UsageError
+from orchestrator.errors import Cancelled, SparringError, UsageError
 
+_log = structlog.get_logger()
 _LOOK = 0.5
 """Seconds between two looks at signals: Python does not see one that came just before it began to wait."""
 
@@ -66,8 +71,9 @@ class LocalEngine:
         """Yields what happens until the plan is done. Of the jobs that are ready, a free GPU takes one that suits it.
 
         Raises:
-            SparringError: a job failed for good. The others' events up to then were yielded.
-            ValueError: jobs are left that wait for something which nothing in the plan makes.
+            SparringError: what every job needs failed for good, or the round was cancelled. What happened up to then
+                was yielded.
+            ValueError: jobs are left that wait for something which nothing in the plan makes, and none is parked.
         """
         yield from _Run(_Task(plan, perform, suits), done, self._devices).events()
 
@@ -86,6 +92,7 @@ class _Run:
         self._agenda, self._perform, self._suits = task.plan.agenda(done), task.perform, task.suits
         self._slots = [_Slot(device) for device in devices]
         self._ahead: list[_Work] = []
+        self._parked: set[str] = set()  # submissions
         self._news: SimpleQueue[_News] = SimpleQueue()
         self._over = threading.Event()
 
@@ -99,17 +106,31 @@ class _Run:
                     news.kept.set()
                     continue
                 work = news.slot.work
-                if news.error is not None or work is None:
-                    raise news.error or RuntimeError("a slot spoke without work")
+                if work is None:
+                    raise RuntimeError("a slot spoke without work")
+                if news.error is not None and not is_its_own(news.error):
+                    raise news.error
                 if work.thread:
                     work.thread.join()
-                self._agenda.finished(work.job.id)
                 news.slot.work = None
+                if news.error is None:
+                    self._agenda.finished(work.job.id)
+                else:
+                    yield self._park(work.job, news.error)
                 self._fill()
-            if left := self._agenda.left:
+            if (left := self._agenda.left) and not self._parked:
                 raise ValueError(f"the plan cannot be done: {', '.join(left)} wait for what it does not hold")
         finally:
             self._end()
+
+    def _park(self, job: Job, error: BaseException) -> Happened:
+        self._parked.add(job.submission)
+        event = parked(job, error)
+        said = event.model_dump(mode="json", exclude={"kind"})
+        if not isinstance(error, SparringError):
+            said["trace"] = "".join(traceback.format_exception(error))
+        _log.error("job_parked", **said)
+        return (event,)
 
     def _next_news(self) -> _News:
         while True:
@@ -136,7 +157,9 @@ class _Run:
         return None if job is None else _Work(job, self._perform(job, device))
 
     def _ready(self, device: str | None = None, *, suiting: bool = False) -> Job | None:
-        return self._agenda.take(lambda job: not suiting or self._suits(job, device))
+        return self._agenda.take(
+            lambda job: job.submission not in self._parked and (not suiting or self._suits(job, device))
+        )
 
     def _play(self, slot: _Slot, work: _Work) -> None:
         error: BaseException | None = None

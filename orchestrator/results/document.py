@@ -191,6 +191,16 @@ class FindingPart(_Part):
     improbable: float | None = Field(description="how probable the rates are for an honest defence")
 
 
+class WaitingPart(_Part):
+    """A submission that cannot be settled for now: a job of it failed at every attempt, through no fault of its own."""
+
+    submission: str
+    stage: Stage
+    job: str
+    code: str = Field(description="the kind of fault, as in docs/limits-and-errors.md")
+    message: str = Field(description="what the last attempt met")
+
+
 @dataclass(frozen=True, slots=True)
 class JobPart:
     """One job. `seconds` is null until it is finished."""
@@ -217,6 +227,10 @@ class Results(_Part):
     isolation: str
     backend: str
     seed: int
+    alarms: list[str] = Field(
+        description="what makes the boards unfit for use until the organizers mend it, one sentence each"
+    )
+    waiting: list[WaitingPart] = Field(description="submissions that the next run tries again; no board has them")
     notes: list[str] = Field(description="what a reader of the boards has to know, one sentence each")
     rules: dict[str, object] = Field(description="the readings of the rules that this round used")
     commitment: str = Field(description="hash of the round's secret, recorded before play")

@@ -26,6 +26,8 @@ def render(rounds: Sequence[Results]) -> str:
         task = results.task
         lines += [f"## {escaped(task.name)}, {escaped(results.round)} round", ""]
         lines += [f"{words.count(task.pictures, 'picture')}, budget {words.budget(task.norm, task.epsilon)}.", ""]
+        waiting = [f"{part.submission} waits for another run ({part.code})." for part in results.waiting]
+        lines += [line for alarm in (*results.alarms, *waiting) for line in (f"> **{escaped(alarm)}**", "")]
         notes = [*results.notes, *([] if results.complete else ["Not complete: every board is provisional."])]
         lines += [line for note in notes for line in (f"> Note: {escaped(note)}", "")]
         for board in results.boards:

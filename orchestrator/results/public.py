@@ -21,6 +21,7 @@ from orchestrator.results.document import (
     Results,
     RowPart,
     SubmissionPart,
+    WaitingPart,
 )
 
 WITHHELD = "sha256:" + "0" * 64
@@ -43,6 +44,7 @@ def shown(results: Results) -> Results:
             "boards": [_board(part, names) for part in results.boards],
             "replays": [_replay(part, jobs) for part in results.replays],
             "findings": [_finding(part, names[part.id], jobs) for part in results.findings],
+            "waiting": [_waiting(part, jobs) for part in results.waiting],
             "jobs": [_job(part, jobs) for part in results.jobs],
         }
     )
@@ -63,6 +65,11 @@ def summary(finding: FindingPart) -> str:
     clashes = len(finding.disagreements)
     least = "at least " if clashes >= RECORDED else ""
     return f"{finding.compared:,} compared, {least}{clashes:,} of them disagree."
+
+
+def _waiting(part: WaitingPart, jobs: Mapping[str, str]) -> WaitingPart:
+    """Returns who waits, without the words of the fault: they may name our machines."""
+    return part.model_copy(update={"job": jobs.get(part.job, "job"), "message": ""})
 
 
 def _submission(part: SubmissionPart, names: Mapping[str, str]) -> SubmissionPart:

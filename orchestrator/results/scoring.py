@@ -46,8 +46,10 @@ class Scoring:
     def __init__(
         self, record: Record, contest_format: Format[Any], standings: Mapping[str, Standing] | None = None
     ) -> None:
-        self._record, self._format, self._standings = record, contest_format, standings or {}
+        self._record, self._format = record, contest_format
         self._round = record.round
+        waiting = {event.submission: _waits(event) for event in self._round.parked.values()}
+        self._standings = {**(standings or {}), **waiting}
         if self._round.opened is None:
             raise ValueError("no round was opened")
         self._opened = self._round.opened
@@ -93,6 +95,8 @@ class Scoring:
             isolation=contest["isolation"],
             backend=opened.backend,
             seed=contest["seed"],
+            alarms=self.alarms(),
+            waiting=[self._waiting(event) for event in self._round.parked.values()],
             notes=self._notes(),
             rules=self._format.rules.model_dump(mode="json"),
             commitment=opened.commitment,
@@ -135,6 +139,27 @@ class Scoring:
             notes.append("The round is not finished; boards are of what is decided so far.")
         return notes
 
+    def alarms(self) -> list[str]:
+        """Returns which baselines failed throughout: what is measured with them, the clean floor too, means nothing."""
+        return [
+            f"The baseline {submission.id} failed on every picture: what is measured with it, such as the clean floor "
+            "(A17) or who goes on (A11, A12), means nothing. Look at its faults, mend it, and play again."
+            for submission in self._round.roster
+            if submission.baseline and self._fails(submission)
+        ]
+
+    def _fails(self, submission: Submission) -> bool:
+        """Returns whether a submission failed on every picture: a defence on the clean ones, which nobody made."""
+        if submission.side is Side.DEFENCE:
+            clean = self.tallies.get(Cell(submission.id))
+            return clean is not None and clean.faults == clean.total
+        made = self.candidates.get(submission.id)
+        lost = made is not None and bool((made.forfeits == Forfeit.MISSING).all())
+        return lost and bool(self._faults(submission.id))
+
+    def _waiting(self, event: events.JobParked) -> doc.WaitingPart:
+        return doc.WaitingPart.model_validate(event.model_dump(exclude={"kind"}))
+
     def _submission(self, submission: Submission) -> doc.SubmissionPart:
         finished = self._round.finished_of(submission.id)
         sandboxes = self._round.sandboxes(submission.id)
@@ -171,7 +196,8 @@ class Scoring:
         cheated = findings and rules.on_finding is OnFinding.DISQUALIFY
         if standing.disqualified or cheated or (violations and rules.on_violation is OnViolation.DISQUALIFY):
             return "disqualified"
-        if any(job.id not in self._round.finished for job in self._round.planned_of.get(submission, ())):
+        waits = any(event.submission == submission for event in self._round.parked.values())
+        if waits or any(job.id not in self._round.finished for job in self._round.planned_of.get(submission, ())):
             return "pending"
         return "faulted" if faults else "played"
 
@@ -223,6 +249,11 @@ class Scoring:
             status="finished" if finished else "pending",
             seconds=round(finished.seconds, 3) if finished else None,
         )
+
+
+def _waits(event: events.JobParked) -> Standing:
+    """Returns how a submission stands that waits: it is on no board, and no mean runs over it."""
+    return Standing(f"waits for another run ({event.code})", counts=False)
 
 
 def _board(board: Board, sure: Mapping[str, certainty.OfRow]) -> doc.BoardPart:

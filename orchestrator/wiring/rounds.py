@@ -18,7 +18,7 @@ from orchestrator.domain.ids import digest
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Roster
-from orchestrator.errors import InfrastructureFault, UsageError
+from orchestrator.errors import InfrastructureFault, Parked, UsageError
 from orchestrator.intake.admission import Admitted, admit
 from orchestrator.intake.contest_file import Contest
 from orchestrator.record import Record
@@ -87,7 +87,8 @@ def play(contest: Contest, out: Path, how: How, watch: Watch) -> Reported:
     Raises:
         Rejected: the contest file or a submission cannot play.
         UsageError: `out` holds something else.
-        InfrastructureFault: something of ours failed at every attempt; run again to go on.
+        Parked: submissions wait for another run; everybody else was played, and the results were written.
+        InfrastructureFault: something that every job needs failed; run again to go on.
         Cancelled: the operator ended it; run again to go on.
     """
     folder = RoundFolder(out)
@@ -96,7 +97,11 @@ def play(contest: Contest, out: Path, how: How, watch: Watch) -> Reported:
         with host.alone(folder) as place, folder.locked():
             host.backend.sweep()
             part = Part(contest, contest.only_task, admit(contest, host.backend.admit))
-            play_part(part, folder, place, how, watch)
+            try:
+                play_part(part, folder, place, how, watch)
+            except Parked:
+                write(folder)
+                raise
             return write(folder)
 
 

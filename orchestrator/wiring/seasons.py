@@ -8,16 +8,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from orchestrator import __version__, shipped
 from orchestrator.arena.dispatcher import Watch
 from orchestrator.arena.earlier import Earlier
 from orchestrator.arena.outlook import Outlook
-from orchestrator.backends.base import Backend, Source
+from orchestrator.backends.base import Backend, Image, Source
 from orchestrator.contests.base import Promotion
 from orchestrator.domain import acts, events
 from orchestrator.domain.season import Entry
 from orchestrator.domain.submissions import Roster, Submission
-from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
+from orchestrator.errors import Parked, Problem, Rejected, StoreFault, UsageError
 from orchestrator.intake import admission, manifest
 from orchestrator.intake.admission import Admitted
 from orchestrator.intake.contest_file import Contest
@@ -30,6 +32,7 @@ from orchestrator.wiring.folders import CONTEST_LEDGER
 from orchestrator.wiring.rounds import How, Part
 
 TEMPLATES = ("tournament",)
+_log = structlog.get_logger()
 ORGANIZER = "organizer"
 """Who acts where nobody is named."""
 
@@ -170,22 +173,29 @@ def play(desk: Desk, phase: str, how: How, watch: Watch, only: str | None = None
 
     Raises:
         UsageError: contest.yaml has other rules than those in force, or there is no such round yet.
+        Parked: submissions wait for another run; everybody else was played on every task, and results were written.
     """
     _check_rules(desk)
     host = rounds.hosted(desk.contest, desk.folder.path.resolve(), how)
     host.backend.sweep()
     played = []
+    parked: list[str] = []
     for task in tasks(desk, only):
         one = part(desk, phase, task, host.backend)
         folder = desk.folder.round(phase, task)
         folder.create()
         with host.alone(folder) as place, folder.locked():
-            rounds.play_part(one, folder, place, how, watch)
+            try:
+                rounds.play_part(one, folder, place, how, watch)
+            except Parked as fault:
+                parked.append(f"{task}: {fault}")
             results = rounds.write(folder).results
             known = desk.season.rounds.get((phase, task))
-            if known is None or known.head != results.ledger:
+            if results.complete and (known is None or known.head != results.ledger):
                 desk.act(acts.RoundPlayed(by=desk.by, round=phase, task=task, head=results.ledger))
             played.append(results)
+    if parked:
+        raise Parked("\n".join(parked))
     return played
 
 
@@ -234,6 +244,7 @@ def _promotion(desk: Desk, task: str) -> Promotion:
 
     Raises:
         UsageError: it was not played, is not the one whose end was noted, or somebody came after it was played.
+        Rejected: a baseline that promotion is measured with failed on every picture.
     """
     first = desk.contest.format.phases[0]
     path, known = _played(desk, first, task), desk.season.rounds.get((first, task))
@@ -247,7 +258,10 @@ def _promotion(desk: Desk, task: str) -> Promotion:
         raise UsageError(
             f"{', '.join(late)} came after the round {first} of {task} was played; {again}: only what is new is played"
         )
-    return rounds.scoring(record, path).promoted()
+    judged = rounds.scoring(record, path)
+    if alarms := judged.alarms():
+        raise Rejected(f"round {first} of {task}", [Problem("baseline", alarm) for alarm in alarms])
+    return judged.promoted()
 
 
 def boards(desk: Desk, phase: str | None = None, only: str | None = None) -> list[Results]:
@@ -311,11 +325,7 @@ def _admitted(desk: Desk, phase: str, task: str, backend: Backend) -> Admitted:
             what = f"its folder was received, and {backend.name} starts images"
             problems.append(Problem(entry.id, what, "have it submitted again with --backend docker"))
             continue
-        try:
-            image = backend.admit(_source(desk, entry))
-        except Rejected as error:
-            problems += [Problem(entry.id, str(found)) for found in error.problems]
-            continue
+        image = _received(desk, entry, backend)
         if entry.id in images:
             problems.append(Problem(entry.id, "a baseline has this name now", "give the baseline another `name:`"))
         if image.digest != entry.digest:
@@ -328,6 +338,19 @@ def _admitted(desk: Desk, phase: str, task: str, backend: Backend) -> Admitted:
     roster = Roster(tuple(submissions))
     admission.objections(contest, roster, phase)
     return Admitted(roster, images)
+
+
+def _received(desk: Desk, entry: Entry, backend: Backend) -> Image:
+    """Returns what is started for a submission that was received.
+
+    One that is refused now, because its image is gone or rules of admission are new, is started all the same: whether
+    it can be settled is found in play, where it ends no round for others.
+    """
+    try:
+        return backend.admit(_source(desk, entry))
+    except Rejected as error:
+        _log.warning("received_and_refused", submission=entry.id, reason=str(error))
+        return Image(entry.digest, entry.image)
 
 
 def _submission(entry: Entry) -> Submission:

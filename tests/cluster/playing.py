@@ -1,5 +1,6 @@
 """A round on the test cluster: drivers that follow a script, a ledger that is a list, and a controller to be killed."""
 
+import re
 import signal
 import threading
 import time
@@ -15,12 +16,21 @@ from orchestrator.cluster.exchange import Exchange, Outbox, Outcome
 from orchestrator.cluster.names import Attempt, Bout
 from orchestrator.cluster.waiting import Board, read
 from orchestrator.domain.assignment import Assignment, HalfStep
-from orchestrator.domain.events import AttemptFailed, Event, FaultRecord, JobFinished, SandboxRecord, StepFinished
+from orchestrator.domain.events import (
+    AttemptFailed,
+    Event,
+    FaultRecord,
+    JobFinished,
+    JobParked,
+    SandboxRecord,
+    StepFinished,
+)
 from orchestrator.domain.ids import JobId, digest
 from orchestrator.domain.plan import Job, Plan, Stage
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
 from orchestrator.engines.kubernetes import KubernetesEngine
+from orchestrator.errors import SparringError
 from tests.kubernetes.cluster import Cluster, Node, Settings, Timings, eventually
 from tests.kubernetes.cluster.processes import Fake, Fakes
 from tests.kubernetes.conftest import Http
@@ -224,6 +234,7 @@ class Rig:
     most: int = 20
     halves: list[HalfStep | None] = field(default_factory=list)
     unstarted: list[str] = field(default_factory=list)
+    parked: list[JobParked] = field(default_factory=list)
 
     def api(self, patience: float = 5.0) -> Client:
         """The API over HTTP."""
@@ -258,10 +269,20 @@ class Rig:
         return KubernetesEngine(self.site(**changes)).run(plan, self.done, lambda job, _: Act(self, job))
 
     def play(self, plan: Plan, **changes: Any) -> list[Event]:
-        """Plays a plan to its end and returns the ledger."""
+        """Plays a plan to its end and returns the ledger; the jobs that were given up are kept in `parked`."""
         for batch in self.run(plan, **changes):
-            self.ledger += batch
+            self.parked += [each for each in batch if isinstance(each, JobParked)]
+            self.ledger += [each for each in batch if not isinstance(each, JobParked)]
         return self.ledger
+
+    @contextmanager
+    def parks(self, kind: type[SparringError], match: str = "") -> Iterator[None]:
+        """What is played within gives up jobs, for a fault of this kind whose words match."""
+        before = len(self.parked)
+        yield
+        told = self.parked[before:]
+        assert {event.code for event in told} == {kind.code}
+        assert any(re.search(match, event.message) for event in told)
 
     def kinds(self, job: str) -> list[str]:
         """What the ledger has of one job, in short."""

@@ -135,7 +135,7 @@ def test_three_attempts_that_get_nowhere_end_the_job(rig) -> None:
         return 3
 
     rig.scripts = {("a", number): fails for number in (1, 2, 3)}
-    with pytest.raises(StoreFault, match=r"job a got nowhere in 3 pods .* no space left"):
+    with rig.parks(StoreFault, match=r"job a got nowhere in 3 pods .* no space left"):
         rig.play(jobs_of("a", "b", "c<a"))
     assert rig.kinds("a") == ["store:1", "store:2", "store:3"]
     assert [rig.kinds(job) for job in "bc"] == [WHOLE, []]

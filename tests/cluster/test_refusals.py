@@ -59,7 +59,7 @@ def test_a_player_that_no_node_starts_is_ours_where_nothing_starts(rig, monkeypa
     """No driver can know why, the container's status does; nor can anybody tell whose fault it is (X1)."""
     monkeypatch.setattr(rig.hook, "fakes", Refusing(rig.hook.fakes, "a", "b"))
     rig.script = script
-    with pytest.raises(PlayerRefused, match=r'StartError: .*mounting "/io": not a directory'):
+    with rig.parks(PlayerRefused, match=r'StartError: .*mounting "/io": not a directory'):
         rig.play(jobs_of("a", "b"))
     for job in "ab":
         kinds = rig.kinds(job)
@@ -107,7 +107,7 @@ def test_what_a_node_started_before_it_broke_says_nothing(rig, monkeypatch) -> N
 
     rig.script = absent
     rig.scripts = {("a", 1): breaks}
-    with pytest.raises(PlayerRefused):
+    with rig.parks(PlayerRefused):
         rig.play(jobs_of("a", "b<a", "c<a"), gpus=True)
     assert rig.kinds("a") == WHOLE
     assert not rig.unstarted

@@ -41,6 +41,7 @@ JOBS = [events.JobRecord(id=name, stage=Stage.PERTURB, submission="a") for name 
 PLANNED = events.PlanMade(jobs=JOBS)
 FINISHED = events.JobFinished(job="j1", stage=Stage.PERTURB, submission="a", device=None, seconds=1.5, sandboxes=[])
 FAILED = events.AttemptFailed(job="j1", attempt=1, code="sandbox-lost", message="the engine went away")
+PARKED = events.JobParked(job="j1", stage=Stage.PERTURB, submission="a", code="sandbox-lost", message="it went away")
 RETURNED = events.BackendReturned(job="j1", seconds=12.5)
 PROBED = events.ClusterProbed(namespace="sparring", outcome="blocked", at="2026-11-20T08:00:00+00:00")
 CLOSED_PLAY = events.PlayClosed(head=ONE, answers=TWO)
@@ -97,6 +98,7 @@ ALL = [
     FINISHED,
     LOST,
     FAILED,
+    PARKED,
     RETURNED,
     PROBED,
     CLOSED_PLAY,

@@ -7,7 +7,7 @@ from itertools import chain
 
 import pytest
 
-from orchestrator.domain.events import Event, JobFinished
+from orchestrator.domain.events import Event, JobFinished, JobParked
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Job, Plan, Stage
 from orchestrator.engines.base import Emit, Suits, anywhere
@@ -35,6 +35,7 @@ class Stagehand:
     ended: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    parked: list[JobParked] = field(default_factory=list)
     live: dict[str | None, int] = field(default_factory=dict)
     most: dict[str | None, int] = field(default_factory=dict)
     running: int = 0
@@ -64,6 +65,9 @@ class Stagehand:
     def keep(self, happened: Iterator[tuple[Event, ...]], upto: str | None = None) -> None:
         """Takes events as a dispatcher does, each kept before the next is asked for, up to the end of a job or all."""
         for event in chain.from_iterable(happened):
+            if isinstance(event, JobParked):
+                self.parked.append(event)
+                continue
             assert isinstance(event, JobFinished)
             with self.changed:
                 self.kept.append(event.job)

@@ -3,13 +3,15 @@
 import os
 import signal
 import threading
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from orchestrator.domain.plan import Plan
 from orchestrator.engines.local import LocalEngine
-from orchestrator.errors import Cancelled, SandboxLost, UsageError
+from orchestrator.errors import BackendUnavailable, Cancelled, SandboxLost, StoreFault, UsageError
 
 
 def test_one_slot_plays_in_the_plans_order(stage, play, plan):
@@ -142,9 +144,11 @@ def test_jobs_ahead_stay_on_processors(stage, play, plan):
     assert (sorted(stage.kept), stage.prepared) == (["a", "b", "c", "d"], ["c"])
 
 
-@pytest.mark.parametrize("error", [SandboxLost("the engine went away"), Cancelled("enough"), KeyError("a bug")])
+@pytest.mark.parametrize(
+    "error", [BackendUnavailable("nobody answers"), StoreFault("no space"), Cancelled("enough"), UsageError("no")]
+)
 def test_an_error_is_raised_in_the_caller(stage, play, plan, error):
-    """A job that failed for good ends the run: what plays and what waits is cancelled, and every thread ends."""
+    """What every job needs failed: what plays and what waits is cancelled, and every thread ends."""
     stage.held, stage.errors = {"b"}, {"a": error}
     with pytest.raises(type(error)) as caught:
         stage.keep(play(plan("a", "b", "c", "d"), [None, None]))
@@ -155,11 +159,32 @@ def test_an_error_is_raised_in_the_caller(stage, play, plan, error):
 
 
 def test_events_before_an_error_are_yielded(stage, play, plan):
-    """What finished before a job failed is kept."""
-    stage.errors = {"b": SandboxLost("gone")}
-    with pytest.raises(SandboxLost):
+    """What finished before the engine went away is kept."""
+    stage.errors = {"b": BackendUnavailable("gone")}
+    with pytest.raises(BackendUnavailable):
         stage.keep(play(plan("a", "b", "c")))
     assert stage.kept == ["a"]
+
+
+@pytest.mark.parametrize("error", [SandboxLost("it cannot be started"), KeyError("a bug")])
+@pytest.mark.parametrize("slots", [1, 3])
+def test_a_job_that_failed_for_good_is_parked(stage, play, plan, error, slots):
+    """The others are played, what needs it is not, and nobody is cancelled."""
+    stage.errors = {"b": error}
+    stage.keep(play(plan("a", "b", "c", "d<b", "e<a"), [None] * slots))
+    assert sorted(stage.kept) == ["a", "c", "e"]
+    assert [(event.job, event.submission) for event in stage.parked] == [("b", "team-b")]
+    assert stage.parked[0].message.endswith(error.args[0] if isinstance(error, SandboxLost) else "KeyError: 'a bug'")
+    assert (stage.cancelled, stage.running) == ([], 0)
+
+
+def test_no_other_job_of_a_parked_submission_is_started(stage, play, plan):
+    """What its first job met, the others would meet too; one that was started ahead is played to its end."""
+    stage.errors = {"a": SandboxLost("it cannot be started")}
+    jobs = plan("a", "b", "c").jobs
+    same = Plan(tuple(replace(job, submission="one" if job.id in "ac" else "two") for job in jobs))
+    stage.keep(play(same, ["GPU-0"]))
+    assert (stage.started, stage.kept) == (["a", "b"], ["b"])
 
 
 def test_an_error_while_a_performance_is_made_ends_everything(stage, plan):
@@ -196,7 +221,7 @@ def test_a_thread_that_cannot_start_ends_everything(stage, play, plan, monkeypat
 def test_everything_is_ended_where_ending_fails(stage, play, plan):
     """When cancelling one performance raises, the others are cancelled all the same and every thread is waited for."""
     stage.held = {"b", "c"}
-    stage.errors = {"a": SandboxLost("first")}
+    stage.errors = {"a": BackendUnavailable("first")}
     stage.cancel_errors = dict.fromkeys("bd", SandboxLost("second"))
     with pytest.raises(SandboxLost):
         stage.keep(play(plan(*"abcdef"), [None, None, None]))

@@ -16,7 +16,7 @@ from .pages import parts, results_of
 PASSED: dict[str, set[str]] = {
     "Results": {
         *("schema_version", "contest", "title", "format", "round", "complete", "isolation", "backend", "seed", "notes"),
-        *("rules", "commitment", "ledger", "software", "replay"),
+        *("rules", "commitment", "ledger", "software", "replay", "alarms"),
     },
     "TaskPart": {"name", "classes", "shape", "pictures", "norm", "epsilon"},
     "FaultPart": {"code", "reason", "times", "pictures", "message"},
@@ -32,10 +32,11 @@ PASSED: dict[str, set[str]] = {
     },
     "FindingPart": {"submission", "kind", "rules", "compared", "image", "batch"},
     "JobPart": {"stage", "submission", "status"},
+    "WaitingPart": {"submission", "stage", "code"},
 }
 """Fields that go out as they are: names from before the play, words of ours, codes, counts, public digests."""
 MENDED: dict[str, set[str]] = {
-    "Results": {"task", "submissions", "cells", "boards", "replays", "findings", "jobs"},
+    "Results": {"task", "submissions", "cells", "boards", "replays", "findings", "jobs", "waiting"},
     "TaskPart": {"digest"},
     "FaultPart": set(),
     "SubmissionPart": {"findings", "largest", "seconds", "cpu_seconds", "peak_bytes", "bytes_in", "bytes_out"},
@@ -47,6 +48,7 @@ MENDED: dict[str, set[str]] = {
         *("id", "summary", "disagreements", "job", "steps", "seeds", "sequence", "length", "alone", "improbable"),
     },
     "JobPart": {"id", "seconds"},
+    "WaitingPart": {"job", "message"},
 }
 """Fields that are rounded, renamed or emptied on the way."""
 

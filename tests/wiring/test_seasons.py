@@ -1,6 +1,7 @@
 """A contest over weeks: opened, held by one process, played round by round, promoted, judged again."""
 
 import json
+import shutil
 import subprocess
 import sys
 from fractions import Fraction
@@ -10,7 +11,7 @@ import pytest
 
 from orchestrator.domain import acts, events
 from orchestrator.domain.plan import Stage
-from orchestrator.errors import Rejected, StoreFault, UsageError
+from orchestrator.errors import Parked, Rejected, StoreFault, UsageError
 from orchestrator.intake.contest_file import Contest
 from orchestrator.wiring import publish, rejudging, rounds, seasons
 
@@ -371,7 +372,7 @@ def test_a_received_folder_plays_where_folders_do(entered, backend) -> None:
     """On a backend that starts images each is named with what to do, and nothing else is asked of the backend."""
     with entered.desk() as desk:
         here = rounds.ready(desk.contest, entered.path / "workspace", HOW)
-        other = SimpleNamespace(name=backend, admit=here.admit)
+        other = SimpleNamespace(name=backend, admit=here.admit, workshop=here.workshop)
         with pytest.raises(Rejected) as caught:
             seasons.part(desk, "initial", "quarters", other)
     assert [problem.place for problem in caught.value.problems] == [
@@ -382,3 +383,36 @@ def test_a_received_folder_plays_where_folders_do(entered, backend) -> None:
     for problem in caught.value.problems:
         assert f"{backend} starts images" in problem.what
         assert "--backend docker" in problem.remedy
+
+
+def test_a_submission_that_is_gone_ends_no_round_for_others(entered) -> None:
+    """Its copy was removed: it waits, everybody else is played on record, and nobody is promoted until it is mended."""
+    with entered.desk() as desk:
+        digest = desk.season.entries["defence_constant"].digest
+    kept = entered.folder.path / "images" / digest.removeprefix("sha256:")
+    away = entered.path / "away"
+    shutil.move(kept, away)
+    with pytest.raises(Parked, match="defence_constant waits: "):
+        entered.play("initial")
+    with entered.desk() as desk:
+        (played,) = seasons.boards(desk, "initial")
+        with pytest.raises(UsageError, match="is not finished"):
+            seasons.promote(desk)
+    assert [part.submission for part in played.waiting] == ["defence_constant"]
+    assert {cell.defence for cell in played.cells} == {"measure", "defence_honest"}
+    shutil.move(away, kept)
+    (played,) = entered.play("initial")
+    assert played.complete
+    assert played.waiting == []
+
+
+def test_nobody_is_promoted_past_a_baseline_that_fails(cup) -> None:
+    """The classifier that attacks are measured on dies while it loads: promotion is refused with that reason."""
+    cup.player("defence_dies_loading", "measure")
+    for team, kind in TEAMS.items():
+        cup.submit(team, cup.player(kind))
+    (played,) = cup.play("initial")
+    assert len(played.alarms) == 1
+    with cup.desk() as desk, pytest.raises(Rejected, match="The baseline measure failed on every picture"):
+        seasons.promote(desk)
+    assert cup.acts(acts.FinalistsPromoted) == []

@@ -90,7 +90,7 @@ def _index(rounds: Sequence[Results], address: Mapping[str, str], links: Mapping
     return Index(
         title=rounds[0].title,
         contest=rounds[0].contest,
-        notes=tuple(dict.fromkeys(note for results in rounds for note in results.notes)),
+        notes=tuple(dict.fromkeys(note for results in rounds for note in (*results.alarms, *results.notes))),
         tasks=tuple(tasks),
         teams=tuple((team, href, len(submissions[team])) for team, href in links.items()),
     )
