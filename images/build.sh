@@ -5,7 +5,8 @@
 #
 # FOLDER is a folder with a submission.yaml and a Dockerfile; without one, all under images/ and examples/demo/submissions/
 # are built. Tags: the manifest's `image`; one without a tag gets :cpu, or with --cuda :cuda (then only what says
-# `gpu: true` is built). Labels: `sparring.source`, the digest of the folder's files.
+# `gpu: true` is built). Labels: `sparring.source`, the digest of the folder's files. Which image was built from which files
+# is written down in ~/.local/state/sparring/built (XDG_STATE_HOME): rounds play what is written down there.
 # images/runner is a folder of its own kind: sparring/runner:cpu, which no submission stands on.
 #
 # Environment:
@@ -141,7 +142,28 @@ build_submission() {
   if [ "$flavour" = cuda ] && grep -q '^ARG BASE=sparring/base-torch:cpu' "$folder/Dockerfile"; then
     options=(--build-arg BASE=sparring/base-torch:cuda)
   fi
-  build "$folder" "${found% *}" --label "sparring.source=${found#* }" "${options[@]}"
+  build "$folder" "${found% *}" --label "sparring.source=${found#* }" --iidfile "$work/id" "${options[@]}"
+  noted "$folder" "${found#* }" "$(cat "$work/id")"
+}
+
+# noted FOLDER DIGEST ID: writes down which image was built from these files; a round plays what is written down here.
+noted() {
+  "$PYTHON" - "$1" "$2" "$3" "$flavour" <<'EOF'
+import sys
+from pathlib import Path
+
+from orchestrator.errors import SparringError
+from orchestrator.intake.built import Record
+from orchestrator.intake.source_tree import survey
+
+folder, digest, image, flavour = sys.argv[1:]
+try:
+    if survey(Path(folder)).digest != digest:
+        sys.exit(f"{folder} changed while it was built; build it again")
+    Record.here().note(digest, flavour, image)
+except SparringError as error:
+    sys.exit(str(error))
+EOF
 }
 
 # described FOLDER: prints the name under which admission looks a submission's image up, a blank, and the digest of its
@@ -160,7 +182,10 @@ try:
     folder, flavour = Path(sys.argv[1]), sys.argv[2]
     found = manifest.read(folder)
     if flavour == "cpu" or found.gpu:
-        print(build.tag(folder, found, flavour), source_tree.survey(folder).digest)
+        name = build.tag(folder, found, flavour)
+        if (other := build.shipped_elsewhere(folder, name)) is not None:
+            sys.exit(f"{name} is the image of {other}; give {folder} an `image:` of its own in its submission.yaml")
+        print(name, source_tree.survey(folder).digest)
 except SparringError as error:
     sys.exit(str(error))
 EOF

@@ -11,6 +11,8 @@ from typing import NoReturn
 import pytest
 from hypothesis import settings
 
+from orchestrator.intake.built import Record
+
 # A loaded machine is no failure: what a property test may take is the test's own limit.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
@@ -40,6 +42,18 @@ def _require(what: str, reason: str) -> NoReturn:
 def require() -> Require:
     """Returns `require(what, reason)`, which ends the test as skipped, or as failed where `what` must be there."""
     return _require
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps what tests build out of this user's record of builds, and lets them use what that has."""
+    theirs = Record.here().folder
+    state = tmp_path_factory.mktemp("state")
+    if theirs.is_dir():
+        shutil.copytree(theirs, state / "sparring" / "built")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(state))
+        yield
 
 
 @pytest.fixture(scope="session")

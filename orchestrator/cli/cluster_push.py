@@ -20,7 +20,7 @@ def push(
 ) -> None:
     """Push the images that a cluster needs and its registry lacks: the runner's, the contest file's, the received ones.
 
-    What is there already is left alone. Exits with 1 when an image is neither here nor there.
+    What is there already is left alone. Exits with 1 when an image is neither here nor there, or would not be admitted.
     """
     settings, listed = pushing.wanted(place)
     done: list[Pushed] = []
@@ -31,7 +31,7 @@ def push(
             done.append(each)
             if not as_json:
                 _show(each)
-    missing = any(each.state is State.MISSING for each in done)
+    missing = any(each.state in {State.MISSING, State.REFUSED} for each in done)
     if as_json:
         console.emit({"ok": not missing, "images": [asdict(each) for each in done]})
     if missing:
@@ -39,6 +39,6 @@ def push(
 
 
 def _show(each: Pushed) -> None:
-    colour = {State.MISSING: "red", State.ELSEWHERE: "yellow"}.get(each.state, "green")
+    colour = {State.MISSING: "red", State.REFUSED: "red", State.ELSEWHERE: "yellow"}.get(each.state, "green")
     rest = each.reference or f"{each.image}: {each.why}"
     out.print(f"[{colour}]{each.state.value:9}[/] {safe(each.who)}  {safe(rest)}", soft_wrap=True)

@@ -19,6 +19,7 @@ from orchestrator.intake import build as building
 from orchestrator.intake import manifest, packing, source_tree
 from orchestrator.intake.admission import tagged
 from orchestrator.intake.build import SOURCE_LABEL, Wanted
+from orchestrator.intake.built import Record
 from orchestrator.intake.entry_names import PACKAGE
 from orchestrator.wiring import build_log, machine
 
@@ -66,6 +67,8 @@ def build(folder: Folder = HERE, how: How = How(), as_json: Json = False) -> Non
             identity = workshop.build(prepared.recipe, log)
         except Rejected as error:
             raise _explained(error, folder, log, network=how.network) from None
+    if not how.base and not how.network:
+        Record.here().note(prepared.tree.digest, how.flavour, identity)
     if as_json:
         document = {"image": identity, "tag": prepared.recipe.tag, "source": prepared.tree.digest, "log": str(path)}
         console.emit({**document, "left_out": list(prepared.tree.left_out)})

@@ -37,6 +37,11 @@ class ImageConfig:
     """The names of its variables that are unset."""
 
 
+def is_identity(text: str) -> bool:
+    """Whether this is an image's id, or a name with the digest of what it leads to."""
+    return re.fullmatch(r"(.+@)?sha256:[0-9a-f]{64}", text, re.DOTALL) is not None
+
+
 def is_reference(text: str) -> bool:
     """Whether this can be an image's name or id; nothing else goes into a request to the engine."""
     return len(text) <= 255 and _REFERENCE.fullmatch(text) is not None  # noqa: PLR2004  the engine's own limit

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from pathlib import Path
 
 from orchestrator.backends.base import Image, Source
 from orchestrator.domain.submissions import Roster, Submission
@@ -32,13 +33,18 @@ def admit(contest: Contest, identify: Callable[[Source], Image], *, complete: bo
     problems: list[Problem] = []
     submissions: list[Submission] = []
     images: dict[str, Image] = {}
+    folders: dict[str, Path] = {}
     for section, listed in (("baselines", contest.file.baselines), ("submissions", contest.file.submissions)):
         for place, entry in enumerate(listed):
             at = (section, place)
             try:
-                submission, image = _entry(contest, identify, entry, baseline=section == "baselines")
+                found = entries.read(entry, contest.folder)
+                if shared := entries.second_folder(entry, found, folders):
+                    problems.append(contest.problem(at, *shared))
+                    continue
+                submission, image = _entry(contest, identify, entry, found, baseline=section == "baselines")
             except Rejected as error:
-                problems += [contest.problem(at, str(found)) for found in error.problems]
+                problems += [contest.problem(at, str(each)) for each in error.problems]
                 continue
             if submission.id in images:
                 problems.append(contest.problem(at, f"a second {submission.id!r}", "give one of them a `name:`"))
@@ -102,10 +108,11 @@ def baseline(contest: Contest, identify: Callable[[Source], Image], name: str) -
         UsageError: the contest has no baseline of this name.
         Rejected: it cannot be started.
     """
-    known = {_entry(contest, _unseen, entry, baseline=True)[0].id: entry for entry in contest.file.baselines}
+    read = [(entry, entries.read(entry, contest.folder)) for entry in contest.file.baselines]
+    known = {found.name: (entry, found) for entry, found in read}
     if name not in known:
         raise UsageError(f"{contest.path} has no baseline {name!r}; it has {', '.join(known) or 'none'}")
-    return _entry(contest, identify, known[name], baseline=True)
+    return _entry(contest, identify, *known[name], baseline=True)
 
 
 def _unseen(source: Source) -> Image:
@@ -113,9 +120,8 @@ def _unseen(source: Source) -> Image:
 
 
 def _entry(
-    contest: Contest, identify: Callable[[Source], Image], entry: EntrySection, *, baseline: bool
+    contest: Contest, identify: Callable[[Source], Image], entry: EntrySection, found: Described, *, baseline: bool
 ) -> tuple[Submission, Image]:
-    found = entries.read(entry, contest.folder)
     cuda = bool(contest.file.limits.gpus and found.manifest and found.manifest.gpu)
     image = identify(_source(entry, found, flavour="cuda" if cuda else "cpu", trusted=baseline))
     submission = Submission(
@@ -135,13 +141,17 @@ def _source(entry: EntrySection, found: Described, *, flavour: str, trusted: boo
     described = found.manifest
     tag = tagged(entry.image or (described.image if described else ""), flavour)
     return Source(
-        folder=found.folder, image=tag, command=tuple(described.command) if described else (), trusted=trusted
+        folder=found.folder,
+        image=tag,
+        command=tuple(described.command) if described else (),
+        trusted=trusted,
+        flavour=flavour,
     )
 
 
 def tagged(image: str, flavour: str = "cpu") -> str | None:
     """Returns the name of an image with its tag, the flavour where it has none; None for no image."""
-    named = ":" in image.rsplit("/", 1)[-1]
+    named = ":" in image.rsplit("/", 1)[-1]  # a tag, a digest, or it is an id
     return (image if named else f"{image}:{flavour}") if image else None
 
 

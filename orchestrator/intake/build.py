@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from orchestrator import shipped
 from orchestrator.backends.base import Recipe
 from orchestrator.errors import Problem, Rejected, UsageError
 from orchestrator.intake import dockerfile, ignore, manifest
@@ -71,9 +72,14 @@ def prepare(folder: Path, wanted: Wanted) -> Prepared:
     if problems or found is None or tree is None or recipe is None or ignored is None:
         raise Rejected(f"folder {folder}", problems)
     given = _arguments(folder, found, recipe, wanted)
+    name = tagged(wanted.tag, wanted.flavour) or tag(folder, found, wanted.flavour)
+    if (other := shipped_elsewhere(folder, name)) is not None:
+        what = f"{name} is the image of {other}, which is shipped, and this is another folder"
+        remedy = f"give it an `image:` of its own in {manifest.FILE_NAME}, or --tag"
+        raise Rejected(f"folder {folder}", [Problem("image", what, remedy)])
     made = Recipe(
         context=_context(tree, ignored),
-        tag=tagged(wanted.tag, wanted.flavour) or tag(folder, found, wanted.flavour),
+        tag=name,
         bases=dockerfile.read(folder, given, network=wanted.network).bases,
         arguments=given,
         labels=_labels(found, tree, wanted.revision),
@@ -100,6 +106,22 @@ def tag(folder: Path, found: Manifest, flavour: str) -> str:
     if name is None:
         raise UsageError(f"{folder / manifest.FILE_NAME} has no `image:`; add one, or give --tag")
     return name
+
+
+def shipped_elsewhere(folder: Path, image: str) -> Path | None:
+    """Returns the shipped folder whose image has this name, where `folder` is another; None where it is free to take.
+
+    A copy of a baseline has the same `image:` in its manifest, and must not take the baseline's name from it.
+    """
+    repository = image.rpartition(":")[0] or image
+    for path in (
+        shipped.path().glob("images/*/submission.yaml"),
+        shipped.path().glob("examples/demo/submissions/*/*.yaml"),
+    ):
+        for found in path:
+            if manifest.read(found.parent).image.partition(":")[0] == repository and found.parent != folder.resolve():
+                return found.parent
+    return None
 
 
 def missing_wheels(folder: Path) -> tuple[str, str] | None:

@@ -83,13 +83,31 @@ def problems(entries: Iterable[tuple[Place, EntrySection]], file: YamlFile) -> l
     """Returns what is wrong with the files of these entries and among their names, each at its line in the file."""
     found: list[Problem] = []
     names: set[str] = set()
+    folders: dict[str, Path] = {}
     for place, entry in entries:
         try:
-            name = read(entry, file.path.resolve().parent).name
+            described = read(entry, file.path.resolve().parent)
         except Rejected as error:
             found += [file.problem(place, str(each)) for each in error.problems]
             continue
-        if name in names:
-            found.append(file.problem(place, f"a second {name!r}", "give one of them a `name:`"))
-        names.add(name)
+        if described.name in names:
+            found.append(file.problem(place, f"a second {described.name!r}", "give one of them a `name:`"))
+        names.add(described.name)
+        if shared := second_folder(entry, described, folders):
+            found.append(file.problem(place, *shared))
     return found
+
+
+def second_folder(entry: EntrySection, described: Described, folders: dict[str, Path]) -> tuple[str, str] | None:
+    """Notes in `folders` what an entry's image is called; returns what is wrong, and the remedy, where another's is.
+
+    A copy of a folder has its `image:` too. Whichever were built last would play for both.
+    """
+    image = entry.image or (described.manifest.image if described.manifest else "")
+    if described.folder is None or not image:
+        return None
+    other = folders.setdefault(image, described.folder.resolve())
+    if other == described.folder.resolve():
+        return None
+    what = f"its image is called {image}, as that of {other}, which is another folder"
+    return what, "give each folder an `image:` of its own, in its submission.yaml"

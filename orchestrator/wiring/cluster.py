@@ -21,6 +21,7 @@ from orchestrator.errors import BackendUnavailable, Problem, Rejected, UsageErro
 from orchestrator.intake.admission import Admitted, admit
 from orchestrator.intake.contest_file import Contest
 from orchestrator.registry.references import NoNameError, parse
+from orchestrator.wiring import building
 from orchestrator.wiring.conditions import conditions
 from orchestrator.wiring.folders import RoundFolder, blobs_in
 from orchestrator.wiring.rounds import ROUND, Part
@@ -95,7 +96,7 @@ def _admitted(contest: Contest, settings: ClusterSettings, *, offline: bool) -> 
     if offline:
         return admit(contest, lambda source: _placeholder(settings, source))
     try:
-        return admit(contest, ClusterBackend(settings).admit)
+        return admit(contest, building.foretell(ClusterBackend(settings)))
     except BackendUnavailable as error:
         raise BackendUnavailable(f"{error}; {_OFFLINE}") from error
 

@@ -41,7 +41,9 @@ def said(kind: type[S], **words: object) -> S:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{place}: {first['msg'].lower()}; say it in other words") from None
+        raise UsageError(
+            f"{place}: {first['msg'].removeprefix('Value error, ').lower()}; say it in other words"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class Submitted:
     image: str | None = None
     name: str = ""
     side: Side | None = None
+    package: str = ""
+    """What the file is called that it came in, to name it before its manifest is read."""
 
 
 _ON_BOARDS = (
@@ -180,13 +184,14 @@ class Desk:
         problems += dubious + self._rules_against(submitted, found)
         image = None
         try:
-            image = backend.admit(self._source(submitted, found))
+            if found is not None or submitted.folder is None:  # else nobody knows what is started
+                image = backend.admit(self._source(submitted, found))
         except Rejected as error:
             problems += error.problems
         if image is not None:
             if image.undo is not None:
                 undo.callback(image.undo)
-            foreign = self._foreign(submitted, image, backend)
+            foreign = self._foreign(submitted, image)
             dubious, problems = dubious + foreign, problems + foreign
         warnings: list[str] = []
         if image is not None and side is not None:
@@ -215,11 +220,11 @@ class Desk:
         """Returns why nothing can be received now, and what is missing or contradicts itself."""
         return self._untimely() + self._unclear(submitted, found, submitted.name or (found.name if found else ""))
 
-    def _foreign(self, submitted: Submitted, image: Image, backend: Backend) -> list[Problem]:
+    def _foreign(self, submitted: Submitted, image: Image) -> list[Problem]:
         """Returns why an image that is only named is not this team's."""
         if image.folder is not None or (submitted.folder is not None and submitted.image is not None):
             return []
-        return list(provenance.objections(self.season, submitted.team, submitted.folder, image, backend))
+        return list(provenance.objections(self.season, submitted.team, submitted.folder, image))
 
     def _rules_against(self, submitted: Submitted, found: manifest.Manifest | None) -> list[Problem]:
         """Returns what the rules for teams have against a submission (A1, A4)."""
@@ -277,7 +282,7 @@ class Desk:
         problems = []
         if submitted.task not in (tasks := [task.name for task in self.contest.file.every_task]):
             problems.append(Problem("task", f"there is no {submitted.task!r}", f"one of {', '.join(tasks)}"))
-        if submitted.side is None and found is None:
+        if submitted.side is None and submitted.folder is None:
             problems.append(Problem("side", "is missing", "give --side attack or --side defence"))
         if found and submitted.side not in (None, found.side):
             what = f"{submitted.side} was asked for, its submission.yaml says {found.side}"
@@ -315,7 +320,8 @@ class Desk:
                 by=self.by, name=name, team=submitted.team, task=submitted.task, side=side, problems=texts
             )
         )
-        raise Rejected(f"submission {name or submitted.folder or submitted.image}", problems)
+        called = name or submitted.package or submitted.folder or submitted.image
+        raise Rejected(f"submission {called}", problems)
 
     def _free(self, name: str) -> str:
         """Returns an id that no submission and no baseline has yet: the name, or the name with a number."""

@@ -6,21 +6,20 @@ What comes in a package is the submission's, whatever it is; a name may be anybo
 from collections.abc import Iterator
 from pathlib import Path
 
-from orchestrator.backends.base import Backend, Image
+from orchestrator.backends.base import Image
 from orchestrator.domain.season import Season
-from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
-from orchestrator.intake.build import SOURCE_LABEL
+from orchestrator.intake.built import Record
 from orchestrator.intake.source_tree import survey
 
 _REMEDY = "build it from this team's folder with `sparring submission build`, or hand in a package of it"
 
 
-def objections(season: Season, team: str, folder: Path | None, image: Image, backend: Backend) -> Iterator[Problem]:
+def objections(season: Season, team: str, folder: Path | None, image: Image) -> Iterator[Problem]:
     """Yields why an image that was named, by the manifest in `folder` or at the desk, is not this team's.
 
-    What another team handed in before is theirs. What a manifest names has to be built from its folder: an image
-    carries the digest of the files that it was built from as a label.
+    What another team handed in before is theirs. What a manifest names has to be built from its folder, here and by
+    us, as our own record has it: the label that says so is whatever the image's maker wrote.
     """
     for entry in season.entries.values():
         if entry.digest == image.digest and entry.team != team:
@@ -28,12 +27,11 @@ def objections(season: Season, team: str, folder: Path | None, image: Image, bac
             break
     if folder is None:
         return
-    made_of = backend.look_into(image.digest, files=False).labels.get(SOURCE_LABEL, "")
     try:
         here = survey(folder).digest
     except Rejected as error:
         yield from error.problems
         return
-    if made_of != here:
-        of_what = printable(made_of, 80) or f"what it does not say (no label {SOURCE_LABEL})"
-        yield Problem("image", f"{image.name} was built from {of_what}, and this folder is {here}", _REMEDY)
+    if here not in (known := Record.here().sources_of(image.digest)):
+        of_what = f"was built from {', '.join(sorted(known))}" if known else "is of no build that is on record here"
+        yield Problem("image", f"{image.name} {of_what}, and this folder is {here}", _REMEDY)

@@ -5,17 +5,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from orchestrator.backends.base import Backend
+from orchestrator.backends.base import Backend, Image, Source
 from orchestrator.cluster.settings import ClusterSettings
-from orchestrator.errors import InfrastructureFault, UsageError
-from orchestrator.intake.admission import described
+from orchestrator.errors import InfrastructureFault, Rejected, UsageError
+from orchestrator.intake.admission import admit
+from orchestrator.intake.built import Record
 from orchestrator.intake.contest_file import Contest
+from orchestrator.intake.source_tree import survey
 from orchestrator.registry.credentials import Credentials
 from orchestrator.registry.documents import UnfitError
 from orchestrator.registry.references import Name, NoNameError, parse
 from orchestrator.registry.registries import Described, Registries
 from orchestrator.registry.shelves import below, shelf, tagged
-from orchestrator.wiring import seasons
+from orchestrator.wiring import building, seasons
 from orchestrator.wiring.desk import Desk
 
 RUNNER = "runner"
@@ -31,6 +33,8 @@ class State(StrEnum):
     ELSEWHERE = "elsewhere"
     """Its name is in another registry, which is not asked: whoever calls it so pushes it."""
     MISSING = "missing"
+    REFUSED = "refused"
+    """Admission on this machine's engine refuses it, which sees the files that a registry tells nothing of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Wanted:
     """An image that the cluster needs: for whom, how the engine knows it, and where it has to lie.
 
     `identity` is what was received; empty where whatever the engine calls `image` now is meant. `ours` is whether the
-    name lies below `cluster.registry`, so that we may put it there.
+    name lies below `cluster.registry`, so that we may put it there. `folder` is what the image has to be built from.
     """
 
     who: str
@@ -46,6 +50,7 @@ class Wanted:
     place: Name
     identity: str = ""
     ours: bool = True
+    folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +113,16 @@ def _one(settings: ClusterSettings, each: Wanted, backend: Backend, asked: Regis
     found, why = _look(asked, each, settings)
     here = "" if each.place.digest else _identity(backend, each)
     meant = each.identity or here
+    if here and each.who != RUNNER and (why := _refused(backend, here)):
+        return Pushed(each.who, each.image, "", State.REFUSED, why)
     if found is not None and (not meant or meant in found.identities):
         return Pushed(each.who, each.image, each.place.at(found.digest), State.THERE)
     if each.place.digest:
         return Pushed(each.who, each.image, "", State.MISSING, f"{why}; a digest is not pushed: name it by its tag")
     if not here:
         remedy = "bring it with `docker load`" if each.identity else "build it (`make images` builds ours)"
+        if each.folder is not None:
+            remedy = f"build it here: `sparring submission build {each.folder}` (`make images` builds ours)"
         return Pushed(each.who, each.image, "", State.MISSING, f"neither registry nor engine has it; {remedy}")
     name = tagged(each.place)
     backend.workshop().push(each.image, name, Credentials.read().of(each.place.host, each.place.repository))
@@ -132,6 +141,15 @@ def _look(asked: Registries, each: Wanted, settings: ClusterSettings) -> tuple[D
         return None, f"{error.problem.what}"
 
 
+def _refused(backend: Backend, image: str) -> str:
+    """Returns why admission refuses an image of the engine's, empty where it does not."""
+    try:
+        backend.admit(Source(image=image))
+    except Rejected as error:
+        return "; ".join(str(problem) for problem in error.problems)
+    return ""
+
+
 def _identity(backend: Backend, each: Wanted) -> str:
     """Returns what the engine has of an image: its id, empty where there is none."""
     try:
@@ -142,20 +160,35 @@ def _identity(backend: Backend, each: Wanted) -> str:
 
 def _of_file(contest: Contest, prefix: str, *, complete: bool) -> list[Wanted]:
     """Returns the runner's image and those of a contest file's entries, each once."""
-    roster = described(contest, complete=complete)
-    named = [(RUNNER, contest.file.cluster.runner), *((each.id, each.image) for each in roster if each.image)]
+    sources: list[Source] = []
+
+    def noted(source: Source) -> Image:
+        sources.append(source)
+        return Image(digest="", name=source.image or "")
+
+    roster = admit(contest, noted, complete=complete).roster
+    named = [_entry(RUNNER, Source(image=contest.file.cluster.runner), prefix)]
+    named += [_entry(each.id, source, prefix) for each, source in zip(roster, sources, strict=True) if source.image]
     found: dict[str, Wanted] = {}
-    for who, image in named:
-        found.setdefault(image, _entry(who, image, prefix))
+    for each in named:
+        found.setdefault(str(each.place), each)
     return list(found.values())
 
 
-def _entry(who: str, image: str, prefix: str) -> Wanted:
+def _entry(who: str, source: Source, prefix: str) -> Wanted:
+    """Returns what is to lie where; a folder's image is the one that was built from it, by our own record."""
+    image = source.image or ""
+    proof = building.needs_proof(source)
+    shelf_name = (building.shelf_of(source) if proof else None) or image
     try:
-        place = parse(image, prefix.rstrip("/"))
+        place = parse(shelf_name, prefix.rstrip("/"))
     except NoNameError as error:
         raise UsageError(f"{who}: {error}; name it like team/entry:1") from error
-    return Wanted(who, image, place, ours=f"{place.host}/{place.repository}".startswith(prefix))
+    ours = f"{place.host}/{place.repository}".startswith(prefix)
+    if not proof or source.folder is None:
+        return Wanted(who, image, place, ours=ours)
+    built = Record.here().image_of(survey(source.folder).digest, source.flavour)
+    return Wanted(who, built or shelf_name, place, built, ours=ours, folder=source.folder)
 
 
 def _received(desk: Desk, prefix: str) -> list[Wanted]:

@@ -26,7 +26,7 @@ from orchestrator.results import cells_csv, gallery, report
 from orchestrator.results.document import Results
 from orchestrator.results.scoring import Scoring
 from orchestrator.stores.base import GENESIS, put_array
-from orchestrator.wiring import forecast, hosting, machine
+from orchestrator.wiring import building, forecast, hosting, machine
 from orchestrator.wiring.conditions import conditions
 from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.folders import RoundFolder
@@ -96,7 +96,7 @@ def play(contest: Contest, out: Path, how: How, watch: Watch) -> Reported:
         host = hosted(contest, out, how)
         with host.alone(folder) as place, folder.locked():
             host.backend.sweep()
-            part = Part(contest, contest.only_task, admit(contest, host.backend.admit))
+            part = Part(contest, contest.only_task, admit(contest, building.identify(host.backend, folder.path)))
             try:
                 play_part(part, folder, place, how, watch)
             except Parked:
@@ -109,7 +109,7 @@ def preview(contest: Contest, out: Path, how: How) -> Outlook:
     """Returns what `play` would play now, without playing or writing anything. Raises like `play`."""
     with tempfile.TemporaryDirectory(prefix="sparring-preview-") as workspace:
         host = hosted(contest, Path(workspace), how)
-        part = Part(contest, contest.only_task, admit(contest, host.backend.admit))
+        part = Part(contest, contest.only_task, admit(contest, building.foretell(host.backend)))
         return preview_part(part, RoundFolder(out), host, Path(workspace))
 
 

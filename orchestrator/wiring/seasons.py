@@ -1,7 +1,7 @@
 """A contest over weeks: opened, played round by round, promoted."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from orchestrator.intake.admission import Admitted
 from orchestrator.intake.contest_file import Contest
 from orchestrator.registry.shelves import shelf
 from orchestrator.results.document import Results
-from orchestrator.wiring import reports, rounds
+from orchestrator.wiring import building, reports, rounds
 from orchestrator.wiring.contest_folder import ContestFolder
 from orchestrator.wiring.desk import Clock, Desk
 from orchestrator.wiring.folders import CONTEST_LEDGER
@@ -142,8 +142,8 @@ def tasks(desk: Desk, only: str | None = None) -> list[str]:
     return names if only is None else [only]
 
 
-def part(desk: Desk, phase: str, task: str, backend: Backend) -> Part:
-    """Returns one task of a round, ready to be played.
+def part(desk: Desk, phase: str, task: str, backend: Backend, *, foretold: bool = False) -> Part:
+    """Returns one task of a round, ready to be played; `foretold`: to look at only, so that nothing is built for it.
 
     Raises:
         UsageError: the format has no such round, or nobody was promoted to it yet.
@@ -156,7 +156,8 @@ def part(desk: Desk, phase: str, task: str, backend: Backend) -> Part:
     finalists = season.finalists.get(task)
     if phase != phases[0] and finalists is None:
         raise UsageError(f"nobody was promoted on {task} yet; run `sparring round promote` first")
-    admitted = _admitted(desk, phase, task, backend)
+    identify = building.foretell(backend) if foretold else building.identify(backend, desk.folder.path)
+    admitted = _admitted(desk, phase, task, backend, identify)
     return Part(
         contest,
         task,
@@ -206,7 +207,7 @@ def preview(desk: Desk, phase: str, how: How, only: str | None = None) -> list[O
         host = rounds.hosted(desk.contest, Path(workspace), how)
         found = []
         for task in tasks(desk, only):
-            one, folder = part(desk, phase, task, host.backend), desk.folder.round(phase, task)
+            one, folder = part(desk, phase, task, host.backend, foretold=True), desk.folder.round(phase, task)
             found.append(rounds.preview_part(one, folder, host, Path(workspace)))
         return found
 
@@ -312,10 +313,10 @@ def _played(desk: Desk, phase: str, task: str) -> Path:
     return folder.path
 
 
-def _admitted(desk: Desk, phase: str, task: str, backend: Backend) -> Admitted:
+def _admitted(desk: Desk, phase: str, task: str, backend: Backend, identify: Callable[[Source], Image]) -> Admitted:
     """Returns the baselines, and every submission of a task that still plays, as they were when they were received."""
     contest = desk.contest
-    baselines = admission.admit(contest, backend.admit, complete=False)
+    baselines = admission.admit(contest, identify, complete=False)
     images = dict(baselines.images)
     problems, submissions = [], list(baselines.roster)
     for entry in desk.season.of_task(task):

@@ -15,6 +15,7 @@ from orchestrator.domain.submissions import Side, Submission
 from orchestrator.errors import Problem, Rejected, UsageError
 from orchestrator.intake import admission, build, image_check, manifest
 from orchestrator.intake.build import Wanted
+from orchestrator.intake.built import Record
 from orchestrator.intake.compliance.match import Step
 from orchestrator.intake.compliance.rehearsal import Rehearsal
 from orchestrator.intake.contest_file import Contest
@@ -23,7 +24,7 @@ from orchestrator.measures import uncertainty
 from orchestrator.results import gallery
 from orchestrator.results.examples import Example
 from orchestrator.wire.transcript import Entry
-from orchestrator.wiring import friendly, machine
+from orchestrator.wiring import building, friendly, machine
 from orchestrator.wiring.friendly import Candidate
 
 MANIFEST, BUILD, POLICY, SCORE = "manifest", "build", "image policy", "expected score"
@@ -51,6 +52,8 @@ class Terms:
     contest: Contest
     task: str
     backend: Backend
+    workspace: Path
+    """Where logs of builds may go."""
 
     @property
     def samples(self) -> Samples:
@@ -96,7 +99,7 @@ def terms(contest: Contest, task: str | None, backend: str) -> Iterator[Terms]:
     with tempfile.TemporaryDirectory(prefix="sparring-trial-") as workspace:
         made = machine.backend(backend, Path(workspace), allow_unisolated=True)
         made.check(contest.file.runtime)
-        yield Terms(contest, task or contest.only_task, made)
+        yield Terms(contest, task or contest.only_task, made, Path(workspace))
 
 
 def check(subject: Subject, under: Terms, tell: Tell) -> Checked:
@@ -233,10 +236,14 @@ def _built(
         note(Step(BUILD, None, "the process backend starts the folder itself"))
         return None, True
     cuda = under.contest.file.limits.gpus and described.gpu
-    wanted = Wanted(flavour="cuda" if cuda else "cpu", tag=described.image or f"sparring-trial/{described.name}")
+    flavour = "cuda" if cuda else "cpu"
+    own = described.image and build.shipped_elsewhere(folder, described.image) is None
+    wanted = Wanted(flavour=flavour, tag=described.image if own else f"sparring-trial/{described.name}")
     try:
-        recipe = build.prepare(folder, wanted).recipe
+        prepared = build.prepare(folder, wanted)
+        recipe = prepared.recipe
         identity = under.backend.workshop().build(recipe, log.append)
+        Record.here().note(prepared.tree.digest, flavour, identity)
     except Rejected as error:
         note(_refused(BUILD, "the image was not built", error))
         return None, False
@@ -283,4 +290,5 @@ def _baseline(name: str, side: Side, under: Terms) -> tuple[Submission, Image]:
     known = opponents(under.contest, side)
     if name not in known:
         raise UsageError(f"no baseline {name!r} to try a submission against; there is {', '.join(known) or 'none'}")
-    return admission.baseline(under.contest, under.backend.admit, name)
+    identify = building.identify(under.backend, under.workspace)
+    return admission.baseline(under.contest, identify, name)

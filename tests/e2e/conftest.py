@@ -12,7 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from orchestrator import shipped
+from orchestrator.intake import manifest
+from orchestrator.intake.built import Record
 from orchestrator.intake.contest_file import Contest
+from orchestrator.intake.source_tree import survey
 from orchestrator.results.document import Results
 from orchestrator.wiring import rounds
 
@@ -132,6 +136,18 @@ def demo_images(base_image, require) -> None:
     del base_image
     if not _engine_has("sparring/attack-cw-l2:cpu") or not _engine_has("sparring/defence-median:cpu"):
         require("docker", "the demo's images are missing: make images")
+    for path in (*shipped.path("images").glob("*/submission.yaml"), *shipped.path("examples/demo").glob("*/*/*.yaml")):
+        _note(path.parent)
+
+
+def _note(folder: Path) -> None:
+    """Puts on record that a shipped image is that of its folder, where it was built elsewhere and says so itself."""
+    tag, digest = f"{manifest.read(folder).image}:cpu", survey(folder).digest
+    form = '{{.Id}} {{index .Config.Labels "sparring.source"}}'
+    done = subprocess.run(["docker", "image", "inspect", "-f", form, tag], capture_output=True, text=True, check=False)
+    identity, _, source = done.stdout.strip().partition(" ")
+    if source == digest and not Record.here().image_of(digest, "cpu"):
+        Record.here().note(digest, "cpu", identity)
 
 
 @pytest.fixture

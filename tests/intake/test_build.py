@@ -2,11 +2,13 @@
 
 import io
 import os
+import shutil
 import tarfile
 from pathlib import Path
 
 import pytest
 
+from orchestrator import shipped
 from orchestrator.errors import Rejected, UsageError
 from orchestrator.intake import build, source_tree
 from orchestrator.intake.archive import Bounds
@@ -156,3 +158,16 @@ def test_wheels_that_are_missing_are_guessed(entry) -> None:
     assert "no wheels/" in build.missing_wheels(entry)[0]
     (entry / "wheels").mkdir()
     assert build.missing_wheels(entry) is None
+
+
+def test_a_copy_takes_no_shipped_images_name(tmp_path):
+    """The folder that is shipped builds its image; a copy of it has to be called something else."""
+    original = shipped.path("images", "defence_undefended")
+    copy = tmp_path / "copy"
+    shutil.copytree(original, copy)
+    name = "sparring/defence-undefended"
+    assert build.prepare(original, Wanted()).recipe.tag == f"{name}:cpu"
+    for tag in ("", f"{name}:cpu", f"{name}:mine"):
+        with pytest.raises(Rejected, match=f"{name}:.* is the image of {original}, which is shipped"):
+            build.prepare(copy, Wanted(tag=tag))
+    assert build.prepare(copy, Wanted(tag="mine/undefended")).recipe.tag == "mine/undefended:cpu"

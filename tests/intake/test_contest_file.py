@@ -10,6 +10,7 @@ from PIL import Image
 
 from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm
 from orchestrator.errors import Rejected, UsageError
+from orchestrator.intake.admission import described
 from orchestrator.intake.contest_file import Contest
 from orchestrator.replay.power import Design
 
@@ -391,3 +392,26 @@ def test_what_contradicts_itself_is_refused(problems, changes, said):
     """One task or several, each name once; times have a zone, and the close is after the opening."""
     [problem] = problems(**changes)
     assert said in problem
+
+
+def test_two_folders_have_two_images(contest, problems, submitted, tmp_path):
+    """A copy of a folder has the same `image:`; one of them would play the other's, or take its name."""
+    said = "sparring: 1\nname: {}\nside: attack\ncommand: [x]\nimage: team/entry\n"
+    for name in ("original", "copy"):
+        submitted(said.format(name), folder=name)
+    entries = "[{folder: original}, {folder: copy}]"
+    with pytest.raises(Rejected) as caught:
+        described(contest(submissions=entries), complete=False)
+    [problem] = map(str, caught.value.problems)
+    assert problem in problems(submissions=entries, seed="x")
+    assert "submissions[1]: its image is called team/entry, as that of" in problem
+    assert f"{tmp_path / 'original'}, which is another folder; give each folder an `image:` of its own" in problem
+
+
+def test_one_folder_may_enter_twice(contest, submitted):
+    """Under two names; and folders whose manifests name no image are told apart by their files alone."""
+    submitted("sparring: 1\nname: a\nside: attack\ncommand: [x]\nimage: team/entry\n", folder="a")
+    submitted("sparring: 1\nname: b\nside: attack\ncommand: [x]\n", folder="b")
+    submitted("sparring: 1\nname: c\nside: attack\ncommand: [x]\n", folder="c")
+    entries = "[{folder: a}, {folder: ./a, name: again}, {folder: b}, {folder: c}]"
+    assert len(described(contest(submissions=entries), complete=False).submissions) == 4

@@ -1,5 +1,6 @@
 """An image that a submission only names is the team's own: built from its folder, and nobody handed it in before."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from orchestrator.domain.submissions import Side
 from orchestrator.errors import Rejected
 from orchestrator.intake import build, packing
 from orchestrator.intake.build import SOURCE_LABEL, Wanted
+from orchestrator.intake.built import Record
 from orchestrator.intake.source_tree import survey
 from orchestrator.plugins import find
 from orchestrator.publication.receipts import Receipt
@@ -43,7 +45,14 @@ def folder(cup, repository) -> Callable[..., Path]:
 def built(tmp_path) -> Callable[[Path], str]:
     """Returns a function that builds a folder's image as `sparring submission build` does, and gives its id."""
     workshop = find("backends", "docker")(BackendSettings(tmp_path)).workshop()
-    return lambda folder: workshop.build(build.prepare(folder, Wanted()).recipe, lambda _: None)
+
+    def built(folder: Path) -> str:
+        prepared = build.prepare(folder, Wanted())
+        identity = workshop.build(prepared.recipe, lambda _: None)
+        Record.here().note(prepared.tree.digest, "cpu", identity)
+        return identity
+
+    return built
 
 
 @pytest.fixture
@@ -95,10 +104,19 @@ def test_a_stale_build_is_not_received(folder, built, submit) -> None:
 
 
 def test_the_organizers_image_is_nobodys(cup, submit) -> None:
-    """An image without the label, such as a base or one that somebody made by hand, is not a folder's."""
+    """An image that was not built here, such as a base or one that somebody brought, is not a folder's."""
     thief = cup.player("attack_honest", "thief", image=BASE)
-    with pytest.raises(Rejected, match=f"{BASE} was built from .*, and this folder is sha256:"):
+    with pytest.raises(Rejected, match=f"{BASE} is of no build that is on record here, and this folder is sha256:"):
         submit("One", thief)
+
+
+def test_a_label_proves_nothing(engine, folder, repository, submit) -> None:
+    """An image that says it was built from this very folder, and was not, is none of its own."""
+    mine = folder("mine", "mine")
+    recipe = f'FROM {BASE}\nLABEL {SOURCE_LABEL}={survey(mine).digest}\nCMD ["python3"]\n'
+    engine.images.build(fileobj=io.BytesIO(recipe.encode()), tag=f"{repository}:mine", rm=True)
+    with pytest.raises(Rejected, match="is of no build that is on record here"):
+        submit("One", mine)
 
 
 def test_a_dockerfile_cannot_say_what_it_was_built_from(engine, folder, built) -> None:

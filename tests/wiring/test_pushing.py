@@ -6,13 +6,18 @@ from dataclasses import dataclass, field
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.backends.base import ImageFacts
+from orchestrator.backends.base import Image, ImageFacts, Source
 from orchestrator.cli.app import app
+from orchestrator.cluster.admission import ClusterBackend
 from orchestrator.domain import acts
 from orchestrator.domain.submissions import Side
-from orchestrator.errors import InfrastructureFault, UsageError
+from orchestrator.errors import InfrastructureFault, Problem, Rejected, UsageError
+from orchestrator.intake import admission
+from orchestrator.intake.built import Record
+from orchestrator.intake.contest_file import Contest
+from orchestrator.intake.source_tree import survey
 from orchestrator.registry.shelves import shelf
-from orchestrator.wiring import machine, pushing
+from orchestrator.wiring import building, machine, pushing
 from orchestrator.wiring.pushing import RUNNER, State
 
 from ..registry.conftest import registry, start
@@ -30,6 +35,7 @@ class Engine:
     images: dict[str, dict] = field(default_factory=dict)
     pushed: list[tuple[str, str, tuple[str, str] | None]] = field(default_factory=list)
     instead: dict | None = None
+    refused: set[str] = field(default_factory=set)
 
     def make(self, name: str, mark: str) -> dict:
         """Makes an image, which it has by this name and by its id."""
@@ -46,6 +52,12 @@ class Engine:
             raise UsageError("none")
         identity = self.images[reference]["config"]["digest"]
         return ImageFacts(identity, 1, (), "", (), (), "", (), (), (), (), {}, (), frozenset(), (), None)
+
+    def admit(self, source: Source) -> Image:
+        """Returns an image, or refuses it."""
+        if source.image in self.refused:
+            raise Rejected("image", [Problem("/io", "a symbolic link in the image", "remove it")])
+        return Image(source.image, source.image)
 
     def workshop(self) -> "Engine":
         """Returns itself."""
@@ -227,3 +239,44 @@ def test_the_command_tells_people_and_machines(contest, engine, registry, tmp_pa
         ("fgsm", "there"),
         ("measure", "pushed"),
     ]
+
+
+def test_what_admission_refuses_is_not_pushed(contest, engine, registry):
+    """A registry tells nothing of an image's files; the engine does, so that docker and a cluster refuse the same."""
+    engine.make("sparring/runner:cpu", "x")
+    engine.make("ours/measure:1", "x")
+    engine.refused = {engine.make("ours/fgsm:1", "linked")["config"]["digest"]}
+    done = push(contest.folder.path)
+    assert {who: each.state.value for who, each in done.items()} == {
+        RUNNER: "pushed",
+        "fgsm": "refused",
+        "measure": "pushed",
+    }
+    assert done["fgsm"].why == "/io: a symbolic link in the image; remove it"
+    assert f"{registry.host}/org/ours/fgsm:1" not in [name for _, name, _ in engine.pushed]
+    told = CliRunner().invoke(app, ["cluster", "push", str(contest.folder.path)])
+    assert told.exit_code == 1
+
+
+def test_a_folders_image_is_pushed_as_it_was_built_from_it(contest, engine, registry, cup):
+    """By our record, under the digest of its files; what merely has the manifest's name is never pushed."""
+    folder = cup.player("attack_honest", "corners", image="ours/corners")
+    contest.more["baselines"] = [{"folder": str(folder)}, *contest.more["baselines"]]
+    contest.write()
+    for name in ("sparring/runner:cpu", "ours/fgsm:1", "ours/measure:1", "ours/corners:cpu"):
+        engine.make(name, name)
+    assert push(contest.folder.path)["corners"].state is State.MISSING
+    built = engine.make("elsewhere:1", "built")["config"]["digest"]
+    Record.here().note(survey(folder).digest, "cpu", built)
+    assert push(contest.folder.path)["corners"].state is State.PUSHED
+    tag = f"cpu-{survey(folder).digest[7:23]}"
+    assert engine.pushed[-1][:2] == (built, f"{registry.host}/org/ours/corners:{tag}")
+    assert push(contest.folder.path)["corners"].state is State.THERE
+    backend = ClusterBackend(contest_settings(contest))
+    admitted = admission.admit(Contest(contest.folder.file), building.identify(backend, folder), complete=False)
+    assert admitted.images["corners"].reference == push(contest.folder.path)["corners"].reference
+
+
+def contest_settings(contest):
+    """Returns how the contest is played on a cluster."""
+    return Contest(contest.folder.file).file.cluster
