@@ -6,12 +6,13 @@ for the same reason as in `events`: they are read back from disk years later.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from orchestrator.domain.submissions import Side
+from orchestrator.domain.text import plain
 
 WHO_LIMIT = 120
-Who = Annotated[str, Field(min_length=1, max_length=WHO_LIMIT)]
+Who = Annotated[str, Field(min_length=1, max_length=WHO_LIMIT), AfterValidator(plain)]
 """Who acted, as the operator gave it. It is published."""
 Reason = Annotated[str, Field(min_length=1, max_length=2000)]
 
@@ -33,8 +34,8 @@ class ContestOpened(_Act):
 class PersonRecord(_Act):
     """A participant (rule A1). `id` is what tells people apart, such as an e-mail address; it is not published."""
 
-    id: Annotated[str, Field(min_length=1, max_length=200)]
-    name: Annotated[str, Field(min_length=1, max_length=120)]
+    id: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(plain)]
+    name: Annotated[str, Field(min_length=1, max_length=120), AfterValidator(plain)]
     organizer: bool = False
     """Whether this person is of the organizing institution (rule A5)."""
 
@@ -44,7 +45,7 @@ class TeamAdded(_Act):
 
     kind: Literal["team_added"] = "team_added"
     by: Who
-    team: Annotated[str, Field(min_length=1, max_length=120)]
+    team: Annotated[str, Field(min_length=1, max_length=120), AfterValidator(plain)]
     people: list[PersonRecord]
 
 

@@ -5,9 +5,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from orchestrator.domain.submissions import Side
+from orchestrator.domain.text import plain, without_nul
 from orchestrator.errors import Problem, Rejected
 from orchestrator.intake import files_form
 from orchestrator.intake.yaml_file import YamlFile
@@ -18,7 +19,9 @@ SIZE_LIMIT = 64 * 1024
 
 _SLUG = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 Slug = Annotated[str, Field(pattern=_SLUG, description="lower case, digits, - and _")]
-Label = Annotated[str, Field(min_length=1, max_length=120)]
+Label = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(plain)]
+Word = Annotated[str, AfterValidator(without_nul)]
+"""A word of a command."""
 
 
 class Form(StrEnum):
@@ -42,7 +45,7 @@ class Manifest(BaseModel):
     description: Annotated[str, Field(max_length=2000)] = ""
     form: Form = Form.STREAM
     """How it is spoken to."""
-    command: Annotated[list[str], Field(min_length=1, max_length=64)] = []
+    command: Annotated[list[Word], Field(min_length=1, max_length=64)] = []
     """How to start it in its folder; the image's command is the same. With `form: files` it is the adapter's."""
     labels_from: Literal[0, 1] = 0
     """With `form: files`: the number that a defence's first class has."""

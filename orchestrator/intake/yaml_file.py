@@ -37,6 +37,8 @@ ALIASES = 64
 BYTES_A_TOKEN = 16
 """A file may have one token (a key, a value, a bracket) for so many of the bytes that it may have."""
 _LONGEST_NUMBER = 64
+_YAML = "tag:yaml.org,2002:"
+"""What a file writes as two exclamation marks."""
 
 
 class YamlFile:
@@ -165,13 +167,21 @@ class _Bounded(RoundTripScanner):
         return type(cls.__name__, (cls,), {"most": most})
 
 
-def _parse(path: Path, text: str, tokens: int) -> CommentedMap:
+def _bounded(tokens: int) -> YAML:
+    """Returns a parser for one text of at most so many tokens."""
     yaml = YAML(typ="rt")
     yaml.Scanner = _Bounded.bounded(tokens)
+    return yaml
+
+
+def _parse(path: Path, text: str, tokens: int) -> CommentedMap:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", ReusedAnchorWarning)
-            root = yaml.load(text)
+            _refuse_tags(path, text, _bounded(tokens))
+            root = _bounded(tokens).load(text)
+    except Rejected:
+        raise
     except _TooMuch as error:
         place = f"line {error.problem_mark.line + 1}"
         raise Rejected(str(path), [Problem(place, error.problem, "write it shorter and flatter")]) from None
@@ -185,6 +195,25 @@ def _parse(path: Path, text: str, tokens: int) -> CommentedMap:
     if not isinstance(root, CommentedMap):
         raise Rejected(str(path), [Problem("line 1", "not a mapping of keys to values", "start with `sparring: 1`")])
     return root
+
+
+def _refuse_tags(path: Path, text: str, yaml: YAML) -> None:
+    """Raises Rejected where a file says of which type a value is: the model says that, and a tag may name any."""
+    if "!" not in text:
+        return
+    tagged = ((event.start_mark.line + 1, event.tag) for event in yaml.parse(text) if _tag(event))
+    problems = [
+        Problem(
+            f"line {line}", f"a tag, {printable(str(tag).replace(_YAML, '!!', 1), 60)}", "write the value without it"
+        )
+        for line, tag in list(tagged)[:SHOWN]
+    ]
+    if problems:
+        raise Rejected(str(path), problems)
+
+
+def _tag(event: Any) -> bool:
+    return getattr(event, "tag", None) is not None
 
 
 def _shown(value: Any) -> str:

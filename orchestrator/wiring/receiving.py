@@ -35,6 +35,7 @@ def submit(
         Rejected: with every reason; the refusal is on record, used up nothing, and left nothing here.
     """
     incoming = desk.folder.path / INCOMING
+    handed = replace(handed, package=path.name)
     tag = f"{REPOSITORY}:{secrets.token_hex(16)}"
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, incoming, ignore_errors=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.domain.text import LONGEST, printable
+from orchestrator.domain.text import LONGEST, plain, printable, without_nul
 
 
 def test_plain_text_stays():
@@ -59,3 +59,18 @@ def test_everything_is_printable_and_short(text, limit):
     assert shown.isprintable()
     assert len(shown) <= limit
     assert printable(shown, limit) == shown
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\nb", "\x7f", "a\x85b"])
+def test_a_name_has_no_control_characters(text) -> None:
+    """Whatever ends a line or a word elsewhere is no part of a name; letters of every script are."""
+    assert plain("Ünïversität 東京 😀") == "Ünïversität 東京 😀"
+    with pytest.raises(ValueError, match="a control character"):
+        plain(text)
+
+
+def test_a_word_of_a_command_has_no_nul() -> None:
+    """A NUL would end the word where a program gets it; everything else is its own matter."""
+    assert without_nul("a\nb") == "a\nb"
+    with pytest.raises(ValueError, match="a NUL character"):
+        without_nul("a\0b")

@@ -114,7 +114,7 @@ def test_misfits_are_scored_by_the_rules(played) -> None:
 def test_what_costs_no_picture_is_shown(lab) -> None:
     """Output behind a reply and a child that the memory limit killed change no cell, and stand where people look."""
     stray = {"flood", "protocol"}  # as the bytes arrive: before the next question or behind it
-    told = {name: stray for name in ("attack_talks_behind", "attack_talks_leaving", "defence_talks_behind")}
+    told = dict.fromkeys(("attack_talks_behind", "attack_talks_leaving", "defence_talks_behind"), stray)
     if lab.backend == "docker":  # on process a player's limits are each process's own
         told["defence_child_eats"] = {"out-of-memory"}
 

@@ -235,3 +235,23 @@ def test_any_text_is_read_or_refused(submitted, text, before):
     else:
         problems = None
     assert problems is None or len(problems) > 0
+
+
+@pytest.mark.parametrize("tag", ["!!python/object:os.system", "!!binary", "!!int", "!foo", "!!set"])
+@pytest.mark.parametrize("place", ["sparring: {} 1\n", "sparring: 1\nname: [{} x]\n"])
+def test_a_tag_is_refused_by_its_line(refused, tag, place):
+    """Of which type a value is, the format says; a tag is named, with its line, and nothing of how it would be read."""
+    line = place.count("\n")
+    assert refused(place.format(tag)) == [f"line {line}: a tag, {tag}; write the value without it"]
+
+
+def test_an_exclamation_mark_is_no_tag(submitted):
+    """In a text it is a mark like any other."""
+    assert manifest.read(submitted(GOOD + "description: 'no! !int'\n")).description == "no! !int"
+
+
+def test_a_nul_is_refused_in_a_command(refused):
+    """No program can be given one."""
+    assert refused(GOOD.replace("player.py", '"a\\0b"')) == [
+        "line 4, command[1]: a NUL character, which no program can be given: leave it out, got 'a\\x00b'"
+    ]

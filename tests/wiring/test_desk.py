@@ -10,7 +10,7 @@ from orchestrator.domain.ids import canonical_json
 from orchestrator.errors import Rejected, StoreFault, UsageError
 from orchestrator.signatures import fingerprint, signed_by
 from orchestrator.wiring import rounds
-from orchestrator.wiring.desk import Submitted
+from orchestrator.wiring.desk import Submitted, said
 
 NOON = "2026-03-01T12:00:00.000+00:00"
 
@@ -105,6 +105,24 @@ def test_a_broken_manifest_is_refused_with_its_lines(cup) -> None:
         cup.submit("One", folder)
     assert "line 2, name" in places(refusal)
     assert cup.acts(acts.SubmissionRefused)[0].side is None
+
+
+def test_a_broken_manifest_is_the_only_problem(cup) -> None:
+    """What only the manifest could have said is not missed as well: neither side nor command nor image."""
+    broken = cup.player("attack_honest", "broken", licence=7)
+    with pytest.raises(Rejected) as refusal:
+        cup.submit("One", broken)
+    assert [problem.place for problem in refusal.value.problems] == ["line 1, licence"]
+
+
+@pytest.mark.parametrize("name", ["One\0", "One\nTwo"])
+def test_a_name_with_control_characters_is_refused_at_the_door(cup, name) -> None:
+    """A team, its people and their ids are plain text; nothing of it comes on record."""
+    with cup.desk() as desk:
+        for team, person in ((name, "a@x.org"), ("Four", name)):
+            with pytest.raises(UsageError, match="a control character, which no name has"):
+                desk.add_team(team, [said(acts.PersonRecord, id=person, name="A")])
+    assert len(cup.acts(acts.TeamAdded)) == 3
 
 
 def test_a_refusal_uses_up_nothing(cup) -> None:

@@ -105,8 +105,9 @@ def test_a_manifest_that_cannot_be_read_is_refused_so(tmp_path, submit, cup) -> 
     (tmp_path / "submission.yaml").write_text("sparring: 2\nname: ../x\n")
     with tarfile.open(tmp_path / "x.tar", "w") as tar:
         tar.add(tmp_path / "submission.yaml", "submission.yaml")
-    with pytest.raises(Rejected, match="line 2, name"):
+    with pytest.raises(Rejected, match="line 2, name") as refusal:
         submit(tmp_path / "x.tar")
+    assert str(refusal.value).startswith("submission x.tar: ")
     [refused] = cup.acts(acts.SubmissionRefused)
     assert len(refused.problems) > 2
 
