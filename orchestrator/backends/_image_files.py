@@ -1,5 +1,6 @@
-"""What of an image's files keeps it from playing: looked at through a container that is created and never started."""
+"""What of an image's files keeps it from playing: looked at in its layers, or in a container that never starts."""
 
+import os
 import posixpath
 import secrets
 from collections.abc import Generator, Mapping
@@ -18,6 +19,8 @@ _FOLDER, _LINK = 1 << 31, 1 << 27
 _SPECIAL = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 """Bits of Go's file mode, in which an engine tells what a file is: devices, named pipes, sockets, unknown."""
 _BLOCK = 512
+_STEPS = 400
+"""Parts of a path, those of links on its way too, after which it is taken for a loop."""
 
 
 class Looked(Protocol):
@@ -73,29 +76,75 @@ class Files:
         return None if entry is None else Found(entry.kind, entry.size)
 
 
+@dataclass(frozen=True)
+class Stored:
+    """The files of an image in its layers on this disk; links are followed within the image, as a container would."""
+
+    look: Look
+
+    def entry(self, path: str) -> Entry | None:
+        """See `_entry_point.Files`."""
+        found = self._found(path)
+        return None if found is None else Entry(found.kind, found.mode, found.target, found.size)
+
+    def first(self, path: str, count: int) -> bytes:
+        """See `_entry_point.Files`."""
+        found = self._found(path)
+        if found is None or found.place is None or found.kind is not Kind.FILE:
+            return b""
+        handle = os.open(found.place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            return file.read(count)
+
+    def _found(self, path: str) -> Found | None:
+        """Returns what there is at a path; links in the folders above are followed, one at its end is not."""
+        left, real = path.split("/"), ""
+        for _ in range(_STEPS):
+            part = left.pop(0)
+            if part in {"", ".", ".."}:
+                real = real.rpartition("/")[0] if part == ".." else real
+            else:
+                found = self.look(f"{real}/{part}")
+                if found is None or found.kind is Kind.GONE or not left:
+                    return None if found is None or found.kind is Kind.GONE else found
+                if found.kind is Kind.LINK:
+                    left = [*found.target.split("/"), *left]
+                    real = "" if found.target.startswith("/") else real
+                else:
+                    real = f"{real}/{part}"
+            if not left:
+                return self.look(real) if real else Found(Kind.FOLDER)
+        return None
+
+
 def problems(
     engine: Looked, image: Mapping[str, Any], config: ImageConfig, architecture: str, labels: Mapping[str, str]
 ) -> list[Problem]:
     """Returns what keeps an image from playing: where a runtime mounts, its working directory, and its program.
 
-    The container that is looked at bears `labels` and is gone afterwards. Raises SandboxLost when the engine fails.
+    Where its layers may not be read, a container is looked at that bears `labels`, and that is gone afterwards.
+
+    Raises:
+        SandboxLost: the engine failed.
     """
     stored = _mount_points.stored(image.get("GraphDriver") or {})
-    if stored is not None and (found := _mount_points.problems(stored)):
-        return found  # before an engine reads any of it
+    if stored is not None:
+        return _problems(Stored(stored), stored, config, architecture)
     container = engine.create(_image_facts.still(image, labels), f"sparring-look-{secrets.token_hex(8)}")
     try:
         files = Files(engine, container)
-        look = stored or files.look
-        found = [] if stored is not None else _mount_points.problems(look)
-        if found:
-            return found  # paths in such an image lead anywhere
-        if working := _working(look, config.folder):
-            return working
-        search = config.environment.get("PATH", environment.PATH)
-        return _entry_point.problems(files, config.command, config.folder, search, architecture)
+        return _problems(files, files.look, config, architecture)
     finally:
         engine.remove(container)
+
+
+def _problems(files: _entry_point.Files, look: Look, config: ImageConfig, architecture: str) -> list[Problem]:
+    if found := _mount_points.problems(look):
+        return found  # paths in such an image lead anywhere
+    if working := _working(look, config.folder):
+        return working
+    search = config.environment.get("PATH", environment.PATH)
+    return _entry_point.problems(files, config.command, config.folder, search, architecture)
 
 
 def _working(look: Look, folder: str) -> list[Problem]:

@@ -15,7 +15,7 @@ import posixpath
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -48,10 +48,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What there is, and how many bytes a file has."""
+    """What there is: a file's bytes and mode, where a link leads, and where a layer keeps it on this disk."""
 
     kind: Kind
     size: int = 0
+    mode: int = 0
+    target: str = ""
+    place: Path | None = None
 
 
 Look = Callable[[str], Found | None]
@@ -90,7 +93,7 @@ def merged(layers: Sequence[Look]) -> Look:
             for above in _down_to(path):
                 found = layer(above)
                 if above == path and found is not None:
-                    return Found(Kind.FOLDER) if found.kind is Kind.COVERED else found
+                    return replace(found, kind=Kind.FOLDER) if found.kind is Kind.COVERED else found
                 if found is None:
                     break
                 if found.kind not in {Kind.FOLDER, Kind.COVERED}:
@@ -136,7 +139,8 @@ def _stored_layer(folder: Path) -> Look:
             if kind is Kind.FOLDER and _is_opaque(here):
                 kind = Kind.COVERED
             if above == path:
-                return Found(kind, found.st_size)
+                target = str(here.readlink()) if kind is Kind.LINK else ""
+                return Found(kind, found.st_size, stat.S_IMODE(found.st_mode), target, here)
             if kind not in {Kind.FOLDER, Kind.COVERED}:
                 return None
         return None
