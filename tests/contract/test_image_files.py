@@ -2,8 +2,10 @@
 
 import io
 import tarfile
+from contextlib import suppress
 
 import pytest
+from docker.errors import APIError
 
 from orchestrator.backends import _mount_points
 from orchestrator.backends.base import Ending, Image, Order, Source
@@ -56,8 +58,9 @@ def make(engine, test_image):
         return str(found.id)
 
     yield image
-    for identity in made:
-        engine.images.remove(identity, force=True)
+    for identity in reversed(made):
+        with suppress(APIError):  # another stands on it, as the builder's cache has it
+            engine.images.remove(identity, force=True)
 
 
 def more(path: str, what: str) -> bytes:

@@ -395,9 +395,9 @@ def test_a_submission_that_is_gone_ends_no_round_for_others(entered) -> None:
     with pytest.raises(Parked, match="defence_constant waits: "):
         entered.play("initial")
     with entered.desk() as desk:
-        (played,) = seasons.boards(desk, "initial")
+        (played,) = seasons.boards(desk, "initial", "quarters")
         with pytest.raises(UsageError, match="is not finished"):
-            seasons.promote(desk)
+            seasons.promote(desk, "quarters")
     assert [part.submission for part in played.waiting] == ["defence_constant"]
     assert {cell.defence for cell in played.cells} == {"measure", "defence_honest"}
     shutil.move(away, kept)
@@ -414,5 +414,5 @@ def test_nobody_is_promoted_past_a_baseline_that_fails(cup) -> None:
     (played,) = cup.play("initial")
     assert len(played.alarms) == 1
     with cup.desk() as desk, pytest.raises(Rejected, match="The baseline measure failed on every picture"):
-        seasons.promote(desk)
+        seasons.promote(desk, "quarters")
     assert cup.acts(acts.FinalistsPromoted) == []
