@@ -31,7 +31,8 @@ _GPU = re.compile(r"(GPU|MIG)-[0-9a-fA-F-]{8,64}")
 class Host:
     """What the engine's machine allows: processors, open files, and how its control groups are made, and the runtimes.
 
-    `cgroupfs`: the engine makes them itself, so that it takes a parent by its path (else systemd makes them).
+    `cgroupfs`: the engine makes them itself, so that it takes a parent by its path (else systemd makes them). `masks`
+    are the paths below /proc and /sys that a player does not see on this kernel (see `_masks`).
     """
 
     cpus: int
@@ -39,6 +40,7 @@ class Host:
     cgroup1: bool
     cgroupfs: bool = False
     runtimes: frozenset[str] = frozenset({"runc"})
+    masks: tuple[str, ...] = ()
 
 
 def container_options(
@@ -121,8 +123,8 @@ def _host_config(order: Order, uid: int, host: Host) -> dict[str, Any]:
     }
     if host.cgroup1:
         made["MemorySwappiness"] = 0
-    if not policy.masked_proc:
-        made |= {"MaskedPaths": [], "ReadonlyPaths": []}
+    # Read-only paths are the engine's own list, which no list of ours takes the place of.
+    made |= {"MaskedPaths": list(host.masks)} if policy.masked_proc else {"MaskedPaths": [], "ReadonlyPaths": []}
     return made
 
 

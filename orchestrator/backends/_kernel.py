@@ -1,7 +1,7 @@
 """What the kernel says of a running container's first process, read from the host: no word of the engine in it."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -36,7 +36,7 @@ class View:
 
     `status` and `limits` by the kernel's own names; `amounts` what its control groups say, by `memory`, `memory and
     swap`, `pids`, `cpu`; `shared` the namespaces that it has in common with us; `routes` the interfaces that some
-    route leads to.
+    route leads to; `bare` the paths that were to be masked and are there without a mount upon them.
     """
 
     program: str
@@ -48,36 +48,43 @@ class View:
     oom_score_adj: str
     version1: bool
     amounts: Mapping[str, str] = field(default_factory=dict)
+    bare: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, pid: int, container: str, root: Path = Path("/proc"), groups: Path = GROUPS) -> Self | None:
+    def read(
+        cls, pid: int, container: str, root: Path = Path("/proc"), groups: Path = GROUPS, *, masks: Sequence[str] = ()
+    ) -> Self | None:
         """Returns the process `pid` if it is the container's and alive to the end of the reading; else None.
+
+        `masks` are the paths that have to be masked in it.
 
         None is no accusation: a player may have ended, and an engine in another pid namespace counts differently.
         """
         if pid <= 0:
             return None
         try:
-            return cls._read(root / str(pid), root / "self", container, groups)
+            return cls._read(root / str(pid), root / "self", container, masks, groups)
         except OSError:
             return None
 
     @classmethod
-    def _read(cls, folder: Path, ours: Path, container: str, groups: Path) -> Self | None:
+    def _read(cls, folder: Path, ours: Path, container: str, masks: Sequence[str], groups: Path) -> Self | None:
         paths = dict(_groups((folder / "cgroup").read_text("utf-8")))
         if not any(container in path for path in paths.values()):
             return None
         version1 = not (groups / "cgroup.controllers").exists()
+        mounts = {mount.place: mount for mount in _mounts((folder / "mountinfo").read_text("utf-8", "replace"))}
         view = cls(
             program=(folder / "exe").readlink().name,
             status=_status((folder / "status").read_text("utf-8", "replace")),
             limits=_limits((folder / "limits").read_text("utf-8")),
-            mounts={mount.place: mount for mount in _mounts((folder / "mountinfo").read_text("utf-8", "replace"))},
+            mounts=mounts,
             shared=frozenset(name for name in _SPACES if _same(folder / "ns" / name, ours / "ns" / name)),
             routes=_routes(folder / "net"),
             oom_score_adj=(folder / "oom_score_adj").read_text("ascii").strip(),
             version1=version1,
             amounts=_amounts(paths, groups, version1=version1),
+            bare=tuple(path for path in masks if path not in mounts and os.path.lexists(f"{folder}/root{path}")),
         )
         state = _status((folder / "status").read_text("utf-8", "replace")).get("State", ())
         return None if not state or state[0] in "ZX" else view

@@ -20,7 +20,14 @@ from orchestrator.domain.policy import Network, Runtime, Seccomp, User
 from orchestrator.domain.text import printable
 from orchestrator.errors import SandboxLost
 
-MASKED = frozenset({"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/scsi", "/proc/timer_list", "/sys/firmware"})
+MASKED = frozenset(
+    {
+        *("/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/scsi", "/proc/timer_list", "/sys/firmware"),
+        *("/proc/meminfo", "/proc/stat", "/proc/sys/fs", "/proc/sys/kernel", "/proc/vmstat", "/proc/zoneinfo"),
+        "/sys/kernel",
+    }
+)
+"""What may be missing from no list of masks."""
 READ_ONLY = frozenset({"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"})
 _EMPTY: tuple[Any, ...] = (None, "", [], {}, ())
 _OURS = frozenset({"/etc/resolv.conf", "/etc/hostname", "/etc/hosts"})
@@ -86,7 +93,8 @@ def demand(wish: Wish, inspect: Mapping[str, Any] | None) -> None:
     """
     if inspect is None:
         raise SandboxLost("somebody removed the container of a player that was being started")
-    view = View.read((inspect.get("State") or {}).get("Pid") or 0, str(inspect.get("Id")))
+    masks = wish.host.masks if wish.order.policy.masked_proc else ()
+    view = View.read((inspect.get("State") or {}).get("Pid") or 0, str(inspect.get("Id")), masks=masks)
     if found := weaker(wish, inspect, view):
         raise WeakerError(
             "the engine did not apply what the policy demands, so nothing is played in this sandbox: "
@@ -180,7 +188,7 @@ def _files(wish: Wish, inspect: Mapping[str, Any], made: Mapping[str, Any]) -> I
     requests = [sorted(request.get("DeviceIDs") or ["all"]) for request in made.get("DeviceRequests") or []]
     yield "devices", [] if device is None else [[device]], requests
     if policy.masked_proc:
-        yield "masked_proc", [], sorted(MASKED - _names(made.get("MaskedPaths")))
+        yield "masked_proc", [], sorted((MASKED | set(wish.host.masks)) - _names(made.get("MaskedPaths")))
         yield "read-only paths", [], sorted(READ_ONLY - _names(made.get("ReadonlyPaths")))
 
 
@@ -265,6 +273,7 @@ def _mounted(wish: Wish, view: View) -> Iterator[Claim]:
             sorted(place for place in foreign if place not in _OURS and not place.endswith("/docker-init")),
         )
     if policy.masked_proc:
+        yield "masked_proc", [], sorted(view.bare)
         for place in ("/sys", "/proc/sys"):
             yield "read-only paths", True, place in mounts and "ro" in mounts[place].options
 

@@ -34,6 +34,7 @@ from orchestrator.backends import (
     _image_facts,
     _image_files,
     _leftovers,
+    _masks,
     _probe,
     _processes,
     _readback,
@@ -367,7 +368,7 @@ class DockerBackend:
 
     def _make(self, order: Order) -> Sandbox:
         """Creates, attaches to and starts a container, in this order, so that nothing it writes is missed."""
-        host = self._engine.host()
+        host = replace(self._engine.host(), masks=_masks.masked(gpu=order.device is not None))
         _runtimes.require(order.policy.runtime, host.runtimes)
         config = self._config(order.image)
         owner = Owner.current()

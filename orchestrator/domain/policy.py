@@ -74,7 +74,7 @@ class SandboxPolicy:
     private_cgroup: bool = True
     """The control group tree above its own cannot be seen."""
     masked_proc: bool = True
-    """The engine's masks on /proc and /sys: /proc/kcore, /proc/keys, /sys/firmware read as empty or fail."""
+    """Of /proc and /sys only what a program needs is seen: counters of the machine read as empty or are not there."""
     noexec_tmp: bool = True
     """Nothing in /tmp can be executed: EACCES."""
     init: bool = True

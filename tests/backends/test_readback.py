@@ -143,6 +143,7 @@ ENGINE = [
     ("HostConfig.DeviceRequests", [{"Count": -1, "DeviceIDs": None}], "devices"),
     ("HostConfig.MaskedPaths", [], "masked_proc"),
     ("HostConfig.MaskedPaths", None, "masked_proc"),
+    ("HostConfig.MaskedPaths", sorted(_readback.MASKED - {"/proc/sys/fs"}), "masked_proc"),
     ("HostConfig.ReadonlyPaths", [], "read-only paths"),
     ("HostConfig.Init", False, "init"),
     ("HostConfig.Init", None, "init"),
@@ -245,6 +246,21 @@ def test_a_shared_namespace_is_named(inspect, process, space) -> None:
     theirs.unlink()
     os.link(process / "proc/self/ns" / space, theirs)
     assert controls(_readback.weaker(wish(), inspect, view(process, inspect["Id"]))) == ["namespaces"]
+
+
+def test_a_path_without_its_mask_is_named(inspect, process) -> None:
+    """The engine claims that a file is masked; the player's mounts show it bare where the file is there at all."""
+    masks = ("/proc/acpi", "/proc/pressure", "/sys/nothing-of-the-kind")
+    inspect["HostConfig"]["MaskedPaths"] += masks
+    wanted = replace(wish(), host=replace(HOST, masks=masks))
+    bare = process / "proc" / PID / "root/proc/pressure"
+    bare.parent.mkdir(parents=True)
+    bare.touch()
+    bare.with_name("acpi").mkdir()  # which is masked: the recorded mounts say so
+    seen = View.read(int(PID), inspect["Id"], process / "proc", process / "groups", masks=masks)
+    assert seen is not None
+    (weakness,) = _readback.weaker(wanted, inspect, seen)
+    assert (weakness.control, weakness.found) == ("masked_proc", "/proc/pressure")
 
 
 def test_a_missing_counter_is_a_weakness(inspect, process) -> None:

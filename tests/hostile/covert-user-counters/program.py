@@ -6,7 +6,7 @@ from pathlib import Path
 
 from _report import LIBC, ROLE, report
 
-MOST = int(Path("/proc/sys/fs/inotify/max_user_instances").read_text("ascii"))
+MOST = int(Path("/proc/sys/user/max_inotify_instances").read_text("ascii"))
 until = time.monotonic() + 6
 if ROLE == "first":
     taken = [LIBC.inotify_init1(0) for _ in range(MOST // 2)]
