@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from orchestrator.arena import casting
 from orchestrator.arena.casting import Leave
 from orchestrator.arena.doubts import Doubts
+from orchestrator.arena.fresh_copy import FreshCopy
 from orchestrator.arena.player import Player
 from orchestrator.arena.setting import Setting
 from orchestrator.backends.base import Order, Sandbox
@@ -32,6 +33,8 @@ class Entrance:
     told: list[int] = field(default_factory=list)
     seat: Callable[[Sandbox], Sandbox] = lambda sandbox: sandbox
     """Is handed every sandbox, to listen to what is said."""
+    fresh_copy: FreshCopy | None = None
+    """What is started in place of the submission's image, where that is not to be known to the kernel."""
 
     @property
     def latest(self) -> int | None:
@@ -48,7 +51,7 @@ class Entrance:
         setting, limits = self.setting, self.setting.limits
         attack = self.submission.side is Side.ATTACK
         order = Order(
-            image=setting.images[self.submission.id],
+            image=setting.images[self.submission.id] if self.fresh_copy is None else self.fresh_copy.image(),
             policy=setting.policy,
             run=setting.run,
             job=self.job,

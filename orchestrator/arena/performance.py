@@ -17,6 +17,7 @@ from orchestrator.arena.doubts import Doubts
 from orchestrator.arena.entrance import Entrance
 from orchestrator.arena.excerpt import excerpt
 from orchestrator.arena.fault_budget import FaultBudget
+from orchestrator.arena.fresh_copy import FreshCopy
 from orchestrator.arena.scene import Outcome, Scene
 from orchestrator.arena.setting import Setting
 from orchestrator.domain import events
@@ -47,6 +48,8 @@ class Performance:
         # Seeds go on where those of the sandboxes on record ended: what a killed orchestrator lost is opened again.
         on_record = sum(len(step.sandboxes) for step in finished.values())
         opened = itertools.count(on_record + len(self._carried))
+        replay = job.stage is Stage.REPLAY
+        self._copy = FreshCopy(setting.backend, setting.images[job.submission], setting.run) if replay else None
         self._entrance = Entrance(
             setting,
             setting.roster[job.submission],
@@ -55,6 +58,7 @@ class Performance:
             lambda: setting.secret_seed("seed", *job.place, str(next(opened))),
             self._leaves,
             self._doubts,
+            fresh_copy=self._copy,
         )
         if half is not None and half.seed is not None:
             self._entrance.told.append(half.seed)
@@ -99,6 +103,7 @@ class Performance:
         self._setting.cancelled.set()
         if not self._running:
             self._casting.close()
+            self._discard_copy()
 
     def run(self, emit: Emit) -> None:
         """Plays what is left of the job and hands out its events, JobFinished last and together with the last step.
@@ -137,7 +142,13 @@ class Performance:
         except InfrastructureFault:
             self._carry_over(len(finished))
             raise
-        self._finish(emit, finished, self._setting.clock() - began)
+        finally:
+            copied = self._discard_copy()
+        self._finish(emit, finished, self._setting.clock() - began, copied)
+
+    def _discard_copy(self) -> str:
+        """Removes the copy that a replay's sandboxes ran from and returns its digest; empty where there was none."""
+        return self._copy.discard() if self._copy else ""
 
     def _wait_for_backend(self, emit: Emit) -> None:
         """Waits until the backend can play, which takes no attempt. Raises BackendUnavailable, or Cancelled."""
@@ -181,7 +192,7 @@ class Performance:
             half = self._half or HalfStep(step=step, asked=0)
             self._half = half.model_copy(update={"sandboxes": sandboxes, "seed": self._entrance.latest})
 
-    def _finish(self, emit: Emit, finished: dict[int, events.StepFinished], wall: float) -> None:
+    def _finish(self, emit: Emit, finished: dict[int, events.StepFinished], wall: float, copied: str) -> None:
         seconds = sum(step.seconds for step in finished.values())
         faults = sum(fault.pictures for step in finished.values() for fault in step.faults)
         self._log.info(
@@ -199,6 +210,7 @@ class Performance:
                 device=self._device,
                 seconds=seconds,
                 sandboxes=self._sandboxes(),
+                fresh_copy=copied,
             ),
         )
 

@@ -159,7 +159,7 @@ class _Objection:
     def __init__(self, engine: Engine, seconds: float) -> None:
         self._seconds = seconds
         self._until = time.monotonic() + seconds
-        self._disk = _nearest(Path(str(engine.info().get("DockerRootDir") or "/")))
+        self._disk = nearest(Path(str(engine.info().get("DockerRootDir") or "/")))
         self._free = self._left()
         self.full = ""
         """Why it ended, where that was our disk; empty as long as it was not."""
@@ -181,7 +181,7 @@ class _Objection:
         return found.f_bavail * found.f_frsize
 
 
-def _nearest(path: Path) -> Path:
+def nearest(path: Path) -> Path:
     """Returns a folder, or the nearest one above it that we may look at."""
     while path != path.parent:
         with suppress(OSError):

@@ -99,7 +99,8 @@ class Image:
     unset: tuple[str, ...] = ()
     """The names among its variables that a player does not get, where a cluster's node would pass them on."""
     undo: Callable[[], None] | None = field(default=None, compare=False, repr=False)
-    """Removes what `admit` made here for it, for who then refuses it; None where nothing is new."""
+    """Removes what `admit` or `fresh_copy` made here for it, for who then refuses it or is done; None where nothing is
+    new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +326,18 @@ class Backend(Protocol):
 
     def admit(self, source: Source) -> Image:
         """Fixes what will be started. Raises Rejected when the source cannot be started here."""
+        ...
+
+    def fresh_copy(self, image: Image, run: str) -> Image:
+        """Returns an admitted image to start in place of `image`: the same files, of which the kernel knows nothing.
+
+        Sandboxes of one image share its files, and the kernel remembers what was looked up and read among them. The
+        copy's `undo` removes it, once its sandboxes are gone, and so does `sweep` for the run. A backend that cannot
+        copy files, or does not share them, returns `image`.
+
+        Raises:
+            InfrastructureFault: it could not be made.
+        """
         ...
 
     def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:

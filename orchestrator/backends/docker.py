@@ -28,24 +28,22 @@ import requests
 from docker.errors import DockerException, NotFound
 
 from orchestrator.backends import (
-    _account,
     _allotted,
     _container,
+    _copying,
     _image_facts,
     _image_files,
-    _leftovers,
     _masks,
     _probe,
-    _processes,
     _readback,
     _runtimes,
+    _sweeping,
 )
 from orchestrator.backends._account import Account
 from orchestrator.backends._attach import Attachment
-from orchestrator.backends._contained import Contained, Made, Stillborn, remove
+from orchestrator.backends._contained import Contained, Made, Stillborn
 from orchestrator.backends._container import Host
-from orchestrator.backends._failed import Failed
-from orchestrator.backends._owner import Life, Owner
+from orchestrator.backends._owner import Owner
 from orchestrator.backends._readback import WeakerError, Wish
 from orchestrator.backends._translation import (
     RuntimeFailedError,
@@ -218,6 +216,11 @@ class Engine:
         with translated("listing containers"):
             return {found["Id"] for found in self.connect()[0].containers(all=True)}
 
+    def labelled(self, label: str) -> list[Mapping[str, Any]]:
+        """See `_copying.Engine.labelled`."""
+        with translated("listing images"):
+            return list(self.connect()[0].images(filters={"label": label}))
+
     def inspect(self, container: str) -> Mapping[str, Any] | None:
         """Returns what the engine says of a container, None when there is none."""
         with of_a_sandbox("looking at a container"):
@@ -315,6 +318,16 @@ class DockerBackend:
         self._configs[found["Id"]] = config
         return Image(digest=found["Id"], name=printable(reference), command=config.command)
 
+    def fresh_copy(self, image: Image, run: str) -> Image:
+        """Returns the image's files as another image, with inodes of its own; see `Backend.fresh_copy`."""
+        config, found = self._config(image), self._engine.image(image.digest)
+        if found is None:
+            raise SandboxLost(f"image {image.name} ({image.digest}) is gone from the engine; load it again")
+        labels = {_container.RUN: run, _container.OWNER: str(Owner.current())}
+        copied = _copying.copy(self._engine, found, labels)
+        self._configs[copied] = config
+        return replace(image, digest=copied, undo=partial(_copying.remove, self._engine, copied))
+
     def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:
         """Returns what an image is, without starting it; see `Backend.look_into`."""
         found = self._engine.image(reference) if is_reference(reference) else None
@@ -391,7 +404,7 @@ class DockerBackend:
             raise
 
     def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:
-        """Removes the containers of dead orchestrators and of our run that `ended`; returns how many.
+        """Removes what dead orchestrators left, and what is left of our run that `ended`; returns how many things.
 
         What nobody can judge from here is spared.
 
@@ -399,25 +412,7 @@ class DockerBackend:
             InfrastructureFault: something could not be removed; everything else was.
         """
         self._tidy()
-        here = Owner.current()
-        failed = Failed()  # one thing that cannot be ended keeps none of the others here
-        removed = 0
-        with failed.noted():
-            for container in self._engine.containers():
-                labels = container.get("Labels") or {}
-                owner, run = Owner.parse(labels.get(_container.OWNER, "")), labels.get(_container.RUN)
-                over = owner is not None and (owner.life(here) is Life.DEAD or (owner == here and run == ended))
-                if over and (keep is None or run != keep):
-                    with failed.noted():
-                        remove(self._engine, container["Id"])
-                        removed += 1
-        spared = None if keep is None else _processes.short(keep)
-        over_too = None if ended is None else _processes.short(ended)
-        removed += _account.sweep(here, failed, spared, ended=over_too)
-        with failed.noted():
-            removed += _leftovers.sweep(self._engine.ids, here, spared)
-        failed.tell()
-        return removed
+        return _sweeping.sweep(self._engine, keep, ended)
 
     def _tidy(self) -> None:
         """Ends what could not be ended before. What cannot be ended now either is kept for the next time."""

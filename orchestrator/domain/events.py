@@ -185,7 +185,10 @@ class StepFinished(_Event):
 
 
 class JobFinished(_Event):
-    """Every step of a job was played. `sandboxes` are those that no step accounts for: lost, or started in vain."""
+    """Every step of a job was played. `sandboxes` are those that no step accounts for: lost, or started in vain.
+
+    `fresh_copy` is the digest of the copy of the image's files that a replay ran from last; empty where there was none.
+    """
 
     kind: Literal["job_finished"] = "job_finished"
     job: str
@@ -194,6 +197,7 @@ class JobFinished(_Event):
     device: str | None
     seconds: Seconds
     sandboxes: list[SandboxRecord]
+    fresh_copy: str = ""
 
 
 class JobsReused(_Event):

@@ -1,9 +1,9 @@
 """The planned replays: a sample in other company, some of it twice, the play's own order again.
 
 What a replay shows is what play did not. Where no sandbox of the play saw two versions of a picture, the replay shows
-the clean version before every attacked one, which is what rule A9 is about; where one sandbox saw everything, the
-replay shows one version only. An answer that depends on anything but its picture has to be given again without knowing
-what it depended on.
+one version of each first, for who kept answers outside its sandbox, and then the clean version before every attacked
+one, which is what rule A9 is about; where one sandbox saw everything, the replay shows one version only. An answer that
+depends on anything but its picture has to be given again without knowing what it depended on.
 """
 
 from collections.abc import Iterator
@@ -71,13 +71,25 @@ def sessions(played: Played, sample: Questions, chance: np.random.Generator) -> 
             again = order[: 0 if number else power.AGAIN]
             yield Session(Purpose.SHUFFLED, np.concatenate([order, again]), played.batch)
     else:
-        order = clean_first(sample, played.clean, chance)
+        order = apart_first(sample, played.clean, chance)
         again = order[_members(order, sample)][: power.AGAIN]
         yield Session(Purpose.SHUFFLED, np.concatenate([order, again]), played.batch)
     twin = played.sandboxes[int(chance.integers(len(played.sandboxes)))]
     yield Session(Purpose.TWIN, twin[: _whole(power.TWIN, played.batch), :2], played.batch)
     if played.batch > 1:
         yield Session(Purpose.ALONE, sample[: power.ALONE])
+
+
+def apart_first(sample: Questions, clean: int, chance: np.random.Generator) -> Questions:
+    """Returns the sample and its clean versions: first one version of each picture, then the others, clean ones first.
+
+    A sandbox of the play may have kept an answer where those after it find it. So what is asked first is asked before
+    any other version of its picture; asked again at the end, it has the clean version before it like the others.
+    """
+    first = next(waves(sample))
+    first = first[chance.permutation(len(first))]
+    order = clean_first(sample, clean, chance)
+    return np.concatenate([first, order[~_members(order, first)]])
 
 
 def clean_first(sample: Questions, clean: int, chance: np.random.Generator) -> Questions:

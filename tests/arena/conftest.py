@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,7 @@ class ScriptedBackend:
     seeds: list[int] = field(default_factory=list)
     questions: int = 0
     away: int = 0
+    copied: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -110,6 +111,13 @@ class ScriptedBackend:
     def _lose(self, what: str, count: int) -> None:
         if lost := self.lose(what, count):
             raise lost if isinstance(lost, Exception) else SandboxLost(f"lost at {what} {count}")
+
+    def fresh_copy(self, image, run):
+        """Returns an image of another digest, and notes that it was made and removed."""
+        with self._lock:
+            copied = f"{image.digest}-copy-{len(self.copied)}"
+            self.copied.append(copied)
+        return replace(image, digest=copied, undo=lambda: self.copied.remove(copied))
 
     def start(self, order) -> ScriptedSandbox:
         """Starts a player, or loses it."""

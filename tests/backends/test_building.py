@@ -139,4 +139,4 @@ def test_a_build_ends_with_its_time(disk) -> None:
 
 def test_a_folder_that_cannot_be_looked_at_stands_for_the_one_above(tmp_path) -> None:
     """The engine's own folder may be closed to us; the disk is the same."""
-    assert _building._nearest(tmp_path / "there" / "is" / "none") == tmp_path
+    assert _building.nearest(tmp_path / "there" / "is" / "none") == tmp_path

@@ -126,9 +126,10 @@ class Zoo:
         *,
         seed: int = 0,
         backend: str = "docker",
+        slots: int = SLOTS,
     ) -> Played:
         """Returns a contest's outcome; the same one is played once. `seed` goes to the round and to the players."""
-        key = (names, conditions, seed, backend)
+        key = (names, conditions, seed, backend, slots)
         if key not in self.played:
             named = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
             self.played[key] = self._play(self.folder / named, *key)  # after a failure it goes on where it was
@@ -140,7 +141,9 @@ class Zoo:
         like = [other.name for other in catalogue() if other.expects.contest == conditions]
         return self.play(tuple(sorted({"honest", *like})), conditions, seed=seed)
 
-    def _play(self, folder: Path, names: tuple[str, ...], conditions: Conditions, seed: int, backend: str) -> Played:
+    def _play(
+        self, folder: Path, names: tuple[str, ...], conditions: Conditions, seed: int, backend: str, slots: int
+    ) -> Played:
         folder.mkdir(exist_ok=True)
         np.savez(folder / "quarters.npz", **quarters())
         players = {name: ("defence", [str(seed)]) for name in names}
@@ -166,7 +169,7 @@ class Zoo:
         out = folder / "out"
         out.mkdir(exist_ok=True)
         (out / "secret").write_bytes(hashlib.sha256(f"zoo {seed}".encode()).digest())
-        how = rounds.How(backend=backend, slots=SLOTS, allow_unisolated=True)
+        how = rounds.How(backend=backend, slots=slots, allow_unisolated=True)
         results = rounds.play(Contest(path), out, how, lambda _: None).results
         record, _ = rounds.read(out)
         answers = {name: record.answers(name, PICTURES) for name in names}
