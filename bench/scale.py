@@ -28,7 +28,7 @@ import numpy as np
 from orchestrator import plugins
 from orchestrator.arena.dispatcher import Dispatcher
 from orchestrator.arena.setting import Setting
-from orchestrator.cli.app import COLLECTOR
+from orchestrator.cli.console import COLLECTOR
 from orchestrator.domain import events
 from orchestrator.domain.plan import Job, Plan, Stage
 from orchestrator.domain.policy import SandboxPolicy

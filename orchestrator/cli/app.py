@@ -1,6 +1,5 @@
 """The command line: one app, its groups in the order of a contest."""
 
-import gc
 import sys
 from typing import Annotated
 
@@ -76,11 +75,6 @@ def _root(
     """Attack-versus-defence competitions for image classifiers, played between isolated containers."""
 
 
-COLLECTOR = (50_000, 20, 50)
-"""How seldom Python looks for garbage in cycles: a large round is millions of objects that stay, and few cycles."""
-
-
 def main() -> None:
     """Runs the command line."""
-    gc.set_threshold(*COLLECTOR)
     play(app, sys.argv[1:])

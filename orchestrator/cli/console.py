@@ -5,6 +5,7 @@ Results go to stdout, everything else to stderr. Exit codes: 0 fine, 1 the submi
 """
 
 import functools
+import gc
 import inspect
 import json
 import os
@@ -57,6 +58,8 @@ Unisolated = Annotated[
     bool,
     typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend. It is no wall."),
 ]
+COLLECTOR = (50_000, 20, 50)
+"""How seldom Python looks for garbage in cycles: a large round is millions of objects that stay, and few cycles."""
 P = ParamSpec("P")
 BADLY_ASKED: Any = typer.BadParameter.__bases__[0]
 """What the parser of the command line raises for an option, argument or command that is not there or not right."""
@@ -144,10 +147,14 @@ def _told(error: SparringError) -> dict[str, Any]:
     return {"error": {"code": error.code, "message": str(error), "problems": problems}}
 
 
-def play(app: typer.Typer, words: list[str]) -> NoReturn:
-    """Runs the command line and ends; with `--json` among its words, what its parser refuses is a JSON document too."""
+def play(app: typer.Typer, words: list[str], name: str | None = None) -> NoReturn:
+    """Runs the command line and ends; with `--json` among its words, what its parser refuses is a JSON document too.
+
+    `name` is what its help calls it, None for the program's own name.
+    """
+    gc.set_threshold(*COLLECTOR)
     try:
-        code = app(words, standalone_mode="--json" not in words)
+        code = app(words, prog_name=name, standalone_mode="--json" not in words)
     except BADLY_ASKED as error:
         emit(_told(UsageError(error.format_message())))
         code = ExitCode.USAGE

@@ -1,6 +1,7 @@
 """`sparring pod`: what runs inside a pod. Nobody types it; the Jobs of `--engine kubernetes` do."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +10,6 @@ import typer
 from orchestrator import logs
 from orchestrator.cli import console, pod_probe
 from orchestrator.cli.console import ExitCode, out
-from orchestrator.cluster.exchange import Outcome
-from orchestrator.wiring import driver
 
 app = typer.Typer(no_args_is_help=True, help="What runs inside the pods of a cluster.")
 app.command("probe", epilog="Example: sparring pod probe --storage /work")(pod_probe.probe)
@@ -25,6 +24,9 @@ def play(
     as_json: console.Json = False,
 ) -> None:
     """Play the job of this pod with its player. What came of it lies in the job's folder."""
+    from orchestrator.cluster.exchange import Outcome  # noqa: PLC0415  a probe needs none of it
+    from orchestrator.wiring import driver  # noqa: PLC0415  a probe needs none of it
+
     logs.configure(json_lines=True, verbose=True, quiet=False)
     outcome = driver.play(driver.Place(job, blobs, io), os.environ.get("HOSTNAME", "driver"))
     if as_json:
@@ -33,3 +35,8 @@ def play(
         out.print(outcome.value)
     if outcome is Outcome.FAULT:
         raise typer.Exit(ExitCode.INFRASTRUCTURE)
+
+
+def main() -> None:
+    """Runs the commands of this group alone: `sparring pod ...`."""
+    console.play(app, sys.argv[2:], "sparring pod")

@@ -59,7 +59,8 @@ class ClusterSettings(BaseModel):
     """The LocalQueue of Kueue that decides when a Job may start; none where it is not said."""
     gpu: str = "nvidia.com/gpu"
     """What a GPU is called as a resource."""
-    driver_cpus: Annotated[float, Field(gt=0, le=64)] = 0.5
+    driver_cpus: Annotated[float, Field(gt=0, le=64)] = 1.0
+    """What the driver's container gets: its start takes most of a second of one core, in every job."""
     driver_memory: Annotated[ByteSize, Field(ge=64 * 1024**2)] = ByteSize(1024**3)
     """What the driver's container gets: it holds the pictures of its job."""
     pending_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3600.0

@@ -240,7 +240,7 @@ def quota(cluster: Cluster, **hard: str) -> None:
 @pytest.mark.parametrize(
     ("hard", "status", "said"),
     [
-        ({"pods": "30", "requests__cpu": "40"}, OK, "26 matches fit at a time"),
+        ({"pods": "30", "requests__cpu": "52"}, OK, "26 matches fit at a time"),
         ({"pods": "3"}, OK, "3 matches fit at a time; `cluster.most` is 20, the others will wait"),
         ({"pods": "0"}, FAIL, "a match asks for 1 of pods, the quota is 0"),
         ({"limits__memory": "1Gi"}, FAIL, "of limits.memory, the quota is 1Gi"),
@@ -335,7 +335,7 @@ def test_what_a_match_asks_for_is_counted_as_a_quota_does(cluster) -> None:
     held = settings_of()
     policy = SandboxPolicy(Limits(gpus=1, cpus=2.5))
     need = Wanted.of(held, match_pod(held, policy)).needs
-    assert need["requests.cpu"] == need["limits.cpu"] == need["cpu"] == Fraction(3)
+    assert need["requests.cpu"] == need["limits.cpu"] == need["cpu"] == Fraction(7, 2)
     assert need["requests.nvidia.com/gpu"] == 1
     assert need["limits.memory"] == policy.limits.memory + int(held.driver_memory)
 

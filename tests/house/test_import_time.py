@@ -1,6 +1,7 @@
 """The command line starts without the heavy libraries."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -27,3 +28,27 @@ def test_the_command_line_loads_nothing_heavy() -> None:
 def test_heavy_libraries_wait_until_they_are_used(module) -> None:
     """The digits load scikit-learn when they are read, and training leaves torch to its own process."""
     assert not loaded(module) & set(HEAVY)
+
+
+@pytest.mark.parametrize(
+    ("words", "needed"),
+    [
+        (["play", "--job", "{}", "--blobs", "{}", "--io", "{}"], "orchestrator.wiring.driver"),
+        (["probe", "--storage", "{}", "--tell", "{}/told"], "orchestrator.cluster.reaching"),
+    ],
+)
+def test_what_runs_in_a_pod_imports_no_other_command(words, needed, tmp_path) -> None:
+    """Every attempt at a job starts it anew, with half a processor: it reads neither other commands nor their needs."""
+    given = ["pod", *(word.format(tmp_path) for word in words)]
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "orchestrator", *given], capture_output=True, text=True, check=False
+    )
+    names = set(re.findall(r"^import time: .*\| +([\w.]+)$", done.stderr, re.MULTILINE))
+    assert needed in names, done.stderr[-2000:]
+    assert not {name for name in names if name.startswith("orchestrator.cli.")} - {
+        "orchestrator.cli.console",
+        "orchestrator.cli.pod",
+        "orchestrator.cli.pod_probe",
+    }
+    assert not {name.split(".")[0] for name in names} & {*HEAVY, "cryptography", "jinja2", "PIL", "sqlalchemy"}
+    assert needed == "orchestrator.wiring.driver" or "orchestrator.wiring.driver" not in names
