@@ -1,8 +1,11 @@
 """What sparring/runner is made of: exact versions of sparring's own requirements, and scripts for any POSIX shell."""
 
+import os
 import re
+import select
 import shutil
 import subprocess
+import time
 import tomllib
 from pathlib import Path
 
@@ -12,6 +15,8 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[2]
 RUNNER = ROOT / "images" / "runner"
 IMAGE = "sparring/runner:cpu"
+SHELL = ROOT / "build" / "images" / "shell" / "sh"
+"""Made by images/build.sh."""
 
 
 def spelt(name: str) -> str:
@@ -82,6 +87,64 @@ def test_prepare_makes_a_folder_of_its_own(tmp_path):
     subprocess.run(words, check=True)
     assert f"{made.stat().st_mode:o}" == "40755"
     assert f"{(made / 'sh').stat().st_mode:o}" == "100555"
+
+
+ORPHANS = "for n in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 100 & sleep 100 & sleep 100 & done; sleep 100"
+
+
+@pytest.mark.parametrize(("command", "lets_go", "status"), [(ORPHANS, True, 137), (f"{ORPHANS} & exit 3", False, 3)])
+def test_a_players_container_ends_with_the_players_status(require, tmp_path, command, lets_go, status):
+    """Not with that of a signal which tells of another child's end: an operator reads it, and so do failure policies.
+
+    Which child ends first is chance, so it is done several times.
+    """
+    if os.geteuid() != 0 or not SHELL.exists() or shutil.which("unshare") is None:
+        require("docker", f"a process 1 needs root, unshare and {SHELL} (images/build.sh images/runner)")
+    for turn in range(8):
+        assert played(tmp_path / str(turn), command, lets_go=lets_go) == status
+
+
+def played(folder: Path, command: str, *, lets_go: bool) -> int:
+    """Returns what a container's first process ends with: after its player did, or after the driver let go of it."""
+    folder.mkdir()
+    for name in ("ctl", "in", "out", "err", "end"):
+        os.mkfifo(folder / name)
+    for path in (SHELL, RUNNER / "play"):
+        shutil.copy(path, folder)
+    words = ["unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--", str(folder / "sh")]
+    words += [str(folder / "play"), "100", "1000000", "100", "/bin/sh", "-c", command]
+    container = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    reading = {name: os.open(folder / name, os.O_RDONLY | os.O_NONBLOCK) for name in ("out", "err", "end")}
+    try:
+        with (folder / "ctl").open("w") as ctl:
+            ctl.write("word\n")
+            ctl.flush()
+            with (folder / "in").open("w"):
+                heard(reading["end"], b"word here")
+            if not lets_go:
+                return container.wait(30)
+            time.sleep(0.05)  # the player begins to start its children
+        return container.wait(30)
+    finally:
+        container.kill()
+        for handle in reading.values():
+            os.close(handle)
+
+
+def heard(handle: int, wanted: bytes) -> None:
+    """Returns when these words were told."""
+    told, until = b"", time.monotonic() + 30
+    while wanted not in told:
+        assert time.monotonic() < until, told
+        if select.select([handle], [], [], 1)[0]:
+            told += os.read(handle, 4096)
+
+
+def present(require) -> None:
+    """Requires the image."""
+    words = ["docker", "image", "inspect", IMAGE]
+    if shutil.which("docker") is None or subprocess.run(words, capture_output=True, check=False).returncode:
+        require("docker", f"there is no {IMAGE}: make images")
 
 
 @pytest.mark.docker
