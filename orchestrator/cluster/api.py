@@ -65,7 +65,7 @@ RIGHTS = (
     Right(JOBS, ("create", "delete", "get", "list", "watch")),
     Right(PODS, ("list", "watch")),
     Right(EVENTS, ("list",)),
-    Right(LEASES, ("create", "get", "update")),
+    Right(LEASES, ("create", "delete", "get", "update")),
 )
 """All that a controller needs. The Role in k8s/ and `sparring cluster check` are made from this."""
 

@@ -2,7 +2,10 @@
 
 Another's clock is never believed. Who waits measures, on its own clock, how long it has seen no change of the Lease;
 who holds it counts from before its last renewal was sent, and trusts it for two thirds of its time. So a controller
-that was stopped for a while knows that it may have been replaced, before it writes anything.
+that was stopped for a while knows that it may have been replaced, before it writes anything: it then renews, which
+succeeds only where nobody changed the Lease meanwhile.
+
+An API server that is away for less than `PATIENCE` ends neither who waits nor who holds.
 """
 
 import os
@@ -17,12 +20,12 @@ from typing import Any, Self
 
 import structlog
 
-from orchestrator.cluster.api import LEASES, Api
+from orchestrator.cluster.api import LEASES, PATIENCE, Api
 from orchestrator.domain.text import printable
 from orchestrator.errors import Cancelled, ClusterRefused, ClusterUnavailable, LeaseLost
 
 SECONDS = 30.0
-"""How long a Lease outlives its last renewal."""
+"""How long a Lease outlives its last renewal, in seconds."""
 _TRUSTED = 2 / 3
 _RENEWALS = 4
 _LOOKS = 15
@@ -53,7 +56,7 @@ def awake() -> float:
 
 
 class Lease:
-    """The right to run one round. As a context manager it is given back at the end.
+    """The right to run one round. As a context manager it is removed at the end.
 
     Acquire it before the ledger is read: what another controller wrote until then must be in it.
 
@@ -63,6 +66,7 @@ class Lease:
         me: who holds it; see `identity`.
         seconds: how long it outlives its last renewal.
         clock: seconds that never go back.
+        patience: seconds without an answer of the API server after which it is given up.
     """
 
     def __init__(
@@ -72,8 +76,11 @@ class Lease:
         me: str,
         seconds: float = SECONDS,
         clock: Callable[[], float] = awake,
+        patience: float = PATIENCE,
     ) -> None:
         self._api, self._name, self._me, self._seconds, self._clock = api, name, me, seconds, clock
+        self._patience = patience
+        self._renewing = threading.Lock()
         self._lease: dict[str, Any] = {}
         self._renewed: float | None = None
         self._taken = False
@@ -87,11 +94,13 @@ class Lease:
         return not self._taken and renewed is not None and self._clock() - renewed < _TRUSTED * self._seconds
 
     def check(self) -> None:
-        """Raises LeaseLost where another controller may have it."""
+        """Raises LeaseLost where another controller may have it, and it cannot be renewed."""
         if self.held:
             return
         if self._renewed is None:
             raise LeaseLost(f"the lease {self._name} was never acquired")
+        if self._recover():
+            return
         ago = self._clock() - self._renewed
         why = "another holds it" if self._taken else "another controller may have taken over"
         raise LeaseLost(f"the lease {self._name} was last renewed {ago:.1f} s ago; {why}; run again")
@@ -100,36 +109,44 @@ class Lease:
         """Waits until it is ours, and renews it from then on; `tell` hears who has it.
 
         Raises:
-            ClusterUnavailable, ClusterRefused: the API server cannot be asked.
+            ClusterUnavailable: the API server did not answer for the whole patience.
+            ClusterRefused: it refuses.
             Cancelled: `cancelled` said so while another had it.
         """
         seen, since = "", self._clock()
+        answered = since
         while True:
             began = self._clock()
-            lease = self._api.read(LEASES, self._name)
-            version = str(((lease or {}).get("metadata") or {}).get("resourceVersion"))
-            if version != seen:
-                seen, since = version, began
-            if self._take(lease, self._clock() - since, began):
-                self._keeper = threading.Thread(target=self._keep, name="lease", daemon=True)
-                self._keeper.start()
-                return self
-            if lease is not None:
-                holder = printable(str(_spec(lease).get("holderIdentity")), 80)
-                tell(f"another controller, {holder}, runs this round; this one goes on when that has ended")
+            try:
+                lease = self._api.read(LEASES, self._name)
+                version = str(((lease or {}).get("metadata") or {}).get("resourceVersion"))
+                if version != seen:
+                    seen, since = version, began
+                if self._take(lease, self._clock() - since, began):
+                    self._keeper = threading.Thread(target=self._keep, name="lease", daemon=True)
+                    self._keeper.start()
+                    return self
+                answered = self._clock()
+            except ClusterUnavailable:
+                if self._clock() - answered >= self._patience:
+                    raise
+                tell(f"the API server does not answer; it is asked for the lease {self._name} again")
+            else:
+                if lease is not None:
+                    holder = printable(str(_spec(lease).get("holderIdentity")), 80)
+                    tell(f"another controller, {holder}, runs this round; this one goes on when that has ended")
             if cancelled() or self._end.wait(min(2.0, self._seconds / _LOOKS)):
                 raise Cancelled(f"cancelled while another controller had the lease {self._name}")
 
     def release(self) -> None:
-        """Lets the next one have it at once. Does nothing where it is not ours any more."""
+        """Removes it, so that the next one has it at once. Does nothing where it is not ours any more."""
         self._end.set()
         if self._keeper is not None:
             self._keeper.join()
             self._keeper = None
         if self.held:
-            spec = {name: value for name, value in _spec(self._lease).items() if name != "holderIdentity"}
             try:
-                self._api.replace(LEASES, self._lease | {"spec": spec | {"leaseDurationSeconds": 1}})
+                self._api.delete(LEASES, self._name, str(self._lease["metadata"]["uid"]))
             except (ClusterRefused, ClusterUnavailable) as error:
                 _log.warning("lease_not_released", lease=self._name, reason=str(error))
         self._taken = True
@@ -177,7 +194,27 @@ class Lease:
             except (ClusterRefused, ClusterUnavailable) as error:
                 _log.warning("lease_not_renewed", lease=self._name, reason=str(error))
 
+    def _recover(self) -> bool:
+        """Renews once more where the time has passed, and returns whether it is ours: nobody changed it meanwhile."""
+        began = self._clock()
+        while not (self._taken or self._end.is_set() or self.held):
+            try:
+                self._renew()
+            except ClusterUnavailable as error:
+                if self._clock() - began >= self._patience:
+                    return False
+                _log.warning("lease_not_renewed", lease=self._name, reason=str(error))
+                self._end.wait(min(2.0, self._seconds / _LOOKS))
+            except ClusterRefused as error:
+                _log.warning("lease_not_renewed", lease=self._name, reason=str(error))
+                return False
+        return self.held
+
     def _renew(self) -> None:
+        with self._renewing:
+            self._renew_it()
+
+    def _renew_it(self) -> None:
         lease, began = self._lease, self._clock()
         made = self._api.replace(LEASES, lease | {"spec": _spec(lease) | {"renewTime": _stamp()}})
         if made is not None:

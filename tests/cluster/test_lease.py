@@ -46,8 +46,13 @@ def stop(lease: Lease) -> None:
     lease._keeper.join()
 
 
-def test_a_lease_is_made_renewed_and_given_back(cluster, api) -> None:
-    """Times have six digits; the next holder counts as a transition and need not wait."""
+def there(cluster: Cluster) -> bool:
+    """Whether there is a Lease."""
+    return cluster.read("leases", NAME, group="coordination.k8s.io") is not None
+
+
+def test_a_lease_is_made_renewed_and_removed(cluster, api) -> None:
+    """Times have six digits; none stays after a round, and the next holder need not wait."""
     with Lease(api, NAME, "one", 0.4).acquire(quiet) as lease:
         lease.check()
         first = spec(cluster)
@@ -56,10 +61,20 @@ def test_a_lease_is_made_renewed_and_given_back(cluster, api) -> None:
         wait(lambda: spec(cluster)["renewTime"] != first["renewTime"], "a renewal")
         assert spec(cluster)["acquireTime"] == first["acquireTime"]
         assert lease.held
-    assert "holderIdentity" not in spec(cluster)
+    assert not there(cluster)
     assert not lease.held
     with Lease(api, NAME, "two", 30).acquire(quiet):
-        assert (spec(cluster)["holderIdentity"], spec(cluster)["leaseTransitions"]) == ("two", 1)
+        assert (spec(cluster)["holderIdentity"], spec(cluster)["leaseTransitions"]) == ("two", 0)
+
+
+def test_a_lease_that_another_has_by_now_is_not_removed(cluster, api) -> None:
+    """Somebody deleted it and another made it anew: who held the old one leaves the new one alone."""
+    first = Lease(api, NAME, "first", 30).acquire(quiet)
+    api.delete(LEASES, NAME)
+    second = Lease(api, NAME, "second", 30).acquire(quiet)
+    first.release()
+    assert spec(cluster)["holderIdentity"] == "second"
+    second.release()
 
 
 def test_the_second_waits_while_the_first_renews(api) -> None:
@@ -88,16 +103,44 @@ def test_silence_is_measured_on_our_own_clock(cluster, api) -> None:
         first = second
 
 
-def test_the_holder_gives_up_before_another_may_take_it(api) -> None:
+def test_the_holder_gives_up_before_another_may_take_it(cluster, api) -> None:
     """With no renewal the holder stops believing after two thirds; the other takes it after the whole."""
     now = [100.0]
-    first = Lease(api, NAME, "first", 30, clock=lambda: now[0]).acquire(quiet)
+    first = Lease(api.hurried(0.05), NAME, "first", 30, clock=lambda: now[0], patience=0).acquire(quiet)
     stop(first)
+    cluster.faults.next(503, resource="leases", times=10**6)
     now[0] += 19.9
     first.check()
     now[0] += 0.2
     with pytest.raises(LeaseLost, match=r"20\.1 s ago"):
         first.check()
+    cluster.faults._waiting.clear()
+
+
+def test_a_holder_that_nobody_replaced_goes_on(api) -> None:
+    """It was paused, or the API server was away: its Lease is as it left it, so it is renewed and held again."""
+    now = [100.0]
+    first = Lease(api, NAME, "first", 30, clock=lambda: now[0]).acquire(quiet)
+    first._keeper = None  # which waits for its next renewal, on the real clock
+    now[0] += 90.0
+    assert not first.held
+    first.check()
+    assert first.held
+    first.release()
+
+
+def test_a_holder_outlasts_an_api_server_that_is_away(cluster, api) -> None:
+    """The time that it trusts its Lease passes; when the server is back before its patience ends, it goes on."""
+    lease = Lease(api.hurried(0.05), NAME, "one", 0.6).acquire(quiet)
+    cluster.faults.next(503, resource="leases", times=10**6)
+    wait(lambda: not lease.held, "a lease that is not believed")
+    thread, errors = in_thread(lease.check)
+    thread.join(0.3)
+    assert thread.is_alive()
+    cluster.faults._waiting.clear()
+    thread.join(10)
+    assert (thread.is_alive(), errors) == (False, [])
+    lease.release()
 
 
 def test_a_paused_holder_that_wakes_does_not_take_it_back(cluster, api) -> None:
@@ -134,10 +177,30 @@ def test_a_lease_that_cannot_be_renewed_is_lost_in_time(cluster, api) -> None:
 
 
 def test_an_api_that_is_away_is_no_free_lease(cluster, api) -> None:
-    """Nothing is assumed."""
+    """Nothing is assumed, and it is given up in the end."""
     cluster.faults.next(503, times=10**6)
     with pytest.raises(ClusterUnavailable, match="get leases"):
-        Lease(api, NAME, "one", 1).acquire(quiet)
+        Lease(api.hurried(0.05), NAME, "one", 1, patience=0.2).acquire(lambda _: None)
+
+
+@pytest.mark.parametrize("waiting", [True, False])
+def test_who_waits_outlasts_an_api_server_that_is_away(cluster, api, waiting) -> None:
+    """For two minutes, whether another had it before or nobody: it says so, and takes it when the server is back."""
+    first = Lease(api, NAME, "first", 30).acquire(quiet) if waiting else None
+    told: list[str] = []
+    second = Lease(api.hurried(0.05), NAME, "second", 0.4)
+    cluster.faults.next(503, resource="leases", times=10**6)
+    thread, errors = in_thread(lambda: second.acquire(told.append))
+    wait(lambda: len(told) >= 3, "a controller that waits")
+    assert thread.is_alive()
+    assert set(told) == {f"the API server does not answer; it is asked for the lease {NAME} again"}
+    cluster.faults._waiting.clear()
+    if first:
+        wait(lambda: "another controller, first" in told[-1], "a controller that knows who has it")
+        first.release()
+    thread.join(10)
+    assert (thread.is_alive(), errors, second.held) == (False, [], True)
+    second.release()
 
 
 def test_a_lease_that_somebody_deletes_is_lost(api) -> None:
@@ -169,7 +232,7 @@ def test_of_many_that_begin_at_once_one_holds_it(cluster) -> None:
         thread.join(30)
     assert [errors for _, errors in threads] == [[]] * 5
     assert (most[0], sorted(turns)) == (1, list("abcde"))
-    assert spec(cluster)["leaseTransitions"] == 4
+    assert not there(cluster)
 
 
 def test_a_lease_never_acquired_is_not_held(api) -> None:
