@@ -18,13 +18,15 @@ import threading
 import time
 import tracemalloc
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # the test cluster is with the tests
 
 from orchestrator import logs
-from orchestrator.cluster.controller import Controller, Pace
+from orchestrator.cluster.controller import Controller
+from orchestrator.cluster.pace import Pace
 from orchestrator.domain.events import JobFinished
 from tests.cluster.playing import Act, Driver, Rig, clusters, jobs_of, plays, rig_on
 from tests.kubernetes.cluster import Node
@@ -73,7 +75,7 @@ class Looks:
         self._wait, self._made, self._shut = controller._scenery.wait, 0, False  # noqa: SLF001  the bench looks inside
         controller._scenery.wait = self.wait  # type: ignore[method-assign]  # noqa: SLF001
 
-    def wait(self, least: float, most: float) -> None:
+    def wait(self, least: float, most: float, glance: float, news: Callable[[], bool]) -> None:
         """Waits as the controller would, and measures where it is time for it."""
         calls = self._rig.cluster.api.calls
         still = not self.happened and self._made == calls["create", "jobs"]
@@ -87,7 +89,7 @@ class Looks:
                 self.seconds += time.perf_counter() - began
                 self._gate.open()
             self._shut = bool(self._marks) and self.finished >= self._marks[0]
-        self._wait(least, most)
+        self._wait(least, most, glance, news)
 
 
 def look(controller: Controller) -> None:

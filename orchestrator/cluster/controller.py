@@ -11,7 +11,7 @@ the next one is assigned before the old one is removed, so that numbers never co
 import time
 from collections.abc import Callable, Generator, Hashable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from orchestrator.cluster.api import JOBS, Api
 from orchestrator.cluster.exchange import End, Exchange, Outcome
 from orchestrator.cluster.flight import Batch, Flight, fault, resumed
 from orchestrator.cluster.names import ATTEMPT, JOB, OF, Attempt, Bout
+from orchestrator.cluster.pace import Pace
 from orchestrator.cluster.refusals import ENOUGH, Starts, may_show
 from orchestrator.cluster.scenery import Scenery, Seen
 from orchestrator.cluster.standing import Standing, State, quota, standing
@@ -40,6 +41,8 @@ from orchestrator.errors import (
 
 ATTEMPTS = 3
 """Attempts one after another that got nowhere, after which a job is given up."""
+GLANCED = 50
+"""Attempts under way whose folders are glanced at as often as `Pace.glance` says; of more, more seldom."""
 _JOBS_OWN_FAULT = {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
 
 MADE = Standing(State.WAITING, "its Job was made", PodRefused)
@@ -56,28 +59,6 @@ class Held(Protocol):
     def check(self) -> None:
         """Raises LeaseLost where another controller may have it."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Seconds. `look`: between two looks without a hint; `least`: between two looks in any case.
-
-    `late`: that a last word may take through a network file system, once a driver ended by itself; `lost`: the same
-    where it was ended. `leaving`: that a pod that was told to go may take to confirm it. `status`: that is waited for
-    the status of a player's container. `quota`: between two tries where a quota is used up; `refused`: where no node
-    starts the player. `pending`: that an attempt may wait for a node or an image.
-    """
-
-    look: float = 10.0
-    least: float = 0.2
-    late: float = 120.0
-    lost: float = 10.0
-    leaving: float = 30.0
-    status: float = 30.0
-    quota: float = 15.0
-    refused: float = 30.0
-    warnings: float = 30.0
-    pending: float = 3600.0
 
 
 @dataclass(frozen=True)
@@ -97,7 +78,7 @@ class Site:
     board: Board
     most: int = 20
     gpus: bool = False
-    pace: Pace = Pace()
+    pace: Pace = field(default_factory=Pace)
     clock: Callable[[], float] = time.monotonic
 
 
@@ -136,11 +117,17 @@ class Controller:
                 self._show()
                 if not self._flights:
                     break
-                self._scenery.wait(self._pace.least, self._pace.look)
+                self._rest()
         finally:
             self._scenery.close()
         if (left := self._agenda.left) and not self._parked:
             raise ValueError(f"the plan cannot be done: {', '.join(left)} wait for what it does not hold")
+
+    def _rest(self) -> None:
+        """Waits for the next look: sooner where a driver has left its last word, so that the next job need not wait."""
+        awaited = [flight.attempt.name for flight in self._flights.values() if not flight.ended]
+        glance = self._pace.glance * max(1.0, len(awaited) / GLANCED)
+        self._scenery.wait(self._pace.least, self._pace.look, glance, lambda: any(map(self._exchange.ended, awaited)))
 
     # Where a controller begins
 
@@ -211,6 +198,7 @@ class Controller:
         if (yield from self._read(flight, now)):
             return
         end = self._exchange.end(name)
+        flight.ended = end is not None
         if flight.finished:
             self._finish(flight, now, end)
         elif end is not None and flight.read >= end.batches:

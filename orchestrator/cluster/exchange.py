@@ -107,6 +107,10 @@ class Exchange:
         """Returns how an attempt ended, None while its driver has not said so. Raises StoreFault."""
         return _read(self.folder / attempt / "end.json", End)
 
+    def ended(self, attempt: str) -> bool:
+        """Whether its driver has said how it ended."""
+        return (self.folder / attempt / "end.json").exists()
+
     def forget(self, attempt: str) -> None:
         """Removes an attempt's folder: everything in it is in the ledger."""
         shutil.rmtree(self.folder / attempt, ignore_errors=True)

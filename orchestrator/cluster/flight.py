@@ -29,9 +29,9 @@ class Flight:
     """A job under way, and its attempt number `attempt.number`.
 
     `given` is the half-played step that this attempt began with. `made`: its Job was made, or seen. `read` counts the
-    batches that were read, all of them kept. `fruitless` attempts one after another finished nothing; `refusals` are
-    those at its end whose player a node did not start: which node, and when. The times are the controller's, None where
-    something has not begun.
+    batches that were read, all of them kept. `ended`: its driver's last word was seen. `fruitless` attempts one after
+    another finished nothing; `refusals` are those at its end whose player a node did not start: which node, and when.
+    The times are the controller's, None where something has not begun.
     """
 
     attempt: Attempt
@@ -44,6 +44,7 @@ class Flight:
     made_at: float | None = None
     read: int = 0
     finished: bool = False
+    ended: bool = False
     last_failure: InfrastructureFault | None = None
     waits_since: float | None = None
     late_since: float | None = None

@@ -1,6 +1,12 @@
-"""Watches that shorten the wait for the next look. They decide nothing, and may end at any time."""
+"""What shortens the wait for the next look: watches, and a glance at the volume. Nothing is decided by it.
+
+Watches may end at any time. The glance is needed because what a driver puts on the volume changes no object: its pod's
+status says a second or two later that it ended.
+"""
 
 import threading
+import time
+from collections.abc import Callable
 
 import structlog
 
@@ -32,10 +38,16 @@ class Hints:
             self._threads[kind] = thread
             thread.start()
 
-    def wait(self, least: float, most: float) -> None:
-        """Waits until something has changed, at most `most` seconds; `least`, so that changes come together."""
+    def wait(self, least: float, most: float, glance: float, news: Callable[[], bool]) -> None:
+        """Waits until something has changed, or `news` says so, which is asked every `glance` seconds.
+
+        At most `most` seconds; at least `least`, so that changes come together.
+        """
+        until = time.monotonic() + most
         self._over.wait(least)
-        self._changed.wait(max(0.0, most - least))
+        while not news() and (left := until - time.monotonic()) > 0:
+            if self._changed.wait(min(glance, left)):
+                break
         self._changed.clear()
 
     def close(self) -> None:

@@ -77,9 +77,9 @@ class Scenery:
             self._api.delete(JOBS, name)
             self._deleted.add(name)
 
-    def wait(self, least: float, most: float) -> None:
-        """Waits until something has changed, at most `most` seconds."""
-        self._hints.wait(least, most)
+    def wait(self, least: float, most: float, glance: float, news: Callable[[], bool]) -> None:
+        """Waits until something has changed, at most `most` seconds; see `Hints.wait`."""
+        self._hints.wait(least, most, glance, news)
 
     def close(self) -> None:
         """Ends the watches."""

@@ -15,11 +15,12 @@ from orchestrator.backends.base import Backend
 from orchestrator.cluster import probe, probing
 from orchestrator.cluster.admission import ClusterBackend
 from orchestrator.cluster.api import Client
-from orchestrator.cluster.controller import Pace, Site
+from orchestrator.cluster.controller import Site
 from orchestrator.cluster.exchange import Exchange
 from orchestrator.cluster.job import backstop, job
 from orchestrator.cluster.lease import Lease, identity
 from orchestrator.cluster.names import Attempt, Bout, round_label
+from orchestrator.cluster.pace import Pace
 from orchestrator.cluster.settings import ClusterSettings
 from orchestrator.cluster.waiting import Board
 from orchestrator.domain.events import ClusterProbed

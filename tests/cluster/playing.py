@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.cluster.api import Client
-from orchestrator.cluster.controller import Pace, Site
+from orchestrator.cluster.controller import Site
 from orchestrator.cluster.exchange import Exchange, Outbox, Outcome
 from orchestrator.cluster.names import Attempt, Bout
+from orchestrator.cluster.pace import Pace
 from orchestrator.cluster.waiting import Board, read
 from orchestrator.domain.assignment import Assignment, HalfStep
 from orchestrator.domain.events import (

@@ -1,17 +1,20 @@
 """The controller against a cluster: whatever the API does, every event comes exactly once."""
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
-from orchestrator.cluster.exchange import Outcome
+from orchestrator.cluster.exchange import UNASSIGNED, Outcome
 from orchestrator.cluster.waiting import read
 from orchestrator.domain.events import AttemptFailed, PlayClosed
 from orchestrator.errors import (
     ClusterRefused,
     ClusterUnavailable,
+    DriverLost,
     LeaseLost,
 )
 from orchestrator.stores.base import GENESIS
@@ -53,6 +56,47 @@ def test_a_plan_is_played_in_order_and_leaves_nothing(rig) -> None:
     assert [each.job for each in rig.ledger][-3:] == ["c", "c", "c"]
     assert rig.left_over() == []
     assert read(rig.exchange.folder).jobs == []
+
+
+def test_a_last_word_is_read_before_its_pod_has_ended(rig) -> None:
+    """The next job begins when a result lies on the volume: neither after the next look nor when the pod is gone."""
+
+    def lingers(driver: Driver) -> int:
+        code = plays(driver)
+        driver.hang()  # until its Job is deleted: no object of the cluster changes before that
+        return code
+
+    rig.script = lingers
+    thread, errors = in_thread(lambda: rig.play(jobs_of("a", "b<a"), pace=replace(QUICK, look=600)))
+    thread.join(30)
+    assert (thread.is_alive(), errors) == (False, [])
+    assert [rig.kinds(job) for job in "ab"] == [WHOLE] * 2
+
+
+def test_the_end_of_a_job_is_logged(rig) -> None:
+    """As the engine on this machine logs it: a pod's own log goes with the pod."""
+    with capture_logs() as logged:
+        rig.play(jobs_of("a", "b"))
+    ends = {each["job"]: each for each in logged if each["event"] == "job_finished"}
+    assert ends.keys() == {"a", "b"}
+    said = {"contest": "cup", "round": "final", "stage": "classify", "submission": "team-a", "attempt": 1}
+    assert said.items() <= ends["a"].items()
+    assert ends["a"]["node"] == "node-1"
+
+
+def test_a_driver_that_finds_no_assignment_says_where_it_looked(rig) -> None:
+    """The controller's --out is not on the claim: that is what is said, and no last word is waited for."""
+
+    def elsewhere(driver: Driver) -> int:
+        driver.text = f"store: {UNASSIGNED} in /work/job\n"
+        return 3
+
+    rig.script = elsewhere
+    began = time.monotonic()
+    with pytest.raises(DriverLost, match=r"no assignment in /work/job.* --out"):
+        rig.play(jobs_of("a"), pace=replace(QUICK, late=600))
+    assert time.monotonic() - began < 60
+    assert rig.kinds("a") == [f"driver-lost:{number}" for number in (1, 2, 3)]
 
 
 def test_what_crashes_and_what_is_spent_goes_on(rig) -> None:

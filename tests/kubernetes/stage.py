@@ -18,7 +18,7 @@ from typing import Any
 from orchestrator.backends.base import Source
 from orchestrator.cluster import probe, probing
 from orchestrator.cluster.api import Client
-from orchestrator.cluster.controller import Pace
+from orchestrator.cluster.pace import Pace
 from orchestrator.domain.events import AttemptFailed, StepFinished
 from orchestrator.intake.contest_file import Contest
 from orchestrator.wiring import machine, rounds
