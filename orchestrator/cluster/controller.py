@@ -261,6 +261,7 @@ class Controller:
             flight.took(batch)
             if any(isinstance(each, StepFinished) for each in batch):
                 self._starts.note(flight, now.node)
+            flight.log(batch, now.node, self._site.clock())
         return False
 
     def _is_held(self, flight: Flight, now: Standing) -> bool:

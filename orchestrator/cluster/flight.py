@@ -8,6 +8,8 @@ two, finds its place again, and nothing is kept twice.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+import structlog
+
 from orchestrator.cluster import amending
 from orchestrator.cluster.names import Attempt
 from orchestrator.cluster.standing import Standing, State
@@ -16,6 +18,7 @@ from orchestrator.domain.events import AttemptFailed, Event, JobFinished, StepFi
 from orchestrator.domain.text import printable
 from orchestrator.errors import InfrastructureFault, PodRefused, PodSpent, StoreFault
 
+_log = structlog.get_logger()
 Batch = tuple[Event, ...]
 Ended = StepFinished | JobFinished | HalfStep
 _SHOWN = 1000
@@ -135,6 +138,24 @@ class Flight:
             if isinstance(each, StepFinished):
                 self.steps.add(each.step)
             self.finished |= isinstance(each, JobFinished)
+
+    def log(self, batch: Batch, node: str, now: float) -> None:
+        """Logs the end of the job, if it is in a batch, as that of one on this machine is logged."""
+        bout = self.attempt.bout
+        for each in batch:
+            if isinstance(each, JobFinished):
+                _log.info(
+                    "job_finished",
+                    contest=bout.contest,
+                    round=bout.round,
+                    job=each.job,
+                    stage=each.stage.value,
+                    submission=each.submission,
+                    attempt=self.attempt.number,
+                    node=node,
+                    seconds=round(each.seconds, 3),
+                    wall=None if self.made_at is None else round(now - self.made_at, 3),
+                )
 
     def _stamped(self, told: AttemptFailed) -> AttemptFailed:
         """Returns what a driver says of its own tries so that no other attempt's are equal to it."""
