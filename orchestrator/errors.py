@@ -12,6 +12,7 @@
     │   │   ├── ImagePull        an image could not be pulled for too long
     │   │   ├── Unschedulable    no node had room for too long
     │   │   ├── PodRefused       a pod could not be made or started
+    │   │   ├── PlayerLost       a player's container was ended from outside
     │   │   └── DriverLost       a driver ended without a word
     │   ├── ClusterUnavailable   the API server does not answer, or only with passing errors
     │   ├── ClusterRefused       the API server will not do what was asked
@@ -132,6 +133,12 @@ class PlayerRefused(PodRefused):
     """A node's runtime would not start the player's container, and started the driver's beside it."""
 
     code = "player-refused"
+
+
+class PlayerLost(PodLost):
+    """A player's container was ended from outside, not by the kernel at its memory limit: nobody can say by whom."""
+
+    code = "player-lost"
 
 
 class DriverLost(PodLost):

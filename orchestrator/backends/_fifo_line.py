@@ -1,8 +1,9 @@
 """The player of a pod as a sandbox: five FIFOs, no thread, no process of ours.
 
 There are no threads: `send` and `receive` wait on all FIFOs at once, as in `_child`. An end of stdout is the player's
-doing where our shell in its container told how it ended, or where that container is there no more and we live on: a
-pod goes as a whole, so who sees a player gone and is still there some seconds later was not taken with it.
+doing where our shell in its container told how it ended. Where that shell never said anything, its whole container was
+ended from outside: by the kernel at its memory limit, or by somebody on the node. Which is not to be seen from here:
+such an end is `LOST`, and the controller reads from the pod's status whose doing it was (see `cluster.amending`).
 """
 
 import os
@@ -19,8 +20,8 @@ _BLOCK = 64 * 1024
 _GRACE = 1.0
 _LATE_TURNS = 64
 OUTLIVE = 5.0
-"""Seconds that we live on after a container that ended without a word, before we call that the player's doing. A node
-that takes a pod away gives its containers 2 s or what the pod says, and the pod says 0."""
+"""Seconds that we wait after a container ended without a word, before that is told. A node that takes a pod away as a
+whole ends us within them: it gives containers 2 s or what the pod says, and the pod says 1."""
 PATIENCE = 10.0
 """Seconds that a player has to be gone once it was let go of."""
 
@@ -37,7 +38,7 @@ class Line(Piped):
         self._judged = False  # why its stdout has ended was looked into
         self._own: Last | None = None  # what it ended with before we let go
         self._left = False  # we let go of it
-        self._itself = False  # it had ended before that
+        self._itself = False  # it had ended before that, or its stdout had
         self._counted = {"out": 0, "err": 0}
         self._exit: Exit | None = None
         self._poll = select.poll()
@@ -135,7 +136,7 @@ class Line(Piped):
             if self._mute or self._broken or self._gone:
                 self._judge()
             self._ended = self._ended or time.monotonic()
-            self._own, self._itself = self._notes.last, self._notes.last is not None or self._gone
+            self._own, self._itself = self._notes.last, self._notes.last is not None or self._gone or self._mute
             self._left = self._deaf = True
             if "out" in self._listening:
                 self._poll.unregister(self._pipes["out"])
@@ -165,7 +166,9 @@ class Line(Piped):
         status = None if self._own is None else self._own.status
         if last is not None and last.kills:
             ending = Ending.OUT_OF_MEMORY
-        elif not self._itself:
+        elif last is None and self._itself:
+            ending = Ending.LOST
+        elif self._own is None:
             ending = Ending.STOPPED
         else:
             ending = Ending.CLEAN if status == 0 else Ending.CRASHED

@@ -1,8 +1,10 @@
-"""A player that the kernel ended together with its container: what the driver could not see, the pod's status tells.
+"""A player whose container ended without a word: whose doing that was is read from the pod's status.
 
-Where all of a container goes at once, its first process says nothing more, and the driver notes a crash with a code
-that nobody saw. If the container's status says `OOMKilled`, that crash was out of memory, as on every other engine. A
-pod has one player, so what an earlier pod left, and this one only carried on, is not touched.
+Where all of a container goes at once, its first process says nothing more, and the driver notes an end that it cannot
+attribute (`lost`). If the container's status says `OOMKilled`, the kernel ended it at its memory limit: it was out of
+memory, as on every other engine. Else somebody on the node ended it, which no player can bring about, so what was
+played with it is ours to play again (rule X1). A pod has one player, so what an earlier pod left, and this one only
+carried on, is not touched.
 """
 
 from typing import TypeVar
@@ -18,12 +20,25 @@ _Told = TypeVar("_Told", StepFinished, JobFinished, HalfStep)
 
 
 def doubtful(sandboxes: list[SandboxRecord], carried: int) -> bool:
-    """Whether one of a pod's own sandboxes crashed with a code that nobody saw; the first `carried` are not its own."""
+    """Whether one of a pod's own sandboxes ended without a word; the first `carried` are not its own."""
     return any(_unseen(each) for each in sandboxes[carried:])
 
 
+def blamed(told: StepFinished | JobFinished | HalfStep, carried: int, faults: int) -> bool:
+    """Whether such an end is held against the player: one of the pod's own faults is a death.
+
+    Args:
+        told: what the driver handed out.
+        carried: how many of its sandboxes are an earlier pod's.
+        faults: how many of its faults are.
+    """
+    if isinstance(told, JobFinished) or not doubtful(told.sandboxes, carried):
+        return False
+    return any(fault.code == PlayerDied.code for fault in told.faults[faults:])
+
+
 def amended(told: _Told, carried: int, faults: int) -> _Told:
-    """Returns it with the pod's own unseen crash as out of memory, and the death that it was as well.
+    """Returns it with the pod's own end without a word as out of memory, and the death that it was as well.
 
     Args:
         told: what the driver handed out.
@@ -39,7 +54,7 @@ def amended(told: _Told, carried: int, faults: int) -> _Told:
 
 
 def _unseen(sandbox: SandboxRecord) -> bool:
-    return sandbox.ending == ExitReason.CRASHED and sandbox.code is None
+    return sandbox.ending == ExitReason.LOST
 
 
 def _killed(sandbox: SandboxRecord) -> SandboxRecord:

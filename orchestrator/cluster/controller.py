@@ -34,6 +34,7 @@ from orchestrator.errors import (
     ClusterRefused,
     DriverLost,
     InfrastructureFault,
+    PlayerLost,
     PlayerRefused,
     PodLost,
     PodRefused,
@@ -256,7 +257,11 @@ class Controller:
             if fresh and flight.is_doubtful(fresh):
                 if self._is_held(flight, now):
                     return True
-                fresh = flight.settled(fresh) if now.oom else fresh
+                if now.oom:
+                    fresh = flight.settled(fresh)
+                elif flight.is_blamed(fresh):
+                    yield from self._failed(flight, PlayerLost(now.player))
+                    return True
             yield from self._kept(fresh)
             flight.took(batch)
             if any(isinstance(each, StepFinished) for each in batch):
@@ -278,7 +283,11 @@ class Controller:
         if half is not None and flight.is_doubtful([half]):
             if self._is_held(flight, now):
                 return
-            half = flight.settled_half(half) if now.oom else half
+            if now.oom:
+                half = flight.settled_half(half)
+            elif flight.is_blamed([half]):
+                yield from self._failed(flight, PlayerLost(now.player))
+                return
         if end.outcome is Outcome.FINISHED:  # and nothing said that the job is
             yield from self._failed(flight, DriverLost("its driver said that it finished, and left no end of the job"))
             return

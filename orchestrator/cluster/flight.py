@@ -86,6 +86,10 @@ class Flight:
         """Whether the status of the player's container may say more of an end than the driver could see."""
         return any(amending.doubtful(each.sandboxes, carried) for each, carried, _ in self._own(told))
 
+    def is_blamed(self, told: Iterable[Event | HalfStep]) -> bool:
+        """Whether an end that nobody can attribute is held against the player there, unless it was out of memory."""
+        return any(amending.blamed(each, carried, faults) for each, carried, faults in self._own(told))
+
     def settled(self, batch: Batch) -> Batch:
         """Returns a doubtful batch as the player's container's status has it: out of memory."""
         own = {id(each): (sandboxes, faults) for each, sandboxes, faults in self._own(batch)}

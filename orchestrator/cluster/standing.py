@@ -68,7 +68,8 @@ class Standing:
     not. `explained` says that nothing more is to be learnt from events. `spoken` says that the driver ended by itself,
     so that its last word may still be on its way. `stuck` says that a container, mostly the player's, cannot start,
     which explains what a driver says of it. `oom` is whether the kernel ended the player's container at its memory
-    limit, None as long as that is not known. `node` is its pod's, empty before it has one.
+    limit, None as long as that is not known; `player` is in words how that container ended, where
+    it told nothing itself. `node` is its pod's, empty before it has one.
     """
 
     state: State
@@ -79,6 +80,7 @@ class Standing:
     spoken: bool = False
     stuck: bool = False
     oom: bool | None = None
+    player: str = "its player's container ended without a word, and its pod is gone"
     node: str = ""
 
     @property
@@ -103,7 +105,8 @@ def standing(job: Object | None, pods: Sequence[Object], warnings: Mapping[str, 
     if (ended := _ended_by_job(job, failed, pod)) is not None:
         return ended
     if pod is not None and not _suspended(job):
-        return replace(_of_pod(pod, warnings), node=str((pod.get("spec") or {}).get("nodeName") or ""))
+        node = str((pod.get("spec") or {}).get("nodeName") or "")
+        return replace(_of_pod(pod, warnings), node=node, player=_player_ended(pod))
     if failed is not None or _true(job, "Complete") is not None:
         return Standing(State.OVER, _without_its_pod(failed), oom=_oom(pod))
     return _suspension(job, pod, begun=begun) if _suspended(job) else _without_pod(job, warnings)
@@ -290,6 +293,15 @@ def _oom(pod: Object | None) -> bool | None:
         return False
     ended = _container(pod, PLAYER).get("terminated")
     return None if ended is None else ended.get("reason") == "OOMKilled"
+
+
+def _player_ended(pod: Object) -> str:
+    """Returns how a player's container ended of which its first process never told."""
+    ended = _container(pod, PLAYER).get("terminated")
+    if ended is None:
+        return f"its player's container on {_node(pod)} ended without a word, and its status does not say how"
+    how = f"with exit code {ended.get('exitCode')} ({_text(ended.get('reason'))})"
+    return f"its player's container was ended from outside on {_node(pod)}, {how}, not at its memory limit"
 
 
 def _container(pod: Object, wanted: str) -> Object:

@@ -80,7 +80,7 @@ def end(job: str, **more: Any) -> JobFinished:
     return JobFinished(**body, **({"sandboxes": []} | more))
 
 
-def sandbox(ending: str = "crashed", code: int | None = None) -> SandboxRecord:
+def sandbox(ending: str = "lost", code: int | None = None) -> SandboxRecord:
     """How a player ended."""
     return SandboxRecord(
         ending=ending, reason=ending, code=code, wall_seconds=1, cpu_seconds=None, peak_bytes=None, stderr=None

@@ -11,8 +11,10 @@ from orchestrator.backends.base import Ending, Exit
 from orchestrator.cluster.amending import KILLED
 from orchestrator.cluster.exchange import Outbox, Outcome
 from orchestrator.domain.assignment import HalfStep
+from orchestrator.domain.events import AttemptFailed, StepFinished
 from orchestrator.errors import (
     OutOfMemory,
+    PlayerLost,
     StoreFault,
 )
 
@@ -42,18 +44,22 @@ def rig(tmp_path) -> Iterator[Rig]:
     yield from alone(tmp_path)
 
 
-@pytest.mark.parametrize("killed", [True, False])
-def test_a_player_killed_with_its_container_is_out_of_memory(rig, killed) -> None:
-    """The driver saw a crash without a code; the container's status makes it out of memory, in step and fault."""
+def falls(driver: Driver, *, oom: bool) -> None:
+    """Ends the player's container: by the kernel at its limit, or as somebody on the node would, with a signal."""
+    rig, pod = driver.rig, driver.pod["metadata"]["name"]
+    wait(lambda: (pod, "player") in rig.hook.fakes.running, "a player")
+    if oom:
+        wait(lambda: _oom(rig, pod), "a player that runs")
+    else:
+        rig.hook.fakes.running[pod, "player"].end(137)
+
+
+def test_a_player_killed_at_its_limit_with_its_container_is_out_of_memory(rig) -> None:
+    """The driver saw an end without a word; the container's status makes it out of memory, in step and fault."""
 
     def dies(driver: Driver) -> int:
         driver.take()
-        pod = driver.pod["metadata"]["name"]
-        wait(lambda: (pod, "player") in rig.hook.fakes.running, "a player")
-        if killed:
-            wait(lambda: _oom(rig, pod), "a player that runs")
-        else:
-            rig.hook.fakes.running[pod, "player"].end(1)
+        falls(driver, oom=True)
         driver.outbox.put(step("a", 0, sandboxes=[sandbox()], faults=[died(), died()]))
         driver.outbox.leave(Outcome.SPENT)
         return 0
@@ -61,11 +67,74 @@ def test_a_player_killed_with_its_container_is_out_of_memory(rig, killed) -> Non
     rig.scripts = {("a", 1): dies}
     rig.play(jobs_of("a"))
     [first, *_] = rig.ledger
-    reason = "out-of-memory" if killed else "crashed"
-    assert [(each.ending, each.reason, each.code) for each in first.sandboxes] == [(reason, reason, None)]
-    assert [each.code for each in first.faults] == ["died", "out-of-memory" if killed else "died"]
-    assert first.faults[1].message.startswith("the player was killed" if killed else "the player ended")
+    [ended] = first.sandboxes
+    assert (ended.ending, ended.reason, ended.code) == ("out-of-memory", "out-of-memory", None)
+    assert [each.code for each in first.faults] == ["died", "out-of-memory"]
+    assert first.faults[1].message.startswith("the player was killed")
     assert rig.kinds("a") == WHOLE
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_a_player_that_somebody_on_the_node_ends_is_not_scored(rig, half) -> None:
+    """Nobody can attribute that: what the driver made of it is dropped, the attempt is ours, and the step played again.
+
+    What came before stays, and a half-played step goes on where the pod had begun it.
+    """
+
+    def dies(driver: Driver) -> int:
+        driver.take()
+        driver.outbox.put(step("a", 0))
+        falls(driver, oom=False)
+        if not half:
+            driver.outbox.put(step("a", 1, sandboxes=[sandbox()], faults=[died()]), end("a"))
+            driver.outbox.leave(Outcome.FINISHED)
+        else:
+            driver.outbox.leave(Outcome.SPENT, HalfStep(step=1, asked=7, sandboxes=[sandbox()], faults=[died()]))
+        return 0
+
+    rig.scripts = {("a", 1): dies}
+    rig.play(jobs_of("a"))
+    assert rig.kinds("a") == ["0", "player-lost:1", "1", "end"]
+    assert [each.faults for each in rig.ledger if isinstance(each, StepFinished)] == [[], []]
+    [told] = [each for each in rig.ledger if isinstance(each, AttemptFailed)]
+    assert "ended from outside" in told.message
+    assert "137" in told.message
+    assert [each for each in rig.halves if each] == []
+    assert rig.left_over() == []
+
+
+def test_a_player_that_is_ended_each_time_is_given_up_unscored(rig) -> None:
+    """Three attempts that end so give the job up as ours, and the others are played."""
+
+    def dies(driver: Driver) -> int:
+        driver.take()
+        falls(driver, oom=False)
+        driver.outbox.put(step("a", 0, sandboxes=[sandbox()], faults=[died()]))
+        driver.outbox.leave(Outcome.SPENT)
+        return 0
+
+    rig.scripts = {("a", number): dies for number in (1, 2, 3)}
+    with pytest.raises(PlayerLost, match="ended from outside"):
+        rig.play(jobs_of("a", "b"))
+    assert rig.kinds("a") == [f"player-lost:{number}" for number in (1, 2, 3)]
+    assert rig.kinds("b") == WHOLE
+
+
+def test_an_end_without_a_word_that_nothing_is_held_against_is_kept(rig) -> None:
+    """The player had answered everything when its container went: the record says that it was lost, and no more."""
+
+    def answered(driver: Driver) -> int:
+        driver.take()
+        falls(driver, oom=False)
+        driver.outbox.put(step("a", 0))
+        driver.outbox.put(step("a", 1), end("a", sandboxes=[sandbox()]))
+        driver.outbox.leave(Outcome.FINISHED)
+        return 0
+
+    rig.scripts = {("a", 1): answered}
+    rig.play(jobs_of("a"))
+    assert rig.kinds("a") == WHOLE
+    assert [each.ending for each in rig.ledger[-1].sandboxes] == ["lost"]
 
 
 def _oom(rig: Rig, pod: str) -> bool:
@@ -82,13 +151,9 @@ def test_a_half_played_step_is_amended_once_and_by_its_own_pod(rig) -> None:
     def dies(driver: Driver, *, killed: bool) -> int:
         given = driver.take().half
         carried, faults = (given.sandboxes, given.faults) if given else ([], [])
-        pod = driver.pod["metadata"]["name"]
-        wait(lambda: (pod, "player") in rig.hook.fakes.running, "a player")
-        if killed:
-            wait(lambda: _oom(rig, pod), "a player that runs")
-        else:
-            rig.hook.fakes.running[pod, "player"].end(1)
-        half = HalfStep(step=0, asked=driver.number, sandboxes=[*carried, sandbox()], faults=[*faults, died()])
+        falls(driver, oom=killed)
+        ended = sandbox() if killed else sandbox("crashed", 1)
+        half = HalfStep(step=0, asked=driver.number, sandboxes=[*carried, ended], faults=[*faults, died()])
         driver.outbox.leave(Outcome.SPENT, half)
         return 0
 
@@ -123,7 +188,7 @@ def test_a_crash_that_nobody_explains_is_not_held_for_ever(rig) -> None:
     rig.script = dies
     rig.play(jobs_of("a"), pace=replace(QUICK, status=0.3))
     assert rig.kinds("a") == WHOLE
-    assert rig.ledger[0].sandboxes[0].ending == "crashed"
+    assert rig.ledger[0].sandboxes[0].ending == "lost"
 
 
 def test_three_attempts_that_get_nowhere_end_the_job(rig) -> None:

@@ -122,8 +122,8 @@ def test_a_container_that_dies_between_two_opens_is_noticed(pod, order):
     assert pod.over(5)
 
 
-def test_an_end_without_a_word_is_the_players_when_we_outlive_it(pod, order, monkeypatch):
-    """The whole container is gone at once, as at a limit that ends it as a group: a crash whose code nobody saw."""
+def test_an_end_without_a_word_is_nobodys(pod, order, monkeypatch):
+    """The whole container is gone at once, at its limit or by somebody on the node: lost, and its pod says more."""
     monkeypatch.setattr(_fifo_line, "OUTLIVE", 0.7)
     pod.play(order("silent"))
     sandbox = pod.backend().start(order("silent"))
@@ -132,7 +132,7 @@ def test_an_end_without_a_word_is_the_players_when_we_outlive_it(pod, order, mon
     assert sandbox.receive(soon(30)) == b""
     assert time.monotonic() - begun >= 0.7
     end = sandbox.stop()
-    assert (end.ending, end.code, end.peak_bytes) == (Ending.CRASHED, None, None)
+    assert (end.ending, end.code, end.peak_bytes) == (Ending.LOST, None, None)
 
 
 @pytest.mark.parametrize("how", ["note", "flood", "keeper", "signals"])
