@@ -43,6 +43,10 @@ class Probing:
         list[str] | None,
         typer.Option("--reach", help="NAME=tcp:HOST:PORT that players must not reach either; may be repeated."),
     ] = None
+    out_dir: Annotated[
+        Path | None,
+        typer.Option("--out", help="The folder for the round, to try that it is on the claim.", file_okay=False),
+    ] = None
     patience: Annotated[float, typer.Option("--patience", min=1, help="Seconds that each probe may take.")] = 300.0
 
 
@@ -62,10 +66,12 @@ def check(
     more = [reaching.target(text) for text in probing.reach or []]
     if any(each.name.startswith(reaching.LISTENER) for each in more):
         raise UsageError(f"--reach: a name that begins with {reaching.LISTENER} is the probe's own; take another")
+    if probing.look_only and probing.out_dir is not None:
+        raise UsageError("--look-only makes no pods, and --out wants one that looks; leave one away")
     read = None if contest is None else Contest(contest)
     found: list[Check] = []
-    patience = Patience(probing.patience)
-    for each in cluster_check.checks(read, which.where, more, patience, probes=not probing.look_only):
+    asked = cluster_check.Asked(more, probing.out_dir, Patience(probing.patience), probes=not probing.look_only)
+    for each in cluster_check.checks(read, which.where, asked):
         found.append(each)
         if not as_json:
             doctor.show([each])

@@ -32,6 +32,10 @@ class Deed:
     storage: Annotated[
         Path | None, typer.Option("--storage", help="A folder to write to and to read from.", file_okay=False)
     ] = None
+    find: Annotated[
+        list[str] | None,
+        typer.Option("--find", help="With --storage: a file that has to be there within --seconds; may be repeated."),
+    ] = None
 
 
 @console.command
@@ -68,6 +72,8 @@ def _done(deed: Deed, seconds: float) -> Said:
         tried = [reaching.control(each, seconds) for each in reaching.listeners(deed.control)]
         return Said(tried=tried, nameservers=reaching.nameservers(deed.resolver))
     if deed.storage is not None:
-        return Said(wrote=reaching.write(deed.storage))
+        return Said(
+            wrote=reaching.write(deed.storage), missing=reaching.missing(deed.storage, deed.find or (), seconds)
+        )
     reaching.listen(reaching.listeners(deed.listen or ""), seconds)
     return Said()

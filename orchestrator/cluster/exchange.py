@@ -29,6 +29,8 @@ from orchestrator.domain.events import Event
 from orchestrator.errors import PodSpent, StoreFault
 from orchestrator.files import put_whole
 
+UNASSIGNED = "there is no assignment"
+"""What a driver says, also in its pod's status, that has another folder than its controller."""
 _PRIVATE = 0o600
 _Kept = TypeAdapter(list[Annotated[Event, Field(discriminator="kind")]])
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -132,7 +134,7 @@ class Outbox:
         """
         assignment = _read(self._folder / "assignment.json", Assignment)
         if assignment is None:
-            raise StoreFault(f"there is no assignment in {self._folder}; the controller puts it there")
+            raise StoreFault(f"{UNASSIGNED} in {self._folder}")
         try:
             with open(self._folder / "begun", "x", opener=_private) as file:
                 file.write(who)

@@ -6,6 +6,7 @@ or its silence proves nothing: a listener of ours is one target, and a container
 policy keeps from it, shows that it listens.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -165,10 +166,16 @@ class Probes:
         address = {"name": "NODE_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
         return self._job(PROBE, self._container(PROBE, *words) | {"env": [address]})
 
-    def storage(self) -> dict[str, Any]:
-        """Returns the Job that writes to the volume, as its controller and drivers do."""
+    def storage(self, files: Sequence[str] = ()) -> dict[str, Any]:
+        """Returns the Job that writes to the volume, as its controller and drivers do, and looks for files there.
+
+        `files` are paths below the folder of the settings, where a round's `--out` shows the same.
+        """
         mount = {"name": "work", "mountPath": "/work"}
-        made = self._job("storage", self._container("storage", "--storage", "/work") | {"volumeMounts": [mount]})
+        above = f"{self.settings.folder}/" if self.settings.folder else ""
+        find = [word for each in files for word in ("--find", f"{above}{each}")]
+        words = ("--storage", "/work", *find, "--seconds", "10")
+        made = self._job("storage", self._container("storage", *words) | {"volumeMounts": [mount]})
         spec = made["spec"]["template"]["spec"]
         spec["volumes"] = [{"name": "work", "persistentVolumeClaim": {"claimName": self.settings.claim}}]
         spec["securityContext"]["fsGroup"] = self.settings.user

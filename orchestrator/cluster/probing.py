@@ -1,7 +1,7 @@
 """Probes are made, waited for and removed; what the network probe found is kept in the namespace."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +20,7 @@ from orchestrator.errors import ClusterRefused, ClusterUnavailable, Infrastructu
 _KEEPS = 5
 _OWN = 3
 """The targets that a probe finds in its environment, and some room."""
+_MOUNT = "let `blobs` and `cluster` in the --out folder be those of the claim's volume, below `cluster.folder`"
 _REMEDY = "docs/run-on-kubernetes.md says what each such wait means"
 
 
@@ -55,15 +56,19 @@ class Seen:
         return Record(at=now, outcome=self.outcome, who=who, reached=list(self.reached), detail=self.detail)
 
 
-def storage(api: Api, probes: Probes, patience: Patience) -> Check:
-    """Whether the runner's image can be pulled, and its user can write to the volume."""
-    with _made(api, probes.storage()) as name:
+def storage(api: Api, probes: Probes, patience: Patience, files: Sequence[str] = ()) -> Check:
+    """Whether the runner's image can be pulled, its user can write to the volume, and these files are on it."""
+    with _made(api, probes.storage(files)) as name:
         ended = _wait(api, name, "storage", patience)
     if ended.said is None or ended.said.error or ended.said.wrote is None:
         why = ended.said.error if ended.said and ended.said.error else ended.why
         who = f"let user {probes.settings.user} (cluster.user) write to the volume's root"
         remedy = f"{who}, or see what the pod waits for: {_REMEDY}"
         return Check("storage and image", CheckStatus.FAIL, printable(why), remedy)
+    if ended.said.missing:
+        lacking = printable(", ".join(ended.said.missing))
+        what = f"claim {probes.settings.claim} has no {lacking}, which was put into --out just now"
+        return Check("storage and image", CheckStatus.FAIL, what, _MOUNT)
     said = f"a pod of the runner's image wrote and read 1 MiB in {ended.said.wrote * 1000:.0f} ms"
     return Check("storage and image", CheckStatus.OK, said)
 

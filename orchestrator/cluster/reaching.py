@@ -74,7 +74,8 @@ class Said(BaseModel):
     """What a probe says at its end.
 
     `tried`: its targets, in their order. `nameservers`: those of its own resolv.conf. `wrote`: seconds that writing and
-    reading back took. `error`: why it could not do what it was asked for.
+    reading back took. `missing`: what was to be found beside that, and is not there. `error`: why it could not do what
+    it was asked for.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -82,6 +83,7 @@ class Said(BaseModel):
     tried: list[Tried] = []
     nameservers: list[str] = Field(default=[], max_length=8)
     wrote: float | None = None
+    missing: list[str] = []
     error: str = ""
 
 
@@ -202,6 +204,14 @@ def write(folder: Path) -> float:
     if not same:
         raise StoreFault(f"{folder} does not give back what was written")
     return time.monotonic() - begun
+
+
+def missing(folder: Path, names: Iterable[str], seconds: float) -> list[str]:
+    """Returns which of these files are not in a folder, once all are or so many seconds are over."""
+    until = time.monotonic() + seconds
+    while (lacking := [name for name in names if not (folder / name).is_file()]) and time.monotonic() < until:
+        time.sleep(0.1)
+    return lacking
 
 
 def say(said: Said, place: Path) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from orchestrator.cluster.exchange import UNASSIGNED
 from orchestrator.cluster.names import QUEUE
 from orchestrator.domain.text import printable
 from orchestrator.errors import DriverLost, ImagePull, PlayerRefused, PodLost, PodRefused, Unschedulable
@@ -37,6 +38,10 @@ _UNSTARTED = {
     "RunContainerError",
     "StartError",
 }
+_ELSEWHERE = (
+    "it is not where this controller put it, on the volume of cluster.claim below cluster.folder; let --out have its "
+    "blobs and cluster there; `sparring cluster check CONTEST --out DIR` tries it"
+)
 _IDLE = {"ContainerCreating", "PodInitializing", ""}
 _DISRUPTED = {
     "PreemptionByScheduler": "preempted",
@@ -188,6 +193,8 @@ def _driver_ended(pod: Object, ended: Object, oom: bool | None) -> Standing:
         return Standing(State.OVER, words, stuck[1], spoken=True, stuck=True, oom=False)
     last = _last_line(ended.get("message"))
     words = f"the driver ended with exit code {code} ({reason}) and left no result" + (f": {last}" if last else "")
+    if UNASSIGNED in last:
+        return Standing(State.OVER, f"{last}: {_ELSEWHERE}", DriverLost, oom=oom)
     by_itself = isinstance(code, int) and code < _SIGNALLED
     if not by_itself and _metadata(pod).get("deletionTimestamp"):
         return Standing(State.OVER, "its pod was deleted", oom=bool(oom))

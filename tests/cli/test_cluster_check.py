@@ -222,6 +222,32 @@ def test_a_cluster_that_is_away_is_ours(tmp_path, contest, monkeypatch) -> None:
     assert (done.exit_code, json.loads(done.stdout)["error"]["code"]) == (3, "cluster-unavailable")
 
 
+def test_a_folder_for_the_round_is_tried(run, contest, script, tmp_path) -> None:
+    """A file is put into what drivers see of it, a pod looks for them on the claim, and they are removed."""
+    out = tmp_path / "out"
+    for name in ("blobs", "cluster"):
+        (out / name).mkdir(parents=True)
+    code, document = run("check", contest, "--out", out)
+    assert code == 0, document
+    words = script.words["storage"]
+    looked = [words[at + 1] for at, word in enumerate(words) if word == "--find"]
+    assert [name.partition("/.probe-")[0] for name in looked] == ["blobs", "cluster"]
+    assert [path for path in out.rglob("*") if path.is_file()] == []
+    script.says["storage"] = {"wrote": 0.01, "missing": looked}
+    code, document = run("check", contest, "--out", out)
+    assert (code, status(document)["storage and image"]) == (1, "fail")
+
+
+def test_a_folder_for_the_round_that_lacks_the_claims_parts_is_usage(run, contest, tmp_path) -> None:
+    """Nothing is made there: a check changes nothing."""
+    code, document = run("check", contest, "--out", tmp_path / "out")
+    assert (code, document["error"]["code"]) == (2, "usage")
+    assert "blobs cannot be written" in document["error"]["message"]
+    assert not (tmp_path / "out").exists()
+    code, document = run("check", contest, "--out", tmp_path, "--look-only")
+    assert (code, document["error"]["code"]) == (2, "usage")
+
+
 def test_a_contest_is_swept(run, contest, cluster) -> None:
     """What was removed is said by round."""
     job = rendered(asked=attempt(), namespace="default")

@@ -103,7 +103,12 @@ class Driver(Fake):
         self.name = labels["batch.kubernetes.io/job-name"]
         self.folder = rig.exchange.folder / self.name
         self.outbox = Outbox(self.folder)
+        self.text = ""
         self.assignment: Assignment | None = None
+
+    def message(self) -> str:
+        """What its container's status shows of what it wrote."""
+        return self.text
 
     def take(self) -> Assignment:
         """Takes what was assigned."""

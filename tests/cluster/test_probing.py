@@ -179,6 +179,21 @@ def test_the_volume_is_written(api, cluster, claim, probes, containers) -> None:
     assert left(cluster) == []
 
 
+def test_a_file_of_the_controllers_is_looked_for(api, claim, probes, containers) -> None:
+    """What is put into --out has to be on the claim, below the folder of the settings."""
+    for name in ("blobs", "cluster"):
+        (containers.volumes[CLAIM] / "cups" / name).mkdir(parents=True)
+    files = ["blobs/.probe-1", "cluster/.probe-2"]
+    (containers.volumes[CLAIM] / "cups" / files[0]).touch()
+    above = replace(probes, settings=probes.settings.model_copy(update={"folder": "cups"}))
+    found = probing.storage(api, above, PATIENT, files)
+    assert found.status is CheckStatus.FAIL
+    assert found.detail == f"claim {CLAIM} has no cups/cluster/.probe-2, which was put into --out just now"
+    assert "cluster.folder" in found.remedy
+    (containers.volumes[CLAIM] / "cups" / files[1]).touch()
+    assert probing.storage(api, above, PATIENT, files).status is CheckStatus.OK
+
+
 def test_a_volume_that_cannot_be_written_fails(api, claim, probes, containers) -> None:
     """With the system's word and the user who needs the right."""
     containers.volumes[CLAIM].rmdir()
