@@ -135,10 +135,15 @@ def fail(error: SparringError, *, as_json: bool) -> None:
     if as_json:
         emit(_told(error))
     else:
-        text = "\n".join(printable(line, 2000) for line in str(error).splitlines())
-        err.print(f"[bold red]{escape(error.code)}[/]: {escape(text)}", soft_wrap=True)
-        err.print(f"[dim]docs/limits-and-errors.md#{error.code}[/]")
+        complain(error)
     raise typer.Exit(exit_code(error))
+
+
+def complain(error: SparringError) -> None:
+    """Prints an error for people."""
+    text = "\n".join(printable(line, 2000) for line in str(error).splitlines())
+    err.print(f"[bold red]{escape(error.code)}[/]: {escape(text)}", soft_wrap=True)
+    err.print(f"[dim]docs/limits-and-errors.md#{error.code}[/]")
 
 
 def _told(error: SparringError) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 import importlib.util
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from orchestrator.cli import console, found, outlook, places, season, show
 from orchestrator.cli.console import Backend, Json, Unisolated, out, safe
 from orchestrator.cluster import waiting
 from orchestrator.domain.plan import Stage
-from orchestrator.errors import Parked, UsageError
+from orchestrator.errors import Parked, Rejected, UsageError
 from orchestrator.intake.contest_file import Contest
 from orchestrator.results import faults
 from orchestrator.results.document import Results
@@ -27,6 +28,9 @@ from orchestrator.wiring.hosting import OnCluster
 _DEMO = shipped.path("examples", "demo", "contest.yaml")
 _DEMO_NEEDS = ("foolbox", "safetensors", "sklearn", "torch")
 """What the demo's baselines import in their own processes."""
+
+AGAIN = 15.0
+"""Seconds between two tries of a start that is refused, with `--stay`."""
 
 app = typer.Typer(no_args_is_help=True, help="Play a round and look at it.")
 
@@ -60,7 +64,10 @@ class Where:
         ),
     ] = ""
     stay: Annotated[
-        bool, typer.Option("--stay", help="Once all is played, wait to be ended, as a Deployment wants it.")
+        bool,
+        typer.Option(
+            "--stay", help="Try a refused start again until it is not, and wait to be ended at last: for a Deployment."
+        ),
     ] = False
 
     def how(self, *, log_json: bool) -> rounds.How:
@@ -69,6 +76,26 @@ class Where:
         return rounds.How(
             self.backend, self.slots, self.allow_unisolated, self.engine, cluster, found.announcing(log_json=log_json)
         )
+
+    def persist(self, play: Callable[[], None]) -> None:
+        """Plays; with `stay`, again and again while it is refused, so that what refuses it can be mended beside it.
+
+        In a Deployment, a container that ended could not be entered: `sparring cluster check` runs in this one.
+        """
+        told = ""
+        while True:
+            try:
+                play()
+            except (UsageError, Rejected) as error:
+                if not self.stay:
+                    raise
+                if str(error) != told:
+                    console.complain(error)
+                    console.err.print(f"trying again every {AGAIN:g} s", soft_wrap=True)
+                told = str(error)
+                time.sleep(AGAIN)
+            else:
+                return
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +155,16 @@ def run(
             with seasons.at_desk(contest, season_.by) as desk:
                 outlook.show(seasons.preview(desk, phase, how, season_.task), before.price, as_json=as_json)
             return
-        _play_season(contest, phase, how, season_, as_json=as_json)
+        folder, played = contest, phase
+        where.persist(lambda: _play_season(folder, played, how, season_, as_json=as_json))
     elif phase is not None or out_dir is None:
         raise UsageError("for a contest file give --out, and no round")
     elif places.for_folder(out_dir, "--out") and before.dry_run:
         outlook.show([rounds.preview(Contest(contest), out_dir, how)], before.price, as_json=as_json)
         return
     else:
-        _play(Contest(contest), out_dir, how, as_json=as_json)
+        file, into = contest, out_dir
+        where.persist(lambda: _play(Contest(file), into, how, as_json=as_json))
     if where.stay:
         _stay()
 

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from orchestrator.cli import rounds as commands
 from orchestrator.cli.app import app
+from orchestrator.errors import ClusterUnavailable, Problem, Rejected, UsageError
+from orchestrator.wiring import rounds
 
 CONTEST = {
     "sparring": 1,
@@ -98,3 +101,24 @@ def test_a_round_that_is_not_finished_names_the_command(contest, monkeypatch, tm
     monkeypatch.setenv("COLUMNS", "40")
     done = sparring("round", "status", tmp_path / "out")
     assert "not finished: run `sparring round run` again to go on\n" in done.stdout
+
+
+def test_a_deployment_tries_a_refused_start_again(tmp_path, monkeypatch):
+    """What refuses it is mended beside it, so it does not end, and says each reason once; a fault of ours ends it."""
+    errors = [UsageError("never probed"), UsageError("never probed"), Rejected("noop", [Problem("image", "absent")])]
+    errors.append(ClusterUnavailable("the API server is away"))
+    seen = []
+
+    def play(*_):
+        seen.append(errors.pop(0))
+        raise seen[-1]
+
+    monkeypatch.setattr(commands, "AGAIN", 0.01)
+    monkeypatch.setattr(rounds, "play", play)
+    demo = Path(__file__).resolve().parents[2] / "examples" / "demo" / "contest.yaml"
+    words = ["round", "run", str(demo), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, [*words, "--stay"])
+    assert (done.exit_code, len(seen)) == (3, 4)
+    assert [done.stderr.count(each) for each in ("never probed", "absent", "is away")] == [1, 1, 1]
+    errors.append(UsageError("never probed"))
+    assert CliRunner().invoke(app, words).exit_code == 2
