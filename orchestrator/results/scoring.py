@@ -131,6 +131,7 @@ class Scoring:
             notes.append(ISOLATION_NOTES[isolation])
         if self._opened.backend == "process":
             notes.append(UNISOLATED)
+        notes += dict.fromkeys(map(_unproved, self._round.overridden))
         if self._opened.contest["limits"]["classify_batch"] > 1:
             notes.append("Defences got several pictures in one question, a departure from rule A9.")
         if incomplete := sorted({cell.defence for cell, tally in self.tallies.items() if not tally.complete}):
@@ -254,6 +255,13 @@ class Scoring:
 def _waits(event: events.JobParked) -> Standing:
     """Returns how a submission stands that waits: it is on no board, and no mean runs over it."""
     return Standing(f"waits for another run ({event.code})", counts=False)
+
+
+def _unproved(begun: events.ClusterProbed) -> str:
+    """Returns the note of a round that was played on a cluster whose network was not proved to be closed to players."""
+    probe = f"its last probe, of {begun.at}, said `{begun.outcome}`" if begun.at else "it was never probed"
+    why = begun.overridden.strip().rstrip(".")
+    return f"Played on a cluster whose network was not proved to keep players from one another: {probe}. Reason: {why}."
 
 
 def _board(board: Board, sure: Mapping[str, certainty.OfRow]) -> doc.BoardPart:

@@ -219,7 +219,7 @@ def test_controllers_that_are_killed(stage):
 
 
 def test_a_cluster_that_was_not_probed(stage):
-    """A round does not begin where no probe was blocked in 24 hours; a reason overrides that, on record."""
+    """A round does not begin where no probe was blocked in 24 hours; a reason overrides that, and readers are told."""
     stage.players = ("attack_noop", "defence_honest")
     path = stage.contest()
     client = Client.at(stage.cluster.url, NAMESPACE)
@@ -236,6 +236,11 @@ def test_a_cluster_that_was_not_probed(stage):
     stage.play(path)
     record, _ = rounds.read(stage.there)
     assert [event.overridden for event in record.round.overridden] == ["a cluster of our own, without a way out"]
+    [note] = json.loads((stage.there / "results.json").read_text())["notes"]
+    assert "whose network was not proved" in note
+    assert "said `connected`. Reason: a cluster of our own, without a way out." in note
+    page = (stage.there / "report" / "index.html").read_text()
+    assert page.count("whose network was not proved") == 1
 
 
 def replace_record(record: probe.Record, **changes: Any) -> probe.Record:
