@@ -25,7 +25,10 @@ def render(
         bool, typer.Option("--all", help="Every job of the plan, not only those that wait for no other.")
     ] = False,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Ask no registry: digests and commands are placeholders.")
+        bool,
+        typer.Option(
+            "--offline", help="Ask no registry, and do without pictures that are not here: placeholders stand for them."
+        ),
     ] = False,
     out_dir: Annotated[
         Path | None, typer.Option("--out", help="The folder of a round that was begun: for the names of its Jobs.")

@@ -12,7 +12,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from orchestrator.wiring.cluster import UNKNOWN, UNKNOWN_COMMAND, Rendered
+from orchestrator.wiring.cluster import UNKNOWN, UNKNOWN_COMMAND, UNREAD, Rendered
 
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9/._-]*")
 _NOT_TEXT = frozenset({"y", "yes", "n", "no", "on", "off", "true", "false", "null"})
@@ -44,7 +44,7 @@ def document(rendered: Rendered, *, offline: bool) -> dict[str, Any]:
     return {
         "notes": notes(rendered, offline=offline),
         "planned": rendered.planned,
-        "placeholders": {"images": offline, "names": not rendered.begun},
+        "placeholders": {"images": offline, "names": not rendered.begun, "pictures": not rendered.pictures},
         "objects": [*rendered.jobs, rendered.lease],
     }
 
@@ -63,6 +63,11 @@ def notes(rendered: Rendered, *, offline: bool) -> list[str]:
     ]
     if not rendered.begun:
         lines.append(f"Placeholder: {bout.of} in names and labels; a round that is begun has its own (see --out).")
+    if not rendered.pictures:
+        lines.append(
+            f"Placeholder: {UNREAD} pictures for those of the task, which are not here: they decide the digits in"
+        )
+        lines.append("a Job's name and its deadline.")
     if offline:
         lines.append(f"Placeholder: {UNKNOWN} is an image's digest that was not asked for, {UNKNOWN_COMMAND[0]}")
         lines.append("its command, and what of its variables is blanked is not known. What runs is fixed at admission.")

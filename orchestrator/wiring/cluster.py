@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from orchestrator.arena.planner import lay_out
 from orchestrator.arena.setting import Setting
 from orchestrator.backends.base import Image, Source
@@ -16,6 +18,7 @@ from orchestrator.cluster.names import Attempt, Bout
 from orchestrator.cluster.settings import ClusterSettings
 from orchestrator.domain.ids import digest
 from orchestrator.domain.plan import Job, Plan
+from orchestrator.domain.samples import Samples
 from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, Problem, Rejected, UsageError
 from orchestrator.intake.admission import Admitted, admit
@@ -29,6 +32,9 @@ from orchestrator.wiring.rounds import ROUND, Part
 UNKNOWN = "sha256:" + "0" * 64
 """Stands for a digest that is not known: of an image that was not asked for, of a secret that is not drawn yet."""
 UNKNOWN_COMMAND = ("the-command-of-this-image",)
+UNREAD = 1000
+"""How many pictures stand for those that were not there to be read."""
+_SHAPE = (1, 8, 8)
 _OFFLINE = "or give --offline: what only the registry knows is a placeholder then"
 
 
@@ -46,7 +52,8 @@ class Asked:
 class Rendered:
     """The Jobs of a plan's first wave, or of all of it; how many of them there are; and the round they are named for.
 
-    `lease` is what its controller holds. `begun` is false where names hold a stand-in for the round's commitment.
+    `lease` is what its controller holds. `begun` is false where names hold a stand-in for the round's commitment,
+    `pictures` where they hold one for pictures that were not there to be read.
     """
 
     jobs: tuple[dict[str, Any], ...]
@@ -54,6 +61,7 @@ class Rendered:
     planned: int
     bout: Bout
     begun: bool
+    pictures: bool
 
 
 def settings_of(contest: Contest) -> ClusterSettings:
@@ -72,8 +80,9 @@ def render(contest: Contest, asked: Asked) -> Rendered:
     settings = settings_of(contest)
     part = Part(contest, asked.task or contest.only_task, _admitted(contest, settings, offline=asked.offline))
     secret = _secret(asked.out)
+    samples, read = _samples(contest, part.task, offline=asked.offline)
     with tempfile.TemporaryDirectory(prefix="sparring-render-") as scratch:
-        setting = _setting(part, settings, secret or b"", Path(scratch))
+        setting = _setting(part, samples, settings, secret or b"", Path(scratch))
     plan = lay_out(setting, part.cells(setting.roster))
     bout = Bout(contest.file.contest, setting.round, setting.task.name, digest(secret) if secret else UNKNOWN)
     chosen = plan.jobs if asked.whole else tuple(_first(plan))
@@ -89,7 +98,7 @@ def render(contest: Contest, asked: Asked) -> Rendered:
     ]
     held = lease.document(f"sparring-{bout.of}")
     held["metadata"]["namespace"] = settings.namespace
-    return Rendered(tuple(made), held, len(plan.jobs), bout, begun=secret is not None)
+    return Rendered(tuple(made), held, len(plan.jobs), bout, begun=secret is not None, pictures=read)
 
 
 def _admitted(contest: Contest, settings: ClusterSettings, *, offline: bool) -> Admitted:
@@ -123,9 +132,25 @@ def _secret(out: Path | None) -> bytes | None:
     return folder.secret()
 
 
-def _setting(part: Part, settings: ClusterSettings, secret: bytes, scratch: Path) -> Setting:
+def _samples(contest: Contest, task: str, *, offline: bool) -> tuple[Samples, bool]:
+    """Returns a task's pictures, and whether they could be read; offline, stand-ins where they lie on the cluster only.
+
+    Raises:
+        Rejected: they cannot be read, and it is not offline.
+    """
+    try:
+        return contest.samples(task), True
+    except Rejected:
+        if not offline:
+            raise
+    section = next(section for section in contest.file.every_task if section.name == task)
+    count = section.dataset.get("first") or UNREAD
+    pixels = np.zeros((count, *_SHAPE), np.uint8)
+    return Samples(pixels, np.zeros(count, np.int64), ("0", "1")), False
+
+
+def _setting(part: Part, samples: Samples, settings: ClusterSettings, secret: bytes, scratch: Path) -> Setting:
     contest = part.contest
-    samples = contest.samples(part.task)
     return Setting(
         **conditions(contest.file, contest.format.rules),
         round=ROUND,

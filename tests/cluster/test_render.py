@@ -29,6 +29,7 @@ from .pod_security import quality, violations
 from .rendering import COMMANDS, container, image, rendered
 from .test_job import complaints
 
+ROOT = Path(__file__).resolve().parents[2]
 PLAYER = Path(__file__).resolve().parents[1] / "e2e" / "players" / "player.py"
 PLAYERS = ("attack_honest", "defence_honest", "defence_constant")
 PLANNED = 1 + 2 * 2 + 2
@@ -86,6 +87,25 @@ def jobs_of(text: str) -> list[Any]:
     return [each for each in read(text) if each["kind"] == "Job"]
 
 
+def test_pictures_that_only_the_cluster_has_are_not_needed(contest) -> None:
+    """Offline, placeholders stand for them, and that is said; the same Jobs come of it."""
+    whole = sparring(contest, "--offline", "--json")
+    Path(contest.parent / "dots.npz").unlink()
+    done = sparring(contest, "--offline", "--json")
+    assert done.exit_code == 0, done.output
+    before, after = json.loads(whole.stdout), json.loads(done.stdout)
+    assert (before["placeholders"]["pictures"], after["placeholders"]["pictures"]) == (False, True)
+    assert any("1000 pictures" in line for line in after["notes"])
+    assert not any("1000 pictures" in line for line in before["notes"])
+    containers = [
+        [each["spec"]["template"]["spec"]["containers"][0] for each in found["objects"] if each["kind"] == "Job"]
+        for found in (before, after)
+    ]
+    assert [each["image"] for each in containers[0]] == [each["image"] for each in containers[1]]
+    for shipped in (ROOT / "k8s").glob("*/*/contest.yaml"):
+        assert sparring(shipped, "--offline", "--json").exit_code == 0, shipped
+
+
 def test_the_lease_is_there_too(contest):
     """The one other object that a controller makes, with the recommended labels, fit for the last three versions."""
     done = read(sparring(contest, "--offline").stdout)
@@ -126,7 +146,7 @@ def test_json_has_the_same_objects(contest):
     """One document, with what is a placeholder in it."""
     made = json.loads(sparring(contest, "--offline", "--json").stdout)
     assert made["objects"] == read(sparring(contest, "--offline").stdout)
-    assert (made["planned"], made["placeholders"]) == (PLANNED, {"images": True, "names": True})
+    assert (made["planned"], made["placeholders"]) == (PLANNED, {"images": True, "names": True, "pictures": False})
 
 
 def test_images_are_what_their_registry_says(tmp_path, registry, ask, monkeypatch):
