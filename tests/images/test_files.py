@@ -171,6 +171,23 @@ def test_names_tell_nothing(attack):
     assert len({tuple(np.argsort(line)) for line in logs}) > 1, "positions could be told from the order of names"
 
 
+def test_a_defences_names_come_from_the_picture(layout):
+    """A script that takes its chance from names answers a picture alike whatever its seed and its neighbours."""
+    body = "print('names', *sorted(values, key=values.get))\ntarget.write_text(''.join(f'{n},1\\n' for n in values))\n"
+    logs = []
+    for seed in (1, 2**53):
+        player = layout(PYTHON + body, Role.DEFENCE, seed=seed)
+        for pixels in (GREYS, GREYS[::-1], GREYS[:1]):
+            player.classify(pixels)
+        assert player.leave() == 0
+        logs.append([line.split()[1:] for line in player.log.read_text().splitlines() if line.startswith("names")])
+    assert logs[0] == logs[1]
+    whole, turned, first = logs[0]
+    assert whole == turned
+    assert first[0] in whole
+    assert len(set(whole)) == len(GREYS)
+
+
 @pytest.mark.parametrize(
     ("instead", "reason"),
     [

@@ -231,8 +231,44 @@ def test_hidden_labels_are_none(written):
     assert np.array_equal(player.perturb(PIXELS, LABELS), PIXELS + LABELS[:, None, None, None].astype(np.uint8))
 
 
+DRAWING = """
+from sparring_player import Defence, serve
+class Mine(Defence):
+    def load(self, task):
+        self.task = task
+    def classify(self, pixels):
+        {body}
+serve(Mine())
+"""
+
+
+@pytest.mark.parametrize("drawn", ["map(self.task.rng, pixels)", "(self.task.rng() for _ in pixels)"])
+def test_a_defence_that_draws_as_the_helper_says_is_honest(written, drawn):
+    """The same picture gets the same chance whatever seed a sandbox is told, before or beside whatever else."""
+    body = f"return [int(rng.integers(10)) for rng in {drawn}]"
+    first, other = (written(DRAWING.format(body=body), Role.DEFENCE, seed=seed) for seed in (7, 2**53))
+    answers = first.classify(PIXELS)
+    assert other.classify(PIXELS[::-1]) == answers[::-1]
+    assert [other.classify(picture[None])[0] for picture in PIXELS] == answers
+    assert first.classify(PIXELS) == answers
+
+
+def test_a_defence_gets_other_chance_for_other_pictures(written):
+    """It is the picture that decides: of 64 different ones not all draw alike."""
+    pixels = np.random.default_rng(0).integers(0, 256, (64, 1, 8, 8), np.uint8)
+    body = "return [int(self.task.rng(picture).integers(10)) for picture in pixels]"
+    assert len(set(written(DRAWING.format(body=body), Role.DEFENCE).classify(pixels))) > 5
+
+
+def test_a_defence_draws_for_one_picture(written):
+    """Chance of a whole question would make an answer depend on the pictures beside it: the helper says what to do."""
+    player = written(DRAWING.format(body="return self.task.rng(pixels).integers(10, size=len(pixels))"), Role.DEFENCE)
+    told = complaint(player, player.session.ask_classify(PIXELS))
+    assert "a defence takes chance from one picture: call task.rng(pixels[i]) for each" in told
+
+
 def test_task_and_its_chance_are_the_orchestrators(written):
-    """The task repeats what `hello` said, and rng() depends on the seed and the batch alone."""
+    """The task repeats what `hello` said, and an attack's rng() depends on the seed and the batch alone."""
     body = (
         "t = self.task\n"
         "        told = [len(t.classes), *t.shape, t.norm == 'linf', int(t.epsilon), t.seed, t.threads, t.batch]\n"

@@ -141,17 +141,39 @@ def _ended(child: int, until: float) -> bool:
     return True
 
 
-def _lay_out(place: Path, pixels: np.ndarray, seed: int) -> list:
-    """Writes a question's pictures into `place`; returns their names, by position.
+def _lay_out(place: Path, pixels: np.ndarray, names: list) -> list:
+    """Writes a question's pictures into `place` under these names, and returns the names."""
+    for name, picture in sorted(zip(names, pixels), key=lambda pair: pair[0]):  # noqa: B905  Python 3.8
+        (place / name).write_bytes(write_png(picture))
+    return names
+
+
+def _names_for_attack(pixels: np.ndarray, seed: int) -> list:
+    """Returns a name for each picture, by position.
 
     A name says nothing of the picture, and the order of names nothing of positions: both come from the seed and the
     whole question. So the same question has the same names, and an attack can be repeated.
     """
     whole = hashlib.sha256(b"%d " % seed + np.ascontiguousarray(pixels).tobytes()).digest()
-    names = [hashlib.sha256(whole + b"%d" % position).hexdigest()[:16] + ".png" for position in range(len(pixels))]
-    for name, picture in sorted(zip(names, pixels), key=lambda pair: pair[0]):  # noqa: B905  Python 3.8
-        (place / name).write_bytes(write_png(picture))
+    return [_name(whole + b"%d" % position) for position in range(len(pixels))]
+
+
+def _names_for_defence(pixels: np.ndarray) -> list:
+    """Returns a name for each picture, by position: from that picture alone, and how often it came before in this call.
+
+    A script that takes its chance from names, or depends on their order, so answers a picture alike in every sandbox.
+    """
+    seen: dict = {}
+    names = []
+    for picture in pixels:
+        values = np.ascontiguousarray(picture).tobytes()
+        names.append(_name(b"%d " % seen.setdefault(values, 0) + values))
+        seen[values] += 1
     return names
+
+
+def _name(values: bytes) -> str:
+    return hashlib.sha256(values).hexdigest()[:16] + ".png"
 
 
 def _note(text: str) -> None:
@@ -183,7 +205,7 @@ class FilesAttack(Attack):
         seconds = self.task.seconds * len(pixels) / self.task.batch
         until = time.monotonic() + seconds - min(seconds / 4, SPARE)
         with self.entry.call() as place:
-            names = _lay_out(place / "input", pixels, self.task.seed)
+            names = _lay_out(place / "input", pixels, _names_for_attack(pixels, self.task.seed))
             wrong = self.entry.run(place, [place / "input", place / "output", self.epsilon], until)
             bad = []
             most = 2 * pixels[0].size * 4 + 65536
@@ -230,7 +252,7 @@ class FilesDefence(Defence):
             WrongReply: two labels for one picture, or one that is no class.
         """
         with self.entry.call() as place:
-            names = _lay_out(place / "input", pixels, self.task.seed)
+            names = _lay_out(place / "input", pixels, _names_for_defence(pixels))
             target = place / "output" / "result.csv"
             if wrong := self.entry.run(place, [place / "input", target]):
                 raise EntryFailed(wrong)

@@ -63,7 +63,8 @@ class Task:
 
     `shape` is (channels, height, width) of one picture; `epsilon` is in steps of 1/255, so for `norm` "linf" it is how
     far a uint8 value may move; `batch` is the most pictures in one question and `seconds` the time for that many;
-    `threads` is how many threads numerical libraries should use.
+    `threads` is how many threads numerical libraries should use. `seed` is for an attack's chance. A defence is told
+    another one in every sandbox: an answer that depends on it is found and disqualifies the defence (rule A10).
     """
 
     def __init__(self, hello: dict) -> None:
@@ -73,20 +74,30 @@ class Task:
         self.shape: tuple = tuple(task["shape"])
         self.norm: str = task["budget"]["norm"]
         self.epsilon: float = task["budget"]["epsilon"]
+        self.role: str = hello["role"]
         self.seed: int = hello["seed"]
         self.threads: int = limits["threads"]
         self.batch: int = limits["batch"]
         self.seconds: float = limits["step_seconds"]
 
     def rng(self, pixels: np.ndarray | None = None) -> np.random.Generator:
-        """Returns a random generator that starts from the seed, the same at every call.
+        """Returns a random generator; what it starts from depends on who asks.
 
-        Given the pixels of a question it starts from the seed and these pixels: different for each batch, and the same
-        whichever batches came before, also when a job is taken up again in a new sandbox.
+        For an attack it starts from the seed, the same at every call. Given the pixels of a question it starts from the
+        seed and these pixels: different for each batch, and the same whichever batches came before, also when a job is
+        taken up again in a new sandbox.
+
+        For a defence it starts from nothing but the picture that it is given, [channels, height, width], so the same
+        picture gets the same chance in every sandbox; without a picture it is the same generator for every task, seed
+        and sandbox. A batch of several pictures raises ValueError: an answer must not depend on the others in it. Call
+        it anew for each picture: a generator that is kept from one question to the next is a memory (rule A9).
         """
+        start = [self.seed] if self.role == "attack" else [0]
         if pixels is None:
-            return np.random.default_rng(self.seed)
-        return np.random.default_rng([self.seed, zlib.crc32(np.ascontiguousarray(pixels))])
+            return np.random.default_rng(start[0])
+        if self.role != "attack" and pixels.ndim > len(self.shape) and len(pixels) > 1:
+            raise ValueError("a defence takes chance from one picture: call task.rng(pixels[i]) for each")
+        return np.random.default_rng([*start, zlib.crc32(np.ascontiguousarray(pixels))])
 
     def within(self, pixels: np.ndarray, wanted: object) -> np.ndarray:
         """Returns what an attack wants, any numbers on 0..255, as uint8 candidates that keep the budget exactly.

@@ -12,7 +12,7 @@ struct task {
   size_t size;               /* bytes of one picture: channels x height x width */
   int l2;                    /* the budget's norm: 1 for l2, 0 for linf */
   double epsilon;            /* the budget, in steps of 1/255 */
-  uint64_t seed;             /* chance that can be repeated starts from here */
+  uint64_t seed;             /* an attack's chance starts from here; a defence must not use it */
 };
 
 /* What the player does; of perturb and classify it has one. Pictures are `task->size` bytes, channel by channel, row by

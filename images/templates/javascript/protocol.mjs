@@ -95,7 +95,7 @@ const replies = {
 // Answers the orchestrator's questions until it says `bye` or closes standard input.
 //
 // player: { name, load?(task), perturb(task, picture, label) -> bytes } or { name, load?(task), classify(task, picture)
-// -> label, or null to abstain }; each may be async. `task` is that of `hello`, with `limits` and `seed`. A picture is a
+// -> label, or null to abstain }; each may be async. `task` is that of `hello`, with `limits` and `seed`, which a defence must not use. A picture is a
 // Buffer, channel by channel, row by row; `label` is undefined where the contest hides it. An error becomes a `fault`.
 export async function serve(player) {
   let task = null;
