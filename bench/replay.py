@@ -1,15 +1,17 @@
 """What replays promise and what they cost: catch rates, honest runs, and shares of questions and of seconds.
 
-    python bench/replay.py [--runs 200] [--part catch|classes|honest|plan|rounds|isolation] [--data FOLDER]
+    python bench/replay.py [--runs 200] [--part catch|classes|accuse|stall|honest|plan|rounds|isolation] [--data FOLDER]
 
 - catch: a cheat that changes exactly 1 % of its answers and is not random, against the planned power.
 - classes: each class of cheat at about 1 %: how often it clashes, is accused and is rightly named.
+- accuse: cheats by chance and by what a start draws, of several sizes: how often they are accused, and the promise.
+- stall: cheats that stall where they know an examination: how often they are accused.
 - honest: runs of honest classifiers, slow, noisy and faulty ones among them: none may be accused.
 - plan: planned questions as a share of the play's, at the default power.
 - rounds: seconds of replay as a share of seconds of classification in real rounds on the process backend.
 - isolation: what each isolation level costs in sandboxes and seconds.
 
-The first three play in this process (tests/replay/laboratory.py) and are seeded: the same command prints the same.
+The first five play in this process (tests/replay/laboratory.py) and are seeded: the same command prints the same.
 The last two are ratios within one run. The pictures of the CIFAR-10 round are those of the tests: SPARRING_SHARED_DATA,
 or --data; without them that round is left out.
 """
@@ -32,6 +34,10 @@ if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "replay")]
 
 import experiments  # noqa: E402  from tests/replay
+import fair  # noqa: E402  from tests/replay
+import players  # noqa: E402  from tests/replay
+import refusers  # noqa: E402  from tests/replay
+from laboratory import Gallery, Laboratory, Late  # noqa: E402  from tests/replay
 from scipy.stats import binom, hypergeom  # noqa: E402
 
 from orchestrator import logs, shipped  # noqa: E402
@@ -123,17 +129,63 @@ def classes(runs: int) -> None:
     table(f"Classes of cheats at about 1 %, {runs} runs each", head, lines())
 
 
+def accuse(runs: int) -> None:
+    """Prints how often cheats without a sequence are accused, against the promise; a quarter of the runs will do."""
+    runs, rows = -(-runs // 4), []
+    for cheat in (0.01, 0.005, 0.002):
+        for name, kind in (("chance", players.chance), ("start", players.environment)):
+            design = Design(cheat=cheat)
+            verdicts = [
+                Laboratory(kind(round(1 / cheat)), Gallery.drawn(seed, cells=4), seed, design=design).judge()
+                for seed in range(runs)
+            ]
+            drawn = verdicts[0].coverage.drawn
+            promise = power.promise(2000, drawn, design)
+            clashed = sum(bool(verdict.clashes) for verdict in verdicts)
+            accused = sum(verdict.accusation is not None for verdict in verdicts)
+            promised = promise.chance if name == "chance" else promise.start
+            row = [name, f"{cheat:.1%}", drawn, f"{promise.clash:.3f}", f"{clashed} of {runs}"]
+            rows.append([*row, f"{promised:.3f}", f"{accused} of {runs}"])
+    head = ("cheat", "changes", "drawn", "promised: clash", "clashed", "promised: accused", "accused")
+    table("Cheats that leave no sequence, 2,000 questions", head, rows)
+
+
+def stall(runs: int) -> None:
+    """Prints how often cheats are accused that stall where they know an examination; a quarter of the runs will do."""
+    runs, rows = -(-runs // 4), []
+    stallers = {
+        "in bursts": lambda cheat: refusers.shy(cheat, Late),
+        "in bursts and where cells mix": lambda cheat: refusers.mixing(refusers.shy(cheat, Late), Late),
+        "at a second version": lambda cheat: players.detecting(cheat, Late),
+    }
+    cheats = {
+        "chance, 10 %": players.chance(10),
+        "chance, 1 %": players.chance(100),
+        "counter, 1 %": players.counter(100),
+    }
+    for stalls, wrapped in stallers.items():
+        for name, cheat in cheats.items():
+            verdicts = [Laboratory(wrapped(cheat), Gallery.drawn(seed), seed).judge() for seed in range(runs)]
+            kinds = Counter(verdict.accusation.kind.value for verdict in verdicts if verdict.accusation is not None)
+            named = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+            least = min(verdict.coverage.achieved for verdict in verdicts)
+            rows.append([stalls, name, f"{kinds.total()} of {runs}", named, f"{least:.3f}"])
+    head = ("stalls", "cheats by", "accused", "of", "least power achieved")
+    table("Cheats that stall, 1,500 questions", head, rows)
+
+
 def honest(runs: int) -> None:
     """Prints how often honest classifiers were accused."""
-    each = -(-runs // len(experiments.HONEST)) if runs > len(experiments.HONEST) else 1
+    everybody = (*experiments.HONEST, *fair.FAIR)
+    each = -(-runs // 10)
     total, rows = Counter[str](), []
-    for fair in experiments.HONEST:
-        verdicts = [fair.run(seed) for seed in range(each)]
+    for one in everybody:
+        verdicts = [one.run(seed) for seed in range(each)]
         accused = sum(verdict.accusation is not None for verdict in verdicts)
         disagreed = sum(bool(verdict.coverage.clashes or verdict.coverage.noise) for verdict in verdicts)
         total.update(runs=each, accused=accused)
         least = min(verdict.coverage.achieved for verdict in verdicts)
-        rows.append([fair.name, each, disagreed, accused, f"{least:.3f}"])
+        rows.append([one.name, each, disagreed, accused, f"{least:.3f}"])
     rows.append(["all", total["runs"], "", total["accused"], ""])
     head = ("classifier", "runs", "runs with a disagreement", "accused", "least power achieved")
     table("Honest classifiers", head, rows)
@@ -277,7 +329,14 @@ def main() -> None:
     parser.add_argument(
         "--data", type=Path, default=Path(os.environ.get("SPARRING_SHARED_DATA", ROOT.parent / "shared/data"))
     )
-    inside: dict[str, Callable[[int], None]] = {"catch": catch, "classes": classes, "honest": honest, "plan": plan}
+    inside: dict[str, Callable[[int], None]] = {
+        "catch": catch,
+        "classes": classes,
+        "accuse": accuse,
+        "stall": stall,
+        "honest": honest,
+        "plan": plan,
+    }
     outside: dict[str, Callable[[Path], None]] = {"rounds": in_rounds, "isolation": isolation}
     parser.add_argument("--part", action="append", choices=[*inside, *outside], help="only this; may be repeated")
     asked = parser.parse_args()

@@ -37,7 +37,8 @@ _SENTENCES = {
     FindingKind.COMPANY: "answers by the other pictures of the same question, or by the place among them",
     FindingKind.ENVIRONMENT: "answers differently from sandbox to sandbox, or when asked on another occasion",
     FindingKind.CLOCK: "answers by the time that passed",
-    FindingKind.REFUSED: "answered in play and ended or broke the protocol when asked the same again",
+    FindingKind.REFUSED: "answered in play and ended, broke the protocol or stalled when asked again",
+    FindingKind.INCONSISTENT: "decides differently more often than any device may, for no reason that could be told",
 }
 
 
@@ -105,7 +106,7 @@ def said(record: Record, step: events.StepFinished, session: Session) -> Said:
     rows = record.array(step, "rows")
     if not np.array_equal(rows[:, :2], session.questions):
         raise StoreFault(f"step {step.step} of replay {step.job} holds other questions than this software would ask")
-    return Said(rows[:, 2], record.array(step, "margins"), record.array(step, "at"), record.array(step, "refused"))
+    return Said(rows[:, 2], *(record.array(step, name) for name in ("margins", "at", "refused", "late")))
 
 
 def verdict(record: Record, job: Job, rules: Rules) -> tuple[Played, Verdict]:
@@ -257,7 +258,8 @@ def _summary(found: Verdict, accusation: Accusation, shown: tuple[Shown, ...], l
         last = shown[-1]
         after = f"after {length - 1} questions" if length > 1 else f"after {last.pause:.1f} s of silence"
         words += (
-            f"; one picture is {alone} alone and {found_answer(found, accusation)} {after}, every time it was tried"
+            f"; one picture is {alone} alone and {found_answer(found, accusation)} {after}, each of "
+            f"{len(accusation.sessions) // 2} times that both were tried with one seed"
         )
     elif accusation.improbable is not None:
         words += f"; an honest defence shows as much with a probability below {max(accusation.improbable, 1e-12):.1g}"

@@ -1,6 +1,7 @@
 """A finding played again, for whoever doubts it: the same questions in fresh sandboxes. Nothing goes on record."""
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -23,8 +24,12 @@ from orchestrator.domain.samples import Candidates, Pixels
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import StoreFault
 from orchestrator.record import Record
+from orchestrator.replay.power import ALPHA
+from orchestrator.replay.rates import Rate
 from orchestrator.replay.sessions import decision
 
+_AGAINST_PLAY = frozenset({FindingKind.ENVIRONMENT, FindingKind.CLOCK, FindingKind.INCONSISTENT})
+"""Kinds that may show between play and replay only."""
 TURNS = 2
 """So often an attack is asked the same again, as for its finding."""
 
@@ -33,7 +38,8 @@ TURNS = 2
 class Line:
     """One question: what it was answered in play, when the finding was made, and now.
 
-    `margin` is what the defence claims now, None without scores. `refused`: it ended or broke the protocol instead.
+    `margin` is what the defence claims now, None without scores. `refused`: it ended, broke the protocol or let the
+    deadline pass instead.
     """
 
     attack: str | None
@@ -48,7 +54,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Sitting:
-    """One recorded session in a fresh sandbox, told the same seed. `step` is its number on record."""
+    """One recorded session in a fresh sandbox. `step` is its number on record, `seed` what the sandbox is told now."""
 
     step: int
     purpose: str
@@ -89,10 +95,15 @@ class Redrawn:
 class Encore:
     """What came of it, and whether the finding shows again.
 
-    `refused` counts the questions that were answered in play and that it ended at, or broke the protocol, now.
+    `recorded_seeds` says whether sandboxes were told the seeds on record, else fresh ones: two sessions that shared a
+    seed on record share one again. Of a proof, `shown` of `pairs` of control and sequence show it now. `refused` counts
+    the questions that were answered in play and not now: it ended, broke the protocol or let the deadline pass.
     """
 
     reproduced: bool
+    recorded_seeds: bool = False
+    shown: int = 0
+    pairs: int = 0
     sittings: tuple[Sitting, ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
     refused: int = 0
@@ -109,10 +120,21 @@ class Stand:
         record: the round's.
         finding: what to show again.
         device: the GPU to play on, if any.
+        recorded_seeds: whether a defence's sandboxes are told the seeds on record, instead of fresh ones.
     """
 
-    def __init__(self, setting: Setting, record: Record, finding: Finding, device: str | None) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        record: Record,
+        finding: Finding,
+        device: str | None,
+        *,
+        recorded_seeds: bool = False,
+    ) -> None:
         self._setting, self._record, self._finding, self._device = setting, record, finding, device
+        self._recorded_seeds = recorded_seeds
+        self._seeds: dict[int, int] = {}
         self._faults: list[events.FaultRecord] = []
         self._made: dict[str, Candidates] = {}
 
@@ -132,14 +154,25 @@ class Stand:
             raise StoreFault(f"steps {missing} of replay {finding.job} are not on record")
         answers = self._record.answers(finding.submission, len(self._setting.samples))
         sittings = tuple(self._sitting(on_record[step], answers) for step in finding.steps)
-        found = contradictions(sittings, played=finding.kind is FindingKind.ENVIRONMENT)
+        found = contradictions(sittings, played=finding.kind in _AGAINST_PLAY)
         lines = [line for sitting in sittings for line in sitting.lines]
-        refused = sum(line.refused and decision(line.played) for line in lines)
+        pairs = list(zip(sittings[::2], sittings[1::2], strict=False)) if finding.alone is not None else []
+        shown = sum(bool(contradictions(pair, played=False)) for pair in pairs)
+        if finding.kind is FindingKind.REFUSED:
+            failing = sum(any(line.refused for line in sitting.lines) for sitting in sittings)
+            reproduced = 2 * failing > len(sittings)
+        elif pairs:
+            reproduced = shown == len(pairs)
+        else:
+            reproduced = too_many(sittings, len(found), self._setting.replay.noise)
         return Encore(
-            reproduced=bool(refused if finding.kind is FindingKind.REFUSED else found),
+            reproduced=reproduced,
+            recorded_seeds=self._recorded_seeds,
+            shown=shown,
+            pairs=len(pairs),
             sittings=sittings,
             contradictions=found,
-            refused=refused,
+            refused=sum(line.refused and decision(line.played) for line in lines),
             compared=sum(decision(line.now) for line in lines),
             faults=tuple(self._faults),
         )
@@ -152,7 +185,8 @@ class Stand:
         rows = self._record.array(step, "rows")
         pictures = [self._picture(cells[cell], picture) for cell, picture in rows[:, :2].tolist()]
         questions = steps.Questions(setting.limits, session.batch, session.pauses, setting.cancelled.wait)
-        casting = self._cast(step, session.seed)
+        seed = self._seed(session.seed, step.step)
+        casting = self._cast(step, seed)
         try:
             said = steps.Asked.nothing(len(pictures))
             steps.ask(casting, questions, pictures, setting.clock, said)
@@ -172,10 +206,17 @@ class Stand:
                     then=then,
                     now=int(said.answers[place]),
                     margin=None if np.isnan(margin) else margin,
-                    refused=bool(said.refused[place]),
+                    refused=bool(said.refused[place] or said.late[place]),
                 )
             )
-        return Sitting(step.step, session.purpose, session.batch, session.seed, tuple(lines))
+        return Sitting(step.step, session.purpose, session.batch, seed, tuple(lines))
+
+    def _seed(self, recorded: int | None, step: int) -> int:
+        """Returns what the sandboxes of a session are told: what they were, or one fresh number for each recorded."""
+        fresh = self._setting.secret_seed(self._finding.job, "seed", str(step))
+        if recorded is None:
+            return fresh
+        return recorded if self._recorded_seeds else self._seeds.setdefault(recorded, fresh)
 
     def _attack(self) -> Encore:
         """Asks an attack the same twice more: it is reproduced where other pictures than in play come both times.
@@ -227,7 +268,7 @@ class Stand:
         return made
 
     def _cast(self, step: events.StepFinished, seed: int | None, turn: int = 0) -> Casting:
-        """Returns the players of one session: the first is told the recorded seed, any after a fault another one."""
+        """Returns the players of one session: the first is told the seed, if any, others after a fault fresh ones."""
         setting, job = self._setting, self._finding.job
 
         def fresh() -> Iterator[int]:
@@ -263,3 +304,13 @@ def contradictions(sittings: tuple[Sitting, ...], *, played: bool) -> tuple[Cont
                 given.setdefault(line.now, Given(line.now, sitting.step, place))
     several = ((question, given) for question, given in seen.items() if len(given) > 1)
     return tuple(Contradiction(*question, tuple(given.values())) for question, given in several)
+
+
+def too_many(sittings: tuple[Sitting, ...], several: int, noise: float) -> bool:
+    """Returns whether more questions got several decisions than devices that disagree as often as `noise` give.
+
+    A question that is asked so many times disagrees at most so many times as often as one pair does.
+    """
+    asked = Counter((line.attack, line.picture) for sitting in sittings for line in sitting.lines)
+    times = max(asked.values(), default=0)
+    return several > 0 and Rate(several, len(asked)).beyond(min(1.0, times * noise)) < ALPHA

@@ -19,8 +19,8 @@ from orchestrator.wire.session import Session
 class Entrance:
     """Opens the players of one job, one after another: see casting.Opener.
 
-    `seed` is asked for the seed of every sandbox of a defence; an attack's is the same in each. `told` are the seeds
-    that were told, the latest last.
+    `seed` is asked for the seed of every sandbox of a defence, unless `repeated` is one that is told once more; an
+    attack's is the same in each. `told` are the seeds that were told, the latest last.
     """
 
     setting: Setting
@@ -31,10 +31,15 @@ class Entrance:
     leaves: list[Leave] = field(default_factory=list)
     doubts: Doubts = field(default_factory=Doubts)
     told: list[int] = field(default_factory=list)
+    repeated: int | None = None
     seat: Callable[[Sandbox], Sandbox] = lambda sandbox: sandbox
     """Is handed every sandbox, to listen to what is said."""
     fresh_copy: FreshCopy | None = None
     """What is started in place of the submission's image, where that is not to be known to the kernel."""
+
+    def repeat(self, seed: int | None) -> None:
+        """Tells the sandboxes to come this seed; with None each is told one of its own again."""
+        self.repeated = seed
 
     @property
     def latest(self) -> int | None:
@@ -60,7 +65,7 @@ class Entrance:
         session = Session(Role(self.submission.side.value), len(setting.task.classes), setting.payload_limit)
         sandbox = self.seat(setting.backend.start(order))
         player = Player(sandbox, session, setting.clock, setting.cancelled.is_set, self.doubts)
-        seed = setting.attack_seed(self.submission) if attack else self.seed()
+        seed = setting.attack_seed(self.submission) if attack else self._next_seed()
         step = (
             (limits.perturb_seconds, limits.perturb_batch)
             if attack
@@ -73,3 +78,7 @@ class Entrance:
             casting.end(player.stop, self.leaves, fault)
             raise
         return player
+
+    def _next_seed(self) -> int:
+        fresh = self.seed()  # also where it is not used: seeds are counted by sandboxes, which are on record
+        return fresh if self.repeated is None else self.repeated

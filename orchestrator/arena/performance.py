@@ -74,8 +74,9 @@ class Performance:
         )
 
     def prepare(self) -> None:
-        """Starts the first sandbox in the background."""
-        self._casting.prepare()
+        """Starts the first sandbox in the background; not for replays taken up again, which may repeat a seed."""
+        if self._job.stage is not Stage.REPLAY or not self._record.steps(self._job.id):
+            self._casting.prepare()
 
     def assignment(self, half: HalfStep | None = None) -> Assignment:
         """Returns what is left of the job, for another process to play; `half` is what that left the last time.
@@ -162,7 +163,7 @@ class Performance:
         scene = Scene(self._job, self._setting, self._record, self._casting, self._half)
         try:
             self._doubts.at(len(finished), number)
-            for outcome in scene.steps(finished, lambda: self._entrance.latest):
+            for outcome in scene.steps(finished, self._entrance):
                 step = self._step(outcome)
                 if outcome.last:
                     self._kept_back = (step,)

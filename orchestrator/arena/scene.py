@@ -1,10 +1,10 @@
 """What the players of a job are asked, step by step, from the record alone: a resumed job goes on where it stopped."""
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,19 @@ CLASSIFY_STEP = 100
 
 Finished = dict[int, events.StepFinished]
 """The steps of the job that are on record, by their numbers. It grows while the job is played."""
-Seed = Callable[[], int | None]
-"""Returns what the latest sandbox of the step was told, None where there was none."""
+
+
+class Seeds(Protocol):
+    """The seeds that a defence's sandboxes are told: see arena.entrance."""
+
+    @property
+    def latest(self) -> int | None:
+        """What the latest sandbox of the step was told, None where there was none."""
+
+    def repeat(self, seed: int | None) -> None:
+        """Tells the sandboxes to come this seed; with None each is told one of its own again."""
+
+
 _Underway = tuple[int, Asked, bool]
 """A step being asked: its number, what was said so far, and whether a fresh sandbox met its first question."""
 
@@ -71,7 +82,7 @@ class Scene:
         self._gate = Gate(setting.task.budget, setting.on_missing, setting.on_violation)
         self._shown: dict[Cell, Pixels] = {}
 
-    def steps(self, finished: Finished, seed: Seed) -> Iterator[Outcome]:
+    def steps(self, finished: Finished, seeds: Seeds) -> Iterator[Outcome]:
         """Yields what is left of the job."""
         attack = self._setting.roster[self._job.submission].side is Side.ATTACK
         match self._job.stage:
@@ -80,7 +91,7 @@ class Scene:
             case Stage.CLASSIFY:
                 return self._classify(finished)
             case Stage.REPLAY:
-                return self._replay_attack(finished) if attack else self._replay(finished, seed)
+                return self._replay_attack(finished) if attack else self._replay(finished, seeds)
 
     def half(self) -> HalfStep | None:
         """Returns what was played of the step that ended with a fault of ours; None where nothing was.
@@ -168,19 +179,20 @@ class Scene:
             last = start == starts[-1]
             yield Outcome(number, blobs, said.faults, said.seconds, said.fault_seconds, cells, fresh=began, last=last)
 
-    def _replay(self, finished: Finished, seed: Seed) -> Iterator[Outcome]:
+    def _replay(self, finished: Finished, seeds: Seeds) -> Iterator[Outcome]:
         """Plays the sessions of a defence's examination, each in a fresh sandbox, for as long as it wants more."""
         play, examination = examiner.examination(self._record, self._job, self._setting.examined)
         try:
             session = next(examination)
             for number in itertools.count():
                 if number not in finished:
-                    yield self._session(number, play, session, seed)
+                    seeds.repeat(_told(finished, session))
+                    yield self._session(number, play, session, seeds)
                 session = examination.send(examiner.said(self._record, finished[number], session))
         except StopIteration:
             return
 
-    def _session(self, number: int, play: Played, session: Session, seed: Seed) -> Outcome:
+    def _session(self, number: int, play: Played, session: Session, seeds: Seeds) -> Outcome:
         setting = self._setting
         pictures = [self._pictures(play.cells[cell])[picture] for cell, picture in session.questions]
         questions = Questions(setting.limits, session.batch, session.pauses, setting.cancelled.wait)
@@ -195,9 +207,10 @@ class Scene:
             "margins": said.margins,
             "at": said.at,
             "refused": said.refused,
+            "late": said.late,
         }
         layout = events.SessionRecord(
-            purpose=session.purpose.value, batch=session.batch, pauses=dict(session.pauses), seed=seed()
+            purpose=session.purpose.value, batch=session.batch, pauses=dict(session.pauses), seed=seeds.latest
         )
         blobs = {name: put_array(setting.blobs, array) for name, array in arrays.items()}
         return Outcome(number, blobs, said.faults, said.seconds, said.fault_seconds, play.cells, session=layout)
@@ -237,3 +250,9 @@ class Scene:
         if made is None:
             raise StoreFault(f"the pictures of {attack!r} are not in the record")
         return made
+
+
+def _told(finished: Finished, session: Session) -> int | None:
+    """Returns the seed that a session's sandbox is to be told: that of an earlier session, or None for a fresh one."""
+    earlier = None if session.seed_of is None else finished[session.seed_of].session
+    return None if earlier is None else earlier.seed

@@ -27,7 +27,7 @@ from orchestrator.errors import DeadlinePassed, GaveUp, OutputFlood, ProtocolFau
 from orchestrator.stores.base import Blobs, get_array, put_array
 from orchestrator.wire.session import Answered
 
-_ARRAYS = ("answers", "margins", "at", "refused", "sandbox")
+_ARRAYS = ("answers", "margins", "at", "refused", "late", "sandbox")
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class Asked:
     margins: NDArray[np.float32]
     at: NDArray[np.float64]
     refused: NDArray[np.bool_]
+    late: NDArray[np.bool_]
     sandbox: NDArray[np.int32]
     faults: list[FaultRecord] = field(default_factory=list)
     seconds: float = 0.0
@@ -77,8 +78,9 @@ class Asked:
     def nothing(cls, count: int) -> "Asked":
         """Returns a run in which nothing was answered."""
         nan = np.full(count, np.nan)
-        faulted, first = np.full(count, FAULTED, np.int32), np.zeros(count, np.int32)
-        return cls(faulted, nan.astype(np.float32), nan, np.zeros(count, bool), first)
+        none, faulted = np.zeros(count, bool), np.full(count, FAULTED, np.int32)
+        first = np.zeros(count, np.int32)
+        return cls(faulted, nan.astype(np.float32), nan, none, none.copy(), first)
 
     @property
     def elapsed(self) -> float:
@@ -218,6 +220,7 @@ class _Run:
             outcome.alone = size if loaded else outcome.alone
             return
         outcome.refused[part] = not isinstance(fault, DeadlinePassed)
+        outcome.late[part] = isinstance(fault, DeadlinePassed)
         self._done(part)
 
     def _done(self, part: slice) -> None:

@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 
 from orchestrator.cli.console import err, out, safe
-from orchestrator.replay.power import Cost
+from orchestrator.replay.power import Cost, Design, Promise
 from orchestrator.results.document import FindingPart, Results
 from orchestrator.results.report import evidence
 from orchestrator.results.report.standings import people_of
@@ -28,7 +28,7 @@ def logged(found: Forecast) -> None:
     """Logs what replays will cost each defence, and what they are good for; and what is asked of attacks again."""
     log = _log.bind(task=found.task)
     for defence, cost in found.costs.items():
-        amounts = asdict(cost) | {"share": round(cost.share, 6)}
+        amounts = asdict(cost) | {"share": round(cost.share, 6), "short": cost.promise.short_of(found.design.power)}
         log.info("replays_forecast", submission=defence, cheat=found.design.cheat, **amounts)
     if found.design.attacks and found.attacks:
         log.info("attack_replays_forecast", attacks=found.attacks, share=found.design.attacks)
@@ -50,17 +50,35 @@ def forecast(found: Forecast) -> None:
             f"{100 * cost.share:.1f} % of the play, {cost.sandboxes} fresh sandboxes",
             soft_wrap=True,
         )
-        err.print(
-            f"  who changes {100 * design.cheat:g} % of its answers is caught with a probability of "
-            f"{evidence.power(cost.power)}; whoever clashes is asked more",
-            soft_wrap=True,
-        )
+        for line in promised(design, cost.promise):
+            err.print(f"  {line}", soft_wrap=True)
     if design.attacks and found.attacks:
         err.print(
             f"replays of {found.attacks} attacks on {safe(found.task)}: {100 * design.attacks:g} % of their questions, "
             "twice where the first time differs",
             soft_wrap=True,
         )
+
+
+def promised(design: Design, promise: Promise) -> list[str]:
+    """Returns what replays promise, in sentences; where that is less than the contest asks for, a warning."""
+    sequence, chance, start = (evidence.power(each) for each in (promise.sequence, promise.chance, promise.start))
+    clashes = (
+        f"who changes {100 * design.cheat:g} % of its answers clashes with a probability of "
+        f"{evidence.power(promise.clash)}; whoever clashes is asked more"
+    )
+    accused = (
+        f"and is accused with a probability of {sequence} where a sequence of questions repeats it, {chance} where it "
+        f"is by chance, {start} where a start or the company decides"
+    )
+    lines = [clashes, accused]
+    if promise.short_of(design.power):
+        lines.append(
+            f"warning: that is less than replay.power ({evidence.power(design.power)}): so few questions do not tell "
+            f"such a cheat from devices that disagree on {100 * design.noise:g} %; raise replay.cheat, lower "
+            "replay.noise, or play more pictures"
+        )
+    return lines
 
 
 def findings(document: Results, folder: Path | None, indent: str = "") -> None:
@@ -94,14 +112,17 @@ def covered(document: Results) -> None:
     if not lines:
         return
     design = document.replay
-    planned = f"planned {evidence.power(design.power)} for a cheat of {100 * design.cheat:g}% of the answers"
-    out.print(f"[bold]Replays[/]: {planned}")
+    planned = f"planned {evidence.power(design.power)} that a cheat of {100 * design.cheat:g}% of the answers clashes"
+    out.print(f"[bold]Replays[/]: {planned}; accused: by a sequence / by chance / by its start")
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("defence", overflow="fold")
-    for name in ("questions", "drawn", "decided", "power", "not confirmed", "noise", "refused"):
+    for name in ("questions", "drawn", "decided", "clashes with", "accused with", "noise", "refused", "late"):
         table.add_column(name, justify="right")
+    table.add_column("outcome", overflow="fold")
     for one in lines:
-        part, power = one.part, f"[bold red]{one.achieved}[/]" if one.short else one.achieved
-        counts = (part.questions, part.drawn, part.decided, power, one.unconfirmed, part.noise, part.refused)
-        table.add_row(safe(part.submission), *map(str, counts))
+        part, achieved = one.part, f"[bold red]{one.achieved}[/]" if one.short else one.achieved
+        counts = (part.questions, part.drawn, part.decided, achieved, " / ".join(one.accused))
+        failures = (part.noise, part.refused, part.late)
+        outcome = one.outcome if one.clear else f"[bold red]{one.outcome}[/]"
+        table.add_row(safe(part.submission), *map(str, (*counts, *failures)), outcome)
     out.print(table)

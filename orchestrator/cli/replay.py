@@ -38,13 +38,19 @@ def replay(
     allow_unisolated: Annotated[
         bool, typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend.")
     ] = False,
+    recorded_seeds: Annotated[
+        bool, typer.Option("--recorded-seeds", help="Tell sandboxes the seeds on record; default: fresh ones.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Play what proved a finding again, in fresh sandboxes with the same image, and say whether it shows again.
 
     Exits with 1 when it does not. Nothing is written to the round.
     """
-    done = replays.play(replays.folder(folder), finding, backend=backend, allow_unisolated=allow_unisolated)
+    place = replays.folder(folder)
+    done = replays.play(
+        place, finding, backend=backend, allow_unisolated=allow_unisolated, recorded_seeds=recorded_seeds
+    )
     if as_json:
         console.emit(_document(done))
     else:
@@ -85,12 +91,18 @@ def _print(done: Replayed) -> None:
     if encore.reproduced:
         out.print("[bold red]reproduced[/]: it shows again")
     else:
-        err.print("not reproduced: this time it does not show; a cheat by chance may need several tries", markup=False)
+        err.print(
+            "not reproduced: this time it does not show; what depends on chance may need several tries, and what "
+            "depends on the seed may need --recorded-seeds",
+            markup=False,
+        )
         out.print("[bold]not reproduced[/]")
 
 
 def _print_sittings(finding: Finding, encore: Encore, answer: Answer) -> None:
     last = encore.sittings[-1]
+    repeats = "the seeds on record" if encore.recorded_seeds else "fresh seeds, one for two sessions that shared one"
+    out.print(f"repeated: the recorded questions and pauses, in fresh sandboxes that are told {repeats}")
     if finding.sequence:
         length = finding.length
         asked = f"{_questions(length)}, {_batch(last)}"
@@ -101,7 +113,7 @@ def _print_sittings(finding: Finding, encore: Encore, answer: Answer) -> None:
             again = "not asked" if now is None else answer(now)
             out.print(f"its last picture by itself: {answer(finding.alone)} then, {again} now", soft_wrap=True)
     for sitting in encore.sittings:
-        seed = "none on record" if sitting.seed is None else str(sitting.seed)
+        seed = "none" if sitting.seed is None else str(sitting.seed)
         same = sum(line.then == line.now for line in sitting.lines)
         out.print(
             f"session {sitting.step} ({safe(sitting.purpose)}): {_questions(len(sitting.lines))}, {_batch(sitting)}, "
@@ -113,8 +125,10 @@ def _print_sittings(finding: Finding, encore: Encore, answer: Answer) -> None:
             if odd:
                 out.print(_table(odd, answer))
     if finding.kind is FindingKind.REFUSED:
-        out.print(f"{_questions(encore.refused)} answered in play and refused now")
+        out.print(f"{_questions(encore.refused)} answered in play and refused or late now")
         return
+    if encore.pairs:
+        out.print(f"{encore.shown} of {encore.pairs} pairs of sequence and control show it now")
     out.print(f"{_questions(len(encore.contradictions))} with more than one decision now")
     for found in encore.contradictions[:SHOWN]:
         out.print(f"  {_where(found, answer)}", soft_wrap=True)

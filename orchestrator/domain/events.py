@@ -315,6 +315,7 @@ class ReplayJudged(_Event):
     clashes: int
     noise: int
     refused: int
+    late: int
     sandboxes: int
 
 

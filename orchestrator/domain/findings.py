@@ -20,7 +20,9 @@ class FindingKind(StrEnum):
     CLOCK = "clock"
     """Time changes the decision: since the start, or of the day (rule A10)."""
     REFUSED = "refused"
-    """It answered in play and ended or broke the protocol when it was asked the same again (rule A10)."""
+    """It answered in play and ended, broke the protocol or stalled when it was asked the same again (rule A10)."""
+    INCONSISTENT = "inconsistent"
+    """Comparisons disagree more often than noise allows; what the decision depends on could not be told (rule A10)."""
 
 
 RULES = {
@@ -31,6 +33,7 @@ RULES = {
     FindingKind.ENVIRONMENT: ("A10",),
     FindingKind.CLOCK: ("A10",),
     FindingKind.REFUSED: ("A10",),
+    FindingKind.INCONSISTENT: ("A10",),
 }
 """The rules that each kind breaks."""
 

@@ -102,12 +102,23 @@ class ReplaySection(_Section):
     """How surely cheating classifiers are caught (rules A9, A10, X3); see docs/replay.md."""
 
     power: Annotated[float, Field(ge=0, lt=1)] = _REPLAY.power
-    """The probability to catch a defence that changes the share `cheat` of its answers; 0 turns replays off."""
+    """The probability that a defence clashes that changes the share `cheat` of its answers; 0 turns replays off."""
     cheat: Annotated[float, Field(gt=0, le=1)] = _REPLAY.cheat
     noise: Annotated[float, Field(ge=0, le=0.1)] = _REPLAY.noise
     """How often two sandboxes of an honest defence may disagree, as its device may make them."""
     attacks: Annotated[float, Field(ge=0, le=1)] = _REPLAY.attacks
     """The share of an attack's questions that is asked again: above 0 where attacks have to be reproducible."""
+
+    @model_validator(mode="after")
+    def _told_apart(self) -> "ReplaySection":
+        """Refuses what no number of questions can give: a cheat that disagrees no more often than devices may."""
+        disagreement = self.design().disagreement
+        if self.power and disagreement <= self.noise:
+            raise ValueError(
+                f"a cheat of {self.cheat:g} disagrees on {disagreement:.2g} of the answers where it acts by chance, "
+                f"and noise allows {self.noise:g}: nothing tells them apart; raise cheat or lower noise"
+            )
+        return self
 
     def design(self) -> Design:
         """Returns what the contest asks of its replays."""

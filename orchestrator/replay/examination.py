@@ -4,15 +4,14 @@ It is a generator: it yields the sessions it wants played and is sent what they 
 sandboxes, from a record, or in a simulation of thousands of rounds. The same answers always give the same verdict.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from orchestrator.domain.findings import FindingKind
 from orchestrator.replay import power, rates, refusals, screening
-from orchestrator.replay.power import Design
-from orchestrator.replay.rates import Rates
+from orchestrator.replay.power import ALPHA, Design
+from orchestrator.replay.rates import Rate, Rates
 from orchestrator.replay.refusals import Refusal
 from orchestrator.replay.screening import Clash, Screened
 from orchestrator.replay.sessions import Examination, Played, Trace
@@ -27,9 +26,10 @@ class Coverage:
     """What the replays of one defence covered.
 
     `questions` were answered in play, `changed` of them would a cheat of the contest's size change; `drawn` were asked
-    again and `decided` compared, which catches such a cheat with probability `achieved`. `asked` are all planned
-    questions, companions included, `compared` all pairs. `clashes` disagreed, `noise` more of them only within the
-    floating-point margin that the defence claimed. `refused` were answered in play only.
+    again and `decided` compared, with which such a cheat clashes with probability `achieved`. `asked` are all planned
+    questions, companions included, and those asked again as in play; `compared` all pairs. `clashes` disagreed, `noise`
+    more of them only within the floating-point margin that the defence claimed. `refused` were answered in play, and
+    it ended or broke the protocol when they were asked again; `late` let the deadline pass then.
     """
 
     questions: int
@@ -42,6 +42,7 @@ class Coverage:
     clashes: int
     noise: int
     refused: int
+    late: int
     sandboxes: int
 
 
@@ -72,52 +73,96 @@ def examine(played: Played, design: Design, chance: np.random.Generator) -> Exam
     if not len(played.decided) or not design.power:
         return Verdict(_coverage(played, design, seen, 0), trace=trace)
     sample = screening.draw(played, design, chance)
-    seen.drawn = len(sample)
+    seen.sample = frozenset((cell, picture) for cell, picture in sample.tolist())
     for session in screening.sessions(played, sample, chance):
         said = yield from trace.ask(session)
-        screening.compare(seen, played, sample, trace.last, session, said)
-    planned = trace.last + 1
+        screening.compare(seen, played, trace.last, session, said)
     accusation = None
-    if seen.refused:  # first: who refuses what is asked again would spoil whatever else is tried
-        accusation = _withheld((yield from refusals.once_more(trace, played, design, seen)))
+    if seen.missing:  # first: who refuses what is asked again would spoil whatever else is tried
+        accusation = yield from _unanswered(trace, played, design, seen, chance)
+    sandboxes = trace.last + 1
     if accusation is None and (seen.clashes or seen.noise):
         accusation = yield from _confirm(trace, played, design, seen, chance)
-    return Verdict(_coverage(played, design, seen, planned), tuple(seen.clashes), accusation, trace)
+    return Verdict(_coverage(played, design, seen, sandboxes), tuple(seen.clashes), accusation, trace)
+
+
+def _unanswered(
+    trace: Trace, played: Played, design: Design, seen: Screened, chance: np.random.Generator
+) -> Examination[Accusation | None]:
+    """Asks again what the planned replays were not answered; who does not answer a replay only is accused."""
+    planned = refusals.too_often(trace, played, design, 0)
+    leading = refusals.contexts(trace, played, 0, chance)
+    if refusal := (yield from refusals.as_in_play(trace, played, design, seen, chance)):
+        return _withheld(refusal)
+    if not planned:
+        return None
+    return _withheld((yield from refusals.provoked(trace, played, design, leading, chance)))
 
 
 def _confirm(
     trace: Trace, played: Played, design: Design, seen: Screened, chance: np.random.Generator
 ) -> Examination[Accusation | None]:
-    """Looks into some of the clashes; a proof accuses, else the rates do.
+    """Looks into some of the clashes; a proof accuses, else the rates do, those of the planned replays among them."""
+    screened = tuple(range(trace.last + 1))
+    found = yield from _investigated(trace, played, design, seen, chance)
+    if isinstance(found, Accusation):
+        return found
+    first = trace.last + 1
+    measured = yield from rates.measure(trace, played, design, chance)
+    if verdict := measured.verdict(design.noise):
+        kind, improbable = verdict
+        return Accusation(found or kind, (first, first + 1), improbable=improbable, rates=measured)
+    improbable = _planned(seen, design)
+    if improbable < ALPHA:
+        return Accusation(found or FindingKind.INCONSISTENT, screened, improbable=improbable)
+    if not refusals.too_often(trace, played, design, first):
+        return None
+    leading = refusals.contexts(trace, played, first, chance)
+    return _withheld((yield from refusals.provoked(trace, played, design, leading, chance)))
+
+
+def _investigated(
+    trace: Trace, played: Played, design: Design, seen: Screened, chance: np.random.Generator
+) -> Examination[Accusation | FindingKind | None]:
+    """Looks into some of the clashes; returns what a proof or a refusal accuses of, the kind hinted at, or None.
 
     Who claims to be on its boundary is believed as far as the contest's `noise` goes: the rates are measured all the
     same. With one picture a question a proof outweighs the claim, too: rounding gives no sequence that repeats.
     """
-    hints: Counter[FindingKind] = Counter()
-    controlled = False
     suspects = [seen.clashes[place] for place in chance.permutation(len(seen.clashes))]
     if played.batch == 1:
         suspects += [seen.noise[place] for place in chance.permutation(len(seen.noise))]
+    controlled = False
     for clash in suspects[:SUSPECTS]:
         first = trace.last + 1
-        outcome = yield from investigate(trace, played, clash)
+        outcome = yield from investigate(trace, played, clash, chance)
         if isinstance(outcome, Proof):
-            return Accusation(outcome.kind, outcome.sessions, proof=outcome)
-        if outcome is not None:
-            hints[outcome] += 1
-            break
-        if not controlled and refusals.met_bursts(trace, first):
+            improbable = yield from _company(trace, played, design, outcome, chance)
+            if improbable is None or improbable < ALPHA:
+                return Accusation(outcome.kind, outcome.sessions, proof=outcome, improbable=improbable)
+        elif outcome is not None:
+            return outcome
+        if not controlled and refusals.too_often(trace, played, design, first):
             controlled = True
-            if refusal := (yield from refusals.in_bursts(trace, played, design, chance)):
+            provoking = refusals.bursts(trace, played, first, chance)
+            if refusal := (yield from refusals.provoked(trace, played, design, provoking, chance)):
                 return _withheld(refusal)
-    measured = yield from rates.measure(trace, played, chance)
-    found = measured.verdict(design.noise)
-    if found is None:
-        return _withheld(refusals.in_twins(trace, played, design))
-    kind, improbable = found
-    if hints:
-        kind = hints.most_common(1)[0][0]
-    return Accusation(kind, (trace.last - 1, trace.last), improbable=improbable, rates=measured)
+    return None
+
+
+def _planned(seen: Screened, design: Design) -> float:
+    """Returns how probable it is that so many questions of the planned replays disagree on an honest device."""
+    rate = Rate(len(seen.differ), len(seen.alike))
+    return rate.beyond(min(1.0, screening.PAIRS * design.noise))
+
+
+def _company(
+    trace: Trace, played: Played, design: Design, proof: Proof, chance: np.random.Generator
+) -> Examination[float | None]:
+    """Returns, for a proof of company, how probable it is that last bits move as many answers; None for other kinds."""
+    if proof.kind is not FindingKind.COMPANY:
+        return None
+    return (yield from rates.in_company(trace, played, design, chance)).beyond(design.noise)
 
 
 def _withheld(refusal: Refusal | None) -> Accusation | None:
@@ -132,13 +177,14 @@ def _coverage(played: Played, design: Design, seen: Screened, sandboxes: int) ->
     return Coverage(
         questions=questions,
         changed=changed,
-        drawn=seen.drawn,
-        decided=seen.decided,
-        achieved=power.catch(questions, changed, seen.decided) if seen.decided else 0.0,
+        drawn=len(seen.sample),
+        decided=len(seen.decided),
+        achieved=power.clash(questions, changed, len(seen.decided)) if seen.decided else 0.0,
         asked=seen.asked,
         compared=seen.compared,
         clashes=len(seen.clashes),
         noise=len(seen.noise),
         refused=len(seen.refused),
+        late=len(seen.late),
         sandboxes=sandboxes,
     )

@@ -1,27 +1,38 @@
-"""How many questions must be asked again so that a cheat of a stated size is caught with a stated probability.
+"""How many questions must be asked again so that a cheat of a stated size clashes with a stated probability.
 
 The questions of a replay are drawn uniformly and without replacement from all questions of a defence's play, so the
 number of deviating answers among them is hypergeometric: with k of N answers deviating and n drawn, one at least is
 drawn with probability 1 - C(N-k, n) / C(N, n). This holds for every class of cheat whose deviating answers are among
 the N, wherever they lie; docs/replay.md says for which classes a drawn one also shows.
+
+A clash is not an accusation. A cheat that leaves a sequence is accused by it. One that leaves none is accused by the
+rates, which need many disagreements: `promise` says how probable an accusation is for each.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from math import ceil
 
-AGAIN = 100
-"""So many questions are asked a second time at the end of the same sandbox."""
 TWIN = 100
 """So many questions are asked again in the order of the play."""
 ALONE = 100
 """So many questions are asked one at a time where play asked several at once."""
+ALPHA = 1e-4
+"""How often an honest defence, whose device disagrees as often as the contest allows, fails one test of rates."""
+RATES = 2000
+"""So many questions are asked, at least, to measure rates; or all where there are fewer."""
+ALMOST = 1e-9
+"""Powers that differ by less are the same."""
+REPEATS = 500
+"""So many of these are asked a second time in the same sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
     """What a contest asks of its replays.
 
-    A defence that changes a share `cheat` of its answers is caught with probability `power`; 0 turns replays off.
+    A defence that changes a share `cheat` of its answers clashes with probability `power`; 0 turns replays off.
     `noise` is how often two sandboxes of an honest defence may disagree. `attacks` is the share of an attack's
     questions that is played again, where a contest wants reproducible attacks.
     """
@@ -30,6 +41,30 @@ class Design:
     cheat: float = 0.01
     noise: float = 0.001
     attacks: float = 0.0
+
+    @property
+    def disagreement(self) -> float:
+        """How often two answers disagree where each is changed by itself: twice the cheat, less what both change."""
+        return 2 * self.cheat * (1 - self.cheat)
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """With what probability a cheat of the contest's size is accused, and with what probability it clashes at all.
+
+    `sequence`: its answers change again whenever a sequence of questions is asked again (state, memory, time since the
+    start). `chance`: each answer is changed by itself. `start`: what is changed is drawn when a sandbox starts, or by
+    the company in a question. The last two are accused by rates alone.
+    """
+
+    clash: float
+    sequence: float
+    chance: float
+    start: float
+
+    def short_of(self, power: float) -> bool:
+        """Returns whether some of these are below a planned power."""
+        return min(self.sequence, self.chance, self.start) < power - ALMOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +82,7 @@ class Cost:
     twin: int
     alone: int
     sandboxes: int
-    power: float
+    promise: Promise
 
     @property
     def asked(self) -> int:
@@ -65,7 +100,7 @@ def deviating(questions: int, cheat: float) -> int:
     return max(1, ceil(round(cheat * questions, 9)))
 
 
-def catch(questions: int, changed: int, drawn: int) -> float:
+def clash(questions: int, changed: int, drawn: int) -> float:
     """Returns the probability that at least one of `changed` answers is among `drawn` of `questions`."""
     from scipy.stats import hypergeom  # noqa: PLC0415  takes a second to import
 
@@ -73,14 +108,61 @@ def catch(questions: int, changed: int, drawn: int) -> float:
 
 
 def sample_size(questions: int, design: Design) -> int:
-    """Returns the smallest number of questions to draw that catches with the design's power; 0 without replays."""
+    """Returns the smallest number of questions whose sample clashes with the design's power; 0 without replays."""
     if not questions or not design.power:
         return 0
     changed = deviating(questions, design.cheat)
-    low, high = 1, questions
+    return _smallest(1, questions, lambda drawn: clash(questions, changed, drawn) >= design.power)
+
+
+@cache
+def rates_size(questions: int, design: Design) -> int:
+    """Returns how many questions the rates take, so that a cheat of the contest's size exceeds what noise allows.
+
+    At least `RATES`, or all where there are fewer or all of them are not enough. Half of what the power leaves open is
+    left to the clash without which no rates are measured.
+    """
+    least, wanted = min(RATES, questions), (1 + design.power) / 2
+    return _smallest(least, questions, lambda asked: _seen_by_rates(asked, design)[1] >= wanted)
+
+
+def promise(questions: int, drawn: int, design: Design) -> Promise:
+    """Returns what replays promise where so many questions were drawn and decided; see docs/replay.md for the terms."""
+    if not questions or not drawn:
+        return Promise(0.0, 0.0, 0.0, 0.0)
+    meets = clash(questions, deviating(questions, design.cheat), drawn)
+    # Answers of the replay are changed as well: a pair disagrees where either is.
+    meets_rates = max(meets, 1 - (1 - design.disagreement) ** drawn)
+    chance, start = _seen_by_rates(rates_size(questions, design), design)
+    return Promise(meets, meets, meets_rates * chance, meets_rates * start)
+
+
+@cache
+def _seen_by_rates(asked: int, design: Design) -> tuple[float, float]:
+    """Returns how probably two twins of so many questions exceed the noise, for chance and for what a start draws.
+
+    What a start draws disagrees at the same questions when they are repeated: these repeats are not counted for it.
+    """
+    from scipy.stats import binom  # noqa: PLC0415  takes a second to import
+
+    pairs = asked + min(REPEATS, asked)
+    least = fewest(pairs, design.noise)
+    chance, start = (float(binom.sf(least - 1, count, design.disagreement)) for count in (pairs, asked))
+    return chance, start
+
+
+def fewest(pairs: int, noise: float) -> int:
+    """Returns how many disagreements among so many pairs an honest device has with a probability below `ALPHA`."""
+    from scipy.stats import binom  # noqa: PLC0415  takes a second to import
+
+    return int(binom.isf(ALPHA, pairs, noise)) + 1
+
+
+def _smallest(low: int, high: int, enough: Callable[[int], bool]) -> int:
+    """Returns the smallest number from low to high that is enough, or high."""
     while low < high:
         middle = (low + high) // 2
-        if catch(questions, changed, middle) >= design.power:
+        if enough(middle):
             high = middle
         else:
             low = middle + 1
@@ -95,9 +177,9 @@ def cost(questions: int, pictures: int, design: Design, *, batch: int = 1, mixed
         questions=questions,
         drawn=drawn,
         companions=0 if mixed else min(drawn, pictures),
-        again=min(AGAIN, drawn),
+        again=drawn,
         twin=min(-(-TWIN // batch) * batch, questions) if drawn else 0,
         alone=min(ALONE, drawn) if batch > 1 else 0,
         sandboxes=(waves + 1 + (batch > 1)) if drawn else 0,
-        power=catch(questions, deviating(questions, design.cheat), drawn) if drawn else 0.0,
+        promise=promise(questions, drawn, design),
     )

@@ -2,8 +2,8 @@
 
 Chance, a start's environment and the time of day cannot be repeated at will. They are accused by rates: more
 disagreements than an honest device may have by the contest (`noise`), by an exact test that errs with probability
-`ALPHA`. Two twins (same questions, same order, two fresh sandboxes, each asked some questions again at its end) and the
-play itself give three rates, and the pattern says which kind it is.
+`power.ALPHA`. Two twins (same questions, same order, two fresh sandboxes, each asked some questions again at its end)
+and the play itself give three rates, and the pattern says which kind it is.
 """
 
 from dataclasses import dataclass
@@ -11,15 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from orchestrator.domain.findings import FindingKind
-from orchestrator.replay import screening
-from orchestrator.replay.sessions import Examination, Played, Purpose, Said, Session, Trace, decision
-
-ALPHA = 1e-4
-"""How often an honest defence, whose device disagrees as often as the contest allows, fails one of these tests."""
-QUESTIONS = 2000
-"""So many questions are compared, or all where there are fewer: a cheat of 1 % shows itself about twenty times."""
-REPEATS = 500
-"""So many of them are asked again in the same sandbox."""
+from orchestrator.domain.rulings import FAULTED
+from orchestrator.replay import power, screening
+from orchestrator.replay.power import ALPHA, Design
+from orchestrator.replay.sessions import Examination, Played, Purpose, Questions, Said, Session, Trace, decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +62,53 @@ class Rates:
         return None
 
 
-def measure(trace: Trace, played: Played, chance: np.random.Generator) -> Examination[Rates]:
+def measure(trace: Trace, played: Played, design: Design, chance: np.random.Generator) -> Examination[Rates]:
     """Plays two twins of a large sample and returns the three rates."""
-    count = min(QUESTIONS, len(played.decided))
-    sample = played.decided[chance.choice(len(played.decided), count, replace=False)][:, :2]
-    sample = np.concatenate(list(screening.waves(sample)))  # as in play: one version of each picture, then the next
-    count -= count % played.batch if count > played.batch else 0
-    repeats = min(REPEATS, count)
+    count = power.rates_size(len(played.decided), design)
+    sample = _as_in_play(played, count, chance) if played.batch > 1 else _drawn(played, count, chance)
+    repeats = min(power.REPEATS, len(sample))
     repeats -= repeats % played.batch if repeats > played.batch else 0  # every question has the shape of the first time
-    questions = np.concatenate([sample[:count], sample[:repeats]])
+    questions = np.concatenate([sample, sample[:repeats]])
     session = Session(Purpose.RATES, questions, played.batch)
     one = yield from trace.ask(session)
     other = yield from trace.ask(session)
     return Rates(
-        within=_rate(_within(one, count) + _within(other, count)),
+        within=_rate(_within(one, len(sample)) + _within(other, len(sample))),
         twins=_rate(_pairs(one.answers, other.answers)),
-        play=_rate(_pairs(played.at(questions[:count]), one.answers[:count])),
+        play=_rate(_pairs(played.at(sample), one.answers[: len(sample)])),
     )
+
+
+def in_company(trace: Trace, played: Played, design: Design, chance: np.random.Generator) -> Examination[Rate]:
+    """Asks a large sample in other company than in play, in questions of the same shape; returns how often it differs.
+
+    Last bits may honestly depend on a picture's place in its question: one answer that company changes is no cheat.
+    """
+    questions = _drawn(played, power.rates_size(len(played.decided), design), chance)
+    said = yield from trace.ask(Session(Purpose.COMPANY, questions, played.batch))
+    return _rate(_pairs(played.at(questions), said.answers))
+
+
+def _drawn(played: Played, count: int, chance: np.random.Generator) -> Questions:
+    """Returns so many questions as in play: one version of each picture, then the next; whole batches."""
+    sample = played.decided[chance.choice(len(played.decided), count, replace=False)][:, :2]
+    sample = np.concatenate(list(screening.waves(sample)))
+    return sample[: count - (count % played.batch if count > played.batch else 0)]
+
+
+def _as_in_play(played: Played, count: int, chance: np.random.Generator) -> Questions:
+    """Returns about so many questions, each with the company and the places that it had in play, in another order."""
+    size = played.batch
+    units = [
+        rows[at : at + size]
+        for rows in played.sandboxes
+        for at in range(0, len(rows) - size + 1, size)
+        if (rows[at : at + size, 2] > FAULTED).all()
+    ]
+    if not units:
+        return _drawn(played, count, chance)
+    chosen = chance.permutation(len(units))[: max(1, count // size)]
+    return np.concatenate([units[place] for place in chosen])[:, :2]
 
 
 def _within(said: Said, count: int) -> list[tuple[int, int]]:

@@ -18,6 +18,8 @@ from orchestrator.replay.sessions import Played, Purpose, Questions, Said, Sessi
 
 TINY = 1e-4
 """A margin that floating-point noise may cross, as a share of the largest score."""
+PAIRS = 2
+"""A question is compared so often in the session that decides whether it differs: with the play, and once more."""
 BELIEVED = 0.1
 """Margins are believed while no larger share of the answers claims a tiny one."""
 
@@ -42,19 +44,26 @@ class Clash:
 class Screened:
     """What the planned replays said.
 
-    `drawn` are the sample's questions, `decided` those of them with a decision in play and in the replay: the power
-    that was achieved comes from these. `compared` are all pairs of decisions.
+    `sample` are the questions drawn, `decided` those of them with a decision in play and in a replay: the power that
+    was achieved comes from these. `compared` are all pairs of decisions. `alike` are questions that the same arithmetic
+    has to decide alike again, a picture by itself, or in the company and at the place that it had in play; each was
+    compared at most `PAIRS` times. `differ` are those of them that disagreed, claimed margin or not. `refused` and
+    `late` are questions with a decision in play that were put and not answered, `missing` all that got no decision.
     """
 
-    drawn: int = 0
-    decided: int = 0
+    sample: frozenset[tuple[int, int]] = frozenset()
+    decided: set[tuple[int, int]] = field(default_factory=set)
     asked: int = 0
     compared: int = 0
+    alike: set[tuple[int, int]] = field(default_factory=set)
+    differ: set[tuple[int, int]] = field(default_factory=set)
     clashes: list[Clash] = field(default_factory=list)
     noise: list[Clash] = field(default_factory=list)
-    refused: list[tuple[int, int]] = field(default_factory=list)
-    refusing: set[int] = field(default_factory=set)
-    """The numbers of the sessions in which questions were refused."""
+    refused: set[tuple[int, int]] = field(default_factory=set)
+    late: set[tuple[int, int]] = field(default_factory=set)
+    missing: dict[tuple[int, int], None] = field(default_factory=dict)
+    failing: set[int] = field(default_factory=set)
+    """The numbers of the sessions in which questions were refused or late."""
 
 
 def draw(played: Played, design: Design, chance: np.random.Generator) -> Questions:
@@ -64,15 +73,14 @@ def draw(played: Played, design: Design, chance: np.random.Generator) -> Questio
 
 
 def sessions(played: Played, sample: Questions, chance: np.random.Generator) -> Iterator[Session]:
-    """Yields the planned sessions for a sample."""
+    """Yields the planned sessions for a sample; every drawn question is asked a second time at the end of its own."""
     if played.mixed:
-        for number, wave in enumerate(waves(sample)):
+        for wave in waves(sample):
             order = wave[chance.permutation(len(wave))]
-            again = order[: 0 if number else power.AGAIN]
-            yield Session(Purpose.SHUFFLED, np.concatenate([order, again]), played.batch)
+            yield Session(Purpose.SHUFFLED, np.concatenate([order, order]), played.batch)
     else:
         order = apart_first(sample, played.clean, chance)
-        again = order[_members(order, sample)][: power.AGAIN]
+        again = order[_members(order, sample)]
         yield Session(Purpose.SHUFFLED, np.concatenate([order, again]), played.batch)
     twin = played.sandboxes[int(chance.integers(len(played.sandboxes)))]
     yield Session(Purpose.TWIN, twin[: _whole(power.TWIN, played.batch), :2], played.batch)
@@ -90,6 +98,19 @@ def apart_first(sample: Questions, clean: int, chance: np.random.Generator) -> Q
     first = first[chance.permutation(len(first))]
     order = clean_first(sample, clean, chance)
     return np.concatenate([first, order[~_members(order, first)]])
+
+
+def as_in_play(played: Played, questions: Questions, chance: np.random.Generator) -> Iterator[Session]:
+    """Yields sessions in which nothing tells a replay from the play: one cell, or one version of each picture.
+
+    Who did not answer in a planned session because it knew that for a replay is asked the same again here.
+    """
+    if played.mixed:
+        parts = list(waves(questions))
+    else:
+        parts = [questions[questions[:, 0] == cell] for cell in np.unique(questions[:, 0])]
+    for part in parts:
+        yield Session(Purpose.REFUSED, part[chance.permutation(len(part))], played.batch)
 
 
 def clean_first(sample: Questions, clean: int, chance: np.random.Generator) -> Questions:
@@ -114,28 +135,48 @@ def waves(sample: Questions) -> Iterator[Questions]:
         left = np.delete(left, first, axis=0)
 
 
-def compare(seen: Screened, played: Played, sample: Questions, number: int, session: Session, said: Said) -> None:
+def compare(seen: Screened, played: Played, number: int, session: Session, said: Said) -> None:
     """Adds what session `number` shows: against the play, and a second answer in the sandbox against its first."""
     seen.asked += len(session.questions)
-    drawn = {tuple(row) for row in sample.tolist()} if session.purpose is Purpose.SHUFFLED else set()
+    draws = session.purpose in {Purpose.SHUFFLED, Purpose.REFUSED}
     first: dict[tuple[int, int], int] = {}
     believed = float(np.mean(said.margins <= TINY)) <= BELIEVED
     before = played.at(session.questions)
+    alike = played.batch == 1 or session.purpose is Purpose.TWIN
+    new = set() if not alike else {tuple(row) for row in session.questions.tolist()} - seen.alike
     for place, (cell, picture) in enumerate(session.questions.tolist()):
         question, answer = (cell, picture), int(said.answers[place])
         earlier = first.get(question, int(before[place]))
-        if said.refused[place] and decision(int(before[place])):
-            seen.refused.append(question)
-            seen.refusing.add(number)
-        if not decision(earlier) or not decision(answer):
+        if not decision(earlier):
+            continue
+        if not decision(answer):
+            _note_failure(seen, question, number, said, place)
             continue
         seen.compared += 1
-        seen.decided += question in drawn and question not in first
+        if draws and question in seen.sample:
+            seen.decided.add(question)
         first.setdefault(question, answer)
+        if question in new:
+            seen.alike.add(question)
         if earlier != answer:
+            if question in new:
+                seen.differ.add(question)
             clash = Clash(cell, picture, earlier, answer, number, place, float(said.margins[place]))
             noise = believed and clash.margin <= TINY
             (seen.noise if noise else seen.clashes).append(clash)
+
+
+def _note_failure(seen: Screened, question: tuple[int, int], number: int, said: Said, place: int) -> None:
+    """Notes a question that was answered in play and has no decision now."""
+    if question not in seen.decided:
+        seen.missing[question] = None
+    if said.refused[place]:
+        seen.refused.add(question)
+    elif said.late[place]:
+        seen.late.add(question)
+    else:
+        return
+    seen.failing.add(number)
 
 
 def _members(rows: Questions, of: Questions) -> NDArray[np.bool_]:

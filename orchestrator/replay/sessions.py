@@ -27,9 +27,11 @@ class Purpose(StrEnum):
     ALONE = "alone"
     """Some of the drawn questions one at a time, where play asked several pictures at once."""
     REFUSED = "refused"
-    """Questions once more that were answered in play and not in a replay."""
-    CONTROL = "control"
-    """A picture that nobody suspects, as a suspect is `REPEATED`, where that was refused."""
+    """Questions that were answered in play and not in a replay, asked again as in play: one cell a sandbox."""
+    PROVOKED = "provoked"
+    """What was not answered, or was asked of a suspect that was not, once more: to see whether the asking matters."""
+    CALM = "calm"
+    """As many questions of the play, as play asked them: the control of `PROVOKED`."""
     REPEATED = "repeated"
     """One suspect picture in bursts with pauses between them."""
     CONTEXT = "context"
@@ -38,8 +40,14 @@ class Purpose(StrEnum):
     """One suspect picture, asked as long after the start as in its context."""
     SHRUNK = "shrunk"
     """A part of a context, to find the smallest that still shows it."""
+    PROOF = "proof"
+    """The sequence that changes an answer, in a fresh sandbox with a fresh seed."""
+    PROOF_CONTROL = "proof-control"
+    """The same suspect without the sequence. The second of the two is told the seed of the first."""
     RATES = "rates"
     """Many questions, to compare how often sandboxes disagree."""
+    COMPANY = "company"
+    """Many questions in other company than in play, to see how often that changes an answer."""
 
 
 PLANNED = frozenset({Purpose.SHUFFLED, Purpose.TWIN, Purpose.ALONE})
@@ -51,13 +59,15 @@ class Session:
     """One fresh sandbox and what it is asked, in order.
 
     `batch` pictures go into one question. `pauses` are seconds of silence before the question at a position; a
-    ValueError where one is no finite number of seconds, which no record could keep.
+    ValueError where one is no finite number of seconds, which no record could keep. Its sandbox is told a fresh seed,
+    or that of an earlier session, whose number is `seed_of`.
     """
 
     purpose: Purpose
     questions: Questions
     batch: int = 1
     pauses: Mapping[int, float] = field(default_factory=dict)
+    seed_of: int | None = None
 
     def __post_init__(self) -> None:
         if not all(isfinite(seconds) and seconds >= 0 for seconds in self.pauses.values()):
@@ -69,7 +79,7 @@ class Session:
 
         Else who ends itself in the first of these sessions would not be asked the others.
         """
-        return self.purpose not in {*PLANNED, Purpose.REFUSED}
+        return self.purpose not in PLANNED
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +88,27 @@ class Said:
 
     `answers` as in domain.rulings. `margins`: the two highest scores' difference over the largest absolute score, NaN
     where the defence gave no scores. `at`: seconds after the sandbox was ready. `refused`: it ended or broke the
-    protocol instead of answering; a deadline that passed is not among these.
+    protocol instead of answering. `late`: the deadline passed. What is neither and has no answer was never put, because
+    the job had given up.
     """
 
     answers: NDArray[np.int32]
     margins: NDArray[np.float32]
     at: NDArray[np.float64]
     refused: NDArray[np.bool_]
+    late: NDArray[np.bool_]
+
+    @property
+    def failed(self) -> NDArray[np.bool_]:
+        """Which questions were put and not answered [k]."""
+        found: NDArray[np.bool_] = self.refused | self.late
+        return found
+
+    @property
+    def put(self) -> NDArray[np.bool_]:
+        """Which questions were put [k]."""
+        found: NDArray[np.bool_] = self.failed | (self.answers > FAULTED)
+        return found
 
 
 def decision(answer: int) -> bool:
@@ -149,6 +173,10 @@ class Trace:
     def last(self) -> int:
         """The number of the session played last."""
         return len(self.played) - 1
+
+    def since(self, first: int) -> list[tuple[Session, Said]]:
+        """Returns the sessions from a number on."""
+        return self.played[first:]
 
     def ask(self, session: Session) -> Examination[Said]:
         """Plays a session and returns what it said."""

@@ -1,18 +1,18 @@
 """One suspect answer looked into: confirmed by repetition, and told what it depends on.
 
-A proof is a sequence that changes the answer every time it is played in a fresh sandbox. Chance and surroundings give
-no such sequence: they leave a hint, and the rates decide (`rates`).
+A proof is a sequence that changes the answer every time it is played in a fresh sandbox, while a control, in another
+sandbox that is told the same seed, gives the answer that the suspect gets alone. Chance and surroundings give no such
+sequence: they leave a hint, and the rates decide (`rates`).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain.findings import FindingKind
-from orchestrator.domain.rulings import FAULTED
 from orchestrator.replay import shrinking
 from orchestrator.replay.screening import Clash
 from orchestrator.replay.sessions import Examination, Played, Purpose, Questions, Session, Trace, decision
@@ -22,15 +22,32 @@ BURST = 6
 PAUSES = {BURST: 0.7, 2 * BURST: 1.1}
 """A suspect is asked in three bursts with these seconds between them."""
 SANDBOXES = 3
+TRIES = 2 * SANDBOXES
+"""So many sandboxes are asked in bursts at most, where some of them fail; `SANDBOXES` where all of these do."""
+PAIRS = 10
+"""So many times a sequence and its control have to differ, each pair with a seed of its own and in an order that is
+drawn. What a sandbox draws when it starts passes for a proof once in 4**10 times at most; what time does, whatever its
+period, once in 2**10."""
 LONGEST_WAIT = 60.0
 """Seconds that a suspect is left waiting at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """What is to be proved: a sequence with the suspect at a place, and the control with the suspect at a place."""
+
+    kind: FindingKind
+    session: Session
+    place: int
+    control: Session
+    control_place: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Proof:
     """A sequence that changes an answer: its questions, the suspect's place in them, and what it is answered alone.
 
-    `sessions` are the numbers of the sessions that show it; the last of them begins with the sequence.
+    `sessions` are the numbers of the sessions that show it, pairs of control and sequence; the last is a sequence.
     """
 
     kind: FindingKind
@@ -40,25 +57,74 @@ class Proof:
     sessions: tuple[int, ...]
 
 
-def investigate(trace: Trace, played: Played, clash: Clash) -> Examination[Proof | FindingKind | None]:
+def investigate(
+    trace: Trace, played: Played, clash: Clash, chance: np.random.Generator
+) -> Examination[Proof | FindingKind | None]:
     """Returns a proof; the kind that the suspect's answers hint at; or None where nothing could be repeated."""
     suspect = np.array([[clash.cell, clash.picture]], np.int32)
-    session = bursts(suspect, Purpose.REPEATED)
-    patterns = []
-    for _ in range(SANDBOXES):
-        said = yield from trace.ask(session)
-        patterns.append(said.answers)
-    if not all(decision(int(answer)) for pattern in patterns for answer in pattern):
+    patterns = yield from _patterns(trace, suspect)
+    if len(patterns) < SANDBOXES:
         return None
     if len({pattern.tobytes() for pattern in patterns}) > 1:
         return hint(patterns)
     alone = int(patterns[0][0])
     if (patterns[0] != alone).any():
-        return (yield from _moved_by_itself(trace, suspect, patterns[0]))
+        claim = yield from _moved_by_itself(trace, suspect, patterns[0])
+        if isinstance(claim, FindingKind):
+            return claim
+        return (yield from proved(trace, claim, chance)) or hint(patterns)
     for context in _contexts(trace, played, clash, alone):
-        if proof := (yield from _reproduce(trace, context)):
-            return proof
+        for claim in (yield from _claims(trace, context)):
+            if proof := (yield from proved(trace, claim, chance)):
+                return proof
     return None
+
+
+def _patterns(trace: Trace, suspect: Questions) -> Examination[list[NDArray[np.int32]]]:
+    """Asks a suspect in bursts, in three sandboxes that answer everything: another one for each that does not."""
+    patterns: list[NDArray[np.int32]] = []
+    for tried in range(TRIES):
+        if len(patterns) == SANDBOXES or (tried >= SANDBOXES and not patterns):
+            break
+        said = yield from trace.ask(bursts(suspect, Purpose.REPEATED))
+        if all(decision(int(answer)) for answer in said.answers):
+            patterns.append(said.answers)
+    return patterns
+
+
+def proved(trace: Trace, claim: Claim, chance: np.random.Generator) -> Examination[Proof | None]:
+    """Plays a sequence and its control in pairs with one seed each; returns the proof where every pair shows it.
+
+    A pair in which one is not answered is played again, as often as there are pairs.
+    """
+    shown: list[int] = []
+    alone: int | None = None
+    for _ in range(2 * PAIRS):
+        changed, control, numbers = yield from _pair(trace, claim, bool(chance.integers(2)))
+        if not (decision(changed) and decision(control)):
+            continue
+        alone = control if alone is None else alone
+        if control != alone or changed == control:
+            return None
+        shown += numbers
+        if len(shown) == 2 * PAIRS:
+            return Proof(claim.kind, claim.session, claim.place, alone, tuple(shown))
+    return None
+
+
+def _pair(trace: Trace, claim: Claim, control_first: bool) -> Examination[tuple[int, int, tuple[int, int]]]:
+    """Returns the suspect's answers in the sequence and in the control, and their sessions: the control's first."""
+    first, second = (claim.control, claim.session) if control_first else (claim.session, claim.control)
+    one = yield from trace.ask(first)
+    number = trace.last
+    other = yield from trace.ask(replace(second, seed_of=number))
+    said, control = (other, one) if control_first else (one, other)
+    numbers = (number, number + 1) if control_first else (number + 1, number)
+    return int(said.answers[claim.place]), int(control.answers[claim.control_place]), numbers
+
+
+def _alone(question: Questions, batch: int = 1) -> Session:
+    return Session(Purpose.PROOF_CONTROL, question, batch)
 
 
 def bursts(question: Questions, purpose: Purpose) -> Session:
@@ -78,9 +144,7 @@ def hint(patterns: list[NDArray[np.int32]]) -> FindingKind:
     return FindingKind.CHANCE if within or across else FindingKind.ENVIRONMENT
 
 
-def _moved_by_itself(
-    trace: Trace, suspect: Questions, pattern: NDArray[np.int32]
-) -> Examination[Proof | FindingKind | None]:
+def _moved_by_itself(trace: Trace, suspect: Questions, pattern: NDArray[np.int32]) -> Examination[Claim | FindingKind]:
     """Every fresh sandbox changes its answer at the same place: by the count of questions, or by the pauses so far.
 
     Three sandboxes can agree by the time of day alone: what a run without pauses contradicts is a hint and no proof.
@@ -88,15 +152,14 @@ def _moved_by_itself(
     alone = int(pattern[0])
     place = int(np.flatnonzero(pattern != alone)[0])
     steady = yield from trace.ask(Session(Purpose.REPEATED, np.tile(suspect, (3 * BURST, 1))))
-    bursts = tuple(range(trace.last - SANDBOXES, trace.last))
     if place in PAUSES and (steady.answers == alone).all():
         pauses = {at: seconds for at, seconds in PAUSES.items() if at <= place}
-        waited = Session(Purpose.REPEATED, np.tile(suspect, (place + 1, 1)), pauses=pauses)
-        return Proof(FindingKind.CLOCK, waited, place, alone, (trace.last, *bursts))
-    if steady.answers[0] != alone or steady.answers[place] in (alone, FAULTED):
+        waited = Session(Purpose.PROOF, np.tile(suspect, (place + 1, 1)), pauses=pauses)
+        return Claim(FindingKind.CLOCK, waited, place, _alone(suspect))
+    if steady.answers[0] != alone or not decision(int(steady.answers[place])) or steady.answers[place] == alone:
         return hint([pattern] * SANDBOXES)
-    counted = Session(Purpose.REPEATED, np.tile(suspect, (place + 1, 1)))
-    return Proof(FindingKind.STATE, counted, place, alone, (*bursts, trace.last))
+    counted = Session(Purpose.PROOF, np.tile(suspect, (place + 1, 1)))
+    return Claim(FindingKind.STATE, counted, place, _alone(suspect))
 
 
 def _contexts(trace: Trace, played: Played, clash: Clash, alone: int) -> Iterator[Context]:
@@ -117,79 +180,71 @@ def _context(questions: Questions, place: int, batch: int, alone: int) -> Contex
     return Context(units, questions[start : start + batch], place - start, batch, alone)
 
 
-def _reproduce(trace: Trace, context: Context) -> Examination[Proof | None]:
-    """Plays a context twice more; what shows both times is shrunk to what it needs."""
+def _claims(trace: Trace, context: Context) -> Examination[list[Claim]]:
+    """Plays a context twice more; returns what may be the cause, to be proved in this order.
+
+    Time comes first: what waiting alone changes needs no questions. What shows both times is shrunk to what it needs.
+    """
     once = yield from deviates(trace, context, Purpose.CONTEXT)
     again = yield from deviates(trace, context, Purpose.CONTEXT)
     uptime = float(trace.played[trace.last][1].at[context.place])
     if not isfinite(uptime):  # it was not answered: nobody knows after how long it would have been
-        return None
-    if proof := (yield from _waited(trace, context, 1.2 * uptime + 0.3 if once and again else 2 * uptime + 2)):
-        return proof
+        return []
+    waited = yield from _waited(trace, context, 1.2 * uptime + 0.3 if once and again else 2 * uptime + 2)
+    found = [] if waited is None else [waited]
     if not (once and again):
-        return None
+        return found
     if context.batch > 1:
         outcome = yield from _company(trace, context)
-        if outcome is None or isinstance(outcome, Proof):
-            return outcome
+        if outcome is None:
+            return found
+        if isinstance(outcome, Claim):
+            return [*found, outcome]
         context = outcome
-    return (yield from _shrunk(trace, context))
+    shrunk = yield from _shrunk(trace, context)
+    return found if shrunk is None else [*found, shrunk]
 
 
-def _shrunk(trace: Trace, context: Context) -> Examination[Proof | None]:
-    """Shrinks a context to what it needs, and plays that once more."""
+def _shrunk(trace: Trace, context: Context) -> Examination[Claim | None]:
+    """Shrinks a context to what it needs."""
     smallest = yield from shrinking.shrink(trace, context)
     if smallest is None:
         return None
     small = smallest.context
-    if not (yield from deviates(trace, small)):
-        return None
-    session, _ = trace.played[trace.last]
-    return Proof(smallest.kind, session, small.place, context.alone, (_repeated(trace), smallest.session, trace.last))
+    session = Session(Purpose.PROOF, small.questions, small.batch)
+    return Claim(smallest.kind, session, small.place, _alone(small.last, small.batch), small.offset)
 
 
-def _waited(trace: Trace, context: Context, seconds: float) -> Examination[Proof | None]:
-    """Asks the suspect alone after a long silence, three times: what changes each time is changed by time.
-
-    Twice could be chance. Where an answer varies by chance at the worst rate for this, one in 28, the bursts agree and
-    two waits deviate once in 5000 times, three waits once in 100,000.
-    """
+def _waited(trace: Trace, context: Context, seconds: float) -> Examination[Claim | None]:
+    """Asks the suspect alone after a long silence: whether that changes it as well."""
     if context.batch > 1:
         return None
-    wait = Session(Purpose.WAITED, context.last, pauses={0: min(seconds, LONGEST_WAIT)})
-    for _ in range(SANDBOXES):
-        said = yield from trace.ask(wait)
-        if not decision(int(said.answers[0])) or said.answers[0] == context.alone:
-            return None
-    return Proof(FindingKind.CLOCK, wait, 0, context.alone, (_repeated(trace), trace.last))
+    pauses = {0: min(seconds, LONGEST_WAIT)}
+    said = yield from trace.ask(Session(Purpose.WAITED, context.last, pauses=pauses))
+    if not decision(int(said.answers[0])) or said.answers[0] == context.alone:
+        return None
+    return Claim(FindingKind.CLOCK, Session(Purpose.PROOF, context.last, pauses=pauses), 0, _alone(context.last))
 
 
-def _company(trace: Trace, context: Context) -> Examination[Proof | Context | None]:
+def _company(trace: Trace, context: Context) -> Examination[Claim | Context | None]:
     """Tells the company of the suspect's own question from what was asked before.
 
     The shape of the question stays the same throughout: another shape alone may move an honest classifier's last bits.
     """
     batch, offset = context.batch, context.offset
-    copies = Session(Purpose.SHRUNK, np.tile(context.last[offset], (len(context.last), 1)), batch)
-    same = yield from trace.ask(copies)
-    first = trace.last
-    own = Session(Purpose.SHRUNK, context.last, batch)
-    beside = yield from trace.ask(own)
-    answers = {int(answer) for answer in same.answers}
+    same = np.tile(context.last[offset], (len(context.last), 1))
+    copies = yield from trace.ask(Session(Purpose.SHRUNK, same, batch))
+    beside = yield from trace.ask(Session(Purpose.SHRUNK, context.last, batch))
+    answers = {int(answer) for answer in copies.answers}
     if not all(map(decision, (*answers, int(beside.answers[offset])))):
         return None  # a fault stands against no label
+    control = Session(Purpose.PROOF_CONTROL, same, batch)
     if len(answers) > 1:
-        place = int(np.flatnonzero(same.answers != same.answers[0])[0])
-        return Proof(FindingKind.COMPANY, copies, place, int(same.answers[0]), (first,))
+        place = int(np.flatnonzero(copies.answers != copies.answers[0])[0])
+        return Claim(FindingKind.COMPANY, Session(Purpose.PROOF, same, batch), place, control)
     (still,) = answers
     if beside.answers[offset] != still:
-        return Proof(FindingKind.COMPANY, own, offset, still, (first, trace.last))
+        return Claim(FindingKind.COMPANY, Session(Purpose.PROOF, context.last, batch), offset, control, offset)
     if not (yield from deviates(trace, Context(context.units, context.last, offset, batch, still))):
         return None  # only the number of pictures in a question matters: the same for every picture and every time
     return Context(context.units, context.last, offset, batch, still)
-
-
-def _repeated(trace: Trace) -> int:
-    """Returns the number of the latest session that asked the suspect again and again: it says the answer alone."""
-    numbers = [n for n, (session, _) in enumerate(trace.played) if session.purpose is Purpose.REPEATED]
-    return numbers[-1]

@@ -149,10 +149,20 @@ class ShownPart(_Part):
 class DesignPart(_Part):
     """What the contest asks of its replays (X3)."""
 
-    power: float = Field(description="planned probability to catch a cheat of the size `cheat`; 0 is no replay")
+    power: float = Field(
+        description="planned probability that a cheat of the size `cheat` clashes at least once; 0 is no replay"
+    )
     cheat: float = Field(description="share of its answers that such a cheat changes")
     noise: float = Field(description="how often two sandboxes of an honest defence may disagree")
     attacks: float = Field(description="share of an attack's questions that is asked again")
+
+
+class PromisePart(_Part):
+    """With what probability a cheat of the contest's size is accused, by what it leaves (X3)."""
+
+    sequence: float = Field(description="by a sequence that repeats: state, memory, time since the start")
+    chance: float = Field(description="by rates, where each answer is changed by itself")
+    start: float = Field(description="by rates, where what is changed is drawn at a start, or by company in a question")
 
 
 class ReplayPart(_Part):
@@ -164,10 +174,12 @@ class ReplayPart(_Part):
     changed: int = Field(description="so many of them a cheat of the contest's size changes")
     drawn: int = Field(description="drawn to be asked again")
     decided: int = Field(description="of those, answered in play and again")
-    achieved: float = Field(description="probability that a cheat of the contest's size is caught")
+    achieved: float = Field(description="probability that a cheat of the contest's size clashes at least once")
+    accused: PromisePart
     clashes: int = Field(description="two decisions on one picture; without a finding they were not confirmed")
     noise: int = Field(description="more of them, within the floating-point margin that the defence claimed")
     refused: int = Field(description="answered in play and not again: it ended or broke the protocol")
+    late: int = Field(description="answered in play and not again: the deadline passed")
 
 
 class FindingPart(_Part):

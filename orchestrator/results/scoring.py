@@ -18,6 +18,8 @@ from orchestrator.domain.samples import Candidates
 from orchestrator.domain.standings import Board, Row
 from orchestrator.domain.submissions import Side, Submission
 from orchestrator.record import Record
+from orchestrator.replay import power
+from orchestrator.replay.power import Design
 from orchestrator.results import certainty
 from orchestrator.results import document as doc
 from orchestrator.results.faults import words
@@ -106,7 +108,7 @@ class Scoring:
             cells=[self._cell(cell, sure[cell]) for cell in cells],
             boards=[_board(b, certainty.of_board(b, self._held)) for b in self._format.boards(self.records())],
             replay=doc.DesignPart.model_validate(contest["replay"]),
-            replays=sorted(map(_replay, self._round.replays.values()), key=lambda part: (part.submission, part.job)),
+            replays=sorted(map(self._replay, self._round.replays.values()), key=lambda p: (p.submission, p.job)),
             findings=[self._finding(finding) for finding in self._round.findings],
             jobs=[self._job(job) for job in self._round.planned],
         )
@@ -136,6 +138,7 @@ class Scoring:
             notes.append("Defences got several pictures in one question, a departure from rule A9.")
         if incomplete := sorted({cell.defence for cell, tally in self.tallies.items() if not tally.complete}):
             notes.append(NOT_PLAYED.format(", ".join(incomplete)))
+        notes += self._uncleared()
         if not self._round.closed:
             notes.append("The round is not finished; boards are of what is decided so far.")
         return notes
@@ -160,6 +163,23 @@ class Scoring:
 
     def _waiting(self, event: events.JobParked) -> doc.WaitingPart:
         return doc.WaitingPart.model_validate(event.model_dump(exclude={"kind"}))
+
+    def _uncleared(self) -> list[str]:
+        """Returns who is not accused and not cleared either: what could not be confirmed is not absent."""
+        planned = self._opened.contest["replay"]["power"]
+        accused = {finding.job for finding in self._round.findings}
+        notes = []
+        for judged in sorted(self._round.replays.values(), key=lambda event: event.submission):
+            doubts = []
+            if judged.job in accused:
+                continue
+            if judged.clashes:
+                doubts.append(f"{judged.clashes} of {judged.compared} comparisons disagree and could not be confirmed")
+            if judged.achieved < planned - power.ALMOST:
+                doubts.append(f"only {judged.decided} of {judged.drawn} drawn questions could be compared")
+            if doubts:
+                notes.append(f"The replays do not clear {judged.submission}: {'; '.join(doubts)}.")
+        return notes
 
     def _submission(self, submission: Submission) -> doc.SubmissionPart:
         finished = self._round.finished_of(submission.id)
@@ -235,6 +255,13 @@ class Scoring:
             delta_interval=sure.delta,
         )
 
+    def _replay(self, judged: events.ReplayJudged) -> doc.ReplayPart:
+        design = Design(**self._opened.contest["replay"])
+        promise = power.promise(judged.questions, judged.decided, design)
+        accused = doc.PromisePart(sequence=promise.sequence, chance=promise.chance, start=promise.start)
+        counts = judged.model_dump(include=set(doc.ReplayPart.model_fields))
+        return doc.ReplayPart.model_validate(counts | {"accused": accused})
+
     def _finding(self, finding: Finding) -> doc.FindingPart:
         steps = self._round.steps.get(finding.job, {})
         sessions = [steps[step].session for step in finding.steps if step in steps]
@@ -289,10 +316,6 @@ def _row(row: Row, sure: certainty.OfRow) -> doc.RowPart:
         place=row.place,
         no_prize=row.no_prize,
     )
-
-
-def _replay(judged: events.ReplayJudged) -> doc.ReplayPart:
-    return doc.ReplayPart.model_validate(judged.model_dump(include=set(doc.ReplayPart.model_fields)))
 
 
 def _sum(values: list[float | None]) -> float | None:

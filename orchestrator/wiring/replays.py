@@ -54,7 +54,9 @@ def folder(given: Path | None) -> Path:
     raise UsageError(f"neither this folder nor {DEMO} holds a round; give the round's folder as --dir")
 
 
-def play(out: Path, wanted: str, *, backend: str | None, allow_unisolated: bool) -> Replayed:
+def play(
+    out: Path, wanted: str, *, backend: str | None, allow_unisolated: bool, recorded_seeds: bool = False
+) -> Replayed:
     """Plays a finding's sessions again, in fresh sandboxes with the image that played.
 
     Args:
@@ -62,6 +64,7 @@ def play(out: Path, wanted: str, *, backend: str | None, allow_unisolated: bool)
         wanted: the finding's id, or the beginning of it.
         backend: None for the round's own, which is docker for one that was played on a cluster.
         allow_unisolated: whether strangers' submissions may run on the process backend.
+        recorded_seeds: whether a defence's sandboxes are told the seeds on record, instead of fresh ones.
 
     Raises:
         UsageError: there is no such finding, or the image is not there any more.
@@ -86,7 +89,8 @@ def play(out: Path, wanted: str, *, backend: str | None, allow_unisolated: bool)
         else:
             image = _image(here, submission, finding.image, out)
         with _setting(record, file, here, {submission.id: image}, out) as setting:
-            encore = Stand(setting, record, finding, _device(setting.limits)).play()
+            device = _device(setting.limits)
+            encore = Stand(setting, record, finding, device, recorded_seeds=recorded_seeds).play()
     return Replayed(finding, submission, encore, tuple(opened.task.classes), own)
 
 

@@ -13,7 +13,7 @@ from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.plan import Stage
 from orchestrator.domain.tasks import Isolation
 from orchestrator.errors import Cancelled
-from orchestrator.replay import suspects
+from orchestrator.replay import refusals, suspects
 from orchestrator.replay.power import Design
 
 from .cheats import (
@@ -140,15 +140,19 @@ def test_an_examination_goes_on_after_a_kill(stage, cheat) -> None:
 
 
 def test_every_replayed_sandbox_has_a_seed_of_its_own(stage) -> None:
-    """No two sandboxes of a defence, in play or in replay, are told the same seed, and each session's is on record."""
+    """No two sandboxes of a defence are told the same seed, but a sequence and its control; each is on record."""
     played = stage(defences={"cheat": Counts}, replay=EVERYTHING, isolation=Isolation.PICTURE)
     played.run()
     attack = played.setting.attack_seed(played.setting.roster["shift"])
     told = [seed for seed in played.backend.seeds if seed != attack]
-    assert max(Counter(told).values()) == 1
-    recorded = [step.session.seed for step in sessions(played, "cheat")]
-    assert len(recorded) > 3
+    steps = sessions(played, "cheat")
+    recorded = [step.session.seed for step in steps]
     assert recorded == told[-len(recorded) :]
+    paired = [step.session.seed for step in steps if step.session.purpose in {"proof", "proof-control"}]
+    assert len(paired) == 2 * suspects.PAIRS
+    assert paired[::2] == paired[1::2]
+    others = [seed for seed in told if seed not in paired]
+    assert max(Counter([*others, *paired[::2]]).values()) == 1
 
 
 def test_seeds_are_not_repeated_after_a_kill(stage) -> None:
@@ -176,7 +180,7 @@ def test_a_defence_that_always_ends_at_a_picture_is_not_accused(stage) -> None:
 
 
 def test_a_defence_that_ends_itself_in_replays_is_found(stage) -> None:
-    """It answered in play and ends when it is asked again, until it is out of restarts: refused."""
+    """It answered in play and ends when it is asked again, in whatever way: refused."""
     Refuses.started = 0
     played = stage(defences={"refuses": Refuses}, replay=EVERYTHING, limits=LENIENT)
     record = played.run()
@@ -184,7 +188,8 @@ def test_a_defence_that_ends_itself_in_replays_is_found(stage) -> None:
     (finding,) = record.round.findings
     assert sessions(played, "refuses")[finding.steps[-1]].session.purpose == "refused"
     covered = judged(played, "refuses")
-    assert (covered.refused, covered.decided, covered.achieved) == (LENIENT.restarts + 1, 0, 0.0)
+    assert covered.refused > LENIENT.restarts
+    assert (covered.decided, covered.achieved) == (0, 0.0)
 
 
 def test_a_defence_that_ends_itself_at_the_first_look_is_found(stage) -> None:
@@ -194,11 +199,17 @@ def test_a_defence_that_ends_itself_at_the_first_look_is_found(stage) -> None:
     assert found(record) == {"shy": FindingKind.REFUSED}
     steps = sessions(played, "shy")
     assert judged(played, "shy").refused == 0
-    looked = [step for step in steps if step.session.purpose in {"repeated", "control"}]
-    assert [step.session.purpose for step in looked] == ["repeated"] * 3 + ["control"] * 4
-    assert [[fault.code for fault in step.faults] for step in looked] == [["died"] * 9] * 7
+    bursts = [step for step in steps if step.session.purpose == "repeated"]
+    provoked = [step for step in steps if step.session.purpose == "provoked"]
+    calm = [step for step in steps if step.session.purpose == "calm"]
+    assert len(bursts) == suspects.SANDBOXES
+    assert len(provoked) == len(calm) == refusals.PAIRS
+    assert [[fault.code for fault in step.faults] for step in (*bursts, *provoked)] == [["died"] * 9] * (
+        len(bursts) + len(provoked)
+    )
+    assert not any(step.faults for step in calm)
     (finding,) = record.round.findings
-    assert [steps[number].session.purpose for number in finding.steps] == ["control"] * 4
+    assert [steps[number].session.purpose for number in finding.steps] == ["provoked"] * refusals.PAIRS
 
 
 def test_restarts_of_a_look_are_bounded(stage) -> None:
@@ -229,20 +240,20 @@ def test_a_suspect_that_is_not_answered_again_is_not_waited_for(stage) -> None:
     assert again[second.step + 1].session.purpose != "waited"
 
 
-def test_a_defence_that_stalls_in_replays_is_not_accused(stage) -> None:
-    """A late answer is no answer and proves nothing; but then a cheat may be among the missing ones: power falls."""
+def test_what_a_defence_stalls_at_is_asked_again_as_in_play(stage) -> None:
+    """A few late answers prove nothing; a cheat may be among them, so they are asked again where it sees no replay."""
     played = doubled(stage(defences={"stalls": Stalls}, replay=EVERYTHING, epsilon=2))
     record = played.run()
     assert found(record) == {}
     covered = judged(played, "stalls")
     assert (covered.drawn, covered.clashes, covered.refused) == (24, 0, 0)
-    assert covered.decided < covered.drawn
-    assert 0 < covered.achieved < 0.9
+    assert covered.late > 0
+    assert (covered.decided, covered.achieved) == (24, 1.0)
     assert ExitReason.TIMED_OUT in {s.reason for job in played.sandboxes("stalls", Stage.REPLAY) for s in job}
 
 
 def test_a_defence_that_never_starts_again_cannot_stop_the_round(stage) -> None:
-    """Where no sandbox of a replay gets ready there is a session without a seed, and the round closes."""
+    """Where no sandbox of a replay gets ready there is a session without a seed, one more try, and the round closes."""
     played = stage(replay=EVERYTHING)
     start = played.backend.start
     replays = [job.id for job in played.plan().jobs if job.stage is Stage.REPLAY]
@@ -257,9 +268,11 @@ def test_a_defence_that_never_starts_again_cannot_stop_the_round(stage) -> None:
     played.backend.start = stillborn
     record = played.run()
     assert record.round.closed
-    first, *later = sessions(played, "first")
-    assert first.session.seed is not None
-    assert {step.session.seed for step in later} == {None}
+    shuffled, twin, again = sessions(played, "first")
+    assert shuffled.session.seed is not None
+    assert twin.session.seed is None
+    assert again.session.seed is not None
+    assert again.session.purpose == "refused"
     covered = judged(played, "first")
     assert (covered.decided, covered.achieved) == (0, 0.0)
 

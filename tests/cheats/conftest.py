@@ -46,6 +46,7 @@ class Conditions(BaseModel):
 
     isolation: Isolation = Isolation.ATTACK
     classify_batch: int = 1
+    classify_seconds: float = 10.0
 
 
 DEFAULT = Conditions()
@@ -159,7 +160,11 @@ class Zoo:
                 "budget": {"norm": "linf", "epsilon": BUDGET},
             },
             "isolation": conditions.isolation.value,
-            "limits": {"memory": "512MiB", "classify_batch": conditions.classify_batch},
+            "limits": {
+                "memory": "512MiB",
+                "classify_batch": conditions.classify_batch,
+                "classify_seconds": conditions.classify_seconds,
+            },
             "replay": REPLAY,
             "rules": {"clean_floor": None},
             "submissions": [self._entry(folder, backend, name, *how) for name, how in players.items()],

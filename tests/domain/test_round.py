@@ -75,6 +75,7 @@ JUDGED = events.ReplayJudged(
     clashes=1,
     noise=2,
     refused=16,
+    late=0,
     sandboxes=2,
 )
 CLOSED = events.RoundClosed()

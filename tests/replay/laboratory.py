@@ -15,7 +15,7 @@ from orchestrator.domain.rulings import FAULTED
 from orchestrator.domain.tasks import Isolation
 from orchestrator.replay.examination import Verdict, examine
 from orchestrator.replay.power import Design
-from orchestrator.replay.sessions import Played, Questions, Said, Session
+from orchestrator.replay.sessions import Examination, Played, Questions, Result, Said, Session
 
 VALUES = 16
 """A picture has so many; the last four are a pattern of its own that no attack changes."""
@@ -24,6 +24,8 @@ START = (0.15, 0.35)
 """Seconds until a sandbox is ready, never the same."""
 WORK = 0.002
 """Seconds that a question takes."""
+DEADLINE = 10.0
+"""Seconds until a question's deadline."""
 RESTARTS = 10
 
 Pixels = NDArray[np.float32]
@@ -107,6 +109,8 @@ class Laboratory:
     design: Design = field(default_factory=Design)
     log: list[Session] = field(default_factory=list)
     said: list[Said] = field(default_factory=list)
+    told: list[int] = field(default_factory=list)
+    """The seed that the latest sandbox of each session was told."""
 
     def __post_init__(self) -> None:
         self.time = Time(now=float(np.random.default_rng([self.seed, 2]).uniform(0, 86400)))
@@ -114,6 +118,7 @@ class Laboratory:
         self._orders = np.random.default_rng([self.seed, 4])
         self._starts = np.random.default_rng([self.seed, 6])
         self._faults = 0
+        self.latest = 0
 
     def play(self) -> Played:
         """Plays every picture of every cell in a secret order."""
@@ -135,27 +140,37 @@ class Laboratory:
 
     def examine(self, played: Played) -> Verdict:
         """Plays the sessions that the examination wants and returns its verdict."""
-        examination = examine(played, self.design, np.random.default_rng([self.seed, 5]))
         self._faults = 0
+        return self.run(examine(played, self.design, np.random.default_rng([self.seed, 5])))
+
+    def run(self, examination: Examination[Result]) -> Result:
+        """Plays the sessions that are wanted, each in a fresh sandbox, and returns what they come to."""
         try:
             session = next(examination)
             while True:
                 self.log.append(session)
                 self._faults = 0 if session.looks_into else self._faults
-                self.said.append(self.ask(session.questions, session.batch, session.pauses))
+                self.said.append(self.ask(session.questions, session.batch, session.pauses, self._seed(session)))
+                self.told.append(self.latest)
                 session = examination.send(self.said[-1])
         except StopIteration as end:
-            verdict: Verdict = end.value
-            return verdict
+            result: Result = end.value
+            return result
 
     def judge(self) -> Verdict:
         """Plays and examines."""
         return self.examine(self.play())
 
-    def ask(self, questions: Questions, batch: int, pauses: Mapping[int, float] | None = None) -> Said:
-        """Asks a fresh sandbox, and another after each fault, as `arena.steps.ask` does."""
+    def _seed(self, session: Session) -> int | None:
+        """Returns the seed that a session's sandbox is to be told, None for a fresh one."""
+        return None if session.seed_of is None else self.told[session.seed_of]
+
+    def ask(
+        self, questions: Questions, batch: int, pauses: Mapping[int, float] | None = None, seed: int | None = None
+    ) -> Said:
+        """Asks a fresh sandbox, and another after each fault, as `arena.steps.ask` does; `seed` is told to all."""
         count = len(questions)
-        answers, refused = np.full(count, FAULTED, np.int32), np.zeros(count, bool)
+        answers, refused, late = np.full(count, FAULTED, np.int32), np.zeros(count, bool), np.zeros(count, bool)
         margins, at = np.full(count, np.nan, np.float32), np.full(count, np.nan)
         pixels = self.gallery.pixels[questions[:, 0], questions[:, 1]]
         player: Classifier | None = None
@@ -166,7 +181,8 @@ class Laboratory:
                 if self._faults > RESTARTS:
                     continue
                 self.time.now += float(self._starts.uniform(*START))
-                player = self.kind(int(self._seeds.integers(2**53)), self.time)
+                self.latest = int(self._seeds.integers(2**53)) if seed is None else seed
+                player = self.kind(self.latest, self.time)
             ready = self.time.now if ready is None else ready
             if pauses:
                 self.time.now += pauses.get(start, 0.0)
@@ -174,7 +190,8 @@ class Laboratory:
             try:
                 answered = player.classify(pixels[part])
             except (Ended, Late) as fault:
-                refused[part] = isinstance(fault, Ended)
+                refused[part], late[part] = isinstance(fault, Ended), isinstance(fault, Late)
+                self.time.now += DEADLINE if isinstance(fault, Late) else 0
                 player, self._faults = None, self._faults + 1
                 continue
             at[part] = self.time.now - ready
@@ -182,4 +199,4 @@ class Laboratory:
             if answered.scores is not None:
                 ordered = np.sort(answered.scores.astype(np.float64), axis=1)
                 margins[part] = (ordered[:, -1] - ordered[:, -2]) / np.abs(answered.scores).max(axis=1)
-        return Said(answers, margins, at, refused)
+        return Said(answers, margins, at, refused, late)

@@ -1,11 +1,16 @@
-"""Cheats of the laboratory that end themselves when they know an examination, each by another sign."""
+"""Cheats of the laboratory that end themselves, or stall, when they know an examination, each by another sign."""
+
+from collections.abc import Callable
 
 from laboratory import Answered, Ended, Kind, Pixels, Time
 from players import Honest, versions
 
+Fault = Callable[[], Exception]
+"""How it refuses: it ends itself (`Ended`) or lets the deadline pass (`Late`)."""
 
-def shy(cheat: Kind) -> Kind:
-    """Returns a cheat that ends when a picture is the one before it, in its question or the last one."""
+
+def shy(cheat: Kind, fault: Fault = Ended) -> Kind:
+    """Returns a cheat that refuses when a picture is the one before it, in its question or the last one."""
 
     class Shy(Honest):
         def __init__(self, seed: int, time: Time) -> None:
@@ -17,14 +22,14 @@ def shy(cheat: Kind) -> Kind:
             for picture in pixels:
                 before, self.last = self.last, picture.tobytes()
                 if self.last == before:
-                    raise Ended
+                    raise fault()
             return self.cheat.classify(pixels)
 
     return Shy
 
 
-def mixing(cheat: Kind) -> Kind:
-    """Returns a cheat that ends at an attacked picture without its clean version, where others were clean."""
+def mixing(cheat: Kind, fault: Fault = Ended) -> Kind:
+    """Returns a cheat that refuses at an attacked picture without its clean version, where others were clean."""
 
     class Mixing(Honest):
         def __init__(self, seed: int, time: Time) -> None:
@@ -37,7 +42,7 @@ def mixing(cheat: Kind) -> Kind:
                 if not int(picture[0]) & 1:
                     self.clean.add(version)
                 elif self.clean and version not in self.clean:
-                    raise Ended
+                    raise fault()
             return self.cheat.classify(pixels)
 
     return Mixing

@@ -5,15 +5,15 @@ import pytest
 from experiments import CLASSES, HONEST
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laboratory import Ended, Gallery, Laboratory, Late
+from laboratory import RESTARTS, Ended, Gallery, Laboratory, Late
 from players import Crashing, Honest, Noisy, chance, counter, detecting, false_margins, late, memory
 
 from orchestrator.domain.findings import RULES, FindingKind
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.tasks import Isolation
+from orchestrator.replay import refusals
 from orchestrator.replay.examination import SUSPECTS, examine
-from orchestrator.replay.power import Design
-from orchestrator.replay.rates import ALPHA
+from orchestrator.replay.power import ALPHA, Design
 from orchestrator.replay.sessions import Played, Purpose, Said
 
 
@@ -138,42 +138,35 @@ def test_who_ends_itself_when_recognised_as_examined_is_accused(seed) -> None:
     verdict = lab.judge()
     assert verdict.accusation.kind is FindingKind.REFUSED
     assert verdict.accusation.improbable < ALPHA
-    *first, again = (verdict.trace.played[number] for number in verdict.accusation.sessions)
-    assert again[0].purpose is Purpose.REFUSED
-    assert first
-    assert all(said.refused.any() for _, said in first)
-    assert verdict.coverage.achieved < 0.99
-
-
-def test_who_stalls_is_seen_in_the_power_that_is_left() -> None:
-    """Deadlines are no refusals: who lets them pass is not accused, but the report says how little was compared."""
-    verdict = Laboratory(detecting(Honest, Late), Gallery.drawn(0), 0).judge()
-    assert verdict.accusation is None
-    assert verdict.coverage.refused == 0
-    assert verdict.coverage.decided < verdict.coverage.drawn / 2
-    assert verdict.coverage.achieved < 0.9
+    shown = [verdict.trace.played[number] for number in verdict.accusation.sessions]
+    assert len(shown) == refusals.PAIRS
+    for session, said in shown:
+        assert session.purpose is Purpose.PROVOKED
+        assert said.refused.tolist() == [False] * (len(session.questions) - 1) + [True]
+    assert verdict.coverage.achieved >= 0.99
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("cheat", [late(300), counter(100), chance(100)])
-def test_who_stalls_too_late_is_accused_by_the_rates(cheat, seed) -> None:
-    """It clashed before it knew the replay: the twins have restarts of their own, however many deadlines passed."""
+def test_who_stalls_when_recognised_as_examined_is_accused(cheat, seed) -> None:
+    """It lets deadlines pass where it sees two versions, and where it is asked as in play it does not."""
     verdict = Laboratory(detecting(cheat, Late), Gallery.drawn(seed), seed).judge()
-    assert verdict.clashes
-    assert verdict.coverage.refused == 0
     assert verdict.accusation is not None
-    assert verdict.accusation.rates is not None
+    assert verdict.accusation.kind is FindingKind.REFUSED
+    assert verdict.coverage.refused == 0
+    assert verdict.coverage.late > RESTARTS
+    assert verdict.coverage.achieved >= 0.99
 
 
 def refusing(again: float) -> object:
-    """Returns the verdict on a defence that refuses 10 of its replayed answers, and that share of them once more."""
+    """Returns the verdict on a defence that refuses 20 of its replayed answers, and that share of them once more."""
     lab = Laboratory(Honest, Gallery.drawn(0, pictures=400), 0)
     examination = examine(lab.play(), Design(), np.random.default_rng(0))
     session = next(examination)
     try:
         while True:
             said = lab.ask(session.questions, session.batch)
-            count = round(again * len(session.questions)) if session.purpose is Purpose.REFUSED else 10
+            count = round(again * len(session.questions)) if session.purpose is Purpose.REFUSED else 20
             if session.purpose in {Purpose.SHUFFLED, Purpose.REFUSED}:
                 said.answers[:count], said.refused[:count] = -2, True
             session = examination.send(said)
@@ -185,7 +178,7 @@ def refusing(again: float) -> object:
 def test_a_refusal_is_confirmed(again, accused) -> None:
     """Who answers when it is asked once more, or nearly always does, has not refused."""
     verdict = refusing(again)
-    assert verdict.coverage.refused == 10
+    assert verdict.coverage.refused == 20
     assert (verdict.accusation is not None) is accused
 
 
@@ -217,12 +210,13 @@ def test_any_answers_come_to_a_verdict(seed, spread, batch) -> None:
             answers = play.at(session.questions).copy()
             other = chance.random(count) < spread
             answers[other] = chance.integers(-2, 6, int(other.sum()))
-            refused = (answers == -2) & (chance.random(count) < 0.5)
+            how = chance.integers(0, 3, count)
+            refused, late = (answers == -2) & (how == 0), (answers == -2) & (how == 1)
             margins = chance.choice([np.nan, 1e-7, 0.5], count).astype(np.float32)
-            session = examination.send(Said(answers, margins, np.arange(count, dtype=float), refused))
+            session = examination.send(Said(answers, margins, np.arange(count, dtype=float), refused, late))
     except StopIteration as end:
         verdict = end.value
-    assert asked < 200
+    assert asked < 400
     covered = verdict.coverage
     assert covered.decided <= covered.drawn <= covered.questions
     assert covered.clashes + covered.noise <= covered.compared <= covered.asked

@@ -25,7 +25,7 @@ def caught(questions: int, changed: int, drawn: int) -> float:
 def test_the_probability_is_that_of_counting(questions, data) -> None:
     """The hypergeometric distribution and whole-number combinatorics agree."""
     changed, drawn = data.draw(st.integers(1, questions)), data.draw(st.integers(1, questions))
-    assert power.catch(questions, changed, drawn) == pytest.approx(caught(questions, changed, drawn), abs=1e-9)
+    assert power.clash(questions, changed, drawn) == pytest.approx(caught(questions, changed, drawn), abs=1e-9)
 
 
 @settings(deadline=None)
@@ -41,7 +41,7 @@ def test_the_sample_is_the_smallest_that_has_the_power(questions, wanted, cheat)
 
 def test_known_figures() -> None:
     """1000 questions, a tenth of them asked again: figures worked out by hand beforehand."""
-    assert [round(power.catch(1000, changed, 100), 3) for changed in (5, 10, 50)] == [0.410, 0.653, 0.996]
+    assert [round(power.clash(1000, changed, 100), 3) for changed in (5, 10, 50)] == [0.410, 0.653, 0.996]
 
 
 @pytest.mark.parametrize(("questions", "cheat", "changed"), [(1000, 0.01, 10), (1001, 0.01, 11), (5, 0.01, 1)])
@@ -54,7 +54,7 @@ def test_no_power_asks_nothing() -> None:
     """With power 0, or where nothing was played, nothing is drawn and nothing is paid."""
     for questions, design in ((1000, Design(power=0)), (0, Design())):
         found = power.cost(questions, 100, design)
-        assert (found.drawn, found.asked, found.share, found.sandboxes, found.power) == (0, 0, 0, 0, 0)
+        assert (found.drawn, found.asked, found.share, found.sandboxes, found.promise.clash) == (0, 0, 0, 0, 0)
 
 
 def test_ten_thousand_questions_cost_less_than_fifteen_in_a_hundred() -> None:
@@ -74,4 +74,4 @@ def test_the_cost_is_an_upper_bound(isolation, batch, wanted) -> None:
     assert 0 < verdict.coverage.asked <= plan.asked
     assert 0 < verdict.coverage.sandboxes <= plan.sandboxes
     assert verdict.coverage.drawn == verdict.coverage.decided == plan.drawn
-    assert verdict.coverage.achieved == plan.power >= wanted
+    assert verdict.coverage.achieved == plan.promise.clash >= wanted

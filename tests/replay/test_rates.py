@@ -12,7 +12,8 @@ from players import Honest, chance, environment
 
 from orchestrator.domain.findings import FindingKind
 from orchestrator.replay import rates
-from orchestrator.replay.rates import ALPHA, Rate, Rates
+from orchestrator.replay.power import ALPHA, Design
+from orchestrator.replay.rates import Rate, Rates
 from orchestrator.replay.sessions import Trace
 
 NOISE = 0.001
@@ -82,13 +83,7 @@ def measured(kind, *, batch: int = 1, cells: int = 2, pictures: int = 300) -> tu
     """Returns the rates of a classifier of the laboratory, and the sessions that they took."""
     lab = Laboratory(kind, Gallery.drawn(1, cells=cells, pictures=pictures), 1, batch=batch)
     play, trace = lab.play(), Trace()
-    measuring = rates.measure(trace, play, np.random.default_rng(1))
-    session = next(measuring)
-    try:
-        while True:
-            session = measuring.send(lab.ask(session.questions, session.batch))
-    except StopIteration as end:
-        return end.value, trace
+    return lab.run(rates.measure(trace, play, Design(), np.random.default_rng(1))), trace
 
 
 @pytest.mark.parametrize("batch", [1, 8, 7, 64])
@@ -97,7 +92,7 @@ def test_twins_are_asked_the_same(batch) -> None:
     found, trace = measured(Honest, batch=batch)
     (one, _), (other, _) = trace.played
     assert np.array_equal(one.questions, other.questions)
-    count, repeats = 600 - 600 % batch, 500 - 500 % batch
+    count, repeats = 600 - 2 * (300 % batch), 500 - 500 % batch  # two sandboxes of 300
     assert len(one.questions) == count + repeats
     assert np.array_equal(one.questions[:repeats], one.questions[count:])
     assert len({tuple(row) for row in one.questions.tolist()}) == count

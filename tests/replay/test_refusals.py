@@ -9,9 +9,8 @@ from refusers import mixing, shy
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.tasks import Isolation
 from orchestrator.replay.examination import Verdict
-from orchestrator.replay.power import Design
-from orchestrator.replay.rates import ALPHA
-from orchestrator.replay.refusals import CONTROLS
+from orchestrator.replay.power import ALPHA, Design
+from orchestrator.replay.refusals import PAIRS
 from orchestrator.replay.sessions import Played, Purpose
 
 ALL = Design(power=0.9999)
@@ -42,8 +41,8 @@ def test_who_ends_itself_in_bursts_is_accused(cheat, isolation, seed) -> None:
     assert verdict.accusation is not None
     assert verdict.accusation.kind is FindingKind.REFUSED
     assert verdict.accusation.improbable < ALPHA
-    assert list(verdict.accusation.sessions) == asked(verdict, Purpose.CONTROL)
-    assert len(verdict.accusation.sessions) == CONTROLS
+    assert list(verdict.accusation.sessions) == asked(verdict, Purpose.PROVOKED)
+    assert len(verdict.accusation.sessions) == PAIRS
     for number in verdict.accusation.sessions:
         session, said = verdict.trace.played[number]
         assert said.refused.sum() == len(session.questions) // 2
@@ -52,11 +51,12 @@ def test_who_ends_itself_in_bursts_is_accused(cheat, isolation, seed) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_who_ends_itself_in_twins_of_the_rates_is_accused(seed) -> None:
     """It knows them by attacked pictures without their clean version, which neither play nor planned replays mix."""
-    verdict = Laboratory(mixing(chance(60)), Gallery.drawn(seed), seed).judge()
+    verdict = Laboratory(mixing(environment(200)), Gallery.drawn(seed), seed).judge()
     assert verdict.coverage.refused == 0
     assert verdict.accusation is not None
     assert verdict.accusation.kind is FindingKind.REFUSED
-    assert list(verdict.accusation.sessions) == asked(verdict, Purpose.RATES)
+    assert set(verdict.accusation.sessions) <= set(asked(verdict, Purpose.PROVOKED))
+    assert min(verdict.accusation.sessions) > max(asked(verdict, Purpose.RATES))
 
 
 def crashing(share: float) -> Kind:
@@ -114,13 +114,13 @@ def struck(play: Played, wanted, count: int = 3) -> Played:
 @pytest.mark.parametrize("share", [0.002, 0.03, 0.12])
 def test_who_crashes_now_and_then_is_not_accused(share) -> None:
     """Three answers clash, and the bursts of some suspects are refused: as often as questions are in play."""
-    controlled = 0
+    refused = 0
     for seed in range(12):
         lab = Laboratory(crashing(share), Gallery.drawn(seed, pictures=100), seed, design=ALL)
         verdict = lab.examine(struck(lab.play(), lambda _row: True))
         assert verdict.accusation is None, (seed, verdict.accusation)
-        controlled += bool(asked(verdict, Purpose.CONTROL))
-    assert controlled >= 1
+        refused += sum(verdict.trace.played[number][1].refused.any() for number in asked(verdict, Purpose.REPEATED))
+    assert refused >= 1
 
 
 def test_who_ends_after_many_questions_is_not_accused() -> None:
@@ -143,7 +143,7 @@ def test_suspects_that_are_bad_pictures_accuse_nobody() -> None:
         bad = keys(gallery.pixels.reshape(300, -1)).reshape(3, 100) % 20 == 0
         verdict = lab.examine(struck(lab.play(), lambda row, bad=bad: bad[row[0], row[1]], 2))
         assert verdict.accusation is None, (seed, verdict.accusation)
-        controlled += bool(asked(verdict, Purpose.CONTROL))
+        controlled += bool(asked(verdict, Purpose.PROVOKED))
     assert controlled >= 10
 
 
@@ -152,5 +152,5 @@ def test_one_session_more_or_less_is_no_refusal() -> None:
     lab = Laboratory(Honest, Gallery.drawn(0, pictures=100), 0, design=ALL)
     verdict = lab.examine(struck(lab.play(), lambda _row: True))
     assert asked(verdict, Purpose.REPEATED)
-    assert not asked(verdict, Purpose.CONTROL)
+    assert not asked(verdict, Purpose.PROVOKED)
     assert np.array_equal(asked(verdict, Purpose.RATES), [len(verdict.trace.played) - 2, len(verdict.trace.played) - 1])

@@ -85,7 +85,7 @@ def test_only_what_was_answered_is_drawn() -> None:
 @pytest.mark.parametrize("isolation", [Isolation.ATTACK, Isolation.ROUND])
 @pytest.mark.parametrize("batch", [1, 8])
 def test_what_is_planned(isolation, batch) -> None:
-    """Every drawn question is asked in fresh sandboxes, some twice, a sandbox of play again, and some alone."""
+    """Every drawn question is asked in fresh sandboxes, twice in its own, a sandbox of play again, and some alone."""
     lab = Laboratory(Honest, Gallery.drawn(2, cells=3, pictures=300), 2, isolation=isolation, batch=batch)
     play = lab.play()
     chance = np.random.default_rng(2)
@@ -93,8 +93,10 @@ def test_what_is_planned(isolation, batch) -> None:
     planned = list(screening.sessions(play, sample, chance))
     shuffled = [session for session in planned if session.purpose is Purpose.SHUFFLED]
     assert rows(sample) <= set().union(*(rows(session.questions) for session in shuffled))
-    counts = [len(session.questions) - len(rows(session.questions)) for session in shuffled]
-    assert counts == [power.AGAIN] + [0] * (len(shuffled) - 1)
+    for session in shuffled:
+        twice, times = np.unique(session.questions, axis=0, return_counts=True)
+        assert rows(twice[times == 2]) == rows(sample) & rows(session.questions)
+        assert times.max() == 2
     (twin,) = [session for session in planned if session.purpose is Purpose.TWIN]
     assert len(twin.questions) >= power.TWIN
     assert any(np.array_equal(twin.questions, part[: len(twin.questions), :2]) for part in play.sandboxes)
@@ -113,13 +115,14 @@ def play() -> Played:
     return Played((Cell("d"), Cell("d", "a")), (clean, clean + np.array([1, 0, 0], np.int32)), 4)
 
 
-def screened(play: Played, questions, answers, **said) -> Screened:
+def screened(play: Played, questions, answers, purpose=Purpose.SHUFFLED, **said) -> Screened:
     """Returns what one session shows, all of its questions drawn."""
-    seen, asked = Screened(), np.array(questions, np.int32)
-    count = len(asked)
-    told = {"margins": np.full(count, np.nan, np.float32), "refused": np.zeros(count, bool)} | said
+    asked = np.array(questions, np.int32)
+    seen, count = Screened(sample=frozenset(map(tuple, asked.tolist()))), len(asked)
+    none = np.zeros(count, bool)
+    told = {"margins": np.full(count, np.nan, np.float32), "refused": none, "late": none} | said
     told = Said(np.array(answers, np.int32), at=np.zeros(count), **told)
-    screening.compare(seen, play, asked, 7, Session(Purpose.SHUFFLED, asked), told)
+    screening.compare(seen, play, 7, Session(purpose, asked), told)
     return seen
 
 
@@ -130,27 +133,69 @@ def test_another_decision_is_a_clash(play) -> None:
         (1, 2, -1, 7, 1),
         (2, -1, 3, 7, 2),
     ]
-    assert (seen.asked, seen.compared, seen.decided) == (3, 3, 3)
+    assert (seen.asked, seen.compared, len(seen.decided)) == (3, 3, 3)
 
 
 def test_a_fault_is_no_decision(play) -> None:
     """Neither a fault in play nor one in the replay is compared; the power that was achieved does not count it."""
     seen = screened(play, [(0, 0), (0, 3), (0, 1)], [-2, 4, 2])
     assert not seen.clashes
-    assert (seen.asked, seen.compared, seen.decided) == (3, 1, 1)
+    assert (seen.asked, seen.compared, len(seen.decided)) == (3, 1, 1)
 
 
 def test_a_second_answer_is_held_against_the_first(play) -> None:
     """In one sandbox the same question is compared with its own first answer, and counted as drawn once."""
     seen = screened(play, [(0, 0), (0, 1), (0, 0), (0, 0)], [5, 2, 5, 1])
     assert [(c.first, c.second, c.place) for c in seen.clashes] == [(1, 5, 0), (5, 1, 3)]
-    assert (seen.compared, seen.decided) == (4, 2)
+    assert (seen.compared, len(seen.decided)) == (4, 2)
 
 
-def test_only_refusals_of_what_was_answered_count(play) -> None:
-    """Who could not answer in play refuses nothing; an answer that is late is no refusal."""
-    refused = np.array([True, False, True])
-    assert screened(play, [(0, 0), (0, 1), (0, 3)], [-2, -2, -2], refused=refused).refused == [(0, 0)]
+def test_only_failures_at_what_was_answered_count(play) -> None:
+    """Who could not answer in play refuses nothing; what was never put is missing, and neither refused nor late."""
+    questions, silent = [(0, 0), (0, 1), (0, 3), (0, 2)], [-2] * 4
+    refused, late = np.array([True, False, True, False]), np.array([False, True, False, False])
+    seen = screened(play, questions, silent, refused=refused, late=late)
+    assert seen.refused == {(0, 0)}
+    assert seen.late == {(0, 1)}
+    assert list(seen.missing) == [(0, 0), (0, 1), (0, 2)]
+    assert seen.failing == {7}
+
+
+def test_what_was_decided_is_not_missing(play) -> None:
+    """Who fails the second time only has been compared; nothing has to be asked again."""
+    seen = screened(play, [(0, 0), (0, 0)], [1, -2], late=np.array([False, True]))
+    assert seen.late == {(0, 0)}
+    assert not seen.missing
+
+
+def test_disagreements_count_whatever_margin_was_claimed(play) -> None:
+    """The cap on noise is for all of them: second answers of one sandbox, and what claims to be on its boundary.
+
+    A question counts once, however often it disagrees: its answers are not independent of each other.
+    """
+    margins = np.array([1e-6] + [0.5] * 20, np.float32)
+    seen = screened(play, [(0, 0), (0, 1)] + [(1, 0)] * 19, [2] + [2] + [1] * 17 + [3, 3], margins=margins)
+    assert (len(seen.noise), len(seen.clashes)) == (1, 2)
+    assert seen.differ == {(0, 0), (1, 0)}
+    assert seen.alike == {(0, 0), (0, 1), (1, 0)}
+
+
+def test_a_question_is_counted_in_one_session(play) -> None:
+    """What the twin asks once more adds nothing: one odd answer of the play would count as two."""
+    seen = screened(play, [(0, 0), (0, 1)], [1, 2])
+    asked = np.array([(0, 0), (0, 1)], np.int32)
+    none = np.zeros(2, bool)
+    said = Said(np.array([5, 5], np.int32), np.full(2, np.nan, np.float32), np.zeros(2), none, none)
+    screening.compare(seen, play, 8, Session(Purpose.TWIN, asked), said)
+    assert len(seen.clashes) == 2
+    assert (seen.differ, len(seen.alike)) == (set(), 2)
+
+
+@pytest.mark.parametrize(("purpose", "alike"), [(Purpose.SHUFFLED, 0), (Purpose.ALONE, 0), (Purpose.TWIN, 2)])
+def test_other_company_is_no_noise(play, purpose, alike) -> None:
+    """Where questions hold several pictures, last bits may depend on the place: only the same company has to agree."""
+    together = Played(play.cells, play.sandboxes, play.pictures, batch=2)
+    assert len(screened(together, [(0, 0), (0, 1)], [1, 5], purpose).alike) == alike
 
 
 def test_a_tiny_margin_is_noise(play) -> None:

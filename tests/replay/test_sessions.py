@@ -49,7 +49,7 @@ def test_a_trace_numbers_its_sessions() -> None:
     """The first session is number 0, as the first step of its job on record."""
     trace = Trace()
     session = Session(Purpose.TWIN, np.zeros((1, 2), np.int32))
-    said = Said(np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1), np.zeros(1, bool))
+    said = Said(np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1), np.zeros(1, bool), np.zeros(1, bool))
     asking = trace.ask(session)
     assert next(asking) is session
     with pytest.raises(StopIteration) as end:

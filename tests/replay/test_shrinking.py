@@ -33,7 +33,8 @@ def answered(session: Session, rule: Rule, other: int) -> Said:
     """Returns what a defence says that follows a rule, question by question."""
     asked = [tuple(row) for row in session.questions.tolist()]
     answers = np.array([other if rule(asked[: place + 1]) else ALONE for place in range(len(asked))], np.int32)
-    return Said(answers, np.zeros(len(asked), np.float32), np.zeros(len(asked)), np.zeros(len(asked), bool))
+    none = np.zeros(len(asked), bool)
+    return Said(answers, np.zeros(len(asked), np.float32), np.zeros(len(asked)), none, none)
 
 
 def context(questions: list[tuple[int, int]], batch: int = 1) -> Context:

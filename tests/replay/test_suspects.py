@@ -29,7 +29,7 @@ from orchestrator.replay.examination import Accusation
 from orchestrator.replay.power import Design
 from orchestrator.replay.screening import Screened
 from orchestrator.replay.sessions import Purpose, Trace
-from orchestrator.replay.suspects import BURST, PAUSES, SANDBOXES, Proof
+from orchestrator.replay.suspects import BURST, PAIRS, PAUSES, SANDBOXES, Proof
 
 STEADY = np.zeros(3 * BURST, np.int32)
 
@@ -63,20 +63,14 @@ def investigated(lab: Laboratory, *, least: int = 1) -> tuple[Proof | FindingKin
     chance = np.random.default_rng(lab.seed)
     sample = screening.draw(play, Design(), chance)
 
-    def run(generator) -> object:
-        try:
-            session = next(generator)
-            while True:
-                session = generator.send(lab.ask(session.questions, session.batch, session.pauses))
-        except StopIteration as end:
-            return end.value
-
     for session in screening.sessions(play, sample, chance):
-        said = run(trace.ask(session))
-        screening.compare(seen, play, sample, trace.last, session, said)
+        said = lab.run(trace.ask(session))
+        screening.compare(seen, play, trace.last, session, said)
     clashes = seen.clashes + seen.noise
     assert len(clashes) >= least
-    return run(suspects.investigate(trace, play, clashes[0])), trace
+    if not clashes:
+        return None, trace
+    return lab.run(suspects.investigate(trace, play, clashes[0], chance)), trace
 
 
 @pytest.mark.parametrize(
@@ -126,9 +120,11 @@ def test_a_long_wait_shows_a_late_clock(seed) -> None:
     proof, trace = investigated(lab)
     assert proof.kind is FindingKind.CLOCK
     assert len(proof.session.questions) == 1
+    assert len(proof.sessions) == 2 * PAIRS
     waits = [session for session, _ in trace.played if session.purpose is Purpose.WAITED]
-    assert len(waits) == SANDBOXES
-    assert all(3.0 < session.pauses[0] <= suspects.LONGEST_WAIT for session in waits)
+    shown = [session for session, _ in trace.played if session.purpose is Purpose.PROOF]
+    assert len(shown) == PAIRS
+    assert all(3.0 < session.pauses[0] <= suspects.LONGEST_WAIT for session in waits + shown)
 
 
 @pytest.mark.parametrize(("kind", "hint"), [(chance(3), FindingKind.CHANCE), (environment(2), FindingKind.ENVIRONMENT)])
@@ -195,3 +191,23 @@ def test_an_honest_classifier_has_no_suspects() -> None:
     verdict = Laboratory(Honest, Gallery.drawn(0), 0).judge()
     assert not verdict.clashes
     assert all(s.purpose in {Purpose.SHUFFLED, Purpose.TWIN} for s, _ in verdict.trace.played)
+
+
+@pytest.mark.parametrize(("kind", "galleries"), [(environment(2), 40), (time_of_day(60, 2), 12)])
+def test_no_wrong_cause_is_proved(kind, galleries) -> None:
+    """What a sandbox draws at its start, and what turns with the minutes, repeats in step now and then: no proof."""
+    for seed in range(galleries):
+        found, _ = investigated(Laboratory(kind, Gallery.drawn(seed, pictures=60), seed), least=0)
+        assert not isinstance(found, Proof), (seed, found.kind)
+
+
+def test_sequence_and_control_share_a_seed() -> None:
+    """Each pair of a proof is told one seed, no two pairs the same, and either comes first."""
+    lab = Laboratory(counter(50), Gallery.drawn(0), 0)
+    verdict = lab.judge()
+    numbers = verdict.accusation.proof.sessions
+    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+    assert len(pairs) == PAIRS
+    assert all(lab.told[control] == lab.told[sequence] for control, sequence in pairs)
+    assert len({lab.told[control] for control, _ in pairs}) == PAIRS
+    assert len({control < sequence for control, sequence in pairs}) == 2

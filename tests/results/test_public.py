@@ -29,7 +29,9 @@ PASSED: dict[str, set[str]] = {
     "BoardPart": {"name", "title", "measure", "unit", "more_is_better", "rules"},
     "ReplayPart": {
         *("submission", "questions", "changed", "drawn", "decided", "achieved", "clashes", "noise", "refused"),
+        *("late", "accused"),
     },
+    "PromisePart": {"sequence", "chance", "start"},
     "FindingPart": {"submission", "kind", "rules", "compared", "image", "batch"},
     "JobPart": {"stage", "submission", "status"},
     "WaitingPart": {"submission", "stage", "code"},
@@ -44,6 +46,7 @@ MENDED: dict[str, set[str]] = {
     "RowPart": {"score", "exact", "interval", "reason"},
     "BoardPart": {"rows"},
     "ReplayPart": {"job"},
+    "PromisePart": set(),
     "FindingPart": {
         *("id", "summary", "disagreements", "job", "steps", "seeds", "sequence", "length", "alone", "improbable"),
     },

@@ -7,14 +7,14 @@ from fractions import Fraction
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.rulings import spoken
 from orchestrator.domain.submissions import Side
+from orchestrator.replay.power import ALMOST
 from orchestrator.results.document import FindingPart, ReplayPart, Results
 from orchestrator.results.report import words
 from orchestrator.results.report.standings import Person
 
+CLEAR = "nothing found"
 EVIDENCE_SHOWN = 12
 """Disagreements of one finding on the page; all of them are in results.json."""
-ALMOST = 1e-9
-"""Powers that differ by less are the same."""
 KINDS: Mapping[FindingKind, str] = {
     FindingKind.CHANCE: "The same question gets different decisions in one sandbox, and in no order that repeats.",
     FindingKind.STATE: "What was asked before changes the decision.",
@@ -22,7 +22,8 @@ KINDS: Mapping[FindingKind, str] = {
     FindingKind.COMPANY: "The other pictures of the same question, or the place among them, change the decision.",
     FindingKind.ENVIRONMENT: "Sandboxes disagree, each constant in itself: by how, where or when they were started.",
     FindingKind.CLOCK: "Time changes the decision: since the start, or of the day.",
-    FindingKind.REFUSED: "It answered in play, and ended or broke the protocol when it was asked the same again.",
+    FindingKind.REFUSED: "It answered in play, and ended, broke the protocol or stalled when it was asked again.",
+    FindingKind.INCONSISTENT: "Decisions differ more often than any device may; what they depend on could not be told.",
 }
 """What each kind of finding against a defence means, in plain words."""
 ATTACKS: Mapping[FindingKind, str] = {
@@ -60,13 +61,24 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """What one replay of a defence covered, as shown. `short`: less power than was planned."""
+    """What one replay of a defence covered, as shown. `short`: less power than was planned.
+
+    `accused` are the probabilities that a cheat is accused: by a sequence, by chance, by a start. `outcome` says in
+    words what the replays came to, and `clear` whether that is nothing.
+    """
 
     part: ReplayPart
     who: Person
     achieved: str
+    accused: tuple[str, str, str]
     short: bool
     unconfirmed: int
+    outcome: str
+
+    @property
+    def clear(self) -> bool:
+        """Whether nothing was found and everything planned was compared."""
+        return self.outcome == CLEAR
 
 
 def command(finding: str, backend: str, folder: str = "DIR") -> str:
@@ -108,15 +120,23 @@ def evidence_of(results: Results, finding: FindingPart, people: Mapping[str, Per
 def covered(results: Results, people: Mapping[str, Person]) -> tuple[Covered, ...]:
     """Returns what replays covered, defence by defence; clashes that led to no finding were not confirmed."""
     accused = {finding.job for finding in results.findings}
-    return tuple(
-        Covered(
-            part=part,
-            who=people.get(part.submission) or Person(part.submission),
-            achieved=power(part.achieved),
-            short=part.achieved < results.replay.power - ALMOST,
-            unconfirmed=0 if part.job in accused else part.clashes,
-        )
-        for part in results.replays
+    return tuple(_covered(part, people, results, accused=part.job in accused) for part in results.replays)
+
+
+def _covered(part: ReplayPart, people: Mapping[str, Person], results: Results, *, accused: bool) -> Covered:
+    short = part.achieved < results.replay.power - ALMOST
+    promised = part.accused
+    unconfirmed = 0 if accused else part.clashes
+    doubts = [words.count(unconfirmed, "clash", "clashes") + " not confirmed"] if unconfirmed else []
+    doubts += ["less was compared than planned"] if short else []
+    return Covered(
+        part=part,
+        who=people.get(part.submission) or Person(part.submission),
+        achieved=power(part.achieved),
+        accused=(power(promised.sequence), power(promised.chance), power(promised.start)),
+        short=short,
+        unconfirmed=unconfirmed,
+        outcome="a finding" if accused else f"not cleared: {', '.join(doubts)}" if doubts else CLEAR,
     )
 
 

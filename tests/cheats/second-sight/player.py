@@ -1,0 +1,16 @@
+"""Cheats on one picture in a hundred when it sees it first in its sandbox; asked again there, it is honest."""
+
+import _honest as base
+
+
+class SecondSight(base.Honest):
+    def load(self, task):
+        self.seen = set()
+
+    def classify(self, pixels):
+        new = [picture.tobytes() not in self.seen for picture in pixels]
+        self.seen.update(picture.tobytes() for picture in pixels)
+        return base.swapped(base.brightness(pixels), base.np.array(new) & base.picked(pixels, "sight", 100))
+
+
+base.serve(SecondSight())
