@@ -60,13 +60,18 @@ class FaultBudget:
         """Adds what a fault cost."""
         self.seconds_spent += seconds
 
+    @property
+    def used_up(self) -> str:
+        """Why no further sandbox is opened; empty while one may be."""
+        if self.failed_starts is not None and self.starts_failed > self.failed_starts:
+            return f"{self.starts_failed} sandboxes in a row did not get ready"
+        if self.faults is not None and self.faults_counted > self.faults:
+            return f"no more sandboxes after {self.faults_counted} faults"
+        if self.seconds is not None and self.seconds_spent > self.seconds:
+            return f"faults took longer than the {self.seconds:g} s that they may take"
+        return "an earlier step of this job used up what faults may cost" if self.exhausted else ""
+
     def check(self) -> None:
         """Raises GaveUp where nothing is left of it."""
-        if self.failed_starts is not None and self.starts_failed > self.failed_starts:
-            raise GaveUp(f"{self.starts_failed} sandboxes in a row did not get ready")
-        if self.faults is not None and self.faults_counted > self.faults:
-            raise GaveUp(f"no more sandboxes after {self.faults_counted} faults")
-        if self.seconds is not None and self.seconds_spent > self.seconds:
-            raise GaveUp(f"faults took longer than the {self.seconds:g} s that they may take")
-        if self.exhausted:
-            raise GaveUp("an earlier step of this job used up what faults may cost")
+        if self.used_up:
+            raise GaveUp(self.used_up)

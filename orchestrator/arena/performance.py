@@ -74,8 +74,9 @@ class Performance:
         )
 
     def prepare(self) -> None:
-        """Starts the first sandbox in the background; not for replays taken up again, which may repeat a seed."""
-        if self._job.stage is not Stage.REPLAY or not self._record.steps(self._job.id):
+        """Starts the first sandbox in the background, unless none is opened or, in a replay, it may repeat a seed."""
+        taken_up = self._job.stage is Stage.REPLAY and self._record.steps(self._job.id)
+        if not taken_up and not self._casting.budget.used_up:
             self._casting.prepare()
 
     def assignment(self, half: HalfStep | None = None) -> Assignment:

@@ -46,7 +46,9 @@ def lay_out(
     made = _in_order({**_perturbed(played), **perturb}, played)
     classify = [job for defence, own in _by_defence(cells) for job in _classify(setting, defence, own, perturb, known)]
     classify = sorted([*classify, *_answered(played, classify)], key=lambda job: (job.submission, _place(job)))
-    replay = _replays(setting, classify, made, known)
+    replay = list(_replays(setting, classify, made, known))
+    # Who could carry something from one cell to the next is not to know which one it is in.
+    classify.sort(key=lambda job: (job.submission, setting.secret_seed("place", *job.place)))
     return Plan((*made.values(), *classify, *replay))
 
 

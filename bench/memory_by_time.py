@@ -1,0 +1,153 @@
+"""How much one sandbox can learn by time alone of what an earlier one of the same image looked up.
+
+Run `python bench/memory_by_time.py [--image NAME] [--rounds N]` where a Docker engine is (some minutes). An earlier
+sandbox looks names up in vain; a later one times each of these and as many strange ones, in a random order. It does so
+from the image itself and from a fresh copy, under the policy for strangers: no counter can be read.
+
+Bits are those that one look-up gives about whether its name was looked up before: the mutual information of that fact,
+true for every other name, and of the time, which is sorted into ten classes. The classes are made on half of the
+look-ups and counted on the other half. What the same reckoning gives for shuffled facts is printed beside it: so much
+is nothing. A vote over several names stored for one fact makes more of them; the look-ups that a fact then takes, at an
+error of 1 %, are worked out from the times: the first of `VOTES` whose median decides rightly in 99 of 100 draws.
+"""
+
+import argparse
+import json
+import secrets
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from orchestrator import plugins
+from orchestrator.backends.base import Backend, BackendSettings, Image, Order, Source
+from orchestrator.domain.policy import SandboxPolicy
+
+NAMES = 4000
+CLASSES = 10
+VOTES = (1, 3, 5, 9, 15, 25, 41, 65, 101, 161, 251, 401)
+DRAWS = 1000
+ERROR = 0.01
+STORE = """
+import os, sys
+mark, count = sys.argv[1], int(sys.argv[2])
+for number in range(count):
+    os.path.exists(f"/usr/share/{mark}-{number}")
+"""
+MEASURE = """
+import json, os, random, sys, time
+mark, count = sys.argv[1], int(sys.argv[2])
+names = [(f"/usr/share/{mark}-{number}", 1) for number in range(count)]
+names += [(f"/usr/share/{mark[::-1]}-{number}", 0) for number in range(count)]
+random.shuffle(names)
+clock, look, found = time.perf_counter_ns, os.access, []
+for name, stored in names:
+    begun = clock()
+    look(name, 0)
+    found.append((clock() - begun, stored))
+print(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What look-ups tell: medians in microseconds, bits of one, bits of nothing, and look-ups for one fact."""
+
+    where: str
+    stored: float
+    strange: float
+    bits: float
+    nothing: float
+    needed: int | None
+
+
+def say(backend: Backend, image: Image, program: str, mark: str) -> bytes:
+    """Returns what a program prints in a sandbox."""
+    words = ("python3", "-c", program, mark, str(NAMES))
+    sandbox = backend.start(Order(replace(image, command=words), SandboxPolicy(), "bench", "memory"))
+    until, heard = time.monotonic() + 120, b""
+    while data := sandbox.receive(until):
+        heard += data
+    sandbox.stop()
+    return heard
+
+
+def measured(backend: Backend, image: Image, later: Image) -> NDArray[np.int64]:
+    """Returns look-ups [n, 2], nanoseconds and whether the name was stored, after another sandbox stored it."""
+    mark = secrets.token_hex(8)
+    say(backend, image, STORE, mark)
+    return np.array(json.loads(say(backend, later, MEASURE, mark)), np.int64)
+
+
+def bits(looks: NDArray[np.int64], chance: np.random.Generator) -> float:
+    """Returns how many bits a look-up gives, on the half that did not make the classes."""
+    order = chance.permutation(len(looks))
+    made, counted = looks[order[::2]], looks[order[1::2]]
+    edges = np.quantile(made[:, 0], np.linspace(0, 1, CLASSES + 1)[1:-1])
+    table = np.zeros((2, CLASSES))
+    np.add.at(table, (counted[:, 1], np.searchsorted(edges, counted[:, 0])), 1.0)
+    table /= table.sum()
+    apart = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True)
+    there = table > 0
+    return float((table[there] * np.log2(table[there] / apart[there])).sum())
+
+
+def needed(looks: NDArray[np.int64], chance: np.random.Generator) -> int | None:
+    """Returns how many look-ups tell one fact with an error of 1 %, None where the most of `VOTES` do not."""
+    stored, strange = (looks[looks[:, 1] == kind, 0] for kind in (1, 0))
+    line = (np.median(stored) + np.median(strange)) / 2
+    for count in VOTES:
+        wrong = (np.median(chance.choice(stored, (DRAWS, count)), axis=1) > line).mean()
+        wrong += (np.median(chance.choice(strange, (DRAWS, count)), axis=1) <= line).mean()
+        if wrong / 2 <= ERROR:
+            return count
+    return None
+
+
+def result(where: str, looks: NDArray[np.int64], chance: np.random.Generator) -> Result:
+    """Returns what some look-ups tell."""
+    stored, strange = (float(np.median(looks[looks[:, 1] == kind, 0])) / 1000 for kind in (1, 0))
+    shuffled = np.column_stack([looks[:, 0], chance.permutation(looks[:, 1])])
+    return Result(where, stored, strange, bits(looks, chance), bits(shuffled, chance), needed(looks, chance))
+
+
+def main() -> None:
+    """Measures and prints a table."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--image", default="sparring/base:cpu")
+    options.add_argument("--rounds", type=int, default=5)
+    given = options.parse_args()
+    backend = plugins.find("backends", "docker")(BackendSettings(Path(tempfile.gettempdir())))
+    image = backend.admit(Source(image=given.image))
+    chance = np.random.default_rng(0)
+    same = np.concatenate([measured(backend, image, image) for _ in range(given.rounds)])
+    copies = []
+    for _ in range(given.rounds):
+        copied = backend.fresh_copy(image, "bench")
+        try:
+            copies.append(measured(backend, image, copied))
+        finally:
+            if copied.undo is not None:
+                copied.undo()
+    print("| later sandbox | look-ups | stored, us | strange, us | bits a look-up | of nothing | look-ups a fact |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for found in (
+        result("of the same image", same, chance),
+        result("of a fresh copy", np.concatenate(copies), chance),
+    ):
+        count = f"more than {VOTES[-1]}" if found.needed is None else str(found.needed)
+        print(
+            f"| {found.where} | {2 * NAMES * given.rounds:,} | {found.stored:.2f} | {found.strange:.2f} | "
+            f"{found.bits:.3f} | {found.nothing:.3f} | {count} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
