@@ -136,6 +136,7 @@ def _volumes(policy: SandboxPolicy, settings: ClusterSettings) -> list[dict[str,
         _memory("io", IO_SIZE),
         _memory("tmp", _paged(policy.limits.tmp)),
         _memory("shm", _paged(policy.limits.shm)),
+        _memory("mqueue", "64Ki"),
         _memory("desk", "16Mi"),
         {"name": "work", "persistentVolumeClaim": {"claimName": settings.claim}},
     ]
@@ -192,6 +193,8 @@ def _player(attempt: Attempt, player: Image, policy: SandboxPolicy, settings: Cl
             {"name": "io", "mountPath": IO, "readOnly": True},
             {"name": "tmp", "mountPath": HOME},
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  its own, a volume in memory
+            # In place of the runtime's mount, which can be written to and shows the driver's container the same files.
+            {"name": "mqueue", "mountPath": "/dev/mqueue", "readOnly": True},
         ],
     }
 

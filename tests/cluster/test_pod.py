@@ -83,11 +83,22 @@ def test_the_policy_line_by_line():
     assert (spec["hostname"], spec["restartPolicy"], spec["shareProcessNamespace"]) == ("sandbox", "Never", False)
 
 
+def test_message_queues_are_no_files_that_the_driver_shares():
+    """The runtime would mount the pod's message queues in both containers; the player gets an empty volume instead."""
+    made = rendered()
+    mounts = {each["mountPath"]: each for each in container(made, "player")["volumeMounts"]}
+    assert mounts["/dev/mqueue"] == {"name": "mqueue", "mountPath": "/dev/mqueue", "readOnly": True}
+    volumes = {each["name"]: each for each in made["spec"]["template"]["spec"]["volumes"]}
+    assert volumes["mqueue"]["emptyDir"]["medium"] == "Memory"
+    others = [each["name"] for name in ("prepare", "driver") for each in container(made, name)["volumeMounts"]]
+    assert "mqueue" not in others
+
+
 def test_the_player_sees_nothing_of_the_volume():
     """Only the driver mounts the claim, and of it the blobs and its own attempt's folder; the FIFOs are read-only."""
     made = rendered(folder="cups/one")
     mounts = {each["mountPath"]: each for each in container(made, "player")["volumeMounts"]}
-    assert set(mounts) == {"/io", HOME, "/dev/shm"}  # noqa: S108  its own
+    assert set(mounts) == {"/io", HOME, "/dev/shm", "/dev/mqueue"}  # noqa: S108  its own
     assert mounts["/io"]["readOnly"] is True
     assert "work" not in {
         each["name"] for name in ("player", "prepare") for each in container(made, name)["volumeMounts"]
