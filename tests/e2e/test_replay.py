@@ -70,11 +70,25 @@ def test_a_finding_shows_again(played, accused) -> None:
     assert document["finding"]["id"] == found.id
     if accused.startswith("defence"):
         assert [sitting["step"] for sitting in document["sittings"]] == found.steps
-        assert [sitting["seed"] for sitting in document["sittings"]] == found.seeds
+        told = [sitting["seed"] for sitting in document["sittings"]]
+        assert not set(told) & set(found.seeds)
+        shared = [[seeds.index(seed) for seed in seeds] for seeds in (told, found.seeds)]
+        assert shared[0] == shared[1], "two sessions share a seed where they did"
+        assert not document["recorded_seeds"]
         assert document["contradictions"]
     else:
         assert any(picture["turns"][0] for picture in document["redrawn"])
     assert state(out) == before
+
+
+def test_the_recorded_seeds_can_be_repeated(played) -> None:
+    """Where that is asked for, and the text says which it was."""
+    results, out = played
+    document = json.loads(replay(results, out, "defence_counter", "--recorded-seeds", "--json").stdout)
+    assert document["recorded_seeds"]
+    assert [sitting["seed"] for sitting in document["sittings"]] == finding(results, "defence_counter").seeds
+    text = " ".join(replay(results, out, "defence_counter").stdout.split())
+    assert "in fresh sandboxes that are told fresh seeds" in text
 
 
 def test_people_can_read_it(played, monkeypatch) -> None:
