@@ -22,6 +22,8 @@ from orchestrator.replay.sessions import Examination, Played, Purpose, Said, Ses
 PAIRS = 8
 """So many sessions that provoke are played, and as many calm ones: 8 failures against none have a probability of
 1 in 12,870, which is below ALPHA; 7 against none have not."""
+NOTICED = 0.01
+"""Failures that are less probable than that are looked into."""
 ROUNDS = 3
 """So many times that is done at most, while the ones that provoke fail more often than the others."""
 _COMPARED = (Purpose.PROVOKED, Purpose.CALM)
@@ -46,17 +48,20 @@ def as_in_play(
         said = yield from trace.ask(session)
         screening.compare(seen, played, trace.last, session, said)
         again += sum(tuple(question) in refused for question in session.questions[said.refused].tolist())
-        if not (said.answers > FAULTED).any():
-            break  # it answers nothing any more, and each sandbox may take its time
+        if said.late.any() and not (said.answers > FAULTED).any():
+            break  # it answers nothing any more, and each silence takes its time
     rate = Rate(again, put)
     improbable = max(rate.beyond(design.noise), rate.exceeds(_in_play(played)))
     return _refusal((*failing, *range(first, trace.last + 1)), improbable)
 
 
 def too_often(trace: Trace, played: Played, design: Design, first: int) -> bool:
-    """Returns whether the sessions from number `first` on failed more often than noise allows, and than play did."""
+    """Returns whether the sessions from number `first` on failed so often that the cause is looked for.
+
+    That is more often than noise allows and than play did, at `NOTICED`. It accuses nobody: `provoked` does.
+    """
     rate = _failed(played, trace.since(first))
-    return max(rate.beyond(design.noise), rate.exceeds(_in_play(played))) < ALPHA
+    return max(rate.beyond(design.noise), rate.exceeds(_in_play(played))) < NOTICED
 
 
 def contexts(trace: Trace, played: Played, first: int, chance: np.random.Generator) -> list[Session]:

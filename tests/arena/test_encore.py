@@ -131,7 +131,7 @@ def test_who_refuses_does_so_again(stage) -> None:
     Refuses.started = 0
     finding, again = stand(stage(defences={"refuses": Refuses}, replay=EVERYTHING, limits=LENIENT))
     encore = again.play()
-    assert [sitting.purpose for sitting in encore.sittings] == ["shuffled", "refused"]
+    assert [sitting.purpose for sitting in encore.sittings] == ["shuffled", "refused", "refused"]
     assert encore.reproduced
     assert encore.refused > 2 * LENIENT.restarts
     assert {fault.code for fault in encore.faults} == {"died", "gave-up"}

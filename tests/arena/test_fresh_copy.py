@@ -7,7 +7,7 @@ import pytest
 from orchestrator.arena.fresh_copy import FreshCopy
 from orchestrator.backends.base import Image
 from orchestrator.domain.plan import Stage
-from orchestrator.errors import SandboxLost
+from orchestrator.errors import Parked, SandboxLost
 
 from .cheats import EVERYTHING, Counts
 
@@ -29,10 +29,10 @@ def test_replays_run_from_a_copy_and_the_play_does_not(stage) -> None:
 
 
 def test_a_copy_goes_with_a_job_that_fails(stage) -> None:
-    """Where every start of a replay is lost, the round ends, and no copy is left."""
+    """Where every start of a replay is lost, its submission waits, and no copy is left."""
     played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
     played.backend.lose = lambda what, count: what == "start" and "-copy-" in played.backend.orders[-1].image.digest
-    with pytest.raises(SandboxLost):
+    with pytest.raises(Parked):
         played.run()
     assert played.backend.copied == []
 
