@@ -92,3 +92,8 @@ def fill() -> Callable[[Path, int], Path]:
         return ballast
 
     return taken
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Names bytes by their length: an archive holds the time, and workers that collect in two seconds would differ."""
+    return f"{len(val)}-bytes" if isinstance(val, bytes) and len(val) > 20 else None
