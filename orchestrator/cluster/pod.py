@@ -30,8 +30,11 @@ IO_SIZE = "8Mi"
 """Room for five FIFOs and a static shell of 2 MiB."""
 _PAGE = 64 * 1024
 _DISK = 16 * 1024**2
-"""Disk that a container may use. The player can write to /dev/termination-log alone, as much as one file may have: were
-that counted and its limit lower, it could have its pod evicted, which is our fault each time."""
+"""Disk that a container may use: what the kubelet itself keeps of it. A player can write to none."""
+MESSAGE = f"{FIFOS}/closed/message"
+"""Where the kubelet mounts the player's termination message: a file on the node's disk that every user may write to,
+and whose bytes get into the pod's status. No player reaches it here: `prepare` makes a folder around it that is closed
+to the player's user. The file has to exist before, since the volume is mounted read-only."""
 _LOGS = 128 * 1024**2
 """Disk for what the driver logs: more than the kubelet keeps of it."""
 _SHARED = "dev.gvisor.spec.mount.io."
@@ -180,7 +183,8 @@ def _player(attempt: Attempt, player: Image, policy: SandboxPolicy, settings: Cl
         "imagePullPolicy": "IfNotPresent",
         "command": [f"{FIFOS}/sh", f"{FIFOS}/play", *map(str, numbers), *literal(player.command)],
         "env": [{"name": name, "value": value} for name, value in environment(player, policy).items()],
-        "resources": _amounts(limits.cpus, limits.memory, largest + _DISK, gpus),
+        "terminationMessagePath": MESSAGE,
+        "resources": _amounts(limits.cpus, limits.memory, _DISK, gpus),
         "securityContext": {
             **_RESTRICTED,
             "privileged": False,

@@ -68,7 +68,7 @@ def test_the_policy_line_by_line():
     made = rendered(policy=SandboxPolicy(limits))
     spec, player = made["spec"]["template"]["spec"], container(made, "player")
     assert player["resources"]["limits"] == {
-        "cpu": "1500m", "memory": "1000000000", "ephemeral-storage": str(20 * 65536 + 16 * 2**20),
+        "cpu": "1500m", "memory": "1000000000", "ephemeral-storage": str(16 * 2**20),
     }  # fmt: skip
     assert player["command"][:5] == ["/io/fifos/sh", "/io/fifos/play", "99", str(20 * 65536), "77"]
     sizes = {each["name"]: each["emptyDir"]["sizeLimit"] for each in spec["volumes"] if "emptyDir" in each}
@@ -92,6 +92,13 @@ def test_message_queues_are_no_files_that_the_driver_shares():
     assert volumes["mqueue"]["emptyDir"]["medium"] == "Memory"
     others = [each["name"] for name in ("prepare", "driver") for each in container(made, name)["volumeMounts"]]
     assert "mqueue" not in others
+
+
+def test_a_termination_message_is_out_of_reach():
+    """The kubelet mounts it on a file that `prepare` makes in a folder closed to the player."""
+    made = rendered()
+    assert container(made, "player")["terminationMessagePath"] == "/io/fifos/closed/message"
+    assert "terminationMessagePath" not in container(made, "driver")
 
 
 def test_the_player_sees_nothing_of_the_volume():

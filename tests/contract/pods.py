@@ -17,7 +17,7 @@ import docker
 
 from orchestrator.backends import _container, fifo
 from orchestrator.backends.base import BackendSettings, Exit, Image, Order, Sandbox, Source, never
-from orchestrator.cluster.pod import FIFOS
+from orchestrator.cluster.pod import FIFOS, MESSAGE
 from orchestrator.domain.images import read_config
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
@@ -60,6 +60,11 @@ class Pod:
         """Where the FIFOs are on this machine."""
         return self.folder / Path(FIFOS).name
 
+    @property
+    def message(self) -> Path:
+        """The node's file of the player's termination message."""
+        return self.folder.with_suffix(".message")
+
     def play(
         self, order: Order, weaken: Mapping[str, Any] | None = None, variables: Mapping[str, str] | None = None
     ) -> None:
@@ -78,7 +83,9 @@ class Pod:
         options["Entrypoint"] = [f"{FIFOS}/sh", f"{FIFOS}/play", *map(str, numbers), *options["Entrypoint"]]
         options["Env"] += [f"{name}={value}" for name, value in (variables or {}).items()]
         options |= dict.fromkeys(["AttachStdin", "AttachStdout", "AttachStderr", "OpenStdin", "StdinOnce"], False)
-        options["HostConfig"] |= {"Binds": [f"{self.folder}:/io:ro"], "Init": False}
+        self.message.touch()
+        self.message.chmod(0o666)  # as a kubelet makes it
+        options["HostConfig"] |= {"Binds": [f"{self.folder}:/io:ro", f"{self.message}:{MESSAGE}"], "Init": False}
         for key, value in (weaken or {}).items():
             (options if key == "User" else options["HostConfig"])[key] = value
         self.player = self.client.api.create_container_from_config(options)["Id"]
@@ -107,6 +114,7 @@ class Pod:
             self.client.api.remove_container(self.player, force=True, v=True)
             self.player = ""
         shutil.rmtree(self.folder, ignore_errors=True)
+        self.message.unlink(missing_ok=True)
 
 
 @dataclass

@@ -17,6 +17,7 @@ from orchestrator import backends
 from orchestrator.backends import _fifo_line
 from orchestrator.backends._container import HOME
 from orchestrator.backends.base import CheckStatus, Ending, Order, Source
+from orchestrator.cluster.pod import MESSAGE
 from orchestrator.domain.environment import told
 from orchestrator.domain.policy import Seccomp, User
 from orchestrator.domain.tasks import Limits
@@ -222,6 +223,7 @@ import sys, time
 from pathlib import Path
 from orchestrator.backends.base import BackendSettings, Image, Order
 from orchestrator.backends.fifo import FifoBackend
+from orchestrator.cluster.pod import MESSAGE
 from orchestrator.domain.environment import told
 from orchestrator.domain.policy import SandboxPolicy
 sandbox = FifoBackend(BackendSettings(Path({str(pod.fifos)!r}))).start(Order(Image("", ""), SandboxPolicy(), "r", "j"))
@@ -347,6 +349,7 @@ import time
 from pathlib import Path
 from orchestrator.backends.base import BackendSettings, Image, Order
 from orchestrator.backends.fifo import FifoBackend
+from orchestrator.cluster.pod import MESSAGE
 from orchestrator.domain.environment import told
 from orchestrator.domain.policy import SandboxPolicy
 sandbox = FifoBackend(BackendSettings(Path("/io/fifos"))).start(Order(Image("", ""), SandboxPolicy(), "r", "j"))
@@ -372,3 +375,16 @@ print(len(heard), end.ending, end.code, end.cpu_seconds is not None, flush=True)
     )
     assert said == b"3000000 stopped None True\n"
     assert pod.over(1)
+
+
+def test_a_player_cannot_reach_its_termination_message(pod, order):
+    """The node's file, which every user may write to and the pod's status shows, is behind a closed folder."""
+    pod.play(order("echo"))
+    sandbox = pod.backend().start(order("echo"))
+    client = pod.client.api
+    user = client.inspect_container(pod.player)["Config"]["User"]
+    for words in (f"echo x >>{MESSAGE}", f"cat {MESSAGE}", f"ls {Path(MESSAGE).parent}"):
+        asked = client.exec_create(pod.player, ["sh", "-c", words], user=user)["Id"]
+        assert b"ermission denied" in client.exec_start(asked), words
+    assert pod.message.read_bytes() == b""
+    sandbox.stop()

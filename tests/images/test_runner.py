@@ -69,7 +69,9 @@ def test_prepare_makes_what_only_its_user_may_change(tmp_path):
         "end": "10622",
         "sh": "100111",
         "play": "100444",
+        "closed": "40700",
     }
+    assert (made / "closed" / "message").read_bytes() == b""
 
 
 def test_prepare_makes_a_folder_of_its_own(tmp_path):

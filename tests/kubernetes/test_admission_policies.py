@@ -44,6 +44,7 @@ SPOILT = {
     "digest": lambda spec: spec["containers"][0].update(image="registry.example/team/entry:1"),
     "mounts memory": lambda spec: spec["containers"][0]["volumeMounts"].append({"name": "work", "mountPath": "/w"}),
     "read-only": lambda spec: spec["containers"][0]["volumeMounts"][0].pop("readOnly"),
+    "last words": lambda spec: spec["containers"][0].pop("terminationMessagePath"),
     "bounded": lambda spec: spec["volumes"][1]["emptyDir"].pop("sizeLimit"),
 }
 """What the policy's messages speak of -> how a match's pod is made to break it."""
