@@ -48,8 +48,8 @@ class Performance:
         # Seeds go on where those of the sandboxes on record ended: what a killed orchestrator lost is opened again.
         on_record = sum(len(step.sandboxes) for step in finished.values())
         opened = itertools.count(on_record + len(self._carried))
-        replay = job.stage is Stage.REPLAY
-        self._copy = FreshCopy(setting.backend, setting.images[job.submission], setting.run) if replay else None
+        copied = job.stage is Stage.REPLAY and not setting.roster[job.submission].baseline  # which are the organizers'
+        self._copy = FreshCopy(setting.backend, setting.images[job.submission], setting.run) if copied else None
         self._entrance = Entrance(
             setting,
             setting.roster[job.submission],
