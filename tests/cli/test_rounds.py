@@ -66,7 +66,7 @@ def test_every_line_of_a_json_log_is_json(contest, played, tmp_path) -> None:
     assert list(named)[:2] == ["replays_forecast", "attack_replays_forecast"]
     forecast = named["replays_forecast"]
     assert (forecast["task"], forecast["submission"], forecast["questions"]) == ("digits", "undefended", 12)
-    assert forecast["power"] >= 0.5
+    assert forecast["promise"]["clash"] >= 0.5
     assert forecast["drawn"] > 0
     assert "job_finished" in named
     assert FORECAST not in done.stderr

@@ -78,7 +78,10 @@ def test_a_licence_that_is_not_open_is_warned_of(here) -> None:
         (["attack", "Mine"], "'Mine' cannot be a submission's name; begin with a letter or digit"),
         (["attack", "mine", "--licence", "what I like"], "'what I like' is no SPDX id; see https://spdx.org/licenses/"),
         (["attack", "full"], "full is there already and not empty; give another name, or another --out"),
-        (["attack", "mine", "--out", "full/file/mine"], "cannot be made: File exists; give another --out"),
+        (
+            ["attack", "mine", "--out", "full/file/mine"],
+            "--out full/file/mine: Not a directory; give the path",
+        ),
         (["attack", "\x1b[2Jx"], r"'\x1b[2Jx' cannot be"),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_player_that_is_ended_each_time_is_given_up_unscored(rig) -> None:
         return 0
 
     rig.scripts = {("a", number): dies for number in (1, 2, 3)}
-    with pytest.raises(PlayerLost, match="ended from outside"):
+    with rig.parks(PlayerLost, "ended from outside"):
         rig.play(jobs_of("a", "b"))
     assert rig.kinds("a") == [f"player-lost:{number}" for number in (1, 2, 3)]
     assert rig.kinds("b") == WHOLE
