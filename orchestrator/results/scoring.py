@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from orchestrator.contests.base import Format, Promotion, Records, Standing
 from orchestrator.domain import events
 from orchestrator.domain.findings import Finding, OnFinding
-from orchestrator.domain.plan import Cell
+from orchestrator.domain.plan import Cell, Stage
 from orchestrator.domain.rulings import Forfeit, OnViolation, Tally, by_reason, credited, decide, points, tally
 from orchestrator.domain.samples import Candidates
 from orchestrator.domain.standings import Board, Row
@@ -110,7 +110,7 @@ class Scoring:
             replay=doc.DesignPart.model_validate(contest["replay"]),
             replays=sorted(map(self._replay, self._round.replays.values()), key=lambda p: (p.submission, p.job)),
             findings=[self._finding(finding) for finding in self._round.findings],
-            jobs=[self._job(job) for job in self._round.planned],
+            jobs=[self._job(job) for job in sorted(self._round.planned, key=_by_stage)],
         )
 
     def _candidates(self) -> dict[str, Candidates]:
@@ -146,17 +146,17 @@ class Scoring:
     def alarms(self) -> list[str]:
         """Returns which baselines failed throughout: what is measured with them, the clean floor too, means nothing."""
         return [
-            f"The baseline {submission.id} failed on every picture: what is measured with it, such as the clean floor "
+            f"The baseline {submission.id} failed on every picture that counts: what is measured with it, such as the floor "
             "(A17) or who goes on (A11, A12), means nothing. Look at its faults, mend it, and play again."
             for submission in self._round.roster
             if submission.baseline and self._fails(submission)
         ]
 
     def _fails(self, submission: Submission) -> bool:
-        """Returns whether a submission failed on every picture: a defence on the clean ones, which nobody made."""
+        """Returns whether nothing of a submission counts: of a defence on clean pictures, which nobody made."""
         if submission.side is Side.DEFENCE:
             clean = self.tallies.get(Cell(submission.id))
-            return clean is not None and clean.faults == clean.total
+            return clean is not None and (clean.faults == clean.total or not clean.complete)
         made = self.candidates.get(submission.id)
         lost = made is not None and bool((made.forfeits == Forfeit.MISSING).all())
         return lost and bool(self._faults(submission.id))
@@ -277,6 +277,11 @@ class Scoring:
             status="finished" if finished else "pending",
             seconds=round(finished.seconds, 3) if finished else None,
         )
+
+
+def _by_stage(job: events.JobRecord) -> tuple[int, str, str]:
+    """Returns where a job stands among the others: the plan's own order of a defence's cells is drawn from the secret."""
+    return list(Stage).index(job.stage), job.submission, job.id
 
 
 def _waits(event: events.JobParked) -> Standing:

@@ -252,11 +252,14 @@ def pushed(engine, registry):
 def test_what_an_engine_pushed_is_judged_as_the_engine_judges_it(
     changes, places, pushed, registry, backend, engine, tmp_path
 ):
-    """The same image, from its registry and from the engine: one digest, one command, the same problems."""
+    """The same image, from its registry and from the engine: one digest, one command, the same problems.
+
+    But for its files, which a registry is not asked for: whether the program is there, only the engine says.
+    """
     name = pushed(*changes)
     here = DockerBackend(BackendSettings(tmp_path))
     found = problems(backend.admit, name)
-    assert found == problems(here.admit, name)
+    assert [each for each in problems(here.admit, name) if each in found] == found
     assert [text.partition(":")[0] for text in found] == places
     there, own = backend.look_into(name), here.look_into(name, files=False)
     assert engine.images.get(name).attrs["RepoDigests"] == [f"{name.removesuffix(':1')}@{there.identity}"]

@@ -24,7 +24,7 @@ def context(dockerfile: str, **files: bytes) -> Iterator[bytes]:
     with tarfile.open(fileobj=made, mode="w") as tar:
         for name, content in {"Dockerfile": dockerfile.encode(), **files}.items():
             entry = tarfile.TarInfo(name)
-            entry.size = len(content)
+            entry.size, entry.mode = len(content), 0o755
             tar.addfile(entry, io.BytesIO(content))
     yield made.getvalue()
 

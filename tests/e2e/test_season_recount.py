@@ -84,6 +84,10 @@ class Play:
             return self.beyond[name]
         return sum(int((answers == FAULT).sum()) for (d, _), answers in self.answers.items() if d == name)
 
+    def undelivered(self, name: str) -> bool:
+        """Returns whether no picture of an attack counts (A8, A14)."""
+        return self.side[name] == "attack" and bool((self.forfeits[name] != 0).all())
+
     def too_low(self, name: str) -> bool:
         """Returns whether a defence is below the clean floor (A17)."""
         floor = self.accuracy("undefended", None) - Fraction(FLOOR_POINTS, 100)
@@ -144,7 +148,11 @@ def initial_scores(play: Play) -> dict[str, dict[str, Fraction]]:
 def initial_ranks(play: Play, scores: dict[str, Fraction], times: dict[str, str], side: str) -> list[tuple[int, str]]:
     """Returns the ranked of a side: no baseline, no found cheater, none below the floor; the best of each team (A4)."""
     sign = -1 if side == "attack" else 1
-    able = {n: scores[n] for n in play.of(side, baseline=False) if n not in play.found and not play.too_low(n)}
+    able = {
+        name: scores[name]
+        for name in play.of(side, baseline=False)
+        if name not in play.found and not play.too_low(name) and not play.undelivered(name)
+    }
     best: dict[str, str] = {}
     for _, name in ordered(play, able, times, sign):
         best.setdefault(play.team[name], name)
