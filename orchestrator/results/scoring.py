@@ -146,8 +146,8 @@ class Scoring:
     def alarms(self) -> list[str]:
         """Returns which baselines failed throughout: what is measured with them, the clean floor too, means nothing."""
         return [
-            f"The baseline {submission.id} failed on every picture that counts: what is measured with it, such as the floor "
-            "(A17) or who goes on (A11, A12), means nothing. Look at its faults, mend it, and play again."
+            f"The baseline {submission.id} failed on every picture that counts: what is measured with it, such as the "
+            "floor (A17) or who goes on (A11, A12), means nothing. Look at its faults, mend it, and play again."
             for submission in self._round.roster
             if submission.baseline and self._fails(submission)
         ]
@@ -280,7 +280,7 @@ class Scoring:
 
 
 def _by_stage(job: events.JobRecord) -> tuple[int, str, str]:
-    """Returns where a job stands among the others: the plan's own order of a defence's cells is drawn from the secret."""
+    """Returns where a job stands among the others: a plan's own order of cells is drawn from the secret."""
     return list(Stage).index(job.stage), job.submission, job.id
 
 
