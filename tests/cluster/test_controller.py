@@ -77,8 +77,9 @@ def test_a_last_word_is_read_before_its_pod_has_ended(rig) -> None:
 
 def test_the_end_of_a_job_is_logged(rig, monkeypatch) -> None:
     """As the engine on this machine logs it: a pod's own log goes with the pod."""
-    logged = LogCapture()  # a logger of its own: the module's may be configured for good by another test
-    monkeypatch.setattr(flight, "_log", structlog.wrap_logger(structlog.PrintLogger(), processors=[logged]))
+    logged = LogCapture()  # a logger of its own, with its own level: another test may have configured logging for good
+    alone = structlog.wrap_logger(structlog.PrintLogger(), processors=[logged], wrapper_class=structlog.BoundLogger)
+    monkeypatch.setattr(flight, "_log", alone)
     rig.play(jobs_of("a", "b"))
     ends = {each["job"]: each for each in logged.entries if each["event"] == "job_finished"}
     assert ends.keys() == {"a", "b"}

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from orchestrator import shipped
 from orchestrator.intake.contest_file import Contest
@@ -47,6 +48,8 @@ def entry(folder: Path, data: Path, side: str, name: str, model: str) -> dict[st
     """Makes a submission: a baseline's folder with a reference model in the place of its weights."""
     made = folder / f"{name}_{model}"
     shutil.copytree(shipped.path("images", f"{side}_{name}"), made)
+    manifest = yaml.safe_load((made / "submission.yaml").read_text())
+    (made / "submission.yaml").write_text(json.dumps({**manifest, "image": f"sparring-test/{side}-{name}-{model}"}))
     shutil.copy(data / "cifar10" / "models" / f"{MODELS[model]}.safetensors", made / "weights.safetensors")
     return {"folder": str(made), "name": f"{name}_{model}", "team": f"reference {model}"}
 
