@@ -280,6 +280,14 @@ def test_this_version_is_in_the_changelog(root) -> None:
     assert headings[:2] == ["Unreleased", orchestrator.__version__]
 
 
+def test_this_version_is_cited(root) -> None:
+    """CITATION.cff and the package's metadata name the same version as the package."""
+    cited = YAML(typ="safe").load((root / "CITATION.cff").read_text("utf-8"))
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    assert cited["version"] == project["version"] == orchestrator.__version__
+    assert cited["license"] == project["license"]
+
+
 def test_decisions_are_short_and_whole(root) -> None:
     """Records are numbered without a gap, and each has situation, choice and price in at most 25 lines."""
     paths = sorted((root / "docs" / "decisions").iterdir())
