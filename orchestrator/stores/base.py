@@ -70,11 +70,15 @@ class Ledger(Protocol):
         ...
 
     def append(self, *events: Event, time: str) -> None:
-        """Adds events, all or none. Raises Conflict when somebody else appended since the last read."""
+        """Adds events after the head, all or none. Raises Conflict where somebody else did; see `read_new`."""
         ...
 
     def read(self) -> Iterator[Entry]:
         """Yields every entry in order. Raises StoreFault at the first that does not continue the chain."""
+        ...
+
+    def read_new(self) -> Iterator[Entry]:
+        """Yields the entries that others appended after the head, which moves on with each. Raises like `read`."""
         ...
 
     def close(self) -> None:

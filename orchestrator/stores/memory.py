@@ -29,6 +29,10 @@ class MemoryLedger:
         """Yields every entry in order."""
         yield from list(self._entries)
 
+    def read_new(self) -> Iterator[base.Entry]:
+        """Yields nothing: only this object appends."""
+        return iter(())
+
     def close(self) -> None:
         """Does nothing."""
 

@@ -79,7 +79,7 @@ class SqlLedger:
         return self._head
 
     def append(self, *events: Event, time: str) -> None:
-        """Adds events, all or none. Raises Conflict when another process appended first."""
+        """Adds events after the head, all or none. Raises Conflict when another process appended there first."""
         if not events:
             return
         seq, head = self._seq, self._head
@@ -112,21 +112,31 @@ class SqlLedger:
     def read(self) -> Iterator[base.Entry]:
         """Yields every entry in order. Raises StoreFault at the first that does not continue the chain."""
         for row, leaf in self._chain():
-            try:
-                event = read_event(json.loads(row.event))
-            except (ValidationError, ValueError, TypeError, RecursionError) as error:
-                raise StoreFault(
-                    f"ledger entry {row.seq} is not an event of this version: {error}; {self._place} was altered or "
-                    f"damaged, or written by another version; {_PUT_BACK}"
-                ) from error
-            if (row.event, row.kind) != (canonical_json(event.model_dump(mode="json")), event.kind):
-                raise self._broken(row.seq)
-            yield base.Entry(row.seq, row.time, row.salt, event, row.event, row.previous, leaf, row.hash)
+            yield self._entry(row, leaf)
 
-    def _chain(self) -> Iterator[tuple[Any, str]]:
-        """Yields the rows in order, whose hashes are right, with their leaves: what they say is not looked at."""
-        previous = base.GENESIS
-        for place, row in enumerate(self._rows(), start=1):
+    def read_new(self) -> Iterator[base.Entry]:
+        """Yields the entries after the head, which moves on with each. Raises StoreFault like `read`."""
+        for row, leaf in self._chain(self._seq, self._head):
+            entry = self._entry(row, leaf)
+            self._seq, self._head = row.seq, row.hash
+            yield entry
+
+    def _entry(self, row: Any, leaf: str) -> base.Entry:
+        """Returns the entry in a row whose hashes are right. Raises StoreFault where it is no event."""
+        try:
+            event = read_event(json.loads(row.event))
+        except (ValidationError, ValueError, TypeError, RecursionError) as error:
+            raise StoreFault(
+                f"ledger entry {row.seq} is not an event of this version: {error}; {self._place} was altered or "
+                f"damaged, or written by another version; {_PUT_BACK}"
+            ) from error
+        if (row.event, row.kind) != (canonical_json(event.model_dump(mode="json")), event.kind):
+            raise self._broken(row.seq)
+        return base.Entry(row.seq, row.time, row.salt, event, row.event, row.previous, leaf, row.hash)
+
+    def _chain(self, after: int = 0, previous: str = base.GENESIS) -> Iterator[tuple[Any, str]]:
+        """Yields the rows behind an entry with their leaves, if their hashes are right; what they say is not read."""
+        for place, row in enumerate(self._rows(after), start=after + 1):
             try:
                 leaf = base.leaf_of(row.seq, row.time, row.salt, row.event)
                 follows = base.chained(previous, leaf)
@@ -142,10 +152,10 @@ class SqlLedger:
             f"ledger entry {place} does not continue the chain; {self._place} was altered or damaged; {_PUT_BACK}"
         )
 
-    def _rows(self) -> Iterator[Any]:
-        """Yields the rows in order, some at a time: a long ledger is never in memory as a whole."""
+    def _rows(self, after: int) -> Iterator[Any]:
+        """Yields the rows behind an entry, some at a time: a long ledger is never in memory as a whole."""
         query = sa.select(_entries).order_by(_entries.c.seq).limit(_AT_A_TIME)
-        last = None
+        last = after or None  # from the very start, whatever number the first row was given
         while True:
             with self._translated(), self._engine.connect() as connection:
                 rows = connection.execute(query if last is None else query.where(_entries.c.seq > last)).all()
@@ -163,7 +173,7 @@ class SqlLedger:
         try:
             yield
         except exc.IntegrityError as error:
-            raise Conflict("another orchestrator appended to this ledger first; run one per round") from error
+            raise Conflict(f"another process appended to {self._place} first; run the same command again") from error
         except exc.SQLAlchemyError as error:
             raise StoreFault(f"the ledger cannot be used: {self._said(error)}") from error
 

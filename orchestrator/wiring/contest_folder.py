@@ -6,7 +6,7 @@ from pathlib import Path
 from orchestrator.errors import UsageError
 from orchestrator.signatures import SigningKey
 from orchestrator.stores.base import Blobs, Ledger
-from orchestrator.wiring.folders import CONTEST_LEDGER, RoundFolder, blobs_in, held, ledger_at
+from orchestrator.wiring.folders import CONTEST_LEDGER, RoundFolder, blobs_in, held_contest, ledger_at
 
 FILE = "contest.yaml"
 
@@ -51,9 +51,9 @@ class ContestFolder:
         if not self.exists:
             raise UsageError(f"{self.path} holds no contest; make one with `sparring contest init {self.path}`")
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Holds the contest for this process. Raises UsageError when another command works on it."""
-        return held(self.path, f"another command works on the contest in {self.path}; wait for it or end it")
+    def writing(self) -> AbstractContextManager[None]:
+        """Holds the contest for the moment that something is written; see `held_contest`."""
+        return held_contest(self.path)
 
     def ledger(self) -> Ledger:
         """Returns the contest's ledger, made if it is not there."""

@@ -1,7 +1,10 @@
-"""The organizers' desk: everything that is done to a contest, one act at a time, each on its ledger."""
+"""The organizers' desk: everything that is done to a contest, one act at a time, each on its ledger.
+
+Several processes may be at the desk of one contest. Nothing holds it longer than a decision and its entry take.
+"""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -82,7 +85,11 @@ class Received:
 
 
 class Desk:
-    """One contest, held by this process."""
+    """One contest, which other processes read and change at the same time.
+
+    `season` is what this process knows of it. What is decided by the season is decided in `alone`, where nobody else
+    can note anything between the decision and its entry.
+    """
 
     def __init__(self, folder: ContestFolder, ledger: Ledger, contest: Contest, clock: Clock, by: str) -> None:
         self.folder, self.contest = folder, contest
@@ -90,6 +97,7 @@ class Desk:
         past = list(ledger.read())
         self.season: Season = fold(past)
         self._count, self._latest = len(past), max((entry.time for entry in past), default="")
+        self._holds = 0
         self.outdated: set[Path] = set()
         """Folders of rounds whose results were taken away because an act changes them."""
 
@@ -116,15 +124,43 @@ class Desk:
             raise StoreFault(f"{path} is {key.fingerprint}; the contest was opened with {opened.key}: put it back")
         return key
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keeps everybody else from noting anything, and brings the season up to date; may be nested.
+
+        Raises:
+            UsageError: another command has been writing for minutes.
+        """
+        if self._holds:
+            yield
+            return
+        with self.folder.writing():
+            self.refresh()
+            self._holds += 1
+            try:
+                yield
+            finally:
+                self._holds -= 1
+
+    def refresh(self) -> None:
+        """Learns what others noted meanwhile. Raises StoreFault where the ledger is damaged."""
+        for entry in self._ledger.read_new():
+            self._learn(entry.event, entry.time)
+
     def act(self, act: acts.Act) -> str:
         """Notes an act; returns its time, which is the clock's: what came first says the ledger's order."""
-        time = self._now().isoformat(timespec="milliseconds")
-        if isinstance(act, _ON_BOARDS):
-            self._outdate()
-        self._ledger.append(act, time=time)
-        self.season.apply(act, time)
-        self._count, self._latest = self._count + 1, max(self._latest, time)
+        with self.alone():
+            time = self._now().isoformat(timespec="milliseconds")
+            if isinstance(act, _ON_BOARDS):
+                self._outdate()
+            self._ledger.append(act, time=time)
+            self._learn(act, time)
         return time
+
+    def _learn(self, event: object, time: str) -> None:
+        if isinstance(event, acts.Act):
+            self.season.apply(event, time)
+        self._count, self._latest = self._count + 1, max(self._latest, time)
 
     def played(self) -> list[RoundFolder]:
         """Returns the folders of all rounds that were begun, in the order of tasks and rounds of the contest file."""
@@ -160,9 +196,10 @@ class Desk:
 
     def add_team(self, team: str, people: list[acts.PersonRecord]) -> None:
         """Adds a team, or replaces its people. Raises UsageError and Rejected like `teams.added`."""
-        for name, members in teams.added(self.season, self.contest.format.allowance(), team, people):
-            records = [said(acts.PersonRecord, id=p.id, name=p.name, organizer=p.organizer) for p in members]
-            self.act(said(acts.TeamAdded, by=self.by, team=name, people=records))
+        with self.alone():
+            for name, members in teams.added(self.season, self.contest.format.allowance(), team, people):
+                records = [said(acts.PersonRecord, id=p.id, name=p.name, organizer=p.organizer) for p in members]
+                self.act(said(acts.TeamAdded, by=self.by, team=name, people=records))
 
     def submit(self, submitted: Submitted, backend: Backend) -> Receipt:
         """Admits a submission and returns its signed receipt.
@@ -189,8 +226,7 @@ class Desk:
         except Rejected as error:
             problems += error.problems
         if image is not None:
-            if image.undo is not None:
-                undo.callback(image.undo)
+            undo.callback(self._take_back, image)
             foreign = self._foreign(submitted, image)
             dubious, problems = dubious + foreign, problems + foreign
         warnings: list[str] = []
@@ -206,11 +242,27 @@ class Desk:
         if problems or image is None or side is None:
             self._refuse(submitted, name, side, problems)
         told = [f"{p.place} {p.what}; {p.remedy}" for p in unreleased(act.licence, act.source, osi_approved)]
-        told += self._behind()
-        act = act.model_copy(update={"warnings": [*told, *warnings]})
-        undo.pop_all()  # from here on it is on record
+        with self.alone():  # while it was tried, its team or another may have handed something in
+            if (before := self._before(act)) is None:
+                if problems := self.against(submitted, found) + _taken_away(image):
+                    self._refuse(submitted, name, side, problems)
+                act = self._act(submitted, found, name, side, image)
+                act = act.model_copy(update={"warnings": [*told, *self._behind(), *warnings]})
+            undo.pop_all()  # from here on it is on record
+            return before or self._receive(act)
+
+    def _receive(self, act: acts.SubmissionReceived) -> Receipt:
+        """Notes that a submission was received, and returns its receipt."""
         time = self.act(act)
         return self._receipt(Received(act, time, self._count, self._ledger.head))
+
+    def _take_back(self, image: Image) -> None:
+        """Removes what a refused submission left, unless another that was received is the same."""
+        if image.undo is None:
+            return
+        with self.alone():
+            if all(entry.digest != image.digest for entry in self.season.entries.values()):
+                image.undo()
 
     def against(self, submitted: Submitted, found: manifest.Manifest | None) -> list[Problem]:
         """Returns what is against a submission before it is looked into: the time, its words, and its team's rules."""
@@ -239,22 +291,26 @@ class Desk:
 
     def withdraw(self, submission: str, reason: str) -> None:
         """Takes a submission back in its team's name. Raises UsageError for an unknown one, or the second time."""
-        _check_once("withdrawn", submission, self._known(submission).withdrawn)
-        self.act(said(acts.SubmissionWithdrawn, by=self.by, id=submission, reason=reason))
+        with self.alone():
+            _check_once("withdrawn", submission, self._known(submission).withdrawn)
+            self.act(said(acts.SubmissionWithdrawn, by=self.by, id=submission, reason=reason))
 
     def disqualify(self, submission: str, reason: str) -> None:
         """Takes a submission out of the ranking. Raises UsageError for an unknown one, or the second time."""
-        _check_once("disqualified", submission, self._known(submission).disqualified)
-        self.act(said(acts.SubmissionDisqualified, by=self.by, id=submission, reason=reason))
+        with self.alone():
+            _check_once("disqualified", submission, self._known(submission).disqualified)
+            self.act(said(acts.SubmissionDisqualified, by=self.by, id=submission, reason=reason))
 
     def correct(self, submission: str, reason: str, *, licence: str | None, source: str | None) -> None:
         """Corrects what a submission says of its licence or source (rule A6)."""
-        self._known(submission)
         if licence is None and source is None:
             raise UsageError("nothing to correct: give --licence or --source")
-        self.act(
-            said(acts.SubmissionCorrected, by=self.by, id=submission, licence=licence, source=source, reason=reason)
+        corrected = said(
+            acts.SubmissionCorrected, by=self.by, id=submission, licence=licence, source=source, reason=reason
         )
+        with self.alone():
+            self._known(submission)
+            self.act(corrected)
 
     def mend_receipts(self) -> None:
         """Writes the receipts that are missing, as they were: a command was killed, or they were lost.
@@ -354,7 +410,8 @@ class Desk:
     def _before(self, act: acts.SubmissionReceived) -> Receipt | None:
         """Returns the receipt of the same submission of the same team, None where none was received that plays."""
         for known in self._received():
-            if self.season.entries[known.act.id].plays and _same(known.act) == _same(act):
+            entry = self.season.entries.get(known.act.id)  # none where another command received it just now
+            if entry is not None and entry.plays and _same(known.act) == _same(act):
                 return self._receipt(known)
         return None
 
@@ -399,6 +456,14 @@ def _check_once(what: str, submission: str, reason: str) -> None:
     """Raises UsageError where it was done already: another reason would stand in place of the first."""
     if reason:
         raise UsageError(f"{submission} was {what} already: {printable(reason)}; nothing is left to do")
+
+
+def _taken_away(image: Image) -> list[Problem]:
+    """Returns what is wrong where the refusal of a submission with the same files took them away."""
+    if image.folder is None or image.folder.is_dir():
+        return []
+    what = "the same files were refused for another submission at this moment, and taken away"
+    return [Problem("submission", what, "submit it again")]
 
 
 def _same(act: acts.SubmissionReceived) -> object:

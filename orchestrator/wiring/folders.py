@@ -4,10 +4,12 @@ import errno
 import fcntl
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
+from typing import TextIO
 
 from orchestrator import plugins
 from orchestrator.errors import BackendUnavailable, Rejected, StoreFault, UsageError
@@ -17,6 +19,10 @@ from orchestrator.stores.base import Blobs, Ledger
 CONTEST_LEDGER = "contest.sqlite"
 """The ledger of a contest, two folders above those of its rounds."""
 SECRET_BYTES = 32
+PATIENCE = 300.0
+"""Seconds that another command's writing to a contest is waited for. Results of a large contest take a minute."""
+_LOOK = 0.02
+"""Seconds between two looks whether a folder is free."""
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 """What goes wrong with a disk, and not with what the operator asked for."""
 _OURS = frozenset(
@@ -38,25 +44,48 @@ _OURS = frozenset(
 
 
 @contextmanager
-def held(folder: Path, busy: str) -> Iterator[None]:
+def held(folder: Path, busy: str, *, patience: float = 0.0) -> Iterator[None]:
     """Holds a folder for this process, and no longer than it lives: a killed one leaves nothing to be cleared away.
 
+    Another holder is waited for, `patience` seconds at most.
+
     Raises:
-        UsageError: another process holds it; says `busy`.
+        UsageError: another still holds it; says `busy`.
         StoreFault: nothing can be held there.
     """
+    until = time.monotonic() + patience
     path = folder / "lock"
     try:
         file = path.open("a")
     except OSError as error:
         raise unwritten(path, error) from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(busy) from None
-        except OSError as error:
-            raise StoreFault(f"{path} cannot be held: {error}; use a folder on a disk of this machine") from error
+        while not _taken(path, file):
+            if time.monotonic() >= until:
+                raise UsageError(busy)
+            time.sleep(_LOOK)
+        yield
+
+
+def _taken(path: Path, file: TextIO) -> bool:
+    """Returns whether a lock file is this process's now. Raises StoreFault where files cannot be locked."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise StoreFault(f"{path} cannot be held: {error}; use a folder on a disk of this machine") from error
+    return True
+
+
+@contextmanager
+def held_contest(folder: Path) -> Iterator[None]:
+    """Holds a contest's folder for the moment that an entry of its ledger, or files made from it, are written.
+
+    It is never held while anything is played, built or tried, so others wait a moment at most. Raises like `held`.
+    """
+    busy = f"another command has been writing to the contest in {folder} for {PATIENCE:g} s; wait for it or end it"
+    with held(folder, busy, patience=PATIENCE):
         yield
 
 
@@ -161,6 +190,15 @@ class RoundFolder:
             for path in chain(*found, self._blobs.glob(f"*/{UNFINISHED}*")):
                 with suppress(OSError):  # the next one tries again
                     path.unlink()
+            yield
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Holds what the round's results are made of besides its own ledger: the contest's, where it is part of one."""
+        if self.contest is None:
+            yield
+            return
+        with held_contest(self.contest):
             yield
 
     def ledger(self) -> Ledger:

@@ -2,22 +2,23 @@
 
 import secrets
 import shutil
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.backends.base import Backend, Workshop
 from orchestrator.domain.ids import digest
-from orchestrator.errors import Problem, Rejected, UsageError
+from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
 from orchestrator.intake import archive, build, image_archive, manifest
 from orchestrator.intake.archive import Unpacked
 from orchestrator.publication.receipts import Receipt
 from orchestrator.wiring import build_log
 from orchestrator.wiring.desk import Desk, Submitted
+from orchestrator.wiring.folders import held
 
-INCOMING, BUILDS = "incoming", "builds"
-"""Folders of a contest: what is being read, and the logs of what was built."""
+INCOMING, BUILDS = "incoming-", "builds"
+"""Folders of a contest: how those begin into which packages are read, and the logs of what was built."""
 REPOSITORY = "sparring-received"
 """What images that came in are called here, with a tag for each submission. Their own names are not read."""
 
@@ -34,12 +35,10 @@ def submit(
         UsageError: there is no such file.
         Rejected: with every reason; the refusal is on record, used up nothing, and left nothing here.
     """
-    incoming = desk.folder.path / INCOMING
     handed = replace(handed, package=path.name)
     tag = f"{REPOSITORY}:{secrets.token_hex(16)}"
     with ExitStack() as stack:
-        stack.callback(shutil.rmtree, incoming, ignore_errors=True)
-        shutil.rmtree(incoming, ignore_errors=True)  # of a command that was killed: this one holds the contest
+        incoming = stack.enter_context(_incoming(desk.folder.path))
         try:
             unpacked = stack.enter_context(archive.opened(path, incoming))
             found = manifest.read(unpacked.source)
@@ -61,6 +60,27 @@ def submit(
         receipt = desk.submit(replace(submitted, image=image), backend)
         undo.pop_all()
         return receipt
+
+
+@contextmanager
+def _incoming(folder: Path) -> Iterator[Path]:
+    """Gives a new folder to read a package into, and takes it away again, with those of commands that were killed."""
+    own = folder / f"{INCOMING}{secrets.token_hex(8)}"
+    try:
+        own.mkdir()
+        with held(own, f"another command reads a package into {own}; wait for it or end it"):
+            for other in folder.glob(f"{INCOMING}*"):
+                if other != own:
+                    _take_away(other)
+            yield own / "package"
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def _take_away(left: Path) -> None:
+    """Removes what a killed command was reading; one that is still being read stays."""
+    with suppress(UsageError, StoreFault), held(left, "it is being read"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _workshop(backend: Backend) -> Workshop | None:

@@ -42,11 +42,12 @@ def of_contest(desk: Desk, *, with_parquet: bool = False) -> Written:
     """
     if with_parquet:
         parquet.check()
-    every = tuple(rounds.write(folder) for folder in desk.played())
-    if not every:
-        folder = desk.folder.path
-        raise UsageError(f"no round was played in {folder}; run `sparring round run {folder} initial`")
-    return _write(desk.folder.path, every, _story(desk.folder), with_parquet=with_parquet)
+    with desk.folder.writing():
+        every = tuple(rounds.write_held(folder) for folder in desk.played())
+        if not every:
+            folder = desk.folder.path
+            raise UsageError(f"no round was played in {folder}; run `sparring round run {folder} initial`")
+        return _write(desk.folder.path, every, _story(desk.folder), with_parquet=with_parquet)
 
 
 def renew(desk: Desk) -> None:

@@ -212,6 +212,12 @@ def results(out: Path) -> Results:
 
 def write(folder: RoundFolder) -> Reported:
     """Folds the ledger and writes cells.csv and report/index.html, and results.json last: where it is, all are."""
+    with folder.writing():
+        return write_held(folder)
+
+
+def write_held(folder: RoundFolder) -> Reported:
+    """Does what `write` does, for a caller that holds the round's contest already."""
     record, head = read(folder.path)
     judged = scoring(record, folder.path)
     document = judged.results(head)

@@ -101,32 +101,31 @@ def phases(contest: Contest) -> tuple[str, ...]:
 
 @contextmanager
 def at_desk(path: Path, by: str | None = None, clock: Clock = now) -> Iterator[Desk]:
-    """Holds a contest for this process and gives its desk; afterwards what its acts changed is written again.
+    """Gives the desk of a contest; afterwards what its acts changed is written again. Others may be at it meanwhile.
 
     Raises UsageError, Rejected, StoreFault.
     """
     folder = ContestFolder(path)
     folder.require()
-    with folder.locked():
-        ledger = folder.ledger()
+    ledger = folder.ledger()
+    try:
+        desk = Desk(folder, ledger, Contest(folder.file), clock, acting(by))
+        if desk.season.opened is None:
+            raise StoreFault(
+                f"{path}/{CONTEST_LEDGER} holds no contest: it is damaged, or its opening was killed; put it back "
+                f"from a copy of the folder, or, where nothing was submitted yet, `sparring contest open {path}`"
+            )
+        with suppress(StoreFault):  # no key, or no space: the next command tries again
+            desk.mend_receipts()
+        _try_to_renew(desk)
         try:
-            desk = Desk(folder, ledger, Contest(folder.file), clock, acting(by))
-            if desk.season.opened is None:
-                raise StoreFault(
-                    f"{path}/{CONTEST_LEDGER} holds no contest: it is damaged, or its opening was killed; put it back "
-                    f"from a copy of the folder, or, where nothing was submitted yet, `sparring contest open {path}`"
-                )
-            with suppress(StoreFault):  # no key, or no space: the next command tries again
-                desk.mend_receipts()
+            yield desk
+        except BaseException:
             _try_to_renew(desk)
-            try:
-                yield desk
-            except BaseException:
-                _try_to_renew(desk)
-                raise
-            reports.renew(desk)
-        finally:
-            ledger.close()
+            raise
+        reports.renew(desk)
+    finally:
+        ledger.close()
 
 
 def _try_to_renew(desk: Desk) -> None:
@@ -191,9 +190,10 @@ def play(desk: Desk, phase: str, how: How, watch: Watch, only: str | None = None
             except Parked as fault:
                 parked.append(f"{task}: {fault}")
             results = rounds.write(folder).results
-            known = desk.season.rounds.get((phase, task))
-            if results.complete and (known is None or known.head != results.ledger):
-                desk.act(acts.RoundPlayed(by=desk.by, round=phase, task=task, head=results.ledger))
+            with desk.alone():
+                known = desk.season.rounds.get((phase, task))
+                if results.complete and (known is None or known.head != results.ledger):
+                    desk.act(acts.RoundPlayed(by=desk.by, round=phase, task=task, head=results.ledger))
             played.append(results)
     if parked:
         raise Parked("\n".join(parked))
@@ -225,18 +225,19 @@ def promote(desk: Desk, only: str | None = None, reason: str = "") -> dict[str, 
             f"the {begun[0][0]} round of {begun[0][1]} was begun with those who went on; "
             "to promote again and then play what is new, give --reason"
         )
-    promoted = {task: _promotion(desk, task) for task in tasks(desk, only)}
-    for task, promotion in promoted.items():
-        desk.act(
-            acts.FinalistsPromoted(
-                by=desk.by,
-                task=task,
-                attacks=list(promotion.attacks),
-                defences=list(promotion.defences),
-                not_standing=dict(promotion.not_standing),
-                reason=reason,
+    with desk.alone():  # nobody withdraws, and no round goes on, between the boards and what is noted of them
+        promoted = {task: _promotion(desk, task) for task in tasks(desk, only)}
+        for task, promotion in promoted.items():
+            desk.act(
+                acts.FinalistsPromoted(
+                    by=desk.by,
+                    task=task,
+                    attacks=list(promotion.attacks),
+                    defences=list(promotion.defences),
+                    not_standing=dict(promotion.not_standing),
+                    reason=reason,
+                )
             )
-        )
     return promoted
 
 

@@ -99,10 +99,32 @@ def test_somebody_else_was_faster(open_ledger, event, time):
     first, second = open_ledger(), open_ledger()
     first.append(event(0), time=time)
     head = second.head
-    with pytest.raises(Conflict, match="another orchestrator appended"):
+    with pytest.raises(Conflict, match=r"another process appended to .* first"):
         second.append(event(1), event(2), time=time)
     assert second.head == head
     assert [entry.event for entry in open_ledger().read()] == [event(0)]
+
+
+def test_what_others_appended_is_learnt(open_ledger, event, time):
+    """After a Conflict the new entries are read once, and the next append follows them."""
+    first, second = open_ledger(), open_ledger()
+    first.append(event(0), event(1), time=time)
+    with pytest.raises(Conflict):
+        second.append(event(2), time=time)
+    assert [entry.event for entry in second.read_new()] == [event(0), event(1)]
+    assert list(second.read_new()) == []
+    second.append(event(2), time=time)
+    assert second.head == list(open_ledger().read())[-1].hash
+    assert [entry.event for entry in first.read_new()] == [event(2)]
+
+
+def test_what_others_altered_is_not_learnt(open_ledger, event, time, tamper):
+    """New entries that do not continue the chain are refused by the number of the first."""
+    first, second = open_ledger(), open_ledger()
+    first.append(event(0), event(1), time=time)
+    tamper("UPDATE ledger SET previous = 'x' WHERE seq = 2")
+    with pytest.raises(StoreFault, match="ledger entry 2 does not continue the chain"):
+        list(second.read_new())
 
 
 def test_events_are_appended_all_or_none(filled, open_ledger, event, time, tamper):

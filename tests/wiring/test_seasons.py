@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -77,17 +75,6 @@ def test_a_folder_without_a_contest_is_named(empty) -> None:
     """Every command but `init` and `open` wants a contest, and says how to make one."""
     with pytest.raises(UsageError, match="holds no contest; make one with `sparring contest init"), empty.desk():
         pass
-
-
-def test_a_second_process_is_refused(cup) -> None:
-    """While one command works on a contest another ends at once with a clear message, and writes nothing."""
-    before = cup.entries()
-    command = [sys.executable, "-m", "orchestrator", "team", "add", str(cup.folder.path), "New", "--member", "n"]
-    with cup.desk():
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "another command works on the contest" in " ".join(done.stderr.split())
-    assert cup.entries() == before
 
 
 def test_an_altered_ledger_is_refused(cup) -> None:
