@@ -1,9 +1,12 @@
-"""A finding played again, for whoever doubts it: the same questions in fresh sandboxes. Nothing goes on record."""
+"""A finding played again, for whoever doubts it: the same questions in fresh sandboxes. Nothing goes on record.
+
+The sandboxes run from what those of the round's replays did: a copy of the image's files, where the backend makes one.
+"""
 
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +16,7 @@ from orchestrator.arena import steps
 from orchestrator.arena.casting import Casting
 from orchestrator.arena.entrance import Entrance
 from orchestrator.arena.fault_budget import FaultBudget
+from orchestrator.arena.fresh_copy import FreshCopy
 from orchestrator.arena.gate import Gate
 from orchestrator.arena.setting import Setting
 from orchestrator.domain import events
@@ -96,12 +100,15 @@ class Encore:
     """What came of it, and whether the finding shows again.
 
     `recorded_seeds` says whether sandboxes were told the seeds on record, else fresh ones: two sessions that shared a
-    seed on record share one again. Of a proof, `shown` of `pairs` of control and sequence show it now. `refused` counts
-    the questions that were answered in play and not now: it ended, broke the protocol or let the deadline pass.
+    seed on record share one again. `fresh_copy` is the digest of the copy of the image's files that they
+    ran from; empty where it was the image itself. Of a proof, `shown` of `pairs` of control and sequence show it now.
+    `refused` counts the questions that were answered in play and not now: it ended, broke the protocol or let the
+    deadline pass.
     """
 
     reproduced: bool
     recorded_seeds: bool = False
+    fresh_copy: str = ""
     shown: int = 0
     pairs: int = 0
     sittings: tuple[Sitting, ...] = ()
@@ -134,6 +141,7 @@ class Stand:
     ) -> None:
         self._setting, self._record, self._finding, self._device = setting, record, finding, device
         self._recorded_seeds = recorded_seeds
+        self._copy = FreshCopy.of(setting, finding.submission)
         self._seeds: dict[int, int] = {}
         self._faults: list[events.FaultRecord] = []
         self._made: dict[str, Candidates] = {}
@@ -146,7 +154,11 @@ class Stand:
             InfrastructureFault: a sandbox could not be started, or was lost.
         """
         attack = self._setting.roster[self._finding.submission].side is Side.ATTACK
-        return self._attack() if attack else self._defence()
+        try:
+            encore = self._attack() if attack else self._defence()
+        finally:
+            copied = self._copy.discard() if self._copy else ""
+        return replace(encore, fresh_copy=copied)
 
     def _defence(self) -> Encore:
         finding, on_record = self._finding, self._record.steps(JobId(self._finding.job))
@@ -276,7 +288,14 @@ class Stand:
                 yield setting.secret_seed(job, str(step.step), str(turn), str(number))
 
         seeds = itertools.chain([] if seed is None else [seed], fresh())
-        entrance = Entrance(setting, setting.roster[step.submission], job, self._device, lambda: next(seeds))
+        entrance = Entrance(
+            setting,
+            setting.roster[step.submission],
+            job,
+            self._device,
+            lambda: next(seeds),
+            fresh_copy=self._copy,
+        )
         return Casting(entrance.open, entrance.leaves, FaultBudget.of_check(setting.limits), ahead=False)
 
     def _picture(self, cell: Cell, picture: int) -> Pixels:

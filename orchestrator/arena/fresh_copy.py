@@ -8,6 +8,7 @@ import threading
 
 import structlog
 
+from orchestrator.arena.setting import Setting
 from orchestrator.backends.base import Backend, Image
 from orchestrator.errors import InfrastructureFault
 
@@ -21,6 +22,13 @@ class FreshCopy:
         self._backend, self._original, self._run = backend, image, run
         self._lock = threading.Lock()
         self._copy: Image | None = None
+
+    @classmethod
+    def of(cls, setting: Setting, submission: str) -> "FreshCopy | None":
+        """Returns what a check of a submission runs from in place of its image; None for the organizers' own."""
+        if setting.roster[submission].baseline:
+            return None
+        return cls(setting.backend, setting.images[submission], setting.run)
 
     def image(self) -> Image:
         """Returns the copy, or the image itself where the backend copies nothing.

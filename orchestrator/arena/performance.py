@@ -48,8 +48,7 @@ class Performance:
         # Seeds go on where those of the sandboxes on record ended: what a killed orchestrator lost is opened again.
         on_record = sum(len(step.sandboxes) for step in finished.values())
         opened = itertools.count(on_record + len(self._carried))
-        copied = job.stage is Stage.REPLAY and not setting.roster[job.submission].baseline  # which are the organizers'
-        self._copy = FreshCopy(setting.backend, setting.images[job.submission], setting.run) if copied else None
+        self._copy = FreshCopy.of(setting, job.submission) if job.stage is Stage.REPLAY else None
         self._entrance = Entrance(
             setting,
             setting.roster[job.submission],

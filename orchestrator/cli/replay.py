@@ -81,7 +81,9 @@ def _print(done: Replayed) -> None:
     out.print(f"[bold]finding {finding.id}[/] against {safe(finding.submission)}: {finding.kind.value}", soft_wrap=True)
     out.print(f"  {meaning(finding.kind, done.submission.side)}", soft_wrap=True)
     out.print(f"  {safe(finding.summary)}", soft_wrap=True)
-    out.print(f"  rules {', '.join(finding.rules)}; image {finding.image} on {done.backend}", soft_wrap=True)
+    ran = "a fresh copy of its files" if encore.fresh_copy else "itself"
+    rules = ", ".join(finding.rules)
+    out.print(f"  rules {rules}; image {finding.image} on {done.backend}; played now from {ran}", soft_wrap=True)
     if encore.redrawn:
         _print_pictures(encore)
     else:

@@ -7,6 +7,7 @@ import pytest
 from orchestrator.arena.encore import Contradiction, Given, Line, Sitting, Stand, contradictions
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.rulings import ABSTAINED, FAULTED, NOT_ASKED
+from orchestrator.domain.submissions import Roster
 from orchestrator.errors import Cancelled, SandboxLost, StoreFault
 from orchestrator.replay import suspects
 from orchestrator.replay.power import Design
@@ -91,6 +92,31 @@ def test_a_sequence_shows_it_again(stage) -> None:
     assert {given.answer for given in suspect.given} == {finding.alone, last.now}
     assert played.ledger.head == head
     assert played.backend.live == {None: 0}
+
+
+@pytest.mark.parametrize("side", [{"defences": {"cheat": Counts}}, {"attacks": {"cheat": OwnChance}}])
+def test_it_runs_from_a_copy_as_the_replays_did(stage, side) -> None:
+    """Every sandbox has one copy of the image, as in the round; it is named, and gone afterwards."""
+    played = stage(**side, replay=dataclasses.replace(EVERYTHING, attacks=1.0))
+    _, again = stand(played)
+    before = len(played.backend.orders)
+    encore = again.play()
+    started = {order.image.digest for order in played.backend.orders[before:]}
+    assert started == {encore.fresh_copy}
+    assert "-copy-" in encore.fresh_copy
+    assert played.backend.copied == []
+
+
+def test_the_organizers_own_run_from_their_image(stage) -> None:
+    """A baseline has no copy in the round, and has none when its finding is played again."""
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
+    finding, _ = stand(played)
+    roster = Roster(tuple(dataclasses.replace(each, baseline=True) for each in played.setting.roster))
+    setting = dataclasses.replace(played.setting, secret=b"t" * 32, roster=roster)
+    before = len(played.backend.orders)
+    encore = Stand(setting, played.record, finding, None).play()
+    assert {order.image.digest for order in played.backend.orders[before:]} == {finding.image}
+    assert encore.fresh_copy == ""
 
 
 def test_the_recorded_seeds_are_told_where_that_is_asked_for(stage) -> None:
@@ -206,6 +232,7 @@ def test_a_lost_sandbox_is_ours(stage) -> None:
     with pytest.raises(SandboxLost):
         again.play()
     assert played.backend.live == {None: 0}
+    assert played.backend.copied == []
 
 
 def test_it_can_be_cancelled(stage) -> None:

@@ -51,6 +51,7 @@ def test_the_round_has_its_findings(played) -> None:
     """Both cheats and the attack are found for what they do; the honest are not, and have the planned power."""
     results, _ = played
     assert {found.submission: found.kind.value for found in results.findings} == ACCUSED
+    assert {part.fresh_copy for part in results.replays} == {"yes" if results.backend == "docker" else "backend"}
     covered = {part.submission: part.achieved for part in results.replays}
     assert covered["defence_honest"] >= results.replay.power == 0.99
     for accused in ("defence_counter", "defence_moody"):
@@ -68,6 +69,8 @@ def test_a_finding_shows_again(played, accused) -> None:
     found = finding(results, accused)
     assert document["reproduced"]
     assert document["finding"]["id"] == found.id
+    assert bool(document["fresh_copy"]) == (results.backend == "docker")
+    assert document["fresh_copy"] != found.image
     if accused.startswith("defence"):
         assert [sitting["step"] for sitting in document["sittings"]] == found.steps
         told = [sitting["seed"] for sitting in document["sittings"]]
@@ -99,7 +102,8 @@ def test_people_can_read_it(played, monkeypatch) -> None:
     done = replay(results, out, "defence_counter")
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
-    for part in (f"finding {found.id}", "state", found.image, "in play then now", "reproduced", "by itself"):
+    source = f"played now from {'a fresh copy of its files' if results.backend == 'docker' else 'itself'}"
+    for part in (f"finding {found.id}", "state", found.image, "in play then now", "reproduced", "by itself", source):
         assert part in text, part
     asked = found.sequence[-1]
     assert f"{found.length} {asked.attack or 'clean'} {asked.picture}" in text
