@@ -118,11 +118,12 @@ def covered(document: Results) -> None:
     table.add_column("defence", overflow="fold")
     for name in ("questions", "drawn", "decided", "clashes with", "accused with", "noise", "refused", "late"):
         table.add_column(name, justify="right")
+    table.add_column("ran from", overflow="fold")
     table.add_column("outcome", overflow="fold")
     for one in lines:
         part, achieved = one.part, f"[bold red]{one.achieved}[/]" if one.short else one.achieved
         counts = (part.questions, part.drawn, part.decided, achieved, " / ".join(one.accused))
         failures = (part.noise, part.refused, part.late)
         outcome = one.outcome if one.clear else f"[bold red]{one.outcome}[/]"
-        table.add_row(safe(part.submission), *map(str, (*counts, *failures)), outcome)
+        table.add_row(safe(part.submission), *map(str, (*counts, *failures)), one.ran_from, outcome)
     out.print(table)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.domain import events
 from orchestrator.domain.findings import Disagreement, Finding, Shown
+from orchestrator.domain.plan import Stage
 from orchestrator.domain.submissions import Roster, Submission
 
 
@@ -46,6 +47,12 @@ class Round:
     def finished_of(self, submission: str) -> list[events.JobFinished]:
         """Returns the ends of a submission's jobs."""
         return [self.finished[job] for job in self.jobs_of.get(submission, ()) if job in self.finished]
+
+    def copied(self, submission: str) -> bool:
+        """Returns whether every planned replay of a submission is known to have run from a fresh copy of its image."""
+        replays = [job.id for job in self.planned_of.get(submission, ()) if job.stage is Stage.REPLAY]
+        ends = [self.finished[job] for job in replays if job in self.finished]
+        return bool(ends) and all(end.fresh_copy for end in ends)
 
     def sandboxes(self, submission: str) -> list[events.SandboxRecord]:
         """Returns every sandbox that a submission is known to have had, those of unfinished jobs included."""

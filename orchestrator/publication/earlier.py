@@ -1,7 +1,8 @@
 """What bundles of earlier software do not tell: they hold all the same, by what they do tell.
 
-The first software did not count forfeits by reason. A bundle leaves such a key out everywhere or nowhere. It also left
-the status of whom the organizers had disqualified as it was before; boards said so then as now.
+The first software did not count forfeits by reason, and did not say whether replays ran from a fresh copy. A bundle
+leaves such a key out everywhere or nowhere. It also left the status of whom the organizers had disqualified as it was
+before; boards said so then as now.
 """
 
 from typing import Any
@@ -12,6 +13,7 @@ _PLAYED = ("pending", "played", "faulted")
 def results_like(stated: Any, found: dict[str, Any]) -> dict[str, Any]:
     """Returns results as they were counted again, without what the stated ones nowhere tell."""
     told = _like(stated, found, "submissions", "forfeit_reasons")
+    told = _like(stated, told, "replays", "fresh_copy")
     if tells_reasons(stated):
         return told
     before = {str(part.get("id")): part.get("status") for part in _parts(stated, "submissions")}
@@ -20,7 +22,7 @@ def results_like(stated: Any, found: dict[str, Any]) -> dict[str, Any]:
 
 def round_like(stated: Any, found: dict[str, Any]) -> dict[str, Any]:
     """Returns the content of `round.json` as it follows from the record, without what the stated one nowhere tells."""
-    return _like(stated, found, "attacks", "malformed")
+    return _like(stated, _like(stated, found, "attacks", "malformed"), "work", "fresh_copy")
 
 
 def tells_reasons(results: Any) -> bool:

@@ -44,13 +44,17 @@ class FaultCount(_Part):
 
 
 class WorkPart(_Part):
-    """All jobs of one stage of one submission; `finished` says whether none is left."""
+    """All jobs of one stage of one submission; `finished` says whether none is left.
+
+    `fresh_copy` says whether they are replays that ran from a fresh copy of the image; None in earlier bundles.
+    """
 
     submission: str
     stage: Stage
     finished: bool
     seconds: float
     faults: list[FaultCount]
+    fresh_copy: bool | None = None
 
 
 class MalformedPart(_Part):
@@ -152,6 +156,7 @@ def _work(record: Record, submission: str, stage: Stage) -> WorkPart:
             FaultCount(code=code, reason=reason, times=times[code, reason], pictures=n)
             for (code, reason), n in sorted(counts.items())
         ],
+        fresh_copy=stage is Stage.REPLAY and round_.copied(submission),
     )
 
 
@@ -183,7 +188,13 @@ def _played(work: WorkPart) -> list[events.Event]:
     if not work.finished:
         return [step]
     done = events.JobFinished(
-        job=job.id, stage=job.stage, submission=job.submission, device=None, seconds=work.seconds, sandboxes=[]
+        job=job.id,
+        stage=job.stage,
+        submission=job.submission,
+        device=None,
+        seconds=work.seconds,
+        sandboxes=[],
+        fresh_copy=disclosure.WITHHELD if work.fresh_copy else "",
     )
     return [step, done]
 

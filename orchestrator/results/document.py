@@ -174,6 +174,10 @@ class ReplayPart(_Part):
     changed: int = Field(description="so many of them a cheat of the contest's size changes")
     drawn: int = Field(description="drawn to be asked again")
     decided: int = Field(description="of those, answered in play and again")
+    fresh_copy: Literal["yes", "baseline", "backend", "unrecorded"] = Field(
+        default="unrecorded",
+        description="whether its sandboxes ran from a fresh copy of the image's files; else why from the image itself",
+    )
     achieved: float = Field(description="probability that a cheat of the contest's size clashes at least once")
     accused: PromisePart
     clashes: int = Field(description="two decisions on one picture; without a finding they were not confirmed")

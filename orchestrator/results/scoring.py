@@ -260,7 +260,16 @@ class Scoring:
         promise = power.promise(judged.questions, judged.decided, design)
         accused = doc.PromisePart(sequence=promise.sequence, chance=promise.chance, start=promise.start)
         counts = judged.model_dump(include=set(doc.ReplayPart.model_fields))
-        return doc.ReplayPart.model_validate(counts | {"accused": accused})
+        copied = self._fresh_copy(self._round.roster[judged.submission])
+        return doc.ReplayPart.model_validate(counts | {"accused": accused, "fresh_copy": copied})
+
+    def _fresh_copy(self, submission: Submission) -> str:
+        """Returns whether the replays of a submission ran from a copy of its image's files, else why not."""
+        if self._round.copied(submission.id):
+            return "yes"
+        if submission.baseline:
+            return "baseline"
+        return "unrecorded" if self._opened.backend == "docker" else "backend"
 
     def _finding(self, finding: Finding) -> doc.FindingPart:
         steps = self._round.steps.get(finding.job, {})

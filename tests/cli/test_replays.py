@@ -107,8 +107,11 @@ def test_what_replays_covered_is_a_table(wide, capsys) -> None:
     found.covered(results())
     text = capsys.readouterr().out
     assert "planned 99.0% that a cheat of 1% of the answers clashes; accused:" in text
-    assert re.search(r"madry +2000 +410 +300 +96.5% +96.5% / 99.7% / 99.7% +3 +1 +109 +not cleared: less", text)
-    assert re.search(r"undefended +2000 +410 +410 +99.0% +99.0% / 99.9% / 99.9% +0 +0 +0 +not cleared: 2 clashes", text)
+    assert re.search(
+        r"madry +2000 +410 +300 +96.5% +96.5% / 99.7% / 99.7% +3 +1 +109 +a fresh copy +not cleared: less", text
+    )
+    own = "its image: the organizers' own"
+    assert re.search(rf"undefended +2000 +410 +410 +99.0% +99.0% / 99.9% / 99.9% +0 +0 +0 +{own} +not cleared: 2", text)
     found.covered(results(replays=[]))
     assert capsys.readouterr().out == ""
 

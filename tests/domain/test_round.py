@@ -126,6 +126,26 @@ def test_only_a_probe_that_was_overridden_is_kept():
     assert told(OPENED, PROBED, against, PROBED).overridden == [against]
 
 
+@pytest.mark.parametrize(
+    ("copies", "copied"), [([], False), ([""], False), ([ZERO], True), ([ZERO, ""], False), ([ZERO, ONE], True)]
+)
+def test_replays_run_from_a_copy_where_each_of_them_did(copies, copied):
+    """A submission's planned replays all name one; other jobs, and replays that nobody plans any more, do not count."""
+    names = [f"r{number}" for number in range(len(copies))]
+    jobs = [events.JobRecord(id=name, stage=Stage.REPLAY, submission="a") for name in names]
+    plan = [*(job.id for job in jobs), "j1", "old"]
+    ends = [
+        FINISHED.model_copy(update={"job": job, "stage": stage, "fresh_copy": copy})
+        for job, stage, copy in zip(
+            plan, [*[Stage.REPLAY] * len(copies), Stage.PERTURB, Stage.REPLAY], [*copies, ZERO, ""], strict=True
+        )
+    ]
+    old = events.JobRecord(id="old", stage=Stage.REPLAY, submission="a")
+    past = told(OPENED, events.PlanMade(jobs=[old]), events.PlanMade(jobs=[*JOBS, *jobs]), *ends)
+    assert past.copied("a") is copied
+    assert not past.copied("b")
+
+
 def test_what_was_lost_is_not_known_any_more():
     """Steps, ends, judgements and findings of a lost job are gone, and no other's."""
     other = FINISHED.model_copy(update={"job": "j2"})

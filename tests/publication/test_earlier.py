@@ -1,4 +1,4 @@
-"""Bundles of earlier software, which did not count forfeits by reason, hold all the same (X2)."""
+"""Bundles of earlier software, which did not count forfeits by reason nor know copies, hold all the same (X2)."""
 
 import json
 
@@ -18,9 +18,10 @@ def without_reasons(forged: Forger, *files: str) -> Forger:
     """Takes out of a bundle what earlier software did not write, and signs it."""
 
     def strip(document):
-        for part in document.get("submissions", document.get("attacks", ())):
-            part.pop("forfeit_reasons", None)
-            part.pop("malformed", None)
+        for listed in ("submissions", "attacks", "replays", "work"):
+            for part in document.get(listed, ()):
+                for name in ("forfeit_reasons", "malformed", "fresh_copy"):
+                    part.pop(name, None)
 
     for part in ROUNDS:
         for file in files:

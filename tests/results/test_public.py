@@ -29,7 +29,7 @@ PASSED: dict[str, set[str]] = {
     "BoardPart": {"name", "title", "measure", "unit", "more_is_better", "rules"},
     "ReplayPart": {
         *("submission", "questions", "changed", "drawn", "decided", "achieved", "clashes", "noise", "refused"),
-        *("late", "accused"),
+        *("late", "accused", "fresh_copy"),
     },
     "PromisePart": {"sequence", "chance", "start"},
     "FindingPart": {"submission", "kind", "rules", "compared", "image", "batch"},

@@ -47,14 +47,15 @@ def test_every_kind_of_finding_is_explained(kind):
 
 
 def test_the_power_of_replays_is_shown():
-    """Of every defence: asked, drawn, decided, achieved, marked where it is below the plan, and unconfirmed clashes."""
+    """Of every defence: asked, drawn, decided, achieved, marked below the plan, unconfirmed clashes, and what it ran from."""
     page = report.render(results_of(), [])
     words_ = Tree(page).words
     assert "A cheat that changes 1% of its answers had to clash at least once with a probability of 99.0%" in words_
     short, promised = "not cleared: less was compared than planned", "99.0% / 99.9% / 99.9%"
-    assert f"madry 2,000 410 300 96.5% below the plan 96.5% / 99.7% / 99.7% 0 3 1 109 {short}" in words_
-    assert f"moody 2,000 410 410 99.0% {promised} 0 0 0 0 a finding" in words_  # its clashes were confirmed
-    assert f"undefended 2,000 410 410 99.0% {promised} 2 0 0 0 not cleared: 2 clashes not confirmed" in words_
+    assert f"madry 2,000 410 300 96.5% below the plan 96.5% / 99.7% / 99.7% 0 3 1 109 a fresh copy {short}" in words_
+    assert f"moody 2,000 410 410 99.0% {promised} 0 0 0 0 its image: this backend copies none a finding" in words_  # its clashes were confirmed
+    own = "its image: the organizers' own"
+    assert f"undefended 2,000 410 410 99.0% {promised} 2 0 0 0 {own} not cleared: 2 clashes not confirmed" in words_
     assert page.count("below the plan") == 1
 
 
@@ -62,7 +63,7 @@ def test_clashes_that_were_not_confirmed_are_no_clean_bill():
     """Only who was compared in full and never clashed has nothing found; who clashed or was not compared stands out."""
     clean = results_of().model_dump()["replays"][2] | {"clashes": 0}
     page = report.render(results_of(replays=[clean]), [])
-    assert "0 0 0 0 nothing found" in Tree(page).words
+    assert "0 0 0 0 its image: the organizers' own nothing found" in Tree(page).words
     assert 'class="loud">nothing found' not in page
     assert 'class="loud">not cleared: 1 clash not confirmed' in report.render(
         results_of(replays=[clean | {"clashes": 1}]), []

@@ -15,6 +15,13 @@ from orchestrator.results.report.standings import Person
 CLEAR = "nothing found"
 EVIDENCE_SHOWN = 12
 """Disagreements of one finding on the page; all of them are in results.json."""
+RAN_FROM: Mapping[str, str] = {
+    "yes": "a fresh copy",
+    "baseline": "its image: the organizers' own",
+    "backend": "its image: this backend copies none",
+    "unrecorded": "its image: no copy is on record",
+}
+"""What the sandboxes of a replay ran from, and why, in plain words."""
 KINDS: Mapping[FindingKind, str] = {
     FindingKind.CHANCE: "The same question gets different decisions in one sandbox, and in no order that repeats.",
     FindingKind.STATE: "What was asked before changes the decision.",
@@ -64,7 +71,7 @@ class Covered:
     """What one replay of a defence covered, as shown. `short`: less power than was planned.
 
     `accused` are the probabilities that a cheat is accused: by a sequence, by chance, by a start. `outcome` says in
-    words what the replays came to, and `clear` whether that is nothing.
+    words what the replays came to, and `clear` whether that is nothing; `ran_from` what the sandboxes ran from.
     """
 
     part: ReplayPart
@@ -74,6 +81,7 @@ class Covered:
     short: bool
     unconfirmed: int
     outcome: str
+    ran_from: str
 
     @property
     def clear(self) -> bool:
@@ -137,6 +145,7 @@ def _covered(part: ReplayPart, people: Mapping[str, Person], results: Results, *
         short=short,
         unconfirmed=unconfirmed,
         outcome="a finding" if accused else f"not cleared: {', '.join(doubts)}" if doubts else CLEAR,
+        ran_from=RAN_FROM[part.fresh_copy],
     )
 
 
