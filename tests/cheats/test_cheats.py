@@ -5,6 +5,8 @@ import pytest
 from orchestrator.backends import _container, _masks, _readback
 from orchestrator.domain.findings import FindingKind
 
+from .conftest import REPLAY
+
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker"), pytest.mark.timeout(900)]
 
 
@@ -68,14 +70,18 @@ def test_a_drawn_environment_would_be_caught(zoo, program) -> None:
     cheats_and_is_caught(zoo, program("environment-variables"), "process")
 
 
-@pytest.mark.parametrize("slots", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("slots", [1, 2])
 def test_a_readable_counter_would_be_caught(zoo, program, monkeypatch, slots, seed) -> None:
-    """With the engine's own masks alone what the kernel remembers is cheated with, and found: replays have a copy."""
+    """With the engine's own masks alone what the kernel remembers is cheated with, and found: replays have a copy.
+
+    Everybody on the machine adds to the counter, so how much it tells differs: here it has to tell what a finding is
+    promised for.
+    """
     engines = ("/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/scsi", "/proc/timer_list", "/sys/firmware")
     monkeypatch.setattr(_masks, "masked", lambda **_: engines)
     monkeypatch.setattr(_readback, "MASKED", frozenset(engines))
     played = zoo.play(("honest", "kernel-memory"), seed=seed, slots=slots)
-    assert played.share("kernel-memory") > 0.05
+    assert played.share("kernel-memory") > REPLAY["cheat"]
     assert played.findings("kernel-memory"), "what it kept was there again when it was replayed"
     assert not played.findings("honest"), evidence(played, "honest")
 
