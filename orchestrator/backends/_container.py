@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.backends import _seccomp
+from orchestrator.backends._constants import Sources
 from orchestrator.backends.base import Order
 from orchestrator.domain import environment
 from orchestrator.domain.images import OUR_LABELS, ImageConfig
@@ -32,7 +33,8 @@ class Host:
     """What the engine's machine allows: processors, open files, and how its control groups are made, and the runtimes.
 
     `cgroupfs`: the engine makes them itself, so that it takes a parent by its path (else systemd makes them). `masks`
-    are the paths below /proc and /sys that a player does not see on this kernel (see `_masks`).
+    are the paths below /proc and /sys that a player does not see on this kernel (see `_masks`), and `constants` what it
+    sees instead of some of them (see `_constants`).
     """
 
     cpus: int
@@ -41,6 +43,12 @@ class Host:
     cgroupfs: bool = False
     runtimes: frozenset[str] = frozenset({"runc"})
     masks: tuple[str, ...] = ()
+    constants: Sources = ()
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The paths that are masked: a mask upon a constant would hide it."""
+        return tuple(path for path in self.masks if path not in dict(self.constants))
 
 
 def container_options(
@@ -121,11 +129,17 @@ def _host_config(order: Order, uid: int, host: Host) -> dict[str, Any]:
         "AutoRemove": False,
         "DeviceRequests": _devices(order.device),
     }
+    if policy.masked_proc and host.constants:
+        made["Mounts"] = [_constant(place, source) for place, source in host.constants]
     if host.cgroup1:
         made["MemorySwappiness"] = 0
     # Read-only paths are the engine's own list, which no list of ours takes the place of.
-    made |= {"MaskedPaths": list(host.masks)} if policy.masked_proc else {"MaskedPaths": [], "ReadonlyPaths": []}
+    made |= {"MaskedPaths": list(host.hidden)} if policy.masked_proc else {"MaskedPaths": [], "ReadonlyPaths": []}
     return made
+
+
+def _constant(place: str, source: str) -> dict[str, Any]:
+    return {"Type": "bind", "Source": source, "Target": place, "ReadOnly": True}
 
 
 def _tmp(policy: SandboxPolicy, uid: int) -> str:

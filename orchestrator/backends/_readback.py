@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.backends import _seccomp
+from orchestrator.backends._constants import Sources
 from orchestrator.backends._container import HOME, INODES, MEMLOCK, SIGNALS, Host
 from orchestrator.backends._kernel import View
 from orchestrator.backends.base import Order
@@ -31,6 +32,8 @@ MASKED = frozenset(
 READ_ONLY = frozenset({"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"})
 _EMPTY: tuple[Any, ...] = (None, "", [], {}, ())
 _OURS = frozenset({"/etc/resolv.conf", "/etc/hostname", "/etc/hosts"})
+_BIND_ASKED = ("Type", "Source", "Target", "ReadOnly")
+_BIND_THERE = ("Type", "Source", "Destination", "RW")
 _IN_MEMORY = frozenset({"overlay", "proc", "tmpfs", "devpts", "sysfs", "cgroup", "cgroup2", "mqueue"})
 _PAGE = 4096
 _ALL_DEVICES = "a *:* rwm"
@@ -53,6 +56,11 @@ class Wish:
     def user(self) -> int:
         """The user id that the policy demands."""
         return self.uid if self.order.policy.user is User.UNIQUE else 0
+
+    @property
+    def constants(self) -> Sources:
+        """The files that are seen in place of the kernel's, in their order."""
+        return tuple(sorted(self.host.constants)) if self.order.policy.masked_proc else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ def demand(wish: Wish, inspect: Mapping[str, Any] | None) -> None:
     """
     if inspect is None:
         raise SandboxLost("somebody removed the container of a player that was being started")
-    masks = wish.host.masks if wish.order.policy.masked_proc else ()
+    masks = wish.host.hidden if wish.order.policy.masked_proc else ()
     view = View.read((inspect.get("State") or {}).get("Pid") or 0, str(inspect.get("Id")), masks=masks)
     if found := weaker(wish, inspect, view):
         raise WeakerError(
@@ -181,14 +189,18 @@ def _files(wish: Wish, inspect: Mapping[str, Any], made: Mapping[str, Any]) -> I
     ]
     yield "read_only_root", policy.read_only_root, made.get("ReadonlyRootfs")
     yield "tmp", {HOME: sorted(wanted)}, tmpfs
-    for name in ("Binds", "Mounts", "VolumesFrom", "Devices", "DeviceCgroupRules"):
+    for name in ("Binds", "VolumesFrom", "Devices", "DeviceCgroupRules"):
         yield name, [], made.get(name)
-    yield "Mounts", [], inspect.get("Mounts")
+    asked = [tuple(mount.get(key) for key in _BIND_ASKED) for mount in made.get("Mounts") or []]
+    there = [tuple(mount.get(key) for key in _BIND_THERE) for mount in inspect.get("Mounts") or []]
+    yield "Mounts", [("bind", source, place, True) for place, source in wish.constants], sorted(asked, key=str)
+    yield "Mounts", [("bind", source, place, False) for place, source in wish.constants], sorted(there, key=str)
     yield "Volumes", {}, (inspect.get("Config") or {}).get("Volumes")
     requests = [sorted(request.get("DeviceIDs") or ["all"]) for request in made.get("DeviceRequests") or []]
     yield "devices", [] if device is None else [[device]], requests
     if policy.masked_proc:
-        yield "masked_proc", [], sorted((MASKED | set(wish.host.masks)) - _names(made.get("MaskedPaths")))
+        wanted_masks = (MASKED | set(wish.host.masks)) - dict(wish.constants).keys()
+        yield "masked_proc", [], sorted(wanted_masks - _names(made.get("MaskedPaths")))
         yield "read-only paths", [], sorted(READ_ONLY - _names(made.get("ReadonlyPaths")))
 
 
@@ -264,14 +276,15 @@ def _mounted(wish: Wish, view: View) -> Iterator[Claim]:
         yield "limits.shm", ("tmpfs", _pages(policy.limits.shm)), shm and (shm.kind, _size(shm.inner.get("size")))
     foreign = {place: mount for place, mount in mounts.items() if mount.kind not in _IN_MEMORY}
     ours = frozenset() if policy.read_only_root else _OURS  # the engine's own files are as writable as the root
+    constants = dict(wish.constants).keys()
+    there = {place for place in constants if place in mounts and "ro" in mounts[place].options}
+    yield "constants", sorted(constants), sorted(there)
     writable = {place for place, mount in foreign.items() if "ro" not in mount.options}
     yield "mounts", [], sorted(writable - ours)
     if wish.order.device is None:
-        yield (
-            "mounts",
-            [],
-            sorted(place for place in foreign if place not in _OURS and not place.endswith("/docker-init")),
-        )
+        known = _OURS | constants
+        strange = (place for place in foreign if place not in known and not place.endswith("/docker-init"))
+        yield "mounts", [], sorted(strange)
     if policy.masked_proc:
         yield "masked_proc", [], sorted(view.bare)
         for place in ("/sys", "/proc/sys"):

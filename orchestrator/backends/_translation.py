@@ -14,11 +14,16 @@ from orchestrator.errors import BackendUnavailable, SandboxLost
 _UNFIT = re.compile(
     r"Cannot mkdir|to rootfs at|chdir to cwd|container init: mkdir|failed to find initial working directory"
 )
+_UNSEEN = re.compile(r"bind source path does not exist")
 _FULL = re.compile(r"no space left on device", re.IGNORECASE)
 
 
 class UnfitImageError(Exception):
     """The engine works, and cannot make a container of this image."""
+
+
+class UnseenFileError(Exception):
+    """The engine does not see a file of this machine: it has another file system."""
 
 
 class RuntimeFailedError(Exception):
@@ -37,6 +42,8 @@ def images_fault() -> Iterator[None]:
     except APIError as error:
         if _UNFIT.search(str(error.explanation)):
             raise UnfitImageError(f"the image cannot be started: {error.explanation}") from error
+        if _UNSEEN.search(str(error.explanation)):
+            raise UnseenFileError(printable(str(error.explanation), 600)) from error
         if not _FULL.search(str(error.explanation)):
             raise RuntimeFailedError(
                 f"the engine failed to start it: {printable(str(error.explanation), 600)}"

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 import docker
 import requests
+import structlog
 from docker.errors import DockerException, NotFound
 
 from orchestrator.backends import (
@@ -41,6 +42,7 @@ from orchestrator.backends import (
 )
 from orchestrator.backends._account import Account
 from orchestrator.backends._attach import Attachment
+from orchestrator.backends._constants import Constants
 from orchestrator.backends._contained import Contained, Made, Stillborn
 from orchestrator.backends._container import Host
 from orchestrator.backends._owner import Owner
@@ -48,6 +50,7 @@ from orchestrator.backends._readback import WeakerError, Wish
 from orchestrator.backends._translation import (
     RuntimeFailedError,
     UnfitImageError,
+    UnseenFileError,
     ended_already,
     images_fault,
     of_a_sandbox,
@@ -61,6 +64,7 @@ from orchestrator.domain.policy import Runtime
 from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, Problem, Rejected, SandboxLost, SparringError, UsageError
 
+_log = structlog.get_logger()
 _DEFAULT = "unix:///var/run/docker.sock"
 _SECONDS = 60
 _ENDING_SECONDS = 10
@@ -270,6 +274,7 @@ class DockerBackend:
 
     def __init__(self, settings: BackendSettings) -> None:  # noqa: ARG002  every backend is built the same way
         self._engine = Engine()
+        self._constants = Constants()
         self._configs: dict[str, ImageConfig] = {}
         self._left: deque[Callable[[], object]] = deque()  # what could not be ended while the engine was away
 
@@ -381,7 +386,20 @@ class DockerBackend:
 
     def _make(self, order: Order) -> Sandbox:
         """Creates, attaches to and starts a container, in this order, so that nothing it writes is missed."""
-        host = replace(self._engine.host(), masks=_masks.masked(gpu=order.device is not None))
+        try:
+            return self._with(order, self._host(order))
+        except UnseenFileError as error:
+            _log.warning("constants_unseen", reason=str(error), remedy="/proc/meminfo and three more stay empty")
+            self._constants.unseen()
+            return self._with(order, self._host(order))
+
+    def _host(self, order: Order) -> Host:
+        """Returns what the machine allows, with what this player does not see and what it sees instead."""
+        shown = order.policy.runtime is Runtime.RUNC and order.policy.masked_proc  # others have a /proc of their own
+        constants = self._constants.sources(order.limits.memory) if shown else ()
+        return replace(self._engine.host(), masks=_masks.masked(gpu=order.device is not None), constants=constants)
+
+    def _with(self, order: Order, host: Host) -> Sandbox:
         _runtimes.require(order.policy.runtime, host.runtimes)
         config = self._config(order.image)
         owner = Owner.current()

@@ -29,6 +29,19 @@ def variables(made: dict) -> dict[str, str]:
     return {name: value if equals else None for name, equals, value in (entry.partition("=") for entry in made["Env"])}
 
 
+def test_a_constant_is_mounted_in_place_of_a_mask():
+    """Read-only, and no mask lies upon it; where nothing is masked, the kernel's own file is seen."""
+    masks = ("/proc/meminfo", "/proc/vmstat")
+    host = replace(HOST, masks=masks, constants=(("/proc/meminfo", "/files/meminfo"),))
+    made = options(host=host)["HostConfig"]
+    assert made["MaskedPaths"] == ["/proc/vmstat"]
+    bind = {"Type": "bind", "Source": "/files/meminfo", "Target": "/proc/meminfo", "ReadOnly": True}
+    assert made["Mounts"] == [bind]
+    assert "Mounts" not in options(host=replace(HOST, masks=masks))["HostConfig"]
+    bare = replace(ORDER, policy=replace(ORDER.policy, masked_proc=False))
+    assert "Mounts" not in options(bare, host)["HostConfig"]
+
+
 def test_everything_dangerous_is_off():
     """No network, no capabilities, no privileges to gain, no writable root, no log on the host's disk, no restart."""
     made = options()

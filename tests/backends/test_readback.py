@@ -263,6 +263,35 @@ def test_a_path_without_its_mask_is_named(inspect, process) -> None:
     assert (weakness.control, weakness.found) == ("masked_proc", "/proc/pressure")
 
 
+ASKED = {"Type": "bind", "Source": "/files/meminfo", "Target": "/proc/meminfo", "ReadOnly": True}
+THERE = {"Type": "bind", "Source": "/files/meminfo", "Destination": "/proc/meminfo", "RW": False}
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "options", "found"),
+    [
+        ([ASKED], [THERE], "ro", []),
+        ([], [THERE], "ro", ["Mounts"]),
+        ([ASKED], [], "ro", ["Mounts"]),
+        ([ASKED | {"ReadOnly": False}], [THERE | {"RW": True}], "rw", ["Mounts", "constants", "mounts"]),
+        ([ASKED | {"Source": "/etc/shadow"}], [THERE | {"Source": "/etc/shadow"}], "ro", ["Mounts"]),
+        ([ASKED, ASKED | {"Target": "/host"}], [THERE, THERE | {"Destination": "/host"}], "ro", ["Mounts"]),
+        ([ASKED], [THERE], "", ["constants"]),
+    ],
+)
+def test_a_constant_is_where_it_was_asked_for(inspect, process, asked, there, options, found) -> None:
+    """Missing, writable, of another file, or beside another one: the engine's word and the kernel's are held to it."""
+    wanted = replace(wish(), host=replace(HOST, constants=(("/proc/meminfo", "/files/meminfo"),)))
+    inspect["HostConfig"]["Mounts"], inspect["Mounts"] = asked, there
+    mounts = process / "proc" / PID / "mountinfo"
+    if options:
+        line = f"199 155 254:0 /files/meminfo /proc/meminfo {options},relatime - ext4 /dev/vda rw\n"
+        mounts.write_text(mounts.read_text() + line)
+    seen = view(process, inspect["Id"])
+    assert seen is not None
+    assert controls(_readback.weaker(wanted, inspect, seen)) == found
+
+
 def test_a_missing_counter_is_a_weakness(inspect, process) -> None:
     """Where the kernel has no such limit for the player's group, the limit is missing."""
     for path in process.rglob("pids.max"):

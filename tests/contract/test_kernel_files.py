@@ -1,14 +1,17 @@
 """What a sandbox can read of /proc and /sys: each file has its verdict in docs/kernel-files.md."""
 
 import json
+import os
 import re
 import time
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from orchestrator.backends import _constants
 from orchestrator.backends.base import Order
 
 pytestmark = [pytest.mark.docker, pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")]
@@ -37,10 +40,25 @@ print(json.dumps(found))
 """
 """Prints what can be read, by its path; what is empty says nothing."""
 
+SIZES = """
+import json, os
+meminfo = dict(line.split(":") for line in open("/proc/meminfo"))
+memory = {name: int(meminfo[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable", "MemFree")}
+cpus = [line for line in open("/proc/stat") if line.startswith("cpu") and line[3].isdigit()]
+files = {name: open(f"/proc/{name}").read() for name in ("meminfo", "stat", "uptime", "loadavg")}
+def refused(name):
+    try:
+        open(f"/proc/{name}", "w")
+    except OSError:
+        return True
+print(json.dumps([memory, len(cpus), os.cpu_count(), files, all(map(refused, files))]))
+"""
+"""Prints what a program learns of the size of the machine, the files themselves, and whether none can be written."""
 
-def readable(backend, image, run, policy, **change) -> dict[str, str]:
-    """Returns what a sandbox reads."""
-    image = replace(image, command=("python3", "-c", READ))
+
+def readable(backend, image, run, policy, program=READ, **change) -> Any:
+    """Returns what a program reads in a sandbox."""
+    image = replace(image, command=("python3", "-c", program))
     sandbox = backend.start(Order(image, replace(policy, **change), run, "job"))
     until, heard = time.monotonic() + 60, b""
     while data := sandbox.receive(until):
@@ -73,3 +91,30 @@ def test_what_is_called_constant_is(backend, image, run, policy) -> None:
     constant = {path for path in first if row(path)[1] == "constant"}
     assert len(constant) > 50
     assert not {path for path in constant if first[path] != second.get(path)}
+
+
+def test_the_size_of_the_machine_is_what_the_limits_say(backend, image, run, policy) -> None:
+    """A runtime reads the limit as memory, and every processor, idle; two sandboxes read the same bytes."""
+    small = replace(policy, limits=replace(policy.limits, memory=policy.limits.memory - 4096 * 1024))
+    first = readable(backend, image, run, policy, SIZES)
+    list(Path("/usr").rglob("never-there"))
+    again = readable(backend, image, run, policy, SIZES)
+    other = readable(backend, image, run, small, SIZES)
+    memory, lines, cpus, files, refused = first
+    assert set(memory.values()) == {policy.limits.memory}
+    assert set(other[0].values()) == {small.limits.memory}
+    assert lines == cpus == os.cpu_count()
+    assert files == again[3]
+    assert refused
+
+
+def test_an_engine_that_does_not_see_our_files_masks_them(backend, image, run, policy, monkeypatch) -> None:
+    """Where it has another file system there are no constants, and the kernel's own are hidden as all others."""
+    missing = tuple((place, "/nowhere/to-be-seen") for place in _constants.PLACES)
+    kept = _constants.Constants()
+    monkeypatch.setattr(kept, "sources", lambda _memory: () if kept._unseen else missing)
+    monkeypatch.setattr(backend, "_constants", kept)
+    seen = readable(backend, image, run, policy)
+    assert kept._unseen
+    assert seen
+    assert not seen.keys() & set(_constants.PLACES)

@@ -26,6 +26,7 @@ BEHIND = {
     "PidMode": {"PidMode": "host", "Init": False},
     "masked_proc": {"MaskedPaths": []},
     "tmp": {"Tmpfs": {}},
+    "Mounts": {"Mounts": []},
     "Binds": {"Binds": ["/usr/share:/host:ro"]},
     "limits.memory": {"Memory": 2**33, "MemorySwap": 2**33},
     "limits.pids": {"PidsLimit": 0},

@@ -33,7 +33,7 @@ def poisoned(text: str) -> tuple[Results, list[Example]]:
 
     def poison(value: Any, key: str = "") -> Any:
         if isinstance(value, str):
-            return value if key in {"side", "status", "kind", "stage", "epsilon"} else text + value
+            return value if key in {"side", "status", "kind", "stage", "epsilon", "fresh_copy"} else text + value
         if isinstance(value, list):
             return [poison(item) for item in value]
         if isinstance(value, dict):

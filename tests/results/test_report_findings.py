@@ -47,13 +47,15 @@ def test_every_kind_of_finding_is_explained(kind):
 
 
 def test_the_power_of_replays_is_shown():
-    """Of every defence: asked, drawn, decided, achieved, marked below the plan, unconfirmed clashes, and what it ran from."""
+    """Of every defence: counts, power, marked where below the plan, unconfirmed clashes, and what it ran from."""
     page = report.render(results_of(), [])
     words_ = Tree(page).words
     assert "A cheat that changes 1% of its answers had to clash at least once with a probability of 99.0%" in words_
     short, promised = "not cleared: less was compared than planned", "99.0% / 99.9% / 99.9%"
     assert f"madry 2,000 410 300 96.5% below the plan 96.5% / 99.7% / 99.7% 0 3 1 109 a fresh copy {short}" in words_
-    assert f"moody 2,000 410 410 99.0% {promised} 0 0 0 0 its image: this backend copies none a finding" in words_  # its clashes were confirmed
+    assert (
+        f"moody 2,000 410 410 99.0% {promised} 0 0 0 0 its image: this backend copies none a finding" in words_
+    )  # its clashes were confirmed
     own = "its image: the organizers' own"
     assert f"undefended 2,000 410 410 99.0% {promised} 2 0 0 0 {own} not cleared: 2 clashes not confirmed" in words_
     assert page.count("below the plan") == 1

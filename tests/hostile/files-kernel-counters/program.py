@@ -5,8 +5,8 @@ from pathlib import Path
 from _report import attempt, report_all
 
 COUNTERS = (
-    *("/proc/buddyinfo", "/proc/cgroups", "/proc/diskstats", "/proc/interrupts", "/proc/key-users", "/proc/loadavg"),
-    *("/proc/meminfo", "/proc/schedstat", "/proc/softirqs", "/proc/stat", "/proc/swaps", "/proc/uptime"),
+    *("/proc/buddyinfo", "/proc/cgroups", "/proc/diskstats", "/proc/interrupts", "/proc/key-users"),
+    *("/proc/schedstat", "/proc/softirqs", "/proc/swaps"),
     *("/proc/vmstat", "/proc/zoneinfo", "/proc/pressure/cpu", "/proc/pressure/io", "/proc/pressure/memory"),
     *("/proc/sys/fs/dentry-state", "/proc/sys/fs/file-nr", "/proc/sys/fs/inode-nr", "/proc/sys/fs/inode-state"),
     *("/proc/sys/fs/aio-nr", "/proc/sys/fs/quota/lookups", "/proc/sys/kernel/ns_last_pid"),
