@@ -78,7 +78,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Stored:
-    """The files of an image in its layers on this disk; links are followed within the image, as a container would."""
+    """The files of an image in its layers, on this disk or in memory; links lead within it, as in a container."""
 
     look: Look
 
@@ -91,7 +91,7 @@ class Stored:
         """See `_entry_point.Files`."""
         found = self._found(path)
         if found is None or found.place is None or found.kind is not Kind.FILE:
-            return b""
+            return b"" if found is None else found.head[:count]
         handle = os.open(found.place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
             return file.read(count)
@@ -129,13 +129,18 @@ def problems(
     """
     stored = _mount_points.stored(image.get("GraphDriver") or {})
     if stored is not None:
-        return _problems(Stored(stored), stored, config, architecture)
+        return judged(stored, config, architecture)
     container = engine.create(_image_facts.still(image, labels), f"sparring-look-{secrets.token_hex(8)}")
     try:
         files = Files(engine, container)
         return _problems(files, files.look, config, architecture)
     finally:
         engine.remove(container)
+
+
+def judged(look: Look, config: ImageConfig, architecture: str) -> list[Problem]:
+    """Returns what keeps an image from playing whose files can be looked at where they lie; see `problems`."""
+    return _problems(Stored(look), look, config, architecture)
 
 
 def _problems(files: _entry_point.Files, look: Look, config: ImageConfig, architecture: str) -> list[Problem]:

@@ -6,8 +6,9 @@ engine reads, no container can be started; where it is a named pipe, the engine 
 engine replaces some of these in the containers that it makes, a cluster's nodes replace others. So an image has to have
 each of them as it should be, or not at all, whatever plays it.
 
-The layers are looked at as they are stored, where this process may read them, without following a link. Elsewhere the
-engine is asked about a container that never starts, where it has replaced some of them already.
+The layers are looked at as they are stored, where this process may read them, without following a link, or as a
+registry gives them (`_layers`). Elsewhere the engine is asked about a container that never starts, where it has
+replaced some of them already.
 """
 
 import os
@@ -48,13 +49,17 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What there is: a file's bytes and mode, where a link leads, and where a layer keeps it on this disk."""
+    """What there is: a file's bytes and mode, where a link leads, and where a layer keeps it on this disk.
+
+    `head` are a program's first bytes where they were read already.
+    """
 
     kind: Kind
     size: int = 0
     mode: int = 0
     target: str = ""
     place: Path | None = None
+    head: bytes = b""
 
 
 Look = Callable[[str], Found | None]
@@ -65,7 +70,7 @@ def problems(look: Look, places: Iterable[str] = PLACES) -> list[Problem]:
     """Returns what is not as it should be, each path once."""
     found: dict[str, Problem] = {}
     for place in places:
-        for path in _down_to(place):
+        for path in down_to(place):
             there = look(path)
             if there is None or there.kind is Kind.GONE:
                 break
@@ -90,7 +95,7 @@ def merged(layers: Sequence[Look]) -> Look:
     def look(path: str) -> Found | None:
         for layer in layers:
             covered = False
-            for above in _down_to(path):
+            for above in down_to(path):
                 found = layer(above)
                 if above == path and found is not None:
                     return replace(found, kind=Kind.FOLDER) if found.kind is Kind.COVERED else found
@@ -129,7 +134,7 @@ def _stored_layer(folder: Path) -> Look:
     """Returns one layer in its folder. Links in it are hostile: every part of a path is looked at, none is followed."""
 
     def look(path: str) -> Found | None:
-        for above in _down_to(path):
+        for above in down_to(path):
             here = folder / above.lstrip("/")
             try:
                 found = here.lstat()
@@ -167,7 +172,7 @@ def _is_opaque(folder: Path) -> bool:
     return False
 
 
-def _down_to(path: str) -> Iterator[str]:
+def down_to(path: str) -> Iterator[str]:
     """Yields the folders above an absolute path, the highest first, and the path."""
     parts = posixpath.normpath(path).strip("/").split("/")
     for count in range(1, len(parts) + 1):

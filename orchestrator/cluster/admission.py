@@ -1,7 +1,8 @@
 """The images of a cluster's rounds: found in their registry, judged as the docker backend judges them, fixed by digest.
 
-The nodes pull them, so no engine is needed here. What lies in an image is not looked at, and how large its layers are
-when they are unpacked is not known before a node has done it: docs/run-on-kubernetes.md says what bounds that.
+The nodes pull them, so no engine is needed here. The files of an image are judged by the headers of its layers, which
+are fetched for that, and nothing is unpacked. A received one was looked into at the desk, and its identity proves that
+it is the same: its layers are not fetched.
 """
 
 from dataclasses import replace
@@ -19,6 +20,7 @@ from orchestrator.backends.base import (
     Source,
     Workshop,
 )
+from orchestrator.cluster.files import Files
 from orchestrator.cluster.settings import ClusterSettings
 from orchestrator.domain.images import ImageConfig, read_config
 from orchestrator.domain.policy import Runtime
@@ -62,6 +64,7 @@ class ClusterBackend:
         self._settings = settings
         self._sweep = sweep
         self._registries = registries or Registries(settings.insecure_registries)
+        self._files = Files(self._registries)
         self._prefix = "" if settings.registry == NO_REGISTRY else settings.registry.rstrip("/")
         if self._prefix:
             try:
@@ -99,6 +102,8 @@ class ClusterBackend:
         try:
             name = self._named(source)
             config, problems = _judged(found := self._described(name), self._settings.platform)
+            if not problems and not source.shelf:
+                problems = self._files.problems(name, found, config, self._settings.platform.split("/")[1])
         except NoNameError as error:
             raise Rejected(subject, [Problem("image", str(error), _PLACE if source.shelf else _PUSH)]) from error
         except UnfitError as error:
@@ -137,9 +142,9 @@ class ClusterBackend:
             raise UsageError(f"no image {printable(reference)}: {error}") from error
         except UnfitError as error:
             raise Rejected(f"image {printable(reference)}", [error.problem]) from error
-        size = sum(found.layers)
+        size = sum(found.sizes)
         _, problems = _judged(found, self._settings.platform, largest)
-        history = [{"Size": layer} for layer in reversed(found.layers)]
+        history = [{"Size": layer} for layer in reversed(found.sizes)]
         tree = ImageTree(0, 0, {}, {}, cut="a registry's images are looked into with docker") if files else None
         return _image_facts.facts(found.configuration.inspected(found.digest, size), history, problems, tree)
 
@@ -186,4 +191,4 @@ class ClusterBackend:
 
 def _judged(found: Described, platform: str, largest: int | None = None) -> tuple[ImageConfig, list[Problem]]:
     architecture = platform.split("/")[1]
-    return read_config(found.configuration.inspected(found.digest, sum(found.layers)), architecture, largest)
+    return read_config(found.configuration.inspected(found.digest, sum(found.sizes)), architecture, largest)

@@ -129,11 +129,14 @@ def _plain_folder(folder: str) -> bool:
     return plain and not inside and not folder.startswith("//")
 
 
-def _size(size: Any, largest: int) -> list[Problem]:
-    if not isinstance(size, int) or size <= largest:
-        return []
+def oversized(size: str, largest: int = LARGEST_IMAGE) -> Problem:
+    """Returns what is said of an image that has too many bytes: `size` of them."""
     remedy = "leave out what playing does not need; each machine that plays keeps it whole"
-    return [Problem("size", f"{size} bytes in its layers, at most {largest}", remedy)]
+    return Problem("size", f"{size} bytes in its layers, at most {largest}", remedy)
+
+
+def _size(size: Any, largest: int) -> list[Problem]:
+    return [oversized(str(size), largest)] if isinstance(size, int) and size > largest else []
 
 
 def _words(value: Any) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ manifest at once (CVE-2021-41190), layers that are fetched from elsewhere (CVE-2
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -163,6 +163,27 @@ def check(data: bytes, wanted: str, size: int | None = None) -> None:
         raise UnfitError("image", f"a document of {len(data)} bytes where {size} were promised", _PUSH)
     if found != wanted:
         raise UnfitError("image", f"the registry gave {found} where {wanted} was asked for", _PUSH)
+
+
+class Proof:
+    """The digest and the length of bytes that pass by."""
+
+    def __init__(self) -> None:
+        self._digest, self._length = hashlib.sha256(), 0
+
+    def over(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Yields the pieces."""
+        for piece in pieces:
+            self._digest.update(piece)
+            self._length += len(piece)
+            yield piece
+
+    def check(self, wanted: str, size: int) -> None:
+        """Raises UnfitError where what passed is not what was named."""
+        if self._length != size:
+            raise UnfitError("image", f"a layer of {self._length} bytes where {size} were promised", _PUSH)
+        if (found := f"sha256:{self._digest.hexdigest()}") != wanted:
+            raise UnfitError("image", f"the registry gave {found} where the layer {wanted} was asked for", _PUSH)
 
 
 def manifest(data: bytes, content_type: str) -> Manifest | Index:

@@ -1,36 +1,43 @@
 """Asks image registries what an image is: its digest for one platform, its layers, and its configuration.
 
-Nothing of an image's files is fetched. Every document is compared with its digest; a tag's is what the registry says
-now, and from then on the digest is the image (docs/decisions/0021 has why no library does this for us).
+Every document and every layer is compared with its digest; a tag's is what the registry says now, and from then on the
+digest is the image (docs/decisions/0021 has why no library does this for us). Of a layer nothing is kept here.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from orchestrator.registry import documents
 from orchestrator.registry.credentials import Credentials
-from orchestrator.registry.documents import Configuration, Index, Manifest, UnfitError
+from orchestrator.registry.documents import Configuration, Descriptor, Index, Manifest, UnfitError
 from orchestrator.registry.references import Name
 from orchestrator.registry.transfer import Conversation, Received
 
 _ACCEPTED = ", ".join((*documents.MANIFESTS, *documents.INDEXES))
 _DEEPEST = 3
 """How many indexes may stand on top of each other."""
+Got = TypeVar("Got")
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """An image as its registry describes it. `layers` are bytes as they lie there, the lowest first: packed.
+    """An image as its registry describes it. `layers` lie there packed, the lowest first.
 
     `identities` are the digests that an engine may know it by: that of its configuration or, where images are kept as a
     registry has them, of its manifest or of the index above.
     """
 
     digest: str
-    layers: tuple[int, ...]
+    layers: tuple[Descriptor, ...]
     configuration: Configuration
     identities: frozenset[str]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The bytes of each layer as they lie there."""
+        return tuple(layer.size for layer in self.layers)
 
 
 class Registries:
@@ -66,7 +73,20 @@ class Registries:
             described = _blob(talk, found.config.digest, found.config.size)
             configuration = documents.configuration(described, len(found.layers))
             identities = frozenset((*digests, found.config.digest))
-            return Described(digests[-1], tuple(layer.size for layer in found.layers), configuration, identities)
+            return Described(digests[-1], tuple(found.layers), configuration, identities)
+
+    def layer(self, name: Name, layer: Descriptor, read: Callable[[Iterator[bytes]], Got]) -> Got:
+        """Returns what `read` makes of a layer's bytes, which come packed and in pieces.
+
+        It is called again for a layer that was cut short. What it leaves is read too: what it made counts if all of it
+        has the layer's digest.
+
+        Raises:
+            UnfitError: the layer is not there, not for us, or not those bytes.
+            BackendUnavailable: its registry is away, busy or not to be trusted.
+        """
+        with self._talk(name) as talk:
+            return talk.stream(f"blobs/{layer.digest}", layer.size, lambda pieces: _proved(pieces, layer, read))
 
     def knock(self, name: Name) -> None:
         """Raises BackendUnavailable where the registry of that name does not answer."""
@@ -114,6 +134,17 @@ def _identity(got: Received, wanted: str, size: int | None) -> str:
     if got.digest.startswith("sha256:"):
         documents.check(got.data, got.digest)
     return found
+
+
+def _proved(pieces: Iterator[bytes], layer: Descriptor, read: Callable[[Iterator[bytes]], Got]) -> Got:
+    """Returns what is made of a layer's bytes. Raises UnfitError where they are not those that were named."""
+    proof = documents.Proof()
+    counted = proof.over(pieces)
+    made = read(counted)
+    for _ in counted:
+        pass
+    proof.check(layer.digest, layer.size)
+    return made
 
 
 def _blob(talk: Conversation, digest: str, size: int) -> bytes:

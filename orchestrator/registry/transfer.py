@@ -1,4 +1,4 @@
-"""Documents from an image registry over HTTP: tokens, redirects, bounds on bytes and time, and what is tried again.
+"""Documents and layers from an image registry over HTTP: tokens, redirects, bounds, and what is tried again.
 
 Our own, since the libraries that speak with registries have no bounds, follow redirects as they come and compare no
 digests (docs/decisions/0021). A registry may be anybody's: credentials go to the registry and, over TLS, to the place
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 6
 _CONNECT_SECONDS, _READ_SECONDS, _DOCUMENT_SECONDS = 10.0, 30.0, 60.0
+_SLOWEST = 1024**2
+"""Bytes a second below which a registry is too slow for a layer."""
 _LONGEST_WAIT = 30.0
 _HOPS = 5
 _PIECE = 64 * 1024
@@ -127,6 +129,20 @@ class Conversation:
         """
         return self._patiently(lambda: self._document(f"{self._base}{self._name.repository}/{path}", accept, most))
 
+    def stream(self, path: str, size: int, use: Callable[[Iterator[bytes]], Got]) -> Got:
+        """Returns what `use` makes of a blob of so many bytes; it is called again where the blob was cut short.
+
+        Raises:
+            UnfitError: it is not there, not for us, or longer.
+            BackendUnavailable: the registry is away, busy or slow, and was for all attempts, or cannot be trusted.
+        """
+
+        def ask() -> Got:
+            with self._granted(f"{self._base}{self._name.repository}/{path}", "*/*") as response:
+                return use(self._pieces(response, size, _DOCUMENT_SECONDS + size / _SLOWEST))
+
+        return self._patiently(ask)
+
     def knock(self) -> None:
         """Raises BackendUnavailable where no registry answers; whether it knows us is another matter."""
 
@@ -147,19 +163,24 @@ class Conversation:
 
     def _document(self, address: str, accept: str, most: int) -> Received:
         """Asks once, with a token where one is wanted."""
+        with self._granted(address, accept) as response:
+            data, header = b"".join(self._pieces(response, most, _DOCUMENT_SECONDS)), response.headers
+            kind = header.get("Content-Type", "").partition(";")[0].strip().lower()
+            return Received(data, kind, header.get("Docker-Content-Digest", ""))
+
+    @contextmanager
+    def _granted(self, address: str, accept: str) -> Iterator["requests.Response"]:
+        """Yields the answer that has what was asked for, with a token where one is wanted."""
         for asked_before in (False, True):
             with self._followed(address, accept) as response:
-                if response.status_code == HTTPStatus.UNAUTHORIZED and not asked_before:
-                    challenge = response.headers.get("WWW-Authenticate", "")
-                elif response.status_code == HTTPStatus.OK:
-                    data = self._read(response, most)
-                    header = response.headers
-                    kind = header.get("Content-Type", "").partition(";")[0].strip().lower()
-                    return Received(data, kind, header.get("Docker-Content-Digest", ""))
-                else:
+                if response.status_code == HTTPStatus.OK:
+                    yield response
+                    return
+                if response.status_code != HTTPStatus.UNAUTHORIZED or asked_before:
                     raise self._refused(response)
+                challenge = response.headers.get("WWW-Authenticate", "")
             self._authorization = self._introduce(challenge)
-        raise AssertionError("the second answer is returned or refused")  # pragma: no cover
+        raise AssertionError("the second answer is yielded or refused")  # pragma: no cover
 
     @contextmanager
     def _followed(self, address: str, accept: str) -> Iterator["requests.Response"]:
@@ -199,20 +220,25 @@ class Conversation:
             finally:
                 response.close()
 
-    def _read(self, response: "requests.Response", most: int) -> bytes:
-        """Returns the body as it came over the wire, never unpacked: digests are of those bytes.
+    def _pieces(self, response: "requests.Response", most: int, seconds: float) -> Iterator[bytes]:
+        """Yields the body as it came over the wire, never unpacked: digests are of those bytes.
 
-        One that ends before its promised length is an error of the library's (see `_translated`).
+        `seconds` bound how long the registry is waited for; what is done with the pieces takes its own time. A body
+        that ends before its promised length is an error of the library's (see `_translated`).
         """
-        until = time.monotonic() + _DOCUMENT_SECONDS
-        made = bytearray()
-        while piece := response.raw.read1(_PIECE, decode_content=False):
-            made += piece
-            if len(made) > most:
+        waited, count = 0.0, 0
+        while True:
+            began = time.monotonic()
+            piece = response.raw.read1(_PIECE, decode_content=False)
+            waited += time.monotonic() - began
+            count += len(piece)
+            if not piece:
+                return
+            if count > most:
                 raise UnfitError("image", f"a document of more than {most} bytes", "a real image's have a few KiB")
-            if time.monotonic() > until:
-                raise _LaterError(f"it did not send {most} bytes within {_DOCUMENT_SECONDS:.0f} s")
-        return bytes(made)
+            if waited > seconds:
+                raise _LaterError(f"it did not send {most} bytes within {seconds:.0f} s")
+            yield piece
 
     def _introduce(self, challenge: str) -> str:
         """Returns the Authorization for this repository: a token for pulling from it, or name and password.
@@ -240,7 +266,7 @@ class Conversation:
                     f"{printable(urlsplit(realm).netloc, 80)}, which gives tokens for {self._name.host}, answers "
                     f"{response.status_code}; ask who runs it"
                 )
-            return self._token(self._read(response, _MOST_TOKEN))
+            return self._token(b"".join(self._pieces(response, _MOST_TOKEN, _DOCUMENT_SECONDS)))
 
     def _token(self, data: bytes) -> str:
         try:

@@ -18,7 +18,7 @@ from orchestrator.errors import BackendUnavailable, Rejected, UsageError
 from orchestrator.registry.credentials import Credentials
 from orchestrator.registry.registries import Registries
 
-from ..registry.registries import RUN, Answer
+from ..registry.registries import RUN, Answer, folder, link, member
 
 HEX = "ab" * 32
 DIGEST = f"sha256:{HEX}"
@@ -46,8 +46,8 @@ def problems(admit, reference: str) -> list[str]:
 
 def test_an_image_is_admitted_by_the_digest_of_its_manifest(registry, backend):
     """Digest, command, what a node pulls, and which of its variables a player does not get."""
-    config = {**RUN, "Env": ["PATH=/bin", "LD_PRELOAD=/evil.so", "MODEL=x"]}
-    digest = registry.put("teams/red/entry", "1", registry.image(config))
+    config = {**RUN, "Env": ["PATH=/usr/bin", "LD_PRELOAD=/evil.so", "MODEL=x"]}
+    digest = registry.put("teams/red/entry", "1", registry.playable(config))
     image = backend.admit(Source(image="red/entry:1"))
     assert (image.digest, image.name, image.command) == (digest, "red/entry:1", ("python3", "player.py"))
     assert image.reference == f"{registry.host}/teams/red/entry@{digest}"
@@ -57,9 +57,9 @@ def test_an_image_is_admitted_by_the_digest_of_its_manifest(registry, backend):
 
 def test_a_tag_that_moves_is_another_image(registry, backend):
     """The digest is of what the tag means now."""
-    registry.put("teams/entry", "1", registry.image(RUN))
+    registry.put("teams/entry", "1", registry.playable(RUN))
     before = backend.admit(Source(image="entry:1"))
-    registry.put("teams/entry", "1", registry.image({**RUN, "Cmd": ["other.py"]}))
+    registry.put("teams/entry", "1", registry.playable({**RUN, "Cmd": ["other.py"]}))
     after = backend.admit(Source(image="entry:1"))
     assert before.digest != after.digest
     assert after.command == ("python3", "other.py")
@@ -81,19 +81,19 @@ def test_a_tag_that_moves_is_another_image(registry, backend):
 )
 def test_what_an_image_may_not_say_is_refused_by_name(config, places, registry, backend):
     """The same configurations are refused as anywhere, all problems at once."""
-    registry.put("teams/entry", "1", registry.image(config))
+    registry.put("teams/entry", "1", registry.playable(config))
     assert [text.partition(":")[0] for text in problems(backend.admit, "entry:1")] == places
 
 
 def test_an_image_of_another_platform_is_refused(registry, backend):
     """A configuration for another architecture is refused even where its manifest came without a platform."""
-    registry.put("teams/entry", "1", registry.image(RUN, architecture="arm64"))
+    registry.put("teams/entry", "1", registry.playable(RUN, architecture="arm64"))
     assert "made for arm64" in problems(backend.admit, "entry:1")[0]
 
 
 def test_a_huge_image_is_refused(registry, backend):
     """The sum of its layers is bounded, as they lie in the registry."""
-    image = registry.image(RUN)
+    image = registry.playable(RUN)
     registry.put("teams/entry", "1", {**image, "layers": [{**image["layers"][0], "size": 21 * 1024**3}]})
     assert problems(backend.admit, "entry:1")[0].startswith("size: 22548578304 bytes")
 
@@ -217,11 +217,13 @@ def pushed(engine, registry):
     """Returns a function that makes an image of one small file with these instructions, pushes it, and names it."""
     names = []
 
-    def make(*changes: str) -> str:
+    def make(*changes: str, more: tuple[tarfile.TarInfo, ...] = ()) -> str:
         name = f"{registry.host}/teams/entry-{secrets.token_hex(4)}"
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
-            archive.addfile(tarfile.TarInfo("player.py"))
+            usual = map(member, ("player.py", "usr/bin/python3", "bin/sh", "x"))
+            for each in ({made.name: made for made in usual} | {made.name: made for made in more}).values():
+                archive.addfile(each)
         engine.api.import_image_from_data(packed.getvalue(), repository=name, tag="1", changes=list(changes))
         names.append(f"{name}:1")
         said = engine.api.push(name, tag="1", stream=True, decode=True)
@@ -245,35 +247,56 @@ def pushed(engine, registry):
             ['CMD ["x"]', "VOLUME /data", "ONBUILD RUN x", "HEALTHCHECK CMD true", "LABEL sparring.run=x"],
             ["VOLUME", "HEALTHCHECK", "ONBUILD", "LABEL"],
         ),
-        (['CMD ["x"]', "WORKDIR /proc/self", "HEALTHCHECK NONE", "EXPOSE 80", "USER 12"], ["WORKDIR"]),
+        (['CMD ["/x"]', "WORKDIR /proc/self", "HEALTHCHECK NONE", "EXPOSE 80", "USER 12"], ["WORKDIR"]),
     ],
     ids=["plain", "shell", "empty", "refused", "odd"],
 )
 def test_what_an_engine_pushed_is_judged_as_the_engine_judges_it(
     changes, places, pushed, registry, backend, engine, tmp_path
 ):
-    """The same image, from its registry and from the engine: one digest, one command, the same problems.
-
-    But for its files, which a registry is not asked for: whether the program is there, only the engine says.
-    """
+    """The same image, from its registry and from the engine: one digest, one command, the same problems."""
     name = pushed(*changes)
     here = DockerBackend(BackendSettings(tmp_path))
     found = problems(backend.admit, name)
-    assert [each for each in problems(here.admit, name) if each in found] == found
+    assert problems(here.admit, name) == found
     assert [text.partition(":")[0] for text in found] == places
     there, own = backend.look_into(name), here.look_into(name, files=False)
     assert engine.images.get(name).attrs["RepoDigests"] == [f"{name.removesuffix(':1')}@{there.identity}"]
     same = ("user", "entrypoint", "command", "folder", "volumes", "ports", "healthcheck", "on_build", "labels")
     assert {key: getattr(there, key) for key in same} == {key: getattr(own, key) for key in same}
     assert (there.environment, there.passed, there.problems) == (own.environment, own.passed, own.problems)
-    if not problems(here.admit, name):
+    if not found:
         assert backend.admit(Source(image=name)).command == here.admit(Source(image=name)).command
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    ("more", "place"),
+    [
+        ([link("io", "/var/tmp")], "/io"),  # noqa: S108  the image's own
+        ([link("tmp", "/var/tmp")], "/tmp"),  # noqa: S108
+        ([member("sys")], "/sys"),
+        ([folder("etc/passwd")], "/etc/passwd"),
+        ([link("srv", "/"), member("srv2", tarfile.LNKTYPE, "srv"), member("run", tarfile.LNKTYPE, "srv2")], "/run"),
+        ([link("player", "/srv")], "WORKDIR"),
+        ([member("player.py", mode=0o644)], "ENTRYPOINT"),
+        ([member("player.py", tarfile.FIFOTYPE)], "ENTRYPOINT"),
+        ([link("loop", "loop"), link("player.py", "loop/x")], "ENTRYPOINT"),
+        ([folder("io"), folder("tmp")], ""),
+    ],
+)
+def test_files_are_judged_as_the_engine_judges_them(more, place, pushed, backend, tmp_path):
+    """Item 28: what lies in an image, by its packed layers in a registry and by the engine's folders: word for word."""
+    name = pushed('ENTRYPOINT ["/player.py"]', "WORKDIR /player", more=tuple(more))
+    found = problems(backend.admit, name)
+    assert problems(DockerBackend(BackendSettings(tmp_path)).admit, name) == found
+    assert [text.partition(":")[0] for text in found] == ([place] if place else [])
 
 
 @pytest.mark.docker
 def test_what_is_admitted_can_be_pulled(pushed, backend, engine, tmp_path):
     """The reference in an admitted image is one that a runtime pulls, and what comes is that image."""
-    name = pushed('CMD ["player.py"]')
+    name = pushed('CMD ["/player.py"]')
     before = engine.images.get(name).id
     image = backend.admit(Source(image=name))
     engine.images.remove(name, force=True)
@@ -288,7 +311,7 @@ def test_a_private_registry_is_asked_as_the_engine_asks_it(engine, registry, tmp
     for registry.basic in (True, False):
         said = engine.api.login("me", "secret", registry=registry.host, reauth=True)
         assert said["Status"] == "Login Succeeded"
-    registry.put("entry", "1", registry.image(RUN))
+    registry.put("entry", "1", registry.playable(RUN))
     known = Credentials(None, {registry.host: ("me", "secret")})
     asking = Registries([registry.host], lambda: known)
     backend = ClusterBackend(settings(registry=registry.host), registries=asking)

@@ -42,7 +42,7 @@ def problem(backend, source: Source):
 
 def test_the_identity_is_the_received_one_and_nodes_pull_by_manifest(registry, backend):
     """The digest of the configuration is what was received; the pod's reference has the digest of the manifest."""
-    manifest = registry.image({**RUN, "Env": ["LD_PRELOAD=/x.so"]})
+    manifest = registry.playable({**RUN, "Env": ["LD_PRELOAD=/x.so"]})
     identity = manifest["config"]["digest"]
     pulled = put(registry, manifest, identity)
     image = backend.admit(received(identity))
@@ -57,7 +57,7 @@ def test_the_identity_is_the_received_one_and_nodes_pull_by_manifest(registry, b
 @pytest.mark.parametrize("kept", ["manifest", "index"])
 def test_an_engine_that_keeps_images_as_a_registry_does(registry, backend, kept):
     """Its id of an image is the digest of the manifest, or of the index above: that is proved as well."""
-    manifest = registry.image(RUN)
+    manifest = registry.playable(RUN)
     digest = registry.put("season/cup/red", "x", manifest)
     described = {
         "mediaType": manifest["mediaType"],
@@ -86,7 +86,7 @@ def test_what_was_not_pushed_is_named_with_the_command(backend):
 
 def test_another_image_in_its_place_does_not_play(registry, backend):
     """Whoever can write to the registry cannot change what was received: both identities are said."""
-    manifest = registry.image(RUN)
+    manifest = registry.playable(RUN)
     put(registry, manifest, OTHER)
     found = problem(backend, received(OTHER))
     assert OTHER in found.what
@@ -96,7 +96,7 @@ def test_another_image_in_its_place_does_not_play(registry, backend):
 
 def test_what_an_image_may_not_say_is_refused_here_too(registry, backend):
     """The desk judged it, and the registry's word is judged again."""
-    manifest = registry.image({**RUN, "Volumes": {"/data": {}}})
+    manifest = registry.playable({**RUN, "Volumes": {"/data": {}}})
     put(registry, manifest, manifest["config"]["digest"])
     assert problem(backend, received(manifest["config"]["digest"])).place == "VOLUME"
 

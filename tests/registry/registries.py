@@ -6,9 +6,11 @@ It follows the distribution specification (github.com/opencontainers/distributio
 
 import base64
 import hashlib
+import io
 import json
 import re
 import ssl
+import tarfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -39,6 +41,37 @@ def sha(data: bytes) -> str:
 def dump(document: Any) -> bytes:
     """Returns a document as bytes."""
     return json.dumps(document).encode()
+
+
+def tar(*members: tarfile.TarInfo, content: bytes = b"", form: int = tarfile.PAX_FORMAT) -> bytes:
+    """Returns an archive of these members; those with a size hold zeros after the content."""
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w", format=form) as archive:
+        for each in members:
+            archive.addfile(each, io.BytesIO(content + bytes(max(0, each.size - len(content)))))
+    return held.getvalue()
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "", mode: int = 0o755, size: int = 0) -> Any:
+    """Returns a member of an archive."""
+    made = tarfile.TarInfo(name)
+    made.type, made.linkname, made.mode, made.size = kind, target, mode, size
+    return made
+
+
+def link(name: str, target: str) -> Any:
+    """Returns a symbolic link."""
+    return member(name, tarfile.SYMTYPE, target)
+
+
+def folder(name: str) -> Any:
+    """Returns a folder."""
+    return member(name, tarfile.DIRTYPE)
+
+
+def program() -> bytes:
+    """Returns a layer with what `RUN` starts, in a few bytes that name no interpreter, and its folder."""
+    return tar(member("usr/bin/python3", size=8), folder("player"))
 
 
 @dataclass(frozen=True)
@@ -110,15 +143,25 @@ class Registry:
         return {"mediaType": kind, "digest": sha(data), "size": len(data)}
 
     def image(self, config: Any, layers: int = 1, **more: Any) -> dict[str, Any]:
-        """Stores an image's configuration (its `config`, or bytes as they are) and returns a manifest of it."""
-        made = [self.blob(b"layer %d" % number, LAYER) for number in range(layers)]
+        """Stores an image's configuration (its `config`, or bytes as they are) and returns a manifest of it.
+
+        Its layers are no archives: nobody who only asks what an image is fetches them.
+        """
+        return self._image(config, [self.blob(b"layer %d" % number, LAYER) for number in range(layers)], more)
+
+    def playable(self, config: Any, *layers: bytes, kind: str = LAYER, **more: Any) -> dict[str, Any]:
+        """Stores an image that has a program `python3` and these layers above it, and returns a manifest of it."""
+        made = [self.blob(program(), LAYER), *(self.blob(layer, kind) for layer in layers)]
+        return self._image(config, made, more)
+
+    def _image(self, config: Any, made: list[dict[str, Any]], more: Mapping[str, Any]) -> dict[str, Any]:
         whole = {
             "architecture": "amd64",
             "os": "linux",
             "config": config,
             "rootfs": {"type": "layers", "diff_ids": [layer["digest"] for layer in made]},
         }
-        described = self.blob(config if isinstance(config, bytes) else dump(whole | more), CONFIG)
+        described = self.blob(config if isinstance(config, bytes) else dump(whole | dict(more)), CONFIG)
         return {"schemaVersion": 2, "mediaType": MANIFEST, "config": described, "layers": made}
 
     def answer(self, asked: Asked, body: bytes) -> Answer:

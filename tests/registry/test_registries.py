@@ -14,7 +14,7 @@ def test_an_image_is_described_by_its_manifest(registry, ask):
     digest = registry.put("team/entry", "1", registry.image(RUN, layers=2))
     found = ask.describe(named(registry), AMD)
     assert found.digest == digest
-    assert found.layers == (7, 7)
+    assert found.sizes == (7, 7)
     assert found.configuration.inspected(digest, 14)["Config"] == RUN
     assert ask.describe(named(registry, f"team/entry@{digest}"), AMD) == found
 
@@ -57,7 +57,7 @@ def test_indexes_do_not_go_on_for_ever(registry, ask):
             "platform": {"os": "linux", "architecture": "amd64"},
         }
         document, kind = {"schemaVersion": 2, "manifests": [entry]}, INDEX
-    assert ask.describe(named(registry, "team/entry:d3"), AMD).layers == (7,)
+    assert ask.describe(named(registry, "team/entry:d3"), AMD).sizes == (7,)
     with pytest.raises(UnfitError, match="more than 3 indexes"):
         ask.describe(named(registry, "team/entry:d5"), AMD)
 

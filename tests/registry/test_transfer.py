@@ -67,7 +67,7 @@ def test_a_registry_is_left_alone_as_long_as_it_asks(header, wanted, registry, a
     """Retry-After is kept to within half a minute, and what is no number of seconds is not heard."""
     registry.put("team/entry", "1", registry.image(RUN))
     registry.odd = lambda _: Answer(429, headers={"Retry-After": header}) if len(registry.asked) == 1 else None
-    assert ask.describe(named(registry), AMD).layers == (7,)
+    assert ask.describe(named(registry), AMD).sizes == (7,)
     assert slept == [wanted]
 
 
@@ -91,7 +91,7 @@ def test_half_an_answer_is_asked_for_again(headers, registry, ask, slept):
         if len(registry.asked) == 1
         else None
     )
-    assert ask.describe(named(registry), AMD).layers == (7,)
+    assert ask.describe(named(registry), AMD).sizes == (7,)
     assert slept == [1]
 
 
@@ -108,7 +108,7 @@ def test_a_token_is_fetched_without_credentials(registry, ask):
     """Where tokens are for everybody, one is fetched for this repository and pulling alone, whatever scope is named."""
     registry.users, registry.anonymous = {}, True
     registry.put("team/entry", "1", registry.image(RUN))
-    assert ask.describe(named(registry), AMD).layers == (7,)
+    assert ask.describe(named(registry), AMD).sizes == (7,)
     [asked] = [each for each in registry.asked if each.path == "/token"]
     assert asked.query == {"scope": ["repository:team/entry:pull"], "service": ["registry"]}
     assert "Authorization" not in asked.headers
@@ -120,7 +120,7 @@ def test_credentials_open_a_private_registry(basic, registry, tmp_path):
     registry.users, registry.basic = {"me": "se:cret"}, basic
     registry.put("team/entry", "1", registry.image(RUN))
     known = logged_in(tmp_path, {registry.host: auth("me", "se:cret")})
-    assert Registries([registry.host], lambda: known).describe(named(registry), AMD).layers == (7,)
+    assert Registries([registry.host], lambda: known).describe(named(registry), AMD).sizes == (7,)
     assert "Authorization" not in registry.asked[0].headers
     wrong = logged_in(tmp_path, {registry.host: auth("me", "wrong")})
     with pytest.raises(UnfitError, match=r"with the credentials that it was given .401."):
@@ -139,7 +139,7 @@ def test_a_token_that_has_run_out_is_replaced(registry, ask):
             registry.token = "another"  # noqa: S105
 
     registry.odd = expire
-    assert ask.describe(named(registry), AMD).layers == (7,)
+    assert ask.describe(named(registry), AMD).sizes == (7,)
     assert [each.path for each in registry.asked].count("/token") == 2
 
 
@@ -156,7 +156,7 @@ def test_credentials_do_not_follow_a_redirect(basic, registry, start, tmp_path):
         else None
     )
     known = logged_in(tmp_path, {registry.host: auth("me", "secret"), elsewhere.host: auth("me", "secret")})
-    assert Registries([registry.host], lambda: known).describe(named(registry), AMD).layers == (7,)
+    assert Registries([registry.host], lambda: known).describe(named(registry), AMD).sizes == (7,)
     [asked] = elsewhere.asked
     assert not {"Authorization", "Cookie"} & set(asked.headers)
 
@@ -171,7 +171,7 @@ def test_credentials_stay_on_the_same_host(registry, tmp_path):
         else None
     )
     known = logged_in(tmp_path, {registry.host: auth("me", "secret")})
-    assert Registries([registry.host], lambda: known).describe(named(registry), AMD).layers == (7,)
+    assert Registries([registry.host], lambda: known).describe(named(registry), AMD).sizes == (7,)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_what_a_redirect_brings_along_is_not_read(registry, ask):
     bomb = {"Location": "/v2/team/entry/manifests/1", "Content-Length": str(10**9), "Content-Encoding": "gzip"}
     registry.odd = lambda _: Answer(307, gzip.compress(b"x"), bomb) if len(registry.asked) == 1 else None
     began = time.monotonic()
-    assert ask.describe(named(registry), AMD).layers == (7,)
+    assert ask.describe(named(registry), AMD).sizes == (7,)
     assert time.monotonic() - began < 10, "it would wait half a minute for the rest"
 
 
@@ -223,7 +223,7 @@ def test_a_realm_on_another_host_gets_this_registrys_credentials_alone(registry,
     registry.put("team/entry", "1", registry.image(RUN))
     known = logged_in(tmp_path, {registry.host: auth("me", "here"), other.host: auth("root", "there")})
     both = Registries([registry.host, other.host], lambda: known)
-    assert both.describe(named(registry), AMD).layers == (7,)
+    assert both.describe(named(registry), AMD).sizes == (7,)
     [asked] = other.asked
     assert asked.headers["Authorization"] == f"Basic {auth('me', 'here')['auth']}"
 
@@ -279,7 +279,7 @@ def test_tls_is_the_rule_and_certificates_hold(authority, start, monkeypatch, sl
     with pytest.raises(BackendUnavailable, match=r"not to be trusted.*SSL_CERT_FILE"):
         asking.describe(named(registry), AMD)
     monkeypatch.setenv("SSL_CERT_FILE", str(path))
-    assert asking.describe(named(registry), AMD).layers == (7,)
+    assert asking.describe(named(registry), AMD).sizes == (7,)
     assert slept == []
 
 
@@ -311,6 +311,6 @@ def test_neither_netrc_nor_cookies_are_used(registry, ask, tmp_path, monkeypatch
     registry._thing = lambda *given, **more: (
         (answer := old(*given, **more)).headers.update({"Set-Cookie": "a=b"}) or answer
     )
-    assert ask.describe(named(registry), AMD).layers == (7,)
+    assert ask.describe(named(registry), AMD).sizes == (7,)
     assert len(registry.asked) == 2
     assert not any({"Authorization", "Cookie"} & set(asked.headers) for asked in registry.asked)

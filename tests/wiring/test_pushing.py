@@ -39,7 +39,7 @@ class Engine:
 
     def make(self, name: str, mark: str) -> dict:
         """Makes an image, which it has by this name and by its id."""
-        made = self.registry.image({**RUN, "Env": [f"MARK={mark}"]})
+        made = self.registry.playable({**RUN, "Env": [f"MARK={mark}"]})
         self.images[name] = self.images[made["config"]["digest"]] = made
         return made
 
