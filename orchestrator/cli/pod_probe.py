@@ -67,7 +67,7 @@ def _done(deed: Deed, seconds: float) -> Said:
         raise UsageError("give one of --connect, --listen, --control and --storage")
     if deed.connect is not None:
         targets = [*reaching.surroundings(os.environ), *map(reaching.target, deed.connect)]
-        return Said(tried=reaching.try_all(targets, seconds))
+        return Said(tried=reaching.try_all(targets, seconds), counters=reaching.counters())
     if deed.control is not None:
         tried = [reaching.control(each, seconds) for each in reaching.listeners(deed.control)]
         return Said(tried=tried, nameservers=reaching.nameservers(deed.resolver))

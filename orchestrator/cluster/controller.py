@@ -11,7 +11,7 @@ the next one is assigned before the old one is removed, so that numbers never co
 import time
 from collections.abc import Callable, Generator, Hashable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Protocol
 
@@ -29,7 +29,8 @@ from orchestrator.domain.assignment import Assignment, HalfStep
 from orchestrator.domain.events import PlayClosed, StepFinished
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.parking import parked
-from orchestrator.domain.plan import Job, Plan
+from orchestrator.domain.places import played_on
+from orchestrator.domain.plan import Job, Plan, Stage
 from orchestrator.errors import (
     ClusterRefused,
     DriverLost,
@@ -222,7 +223,7 @@ class Controller:
             return
         self._site.lease.check()
         try:
-            made = self._api.create(JOBS, self._site.render(flight.attempt))
+            made = self._api.create(JOBS, self._site.render(self._kept_off(flight.attempt)))
         except ClusterRefused as error:
             if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in str(error):
                 flight.standing = Standing(State.WAITING, quota(str(error)), PodRefused, bounded=False)
@@ -239,6 +240,16 @@ class Controller:
             yield from self._give_up(flight, foreign)
             return
         flight.made, flight.made_at, flight.standing = True, self._site.clock(), MADE
+
+    def _kept_off(self, attempt: Attempt) -> Attempt:
+        """Returns an attempt with the nodes on which its submission has played, where it is a replay.
+
+        What the kernel of such a node remembers of the image's files would be there for the replay.
+        """
+        if attempt.job.stage is not Stage.REPLAY:
+            return attempt
+        assignment = self._exchange.assigned(attempt.name)
+        return replace(attempt, avoided=played_on(assignment.events if assignment else (), attempt.job.submission))
 
     def _is_ours(self, flight: Flight, there: Object) -> bool:
         labels, own = there["metadata"].get("labels") or {}, flight.attempt.labels()
@@ -262,7 +273,7 @@ class Controller:
                 elif flight.is_blamed(fresh):
                     yield from self._failed(flight, PlayerLost(now.player))
                     return True
-            yield from self._kept(fresh)
+            yield from self._kept(flight.placed(fresh))
             flight.took(batch)
             if any(isinstance(each, StepFinished) for each in batch):
                 self._starts.note(flight, now.node)

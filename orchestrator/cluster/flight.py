@@ -34,7 +34,8 @@ class Flight:
     `given` is the half-played step that this attempt began with. `made`: its Job was made, or seen. `read` counts the
     batches that were read, all of them kept. `ended`: its driver's last word was seen. `fruitless` attempts one after
     another finished nothing; `refusals` are those at its end whose player a node did not start: which node, and when.
-    The times are the controller's, None where something has not begun.
+    `node` is its pod's, once it has one, also when the pod is gone. The times are the controller's, None where
+    something has not begun.
     """
 
     attempt: Attempt
@@ -56,6 +57,7 @@ class Flight:
     standing: Standing = UNMADE
     verdict: Standing | None = None
     queued: bool = False
+    node: str = ""
     _carried: tuple[int, int] = (0, 0)
     _mark: tuple[int, int] = field(default=(0, 0))
     _refusal: tuple[str, float] | None = None
@@ -69,6 +71,7 @@ class Flight:
         """Notes where the attempt stands; `queued` from a wait without end until its pod has a node."""
         waits = now.state is State.WAITING and not now.node
         self.standing, self.queued = now, now.endless or (self.queued and waits)
+        self.node = now.node or self.node  # a pod that is gone has none
 
     def next(self, half: HalfStep | None, *, counts: bool = True) -> "Flight":
         """Returns the same job with its next attempt, which goes on with `half`; `counts`: as one that was played."""
@@ -129,6 +132,12 @@ class Flight:
             return ()
         stamped = (self._stamped(each) if isinstance(each, AttemptFailed) else each for each in batch)
         return tuple(each for each in stamped if not isinstance(each, AttemptFailed) or each not in self.failures)
+
+    def placed(self, batch: Batch) -> Batch:
+        """Returns a batch with the node on which its steps were played."""
+        return tuple(
+            each.model_copy(update={"node": self.node}) if isinstance(each, StepFinished) else each for each in batch
+        )
 
     def took(self, batch: Batch) -> None:
         """Notes that a batch is on record."""

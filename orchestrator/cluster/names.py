@@ -43,11 +43,15 @@ class Bout:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt at a job, counted from 1: one Job, one pod, one folder."""
+    """One attempt at a job, counted from 1: one Job, one pod, one folder.
+
+    `avoided` are the nodes that its pod is kept off.
+    """
 
     bout: Bout
     job: Job
     number: int
+    avoided: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:

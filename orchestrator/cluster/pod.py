@@ -59,6 +59,7 @@ def template(attempt: Attempt, player: Image, policy: SandboxPolicy, settings: C
         "metadata": {"labels": attempt.labels(), "annotations": attempt.annotations() | _hints(policy)},
         "spec": {
             **_scheduling(policy, settings),
+            **_elsewhere(attempt, settings),
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 1,
             "automountServiceAccountToken": False,
@@ -125,6 +126,22 @@ def _scheduling(policy: SandboxPolicy, settings: ClusterSettings) -> dict[str, A
         "hostUsers": False if settings.user_namespaces else None,
     }
     return {name: value for name, value in fields.items() if value not in (None, [])}
+
+
+def _elsewhere(attempt: Attempt, settings: ClusterSettings) -> dict[str, Any]:
+    """Returns what keeps a pod off nodes. By their names: a label of a node may say another one, or be missing."""
+    if not attempt.avoided or settings.replay_nodes == "any":
+        return {}
+    term = {
+        "matchFields": [
+            {"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in sorted(attempt.avoided)
+        ]
+    }
+    if settings.replay_nodes == "others":
+        rule: dict[str, Any] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    else:
+        rule = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": term}]}
+    return {"affinity": {"nodeAffinity": rule}}
 
 
 def _hints(policy: SandboxPolicy) -> dict[str, str]:

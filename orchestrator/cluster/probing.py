@@ -14,6 +14,7 @@ from orchestrator.cluster.check import APPLY, CONFIG_MAPS
 from orchestrator.cluster.probe import CONTROL, PROBE, RECORD, Outcome, Probes, Record
 from orchestrator.cluster.reaching import LISTENER, MOST, Reach, Said, Target
 from orchestrator.cluster.standing import standing
+from orchestrator.domain.policy import Runtime
 from orchestrator.domain.text import printable
 from orchestrator.errors import ClusterRefused, ClusterUnavailable, InfrastructureFault
 
@@ -21,6 +22,11 @@ _KEEPS = 5
 _OWN = 3
 """The targets that a probe finds in its environment, and some room."""
 _MOUNT = "let `blobs` and `cluster` in the --out folder be those of the claim's volume, below `cluster.folder`"
+_COUNTERS = "kernel counters"
+_OWN_KERNEL = (
+    "a defence can keep answers from one sandbox to the next by them: play strangers under `runtime: runsc` or `kata`, "
+    "or give each defence nodes of its own, and `cluster.replay_nodes: others`; docs/threat-model.md, memory by time"
+)
 _REMEDY = "docs/run-on-kubernetes.md says what each such wait means"
 
 
@@ -45,11 +51,15 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a network probe showed: which targets answered, and what became of each, or what went wrong."""
+    """What a network probe showed: which targets answered, and what became of each, or what went wrong.
+
+    `counters` are the files with counters of the whole node that its pod could read; None where it did not say.
+    """
 
     outcome: Outcome
     reached: tuple[str, ...]
     detail: str
+    counters: tuple[str, ...] | None = None
 
     def record(self, who: str, now: datetime) -> Record:
         """Returns what is kept of it."""
@@ -95,7 +105,12 @@ def network(api: Api, probes: Probes, more: list[Target], patience: Patience) ->
     if outcome is Outcome.BLOCKED and not listened:
         return Seen(Outcome.UNKNOWN, (), "the listener was gone before the probe ended")
     tried = ", ".join(f"{each.name} {each.reach.value}" for each in ended.said.tried)
-    return Seen(outcome, tuple(reached), printable(tried, 1000))
+    return Seen(
+        outcome,
+        tuple(reached),
+        printable(tried, 1000),
+        None if ended.said.counters is None else tuple(ended.said.counters),
+    )
 
 
 def told(seen: Seen) -> Check:
@@ -111,6 +126,18 @@ def told(seen: Seen) -> Check:
             return Check("network probe", CheckStatus.FAIL, said, remedy)
         case _:
             return Check("network probe", CheckStatus.FAIL, f"nothing was proved: {seen.detail}", _REMEDY)
+
+
+def counted(seen: Seen, runtime: Runtime) -> Check | None:
+    """Returns what is shown of the counters that players can read, None where nobody looked."""
+    if runtime is not Runtime.RUNC:
+        return Check(_COUNTERS, CheckStatus.OK, f"{runtime.value}: a pod's kernel is its own, and so are its counters")
+    if seen.counters is None:
+        return None
+    if not seen.counters:
+        return Check(_COUNTERS, CheckStatus.OK, "a player's pod reads none of the node's")
+    said = f"a player's pod reads counters of the whole node: {', '.join(seen.counters)}"
+    return Check(_COUNTERS, CheckStatus.WARN, printable(said, 1500), _OWN_KERNEL)
 
 
 def keep(api: Api, record: Record, namespace: str) -> None:

@@ -21,6 +21,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from orchestrator.domain.kernel_files import COUNTERS
 from orchestrator.domain.text import printable
 from orchestrator.errors import StoreFault, UsageError
 
@@ -75,7 +76,8 @@ class Said(BaseModel):
 
     `tried`: its targets, in their order. `nameservers`: those of its own resolv.conf. `wrote`: seconds that writing and
     reading back took. `missing`: what was to be found beside that, and is not there. `error`: why it could not do what
-    it was asked for.
+    it was asked for. `counters`: the files with counters of the whole machine that it could read, None where it did not
+    look.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -84,7 +86,19 @@ class Said(BaseModel):
     nameservers: list[str] = Field(default=[], max_length=8)
     wrote: float | None = None
     missing: list[str] = []
+    counters: list[str] | None = Field(default=None, max_length=len(COUNTERS))
     error: str = ""
+
+
+def counters(root: Path = Path("/")) -> list[str]:
+    """Returns which counters of the whole machine can be read here: what is masked is empty, or not to be had."""
+    return [path for path in COUNTERS if _first(root / path.lstrip("/"))]
+
+
+def _first(path: Path) -> bytes:
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(1)
+    return b""
 
 
 def target(text: str) -> Target:

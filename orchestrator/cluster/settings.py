@@ -53,6 +53,8 @@ class ClusterSettings(BaseModel):
     """The RuntimeClass; where it is not said, none for `runtime: runc`, gvisor for runsc, kata for kata."""
     node_selector: dict[str, str] = {}
     tolerations: list[Toleration] = []
+    replay_nodes: Literal["any", "others-first", "others"] = "others-first"
+    """Where a submission's replays run: on any node, first on nodes where it has not played, or on such nodes alone."""
     priority_class: Name | None = None
     pull_secrets: list[Name] = []
     queue: Label | None = None

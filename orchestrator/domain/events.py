@@ -166,7 +166,8 @@ class StepFinished(_Event):
     and `margins`, `at` and `refused` of replay.sessions.Said. REPLAY of an attack: as PERTURB.
     `sandboxes` are those that ended in this step, which the ledger so keeps or loses with it. `fresh` says that its
     first question met a fresh one: a fault, a fault of ours or a killed orchestrator lies before it, or nothing.
-    `fault_seconds` is what faults of a defence cost in it (limits.fault_seconds).
+    `fault_seconds` is what faults of a defence cost in it (limits.fault_seconds). `node` is the cluster's node on which
+    it was played, as the controller saw it; empty elsewhere, and where the pod was gone before it was seen.
     """
 
     kind: Literal["step_finished"] = "step_finished"
@@ -179,6 +180,7 @@ class StepFinished(_Event):
     faults: list[FaultRecord]
     seconds: Seconds
     fault_seconds: Seconds = 0.0
+    node: str = ""
     sandboxes: list[SandboxRecord] = []
     fresh: bool = True
     session: SessionRecord | None = None

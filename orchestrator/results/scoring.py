@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from orchestrator.contests.base import Format, Promotion, Records, Standing
 from orchestrator.domain import events
 from orchestrator.domain.findings import Finding, OnFinding
+from orchestrator.domain.places import met_again
 from orchestrator.domain.plan import Cell, Stage
+from orchestrator.domain.policy import Runtime
 from orchestrator.domain.rulings import Forfeit, OnViolation, Tally, by_reason, credited, decide, points, tally
 from orchestrator.domain.samples import Candidates
 from orchestrator.domain.standings import Board, Row
@@ -32,6 +34,10 @@ ISOLATION_NOTES = {
 NOT_PLAYED = (
     "Not every picture was played of {}: faults took longer than the contest allows. Where a picture was not played "
     "nothing of the cell counts as correct, and no attack is measured on that defence (A7)."
+)
+MET_AGAIN = (
+    "Replays of {} ran on a node where it had played: what the node's kernel kept of its image's files was there for "
+    "them, so a memory in it is not found (docs/threat-model.md, memory by time)."
 )
 UNISOLATED = "Played on the process backend: submissions were not isolated from the organizers' machine."
 
@@ -134,6 +140,7 @@ class Scoring:
         if self._opened.backend == "process":
             notes.append(UNISOLATED)
         notes += dict.fromkeys(map(_unproved, self._round.overridden))
+        notes += self._met_again()
         if self._opened.contest["limits"]["classify_batch"] > 1:
             notes.append("Defences got several pictures in one question, a departure from rule A9.")
         if incomplete := sorted({cell.defence for cell, tally in self.tallies.items() if not tally.complete}):
@@ -142,6 +149,15 @@ class Scoring:
         if not self._round.closed:
             notes.append("The round is not finished; boards are of what is decided so far.")
         return notes
+
+    def _met_again(self) -> list[str]:
+        """Returns the note on replays that ran on nodes where their submissions had played, if these share a kernel."""
+        if self._opened.contest.get("runtime", Runtime.RUNC) != Runtime.RUNC:
+            return []
+        steps = [step for job in self._round.planned for step in self._round.steps.get(job.id, {}).values()]
+        teams = {submission.id for submission in self._round.roster if not submission.baseline}
+        found = [submission for submission in met_again(steps) if submission in teams]
+        return [MET_AGAIN.format(", ".join(found))] if found else []
 
     def alarms(self) -> list[str]:
         """Returns which baselines failed throughout: what is measured with them, the clean floor too, means nothing."""

@@ -72,6 +72,8 @@ def checks(contest: Contest | None, where: OnCluster, asked: Asked) -> Iterator[
     if seen.outcome is not Outcome.UNKNOWN:  # which proves nothing, and so takes nothing away from an earlier proof
         probing.keep(cluster, seen.record(_who(), _now()), settings.namespace)
     yield probing.told(seen)
+    if (counted := probing.counted(seen, policy.runtime)) is not None:
+        yield counted
 
 
 def sweep(place: Path, where: OnCluster, *, held: bool) -> Swept:

@@ -124,6 +124,21 @@ def status(document: Any) -> dict[str, str]:
     return {each["name"]: each["status"] for each in document["checks"]}
 
 
+def test_counters_of_the_node_are_named(run, contest, script) -> None:
+    """Item 27: a warning with what is readable and what ends it, and none where a pod has a kernel of its own."""
+    script.says["probe"]["counters"] = ["/proc/sys/fs/dentry-state", "/proc/stat"]
+    code, document = run("check", contest)
+    [found] = [each for each in document["checks"] if each["name"] == "kernel counters"]
+    assert (code, found["status"]) == (0, "warn")
+    assert "/proc/sys/fs/dentry-state, /proc/stat" in found["detail"]
+    assert "kata" in found["remedy"]
+    assert "replay_nodes" in found["remedy"]
+    script.says["probe"]["counters"] = []
+    assert status(run("check", contest)[1])["kernel counters"] == "ok"
+    del script.says["probe"]["counters"]
+    assert "kernel counters" not in status(run("check", contest)[1])
+
+
 def test_a_cluster_that_is_fine_is_fine(run, contest, script, cluster) -> None:
     """Exit code 0, the probe's word is kept, and a later look finds it."""
     code, document = run("check", contest)

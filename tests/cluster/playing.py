@@ -71,13 +71,13 @@ def jobs_of(*words: str) -> Plan:
 def step(job: str, number: int, **more: Any) -> StepFinished:
     """A step of a job, always the same."""
     body = {"job": job, "stage": Stage.CLASSIFY, "submission": f"team-{job}", "step": number}
-    return StepFinished(**body, **({"cells": [], "blobs": {}, "faults": [], "seconds": 1.0} | more))
+    return StepFinished(**(body | {"cells": [], "blobs": {}, "faults": [], "seconds": 1.0} | more))
 
 
 def end(job: str, **more: Any) -> JobFinished:
     """The end of a job."""
     body = {"job": job, "stage": Stage.CLASSIFY, "submission": f"team-{job}", "device": None, "seconds": 1.0}
-    return JobFinished(**body, **({"sandboxes": []} | more))
+    return JobFinished(**(body | {"sandboxes": []} | more))
 
 
 def sandbox(ending: str = "lost", code: int | None = None) -> SandboxRecord:

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from orchestrator.backends._masks import masked
 from orchestrator.cli.app import app
 from orchestrator.cluster import reaching
 from orchestrator.cluster.probe import heard
 from orchestrator.cluster.reaching import LONGEST, Reach, Said, Target, Tried, reach, target
+from orchestrator.domain.kernel_files import COUNTERS
 from orchestrator.errors import StoreFault, UsageError
 
 
@@ -146,10 +148,27 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path) -> None:
         reaching.write(tmp_path / "gone")
 
 
+def test_counters_that_can_be_read_are_named(tmp_path) -> None:
+    """What is masked is empty, and what is missing cannot be read."""
+    for path, text in ((COUNTERS[0], "1 2 3"), (COUNTERS[1], ""), ("/proc/version", "x")):
+        (tmp_path / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path[1:]).write_text(text)
+    assert reaching.counters(tmp_path) == [COUNTERS[0]]
+
+
+def test_every_counter_is_masked_on_docker(tmp_path) -> None:
+    """What pods are looked through for is nothing that a program needs."""
+    for path in COUNTERS:
+        (tmp_path / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path[1:]).touch()
+    hidden = masked(root=tmp_path)
+    assert [each for each in COUNTERS if not any(f"{each}/".startswith(f"{path}/") for path in hidden)] == []
+
+
 def test_the_last_words_fit() -> None:
     """The most targets with the longest names, hosts and details are less than a kubelet keeps."""
     tried = [Tried(name="x" * 40, reach=Reach.CONNECTED, detail="y" * 80)] * reaching.MOST
-    assert len(Said(tried=tried).model_dump_json()) < LONGEST
+    assert len(Said(tried=tried, counters=list(COUNTERS)).model_dump_json()) < LONGEST
     with pytest.raises(UsageError, match="at most 16"):
         reaching.try_all([Target("x", "tcp", "127.0.0.1", 1)] * 17, 0.1)
 
@@ -183,6 +202,7 @@ def test_the_command_tells_what_came_of_it(tmp_path, port) -> None:
     code, said = run("--connect", f"here=tcp:127.0.0.1:{port}", "--seconds", "1")
     assert code == 0
     assert said["tried"] == [{"name": "here", "reach": "refused", "detail": "Connection refused"}]
+    assert "/proc/stat" in said["counters"]
     servers = tmp_path / "resolv.conf"
     servers.write_text("search x\nnameserver 10.96.0.10\nnameserver fd00::a\n")
     code, said = run("--control", f"127.0.0.1:{port}", "--seconds", "0.2", "--resolver", str(servers))

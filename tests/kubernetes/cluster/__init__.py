@@ -31,8 +31,9 @@ What differs, so that tests are not misled:
 What is left out: TLS, protobuf, CBOR, tables, server-side apply (415), managedFields, exec, attach, portforward,
 following logs, Indexed Jobs, every restartPolicy but Never, sidecar containers (all 422), probes, lifecycle hooks,
 services, network policy enforcement, volumes that are missing, disruption budgets, priorities in the queue, topology,
-affinity other than nodeSelector, LimitRange and Pod Security admission, a PUT that creates. Deployments and other
-kinds of no Job's business are stored and nothing more. A patch of the status cannot change metadata.
+affinity other than nodeSelector and nodes' names, LimitRange and Pod Security admission, a PUT that creates.
+Deployments and other kinds of no Job's business are stored and nothing more. A patch of the status cannot change
+metadata.
 """
 
 from .clock import ManualClock, SystemClock, eventually

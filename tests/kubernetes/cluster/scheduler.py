@@ -66,7 +66,7 @@ class Scheduler:
             self._loop.add(self._room, "")
         if alive and not node and key not in self._shape_of and pod["spec"]["schedulerName"] == "default-scheduler":
             shape = repr((sorted(wants(pod).items()), pod["spec"].get("nodeSelector"), pod["spec"].get("tolerations")))
-            shape += repr(_claimed(pod))
+            shape += repr((_claimed(pod), pod["spec"].get("affinity")))
             self._shape_of[key] = shape
             self._waiting.setdefault(shape, {})[key] = None
             self._loop.add(self._try, shape)
@@ -116,7 +116,7 @@ class Scheduler:
         if not nodes:
             return "no nodes available to schedule pods"
         failures: list[list[Failure]] = []
-        for key in sorted(nodes):
+        for key in sorted(nodes, key=lambda key: (-_preferred(stored.data, nodes[key].data), key)):
             found = self._fit(stored.data, nodes[key].data)
             if not found:
                 self._bind(stored, key[1])
@@ -153,6 +153,9 @@ class Scheduler:
         labels = node["metadata"].get("labels") or {}
         if any(labels.get(name) != value for name, value in (pod["spec"].get("nodeSelector") or {}).items()):
             return [("node(s) didn't match Pod's node affinity/selector", False)]
+        wanted = _affinity(pod).get("requiredDuringSchedulingIgnoredDuringExecution")
+        if wanted is not None and not any(_matches(term, node) for term in wanted["nodeSelectorTerms"]):
+            return [("node(s) didn't match Pod's node affinity/selector", False)]
         used = self._used.get(node["metadata"]["name"], {})
         found: list[Failure] = []
         for name, value in sorted(wants(pod).items()):
@@ -183,6 +186,28 @@ def wants(pod: dict[str, Any]) -> Amounts:
     for name, value in (pod["spec"].get("overhead") or {}).items():
         found[name] = found.get(name, Fraction(0)) + amount(value)
     return found
+
+
+def _affinity(pod: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    return found
+
+
+def _preferred(pod: dict[str, Any], node: dict[str, Any]) -> int:
+    """Returns the weight of what a pod prefers and a node has."""
+    terms = _affinity(pod).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    return sum(each["weight"] for each in terms if _matches(each["preference"], node))
+
+
+def _matches(term: dict[str, Any], node: dict[str, Any]) -> bool:
+    """Whether a node is what a term selects: by its name alone here, each requirement with one value."""
+    for each in term["matchFields"]:
+        [name] = each["values"]
+        if (each["key"], each["operator"]) != ("metadata.name", "NotIn"):
+            raise NotImplementedError(f"a node selector's {each['key']} {each['operator']}")
+        if node["metadata"]["name"] == name:
+            return False
+    return True
 
 
 def _claimed(pod: dict[str, Any]) -> list[str]:

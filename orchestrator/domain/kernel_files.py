@@ -1,0 +1,14 @@
+"""Counters of a whole machine that its kernel shows in /proc and /sys, by which one sandbox can tell another something.
+
+docs/kernel-files.md has the verdict on every file. These are the ones by which it is told whether sandboxes see such
+counters at all: they are not the list of what is masked, which is everything that a program does not need.
+"""
+
+COUNTERS = (
+    *("/proc/sys/fs/dentry-state", "/proc/sys/fs/inode-nr", "/proc/sys/fs/inode-state", "/proc/sys/fs/file-nr"),
+    *("/proc/sys/fs/aio-nr", "/proc/sys/kernel/ns_last_pid", "/proc/sys/kernel/pty/nr"),
+    *("/proc/slabinfo", "/proc/vmstat", "/proc/zoneinfo", "/proc/buddyinfo", "/proc/pagetypeinfo", "/proc/meminfo"),
+    *("/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/pressure/memory", "/proc/diskstats", "/proc/interrupts"),
+    *("/proc/softirqs", "/proc/schedstat", "/proc/timer_list", "/proc/key-users", "/proc/locks"),
+    *("/sys/devices/system/node/node0/meminfo", "/sys/devices/system/node/node0/numastat"),
+)
