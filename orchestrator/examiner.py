@@ -7,7 +7,7 @@ alone. Nothing here starts anything.
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,10 +19,12 @@ from orchestrator.domain.rulings import NOT_PLAYED, Forfeit
 from orchestrator.domain.tasks import Isolation
 from orchestrator.errors import GaveUp, StoreFault
 from orchestrator.record import Record
-from orchestrator.replay.examination import Accusation, Verdict, examine
 from orchestrator.replay.power import Design
-from orchestrator.replay.screening import Clash
 from orchestrator.replay.sessions import Examination, Played, Said, Session
+
+if TYPE_CHECKING:
+    from orchestrator.replay.examination import Accusation, Verdict
+    from orchestrator.replay.screening import Clash
 
 Steps = Mapping[int, events.StepFinished]
 Thrice = tuple[events.StepFinished, events.StepFinished, events.StepFinished]
@@ -94,8 +96,10 @@ def played(record: Record, job: Job, rules: Rules) -> Played:
     return Played(tuple(cells), tuple(sandboxes), count, rules.batch, mixed=mixed, uncharged=uncharged)
 
 
-def examination(record: Record, job: Job, rules: Rules) -> tuple[Played, Examination[Verdict]]:
+def examination(record: Record, job: Job, rules: Rules) -> tuple[Played, "Examination[Verdict]"]:
     """Returns the play that a replay job examines and its examination, ready to be started."""
+    from orchestrator.replay.examination import examine  # noqa: PLC0415  the drivers of other jobs start without it
+
     play = played(record, job, rules)
     seed = derive_seed(rules.secret, "replay", record.round.answers or "", *job.place)
     return play, examine(play, rules.design, np.random.default_rng(seed))
@@ -109,7 +113,7 @@ def said(record: Record, step: events.StepFinished, session: Session) -> Said:
     return Said(rows[:, 2], *(record.array(step, name) for name in ("margins", "at", "refused", "late")))
 
 
-def verdict(record: Record, job: Job, rules: Rules) -> tuple[Played, Verdict]:
+def verdict(record: Record, job: Job, rules: Rules) -> tuple[Played, "Verdict"]:
     """Returns the verdict on a defence from the steps on record. Raises StoreFault where some are missing."""
     play, sessions = examination(record, job, rules)
     steps = record.steps(job.id)
@@ -125,12 +129,12 @@ def verdict(record: Record, job: Job, rules: Rules) -> tuple[Played, Verdict]:
     raise StoreFault(f"replay {job.id} has no end on record")
 
 
-def judged(job: Job, found: Verdict) -> events.ReplayJudged:
+def judged(job: Job, found: "Verdict") -> events.ReplayJudged:
     """Returns what a replay job covered, as the ledger keeps it."""
     return events.ReplayJudged(submission=job.submission, job=job.id, **asdict(found.coverage))
 
 
-def finding(job: Job, image: str, play: Played, found: Verdict) -> Finding | None:
+def finding(job: Job, image: str, play: Played, found: "Verdict") -> Finding | None:
     """Returns the finding that a verdict amounts to, None for a defence that is not accused."""
     accusation = found.accusation
     if accusation is None:
@@ -230,7 +234,9 @@ def _one_sandbox(steps: Sequence[events.StepFinished]) -> list[events.StepFinish
     return list(itertools.takewhile(lambda step: step is steps[0] or not step.fresh, steps))
 
 
-def _sequence(play: Played, found: Verdict, accusation: Accusation) -> tuple[tuple[Shown, ...], int, int | None, int]:
+def _sequence(
+    play: Played, found: "Verdict", accusation: "Accusation"
+) -> tuple[tuple[Shown, ...], int, int | None, int]:
     """Returns a proof's sequence, cut to its ends, its length, the suspect's answer alone, and the batch."""
     proof = accusation.proof
     if proof is None:
@@ -251,7 +257,9 @@ def _sequence(play: Played, found: Verdict, accusation: Accusation) -> tuple[tup
     return shown, length, proof.alone, session.batch
 
 
-def _summary(found: Verdict, accusation: Accusation, shown: tuple[Shown, ...], length: int, alone: int | None) -> str:
+def _summary(
+    found: "Verdict", accusation: "Accusation", shown: tuple[Shown, ...], length: int, alone: int | None
+) -> str:
     clashes = len(found.clashes)
     words = f"{_SENTENCES[accusation.kind]}: {clashes} of {found.coverage.compared} comparisons disagree"
     if accusation.proof is not None and shown:
@@ -266,7 +274,7 @@ def _summary(found: Verdict, accusation: Accusation, shown: tuple[Shown, ...], l
     return words
 
 
-def found_answer(found: Verdict, accusation: Accusation) -> int:
+def found_answer(found: "Verdict", accusation: "Accusation") -> int:
     """Returns what the suspect of a proof was answered in its sequence."""
     if accusation.proof is None:
         raise ValueError("no sequence proves this accusation")
@@ -274,6 +282,6 @@ def found_answer(found: Verdict, accusation: Accusation) -> int:
     return int(answers.answers[accusation.proof.place])
 
 
-def _disagreement(play: Played, clash: Clash) -> Disagreement:
+def _disagreement(play: Played, clash: "Clash") -> Disagreement:
     margin = None if np.isnan(clash.margin) else round(clash.margin, 9)
     return Disagreement(play.cells[clash.cell].attack, clash.picture, clash.first, clash.second, margin)

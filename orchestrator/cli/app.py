@@ -57,7 +57,7 @@ app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(images.app, name="image")
 app.add_typer(baseline.app, name="baseline")
 app.add_typer(cluster.app, name="cluster")
-app.add_typer(pod.app, name="pod", hidden=True)
+app.add_typer(pod.group(), name="pod", hidden=True)
 
 
 def _version(asked: bool) -> None:

@@ -1,5 +1,6 @@
 """`sparring pod`: what runs inside a pod. Nobody types it; the Jobs of `--engine kubernetes` do."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -8,14 +9,10 @@ from typing import Annotated
 import typer
 
 from orchestrator import logs
-from orchestrator.cli import console, pod_probe
+from orchestrator.cli import console
 from orchestrator.cli.console import ExitCode, out
 
-app = typer.Typer(no_args_is_help=True, help="What runs inside the pods of a cluster.")
-app.command("probe", epilog="Example: sparring pod probe --storage /work")(pod_probe.probe)
 
-
-@app.command("play", epilog="Example: sparring pod play --job /work/job --blobs /work/blobs --io /io")
 @console.command
 def play(
     job: Annotated[Path, typer.Option("--job", help="The attempt's folder on the volume.", file_okay=False)],
@@ -27,6 +24,7 @@ def play(
     from orchestrator.cluster.exchange import Outcome  # noqa: PLC0415  a probe needs none of it
     from orchestrator.wiring import driver  # noqa: PLC0415  a probe needs none of it
 
+    gc.enable()
     logs.configure(json_lines=True, verbose=True, quiet=False)
     outcome = driver.play(driver.Place(job, blobs, io), os.environ.get("HOSTNAME", "driver"))
     if as_json:
@@ -37,6 +35,24 @@ def play(
         raise typer.Exit(ExitCode.INFRASTRUCTURE)
 
 
+def group(*, probes: bool = True) -> typer.Typer:
+    """Returns the commands; without `probes` what these alone need is not imported."""
+    made = typer.Typer(no_args_is_help=True, help="What runs inside the pods of a cluster.")
+    if probes:
+        from orchestrator.cli import pod_probe  # noqa: PLC0415  see above
+
+        made.command("probe", epilog="Example: sparring pod probe --storage /work")(pod_probe.probe)
+    made.command("play", epilog="Example: sparring pod play --job /work/job --blobs /work/blobs --io /io")(play)
+    made.callback()(_nothing)
+    return made
+
+
+def _nothing() -> None:
+    """What runs inside the pods of a cluster."""
+
+
 def main() -> None:
-    """Runs the commands of this group alone: `sparring pod ...`."""
-    console.play(app, sys.argv[2:], "sparring pod")
+    """Runs the commands of this group alone: `sparring pod ...`. For `play` the collector rests during imports."""
+    if probes := sys.argv[2:3] != ["play"]:
+        gc.enable()
+    console.play(group(probes=probes), sys.argv[2:], "sparring pod")

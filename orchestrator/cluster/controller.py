@@ -43,7 +43,7 @@ from orchestrator.errors import (
 
 ATTEMPTS = 3
 """Attempts one after another that got nowhere, after which a job is given up."""
-GLANCED = 50
+GLANCED = 20
 """Attempts under way whose folders are glanced at as often as `Pace.glance` says; of more, more seldom."""
 _JOBS_OWN_FAULT = {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
 

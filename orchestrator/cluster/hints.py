@@ -41,12 +41,16 @@ class Hints:
     def wait(self, least: float, most: float, glance: float, news: Callable[[], bool]) -> None:
         """Waits until something has changed, or `news` says so, which is asked every `glance` seconds.
 
-        At most `most` seconds; at least `least`, so that changes come together.
+        At most `most` seconds; at least `least`, so that changes come together, but for `news`, after one glance.
         """
-        until = time.monotonic() + most
-        self._over.wait(least)
-        while not news() and (left := until - time.monotonic()) > 0:
-            if self._changed.wait(min(glance, left)):
+        began = time.monotonic()
+        while (left := began + most - time.monotonic()) > 0:
+            early = began + least - time.monotonic()
+            if early > 0:
+                self._over.wait(min(glance, early))
+            elif self._changed.wait(min(glance, left)):
+                break
+            if news():
                 break
         self._changed.clear()
 

@@ -8,18 +8,13 @@ reads.
 
 import difflib
 import stat
-import warnings
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning
-from ruamel.yaml.scanner import RoundTripScanner, ScannerError
 
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
@@ -30,15 +25,9 @@ Place = tuple[str | int, ...]
 SIZE_LIMIT = 1024 * 1024
 SHOWN = 50
 """How many problems of one file are listed; the rest are counted."""
-DEEPEST = 32
-"""How deep lists and mappings may lie in each other; real files need six."""
-ALIASES = 64
-"""How often a file may say `*name`: each stands for a part that may be the largest there is."""
 BYTES_A_TOKEN = 16
 """A file may have one token (a key, a value, a bracket) for so many of the bytes that it may have."""
 _LONGEST_NUMBER = 64
-_YAML = "tag:yaml.org,2002:"
-"""What a file writes as two exclamation marks."""
 
 
 class YamlFile:
@@ -48,11 +37,13 @@ class YamlFile:
         """Reads the file.
 
         Raises:
-            Rejected: it cannot be read, exceeds `limit` bytes, `DEEPEST` levels, `ALIASES` or a token for each
-                `BYTES_A_TOKEN` of those bytes, or is not one YAML mapping.
+            Rejected: it cannot be read, exceeds `limit` bytes, the parser's bounds or a token for each `BYTES_A_TOKEN`
+                of those bytes, or is not one YAML mapping.
         """
+        from orchestrator.intake.yaml_parser import parse  # noqa: PLC0415  models alone need none of it
+
         self.path = path
-        self._root = _parse(path, _read(path, limit), limit // BYTES_A_TOKEN)
+        self._root: Any = parse(path, _read(path, limit), limit // BYTES_A_TOKEN)
 
     def model(self, kind: type[M]) -> M:
         """Returns the file's content as a model. Raises Rejected with all problems at once."""
@@ -86,8 +77,8 @@ class YamlFile:
         node: Any = self._root
         line = node.lc.line
         for key in place:
-            in_list = isinstance(node, CommentedSeq) and isinstance(key, int) and key < len(node)
-            if not in_list and not (isinstance(node, CommentedMap) and key in node):
+            in_list = isinstance(node, list) and isinstance(key, int) and key < len(node)
+            if not in_list and not (isinstance(node, dict) and key in node):
                 break
             marks = node.lc.data or {}
             # What a merge key `<<` brought in has no line of its own here.
@@ -122,98 +113,6 @@ def _read(path: Path, limit: int) -> str:
         raise Rejected(str(path), [Problem("file", what, "give the path of a YAML file")]) from None
     except UnicodeDecodeError as error:
         raise Rejected(str(path), [Problem("file", str(error), "store it as UTF-8")]) from None
-
-
-class _TooMuch(ScannerError):
-    """A text exceeds a bound, whatever else it is."""
-
-
-class _Bounded(RoundTripScanner):
-    """Refuses a text that is too deep, or has too many tokens, as soon as it is."""
-
-    most = 0
-    """How many tokens a text may have; for the class that `bounded` makes."""
-    aliases = 0
-
-    def add_indent(self, column: int) -> bool:
-        return super().add_indent(column) and self._deeper()
-
-    def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: N803  the parser's name
-        self._deeper()
-        super().fetch_flow_collection_start(TokenClass, to_push)
-
-    def fetch_alias(self) -> None:
-        self.aliases += 1
-        if self.aliases > ALIASES:
-            self._refuse(f"more than {ALIASES} aliases")
-        super().fetch_alias()
-
-    def fetch_more_tokens(self) -> Any:
-        if self.tokens_taken > self.most:
-            self._refuse(f"more than {self.most} keys, values, brackets and comments")
-        return super().fetch_more_tokens()
-
-    def _deeper(self) -> bool:
-        if len(self.indents) + len(self.flow_context) > DEEPEST:
-            self._refuse(f"more than {DEEPEST} lists and mappings in each other")
-        return True
-
-    def _refuse(self, what: str) -> NoReturn:
-        raise _TooMuch(None, None, what, self.reader.get_mark())
-
-    @classmethod
-    def bounded(cls, most: int) -> type["_Bounded"]:
-        """Returns the scanner for a text of at most so many tokens."""
-        return type(cls.__name__, (cls,), {"most": most})
-
-
-def _bounded(tokens: int) -> YAML:
-    """Returns a parser for one text of at most so many tokens."""
-    yaml = YAML(typ="rt")
-    yaml.Scanner = _Bounded.bounded(tokens)
-    return yaml
-
-
-def _parse(path: Path, text: str, tokens: int) -> CommentedMap:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", ReusedAnchorWarning)
-            _refuse_tags(path, text, _bounded(tokens))
-            root = _bounded(tokens).load(text)
-    except Rejected:
-        raise
-    except _TooMuch as error:
-        place = f"line {error.problem_mark.line + 1}"
-        raise Rejected(str(path), [Problem(place, error.problem, "write it shorter and flatter")]) from None
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        what = printable(f"not YAML: {error.problem or error.context}")
-        raise Rejected(str(path), [Problem(f"line {line}", what, "mend this line")]) from None
-    except Exception as error:  # noqa: BLE001  a bad date, number, tag or depth raises whatever Python makes of it
-        what = printable(f"not YAML: {error or type(error).__name__}")
-        raise Rejected(str(path), [Problem("file", what, "mend it")]) from None
-    if not isinstance(root, CommentedMap):
-        raise Rejected(str(path), [Problem("line 1", "not a mapping of keys to values", "start with `sparring: 1`")])
-    return root
-
-
-def _refuse_tags(path: Path, text: str, yaml: YAML) -> None:
-    """Raises Rejected where a file says of which type a value is: the model says that, and a tag may name any."""
-    if "!" not in text:
-        return
-    tagged = ((event.start_mark.line + 1, event.tag) for event in yaml.parse(text) if _tag(event))
-    problems = [
-        Problem(
-            f"line {line}", f"a tag, {printable(str(tag).replace(_YAML, '!!', 1), 60)}", "write the value without it"
-        )
-        for line, tag in list(tagged)[:SHOWN]
-    ]
-    if problems:
-        raise Rejected(str(path), problems)
-
-
-def _tag(event: Any) -> bool:
-    return getattr(event, "tag", None) is not None
 
 
 def _shown(value: Any) -> str:

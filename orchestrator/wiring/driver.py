@@ -12,7 +12,6 @@ from orchestrator.arena.performance import Performance
 from orchestrator.arena.setting import Setting
 from orchestrator.backends.base import Backend, Source
 from orchestrator.cluster.exchange import Outbox, Outcome
-from orchestrator.cluster.unstarted import Unstarted
 from orchestrator.domain.assignment import Assignment
 from orchestrator.domain.events import Event
 from orchestrator.domain.ids import JobId
@@ -70,6 +69,8 @@ def unplayed(assignment: Assignment, blobs: Blobs, why: str) -> list[tuple[Event
     Raises:
         StoreFault: the assignment is not whole, or a blob cannot be kept.
     """
+    from orchestrator.cluster.unstarted import Unstarted  # noqa: PLC0415  a controller's; a driver's start is short
+
     told: list[tuple[Event, ...]] = []
     backend = Unstarted(machine.backend("fifo", Path()), why)
     performing(assignment, blobs, backend).run(lambda *happened: told.append(happened))

@@ -51,4 +51,6 @@ def test_what_runs_in_a_pod_imports_no_other_command(words, needed, tmp_path) ->
         "orchestrator.cli.pod_probe",
     }
     assert not {name.split(".")[0] for name in names} & {*HEAVY, "cryptography", "jinja2", "PIL", "sqlalchemy"}
+    assert not names & {"ruamel.yaml", "orchestrator.replay.examination", "orchestrator.cluster.unstarted"}
+    assert ("orchestrator.cluster.reaching" in names) == (words[0] == "probe")
     assert needed == "orchestrator.wiring.driver" or "orchestrator.wiring.driver" not in names

@@ -18,6 +18,7 @@ import pytest
 
 from orchestrator.cluster import probe, probing
 from orchestrator.cluster.api import Client
+from orchestrator.domain.plan import Stage as JobStage
 from orchestrator.errors import UsageError
 from orchestrator.wiring import rounds
 
@@ -241,6 +242,19 @@ def test_a_cluster_that_was_not_probed(stage):
     assert "said `connected`. Reason: a cluster of our own, without a way out." in note
     page = (stage.there / "report" / "index.html").read_text()
     assert page.count("whose network was not proved") == 1
+
+
+@pytest.mark.parametrize(("how", "again"), [("others-first", "two"), ("any", "one")])
+def test_replays_run_where_their_submission_has_not_played(stage, how, again):
+    """Item 27: the ledger has each step's node, and readers are told whose replays met what its play may have left."""
+    stage.players = ("attack_noop", "defence_honest")
+    stage.settings = {"cluster": {"most": 1, "replay_nodes": how}}
+    stage.play(stage.contest())
+    nodes = {(step.stage, step.submission): step.node for step in steps_of(stage.there)}
+    assert {node for (kind, _), node in nodes.items() if kind is not JobStage.REPLAY} == {"one"}
+    assert nodes[JobStage.REPLAY, "defence_honest"] == again
+    notes = json.loads((stage.there / "results.json").read_text())["notes"]
+    assert ["ran on a node where it had played" in note for note in notes] == ([True] if how == "any" else [])
 
 
 def replace_record(record: probe.Record, **changes: Any) -> probe.Record:
