@@ -25,17 +25,17 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))  # the test cluster is with the tests
 
 from orchestrator import logs
-from orchestrator.cluster.controller import Controller
-from orchestrator.cluster.pace import Pace
 from orchestrator.domain.events import JobFinished
-from tests.cluster.playing import Act, Driver, Rig, clusters, jobs_of, plays, rig_on
-from tests.kubernetes.cluster import Node
+from orchestrator.executors.kubernetes.controller import Controller
+from orchestrator.executors.kubernetes.timings import ControllerTimings
+from tests.executors.kubernetes.scripted_round import Driver, FakeJobHandle, Rig, clusters, jobs_of, plays, rig_on
+from tests.kubernetes_api import Node
 
 SHARES = (0.1, 0.5, 0.9)
 LOOKS = 15
 TOLERANCE = 2.5
 """How many times the figure at 10 % another may be: what grows with the finished jobs is nine times as much at 90 %."""
-PACE = Pace(look=1.0, least=0.02)
+PACE = ControllerTimings(look=1.0, least=0.02)
 
 
 class Gate:
@@ -141,7 +141,7 @@ def kept(controller: Controller) -> int:
             waiting += [*value.keys(), *value.values()]
         elif isinstance(value, list | tuple | set | frozenset):
             waiting += value
-        elif type(value).__module__.startswith("orchestrator.cluster"):
+        elif type(value).__module__.startswith("orchestrator.executors.kubernetes"):
             slots = getattr(type(value), "__slots__", ())
             waiting += [getattr(value, name) for name in slots if hasattr(value, name)]
             waiting += list(vars(value).values()) if hasattr(value, "__dict__") else []
@@ -164,7 +164,7 @@ def play(jobs: int, most: int) -> dict[str, Any]:
         rig = rig_on(cluster, hook, Path(folder), script=gate.script, most=most, pace=PACE)
         plan = jobs_of(*(f"j{number:05}" for number in range(jobs)))
         # What happened is counted, not kept: the rig would search all of it for every assignment.
-        controller = Controller(rig.site(), plan, frozenset(), lambda job, _: Act(rig, job).assignment())
+        controller = Controller(rig.site(), plan, frozenset(), lambda job, _: FakeJobHandle(rig, job).assignment())
         looks = Looks(rig, controller, gate, [int(share * jobs) for share in SHARES])
         cluster.api.calls.clear()
         began = time.perf_counter()
@@ -197,7 +197,7 @@ def main() -> int:
     parser.add_argument("--most", type=int, default=50)
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
-    logs.configure(quiet=True)
+    logs.configure_logging(quiet=True)
     figures = play(asked.jobs, asked.most)
     more = grown(figures["looks"])
     if asked.json:

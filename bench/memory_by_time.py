@@ -27,8 +27,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from orchestrator import plugins
-from orchestrator.backends.base import Backend, BackendSettings, Image, Order, Source
 from orchestrator.domain.policy import SandboxPolicy
+from orchestrator.sandboxes.base import Backend, BackendSettings, Image, ImageSource, SandboxSpec
 
 NAMES = 4000
 CLASSES = 10
@@ -71,7 +71,7 @@ class Result:
 def say(backend: Backend, image: Image, program: str, mark: str) -> bytes:
     """Returns what a program prints in a sandbox."""
     words = ("python3", "-c", program, mark, str(NAMES))
-    sandbox = backend.start(Order(replace(image, command=words), SandboxPolicy(), "bench", "memory"))
+    sandbox = backend.start(SandboxSpec(replace(image, command=words), SandboxPolicy(), "bench", "memory"))
     until, heard = time.monotonic() + 120, b""
     while data := sandbox.receive(until):
         heard += data
@@ -124,8 +124,8 @@ def main() -> None:
     options.add_argument("--image", default="sparring/base:cpu")
     options.add_argument("--rounds", type=int, default=5)
     given = options.parse_args()
-    backend = plugins.find("backends", "docker")(BackendSettings(Path(tempfile.gettempdir())))
-    image = backend.admit(Source(image=given.image))
+    backend = plugins.load_plugin("sandboxes", "docker")(BackendSettings(Path(tempfile.gettempdir())))
+    image = backend.admit(ImageSource(image=given.image))
     chance = np.random.default_rng(0)
     same = np.concatenate([measured(backend, image, image) for _ in range(given.rounds)])
     copies = []

@@ -29,12 +29,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # the test cluster is wit
 
 from structlog.testing import capture_logs
 
-from orchestrator.cluster import probe, probing
-from orchestrator.cluster.api import JOBS, Client
-from orchestrator.wiring.hosting import OnCluster
-from tests.kubernetes.cluster import Cluster, Node, Settings
-from tests.kubernetes.conftest import Http
-from tests.kubernetes.stage import NAMESPACE, TIMINGS, Stage
+from orchestrator.application.rounds.execution_target import ClusterAccess
+from orchestrator.executors.kubernetes import probe_job, run_probes
+from orchestrator.executors.kubernetes.api import JOBS, Client
+from tests.executors.kubernetes.contest_on_cluster import NAMESPACE, TIMINGS, Stage
+from tests.kubernetes_api import Cluster, Node, Settings
+from tests.kubernetes_api.tests.conftest import Http
 
 PLAYERS = ("attack_noop", "attack_honest", "defence_honest", "defence_constant")
 NOTHING = ["python3", "-c", "pass"]
@@ -119,9 +119,11 @@ def stage(asked: argparse.Namespace) -> Iterator[Stage]:
             claim = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
             claims = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
             http("POST", claims, {"metadata": {"name": "sparring-work"}, "spec": claim})
-            blocked = probe.Record(at=datetime.now(UTC), outcome=probe.Outcome.BLOCKED, who="a bench")
-            probing.keep(Client.at(cluster.url, NAMESPACE), blocked, NAMESPACE)
-            on = OnCluster(kubeconfig=cluster.kubeconfig(folder / "kubeconfig"))
+            blocked = probe_job.ProbeRecord(
+                at=datetime.now(UTC), outcome=probe_job.NetworkOutcome.BLOCKED, who="a bench"
+            )
+            run_probes.save_record(Client.at(cluster.url, NAMESPACE), blocked, NAMESPACE)
+            on = ClusterAccess(kubeconfig=cluster.kubeconfig(folder / "kubeconfig"))
             made = Stage(folder, cluster, hook, images, on, PLAYERS)
             made.settings = {"cluster": {"most": asked.most, "driver_cpus": asked.driver_cpus}}
             yield made

@@ -11,7 +11,7 @@
 - rounds: seconds of replay as a share of seconds of classification in real rounds on the process backend.
 - isolation: what each isolation level costs in sandboxes and seconds.
 
-The first five play in this process (tests/replay/laboratory.py) and are seeded: the same command prints the same.
+The first five play in this process (tests/integrity/laboratory.py) and are seeded: the same command prints the same.
 The last two are ratios within one run. The pictures of the CIFAR-10 round are those of the tests: SPARRING_SHARED_DATA,
 or --data; without them that round is left out.
 """
@@ -31,23 +31,23 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 if __name__ == "__main__":
-    sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "replay")]
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "integrity")]
 
-import experiments  # noqa: E402  from tests/replay
-import fair  # noqa: E402  from tests/replay
-import players  # noqa: E402  from tests/replay
-import refusers  # noqa: E402  from tests/replay
-from laboratory import Gallery, Laboratory, Late  # noqa: E402  from tests/replay
+import experiments  # noqa: E402  from tests/integrity
+import fair  # noqa: E402  from tests/integrity
+import players  # noqa: E402  from tests/integrity
+import refusers  # noqa: E402  from tests/integrity
+from laboratory import Gallery, Laboratory, Late  # noqa: E402  from tests/integrity
 from scipy.stats import binom, hypergeom  # noqa: E402
 
-from orchestrator import logs, shipped  # noqa: E402
+from orchestrator import logs, resources  # noqa: E402
+from orchestrator.application.rounds import play_rounds  # noqa: E402
 from orchestrator.domain import events  # noqa: E402
 from orchestrator.domain.plan import Stage  # noqa: E402
 from orchestrator.intake.contest_file import Contest  # noqa: E402
-from orchestrator.replay import power  # noqa: E402
-from orchestrator.replay.power import Design  # noqa: E402
-from orchestrator.replay.sessions import Purpose  # noqa: E402
-from orchestrator.wiring import rounds  # noqa: E402
+from orchestrator.integrity import power  # noqa: E402
+from orchestrator.integrity.power import SamplingDesign  # noqa: E402
+from orchestrator.integrity.replay_session import SessionPurpose  # noqa: E402
 
 POWERS = (0.5, 0.9, 0.99)
 SIZES = (500, 1000, 2000, 5000, 10_000, 50_000)
@@ -55,7 +55,7 @@ CELLS = 10
 """Clean pictures and nine attacks."""
 LEVEL = 0.95
 LEVELS = ("round", "attack", "picture")
-PLANNED = {Purpose.SHUFFLED, Purpose.TWIN, Purpose.ALONE}
+PLANNED = {SessionPurpose.SHUFFLED, SessionPurpose.TWIN, SessionPurpose.ALONE}
 
 
 def table(title: str, head: Iterable[object], rows: Iterable[Iterable[object]]) -> None:
@@ -134,13 +134,13 @@ def accuse(runs: int) -> None:
     runs, rows = -(-runs // 4), []
     for cheat in (0.01, 0.005, 0.002):
         for name, kind in (("chance", players.chance), ("start", players.environment)):
-            design = Design(cheat=cheat)
+            design = SamplingDesign(cheat=cheat)
             verdicts = [
                 Laboratory(kind(round(1 / cheat)), Gallery.drawn(seed, cells=4), seed, design=design).judge()
                 for seed in range(runs)
             ]
             drawn = verdicts[0].coverage.drawn
-            promise = power.promise(2000, drawn, design)
+            promise = power.detection_power(2000, drawn, design)
             clashed = sum(bool(verdict.clashes) for verdict in verdicts)
             accused = sum(verdict.accusation is not None for verdict in verdicts)
             promised = promise.chance if name == "chance" else promise.start
@@ -195,8 +195,8 @@ def plan(_runs: int) -> None:
     """Prints what is planned at the default power."""
     rows = []
     for questions in SIZES:
-        cost = power.cost(questions, questions // CELLS, Design())
-        changed = power.deviating(questions, Design().cheat)
+        cost = power.replay_cost(questions, questions // CELLS, SamplingDesign())
+        changed = power.changed_answer_count(questions, SamplingDesign().cheat)
         companions = cost.companions
         row = [f"{questions:,}", changed, cost.drawn, companions, cost.again, cost.twin, f"{cost.asked:,}"]
         rows.append([*row, f"{cost.share:.1%}", cost.sandboxes])
@@ -254,8 +254,8 @@ def played(body: dict[str, Any]) -> Watched:
         path = Path(name) / "contest.yaml"
         path.write_text(json.dumps(body))
         began = time.perf_counter()
-        how = rounds.How(backend="process", slots=1, allow_unisolated=True)
-        rounds.play(Contest(path), Path(name) / "out", how, seen)
+        how = play_rounds.RunOptions(backend="process", slots=1, allow_unisolated=True)
+        play_rounds.play_round(Contest(path), Path(name) / "out", how, seen)
         seen.wall = time.perf_counter() - began
     return seen
 
@@ -269,7 +269,7 @@ def contest(dataset: dict[str, Any], epsilon: int, entries: list[dict[str, Any]]
 
 def attacks(count: int) -> list[dict[str, Any]]:
     """Returns attacks that cost little: what they make is asked like any other."""
-    folder = str(shipped.path("images", "attack_noise"))
+    folder = str(resources.resource_path("images", "attack_noise"))
     return [{"folder": folder, "name": f"noise{number}", "team": "bench"} for number in range(count)]
 
 
@@ -280,14 +280,18 @@ def digits(first: int) -> dict[str, Any]:
 
 def in_rounds(data: Path) -> None:
     """Prints seconds of replay as a share of seconds of classification."""
-    demo = shipped.path("examples", "demo", "submissions")
-    places = [shipped.path("images", "defence_undefended"), demo / "defence_neighbours", demo / "defence_median"]
+    demo = resources.resource_path("examples", "demo", "submissions")
+    places = [
+        resources.resource_path("images", "defence_undefended"),
+        demo / "defence_neighbours",
+        demo / "defence_median",
+    ]
     defences = [{"folder": str(place), "team": "bench"} for place in places]
     found = [("digits, 200 pictures x 10 cells", played(contest(digits(200), 51, [*attacks(9), *defences])))]
     if (data / "cifar10" / "eval1000.npz").exists():
         with tempfile.TemporaryDirectory(prefix="sparring-bench-") as name:
             folder = Path(name) / "reference"
-            shutil.copytree(shipped.path("images", "defence_undefended"), folder)
+            shutil.copytree(resources.resource_path("images", "defence_undefended"), folder)
             weights = data / "cifar10" / "models" / "cifar_resnet_clean.safetensors"
             shutil.copy(weights, folder / "weights.safetensors")
             pictures = {"kind": "npz", "path": str(data / "cifar10" / "eval1000.npz")}
@@ -310,7 +314,7 @@ def in_rounds(data: Path) -> None:
 
 def isolation(_data: Path) -> None:
     """Prints what each isolation level costs, without replays."""
-    entries = [*attacks(3), {"folder": str(shipped.path("images", "defence_undefended")), "team": "bench"}]
+    entries = [*attacks(3), {"folder": str(resources.resource_path("images", "defence_undefended")), "team": "bench"}]
     found = {level: played(contest(digits(25), 51, entries, isolation=level, replay={"power": 0})) for level in LEVELS}
     least = found[LEVELS[0]].wall
     rows = []
@@ -340,7 +344,7 @@ def main() -> None:
     outside: dict[str, Callable[[Path], None]] = {"rounds": in_rounds, "isolation": isolation}
     parser.add_argument("--part", action="append", choices=[*inside, *outside], help="only this; may be repeated")
     asked = parser.parse_args()
-    logs.configure(quiet=True)
+    logs.configure_logging(quiet=True)
     for name in asked.part or [*inside, *outside]:
         if name in inside:
             inside[name](asked.runs)

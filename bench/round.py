@@ -22,27 +22,27 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from orchestrator import logs, shipped
+from orchestrator import logs, resources
+from orchestrator.application.rounds import gpu_check, play_rounds
 from orchestrator.errors import BackendUnavailable
-from orchestrator.gpus import gpus
+from orchestrator.gpus import list_gpus
 from orchestrator.intake.contest_file import Contest
-from orchestrator.results.document import Results
-from orchestrator.wiring import cuda, rounds
+from orchestrator.scoring.results_file import Results
 
 Figures = dict[str, float | str | int]
 
 
 def measure(backend: str, slots: int, *, gpu: bool = False) -> tuple[Figures, Results]:
     """Plays the demo once and returns the figures and the results. Raises BackendUnavailable without a GPU to use."""
-    contest, computing = Contest(shipped.path("examples", "demo", "contest.yaml")), f"{os.cpu_count()} cores"
+    contest, computing = Contest(resources.resource_path("examples", "demo", "contest.yaml")), f"{os.cpu_count()} cores"
     if gpu:
-        contest, slots = cuda.given(contest), len(gpus())
-        computing = cuda.require(contest, backend)
-    how = rounds.How(backend=backend, slots=slots, allow_unisolated=True)
+        contest, slots = gpu_check.with_gpus(contest), len(list_gpus())
+        computing = gpu_check.require_gpu(contest, backend)
+    how = play_rounds.RunOptions(backend=backend, slots=slots, allow_unisolated=True)
     with tempfile.TemporaryDirectory(prefix="sparring-bench-") as folder:
         before = resource.getrusage(resource.RUSAGE_SELF)
         began = time.perf_counter()
-        results = rounds.play(contest, Path(folder) / "out", how, lambda _: None).results
+        results = play_rounds.play_round(contest, Path(folder) / "out", how, lambda _: None).results
         wall = time.perf_counter() - began
         after = resource.getrusage(resource.RUSAGE_SELF)
     own = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--record", type=Path, metavar="FOLDER")
     asked = parser.parse_args()
-    logs.configure(quiet=True)
+    logs.configure_logging(quiet=True)
     try:
         figures, results = measure(asked.backend, asked.slots, gpu=asked.gpu)
     except BackendUnavailable as error:

@@ -26,20 +26,20 @@ from typing import Any
 import numpy as np
 
 from orchestrator import plugins
-from orchestrator.arena.dispatcher import Dispatcher
-from orchestrator.arena.setting import Setting
-from orchestrator.cli.console import COLLECTOR
+from orchestrator.cli.console import GC_THRESHOLDS
 from orchestrator.domain import events
+from orchestrator.domain.outcomes import OnMissing, OnViolation
 from orchestrator.domain.plan import Job, Plan, Stage
 from orchestrator.domain.policy import SandboxPolicy
-from orchestrator.domain.rulings import OnMissing, OnViolation
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Budget, Isolation, Norm, Task
-from orchestrator.record import Record
-from orchestrator.replay.power import Design
-from orchestrator.results.scoring import Scoring
-from orchestrator.stores.base import put_array
+from orchestrator.execution.round_context import RoundContext
+from orchestrator.execution.round_runner import RoundRunner
+from orchestrator.integrity.power import SamplingDesign
+from orchestrator.ledger.read_model import RoundView
+from orchestrator.ledger.stores.base import put_array
+from orchestrator.scoring.round_scoring import RoundScoring
 
 CLASSES = 10
 BASELINES = {Side.ATTACK: ("fgsm", "bim", "pgd"), Side.DEFENCE: ("undefended", "fgsm_trained")}
@@ -48,7 +48,7 @@ BASELINES = {Side.ATTACK: ("fgsm", "bim", "pgd"), Side.DEFENCE: ("undefended", "
 class ScriptedEngine:
     """Answers every job of a plan at once: attacks deliver everything, defences are right now and then."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: RoundContext) -> None:
         self._setting = setting
         self._chance = np.random.default_rng(1)
 
@@ -88,7 +88,7 @@ class ScriptedEngine:
         )
 
 
-def setting(size: int, pictures: int, folder: Path) -> Setting:
+def setting(size: int, pictures: int, folder: Path) -> RoundContext:
     """Returns a round of `size` attacks and defences on small pictures."""
     chance = np.random.default_rng(size)
     samples = Samples(
@@ -100,7 +100,7 @@ def setting(size: int, pictures: int, folder: Path) -> Setting:
     for side, named in BASELINES.items():
         names = [*named, *(f"{side.value}{number}" for number in range(size - len(named)))]
         roster += [Submission(n, n, n, side, f"sha256:{n}", n, baseline=n in named) for n in names]
-    return Setting(
+    return RoundContext(
         contest="scale",
         round="round-1",
         run="scale",
@@ -111,21 +111,23 @@ def setting(size: int, pictures: int, folder: Path) -> Setting:
         labels=True,
         on_missing=OnMissing.HELD,
         on_violation=OnViolation.FORFEIT,
-        replay=Design(power=0.0),
+        replay=SamplingDesign(power=0.0),
         seed=1,
         secret=b"s" * 32,
         roster=Roster(tuple(roster)),
         images={},
-        backend=plugins.find("backends", "process"),  # only its name is asked for
-        blobs=plugins.find("stores", "folder")(folder / "blobs"),
+        backend=plugins.load_plugin("sandboxes", "process"),  # only its name is asked for
+        blobs=plugins.load_plugin("stores", "folder")(folder / "blobs"),
         clock=time.monotonic,
     )
 
 
-def play(stage: Setting, address: str, rules: Any) -> None:
+def play(stage: RoundContext, address: str, rules: Any) -> None:
     """Plays a round into the ledger at `address`."""
-    ledger = plugins.find("stores", "sql")(address)
-    dispatcher = Dispatcher(stage, ledger, Record(stage.blobs), lambda: "2026-01-01T00:00:00.000+00:00", lambda _: None)
+    ledger = plugins.load_plugin("stores", "sql")(address)
+    dispatcher = RoundRunner(
+        stage, ledger, RoundView(stage.blobs), lambda: "2026-01-01T00:00:00.000+00:00", lambda _: None
+    )
     contest = {"contest": "scale", "title": "Scale", "format": "tournament", "isolation": "attack", "seed": 1}
     dispatcher.open(contest | {"limits": {"classify_batch": 1}, "replay": asdict(stage.replay)})
     dispatcher.run(ScriptedEngine(stage), rules.cells(stage.roster))
@@ -136,16 +138,16 @@ def one(size: int, pictures: int) -> dict[str, Any]:
     """Plays one size and returns its seconds and its peak memory in MB."""
     with tempfile.TemporaryDirectory(prefix="sparring-scale-") as folder:
         stage = setting(size, pictures, Path(folder))
-        kind = plugins.find("contests", "tournament")
+        kind = plugins.load_plugin("formats", "tournament")
         rules = kind(kind.rules_type())
         address = f"sqlite:///{folder}/ledger.sqlite"
         began = time.perf_counter()
         play(stage, address, rules)
         played = time.perf_counter()
-        again = plugins.find("stores", "sql")(address)
-        record = Record(stage.blobs, (entry.event for entry in again.read()))
+        again = plugins.load_plugin("stores", "sql")(address)
+        record = RoundView(stage.blobs, (entry.event for entry in again.read()))
         read = time.perf_counter()
-        results = Scoring(record, rules).results(again.head)
+        results = RoundScoring(record, rules).results(again.head)
         text = results.model_dump_json(indent=2)
         scored = time.perf_counter()
     return {
@@ -167,7 +169,7 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=1000)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    gc.set_threshold(*COLLECTOR)  # as the command line does
+    gc.set_threshold(*GC_THRESHOLDS)  # as the command line does
     if given.one:
         print(json.dumps(one(given.one, given.pictures)))
         return

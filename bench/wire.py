@@ -4,8 +4,8 @@ Run `python bench/wire.py` (about a minute; `--json` for machines). Three ways c
 a Python program that answers at once:
 
 - pipe: bytes that were made beforehand go out, and as many bytes as the answer has are read. No protocol is spoken.
-- session: `orchestrator.wire.session.Session` makes each question and reads each answer, over the same kind of pipe.
-- sandbox: the same session over a sandbox of the process backend.
+- session: `orchestrator.protocol.session.Session` makes each question and reads each answer, over the same kind of
+pipe. - sandbox: the same session over a sandbox of the process backend.
 
 The ways take turns, so that a slow moment of the machine meets all of them. The factors are time divided by that of
 the pipe in the same turn: their smallest and their median. 1.0 would be a protocol that costs nothing.
@@ -32,10 +32,10 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from orchestrator import plugins
-from orchestrator.backends.base import BackendSettings, Order, Source
 from orchestrator.domain.policy import SandboxPolicy
-from orchestrator.wire.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
-from orchestrator.wire.session import Pixels, Session
+from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
+from orchestrator.protocol.session import Pixels, Session
+from orchestrator.sandboxes.base import BackendSettings, ImageSource, SandboxSpec
 
 SHAPES = ((1, 8, 8), (3, 32, 32), (3, 224, 224))
 COUNTS = (1, 64)
@@ -208,10 +208,10 @@ def piped(folder: Path, count: int) -> Iterator[Pipe]:
 @contextmanager
 def boxed(folder: Path, count: int) -> Iterator[Way]:
     """A player in a sandbox of the process backend."""
-    backend = plugins.find("backends", "process")(BackendSettings(workspace=folder / "workspace"))
-    source = Source(folder=folder / "source", command=("python", "-S", "player.py", str(count)), trusted=True)
+    backend = plugins.load_plugin("sandboxes", "process")(BackendSettings(workspace=folder / "workspace"))
+    source = ImageSource(folder=folder / "source", command=("python", "-S", "player.py", str(count)), trusted=True)
     sandbox = backend.start(
-        Order(image=backend.admit(source), policy=SandboxPolicy(), run="bench", job=f"wire-{count}")
+        SandboxSpec(image=backend.admit(source), policy=SandboxPolicy(), run="bench", job=f"wire-{count}")
     )
     try:
         yield sandbox

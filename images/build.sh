@@ -109,7 +109,7 @@ build_runner() {
   more=(-C "$PWD" orchestrator -C "$PWD/$work/shell" sh)
   build images/runner sparring/runner:cpu --build-arg BASE_IMAGE="$base"
   docker run --rm --network none --read-only --entrypoint /opt/runner/sh sparring/runner:cpu -c \
-    'python3 -c "import orchestrator.backends.fifo, orchestrator.arena.performance"' ||
+    'python3 -c "import orchestrator.sandboxes.pod.backend, orchestrator.execution.job_runner"' ||
     die "sparring/runner does not work" "the message above says why"
 }
 
@@ -153,14 +153,14 @@ import sys
 from pathlib import Path
 
 from orchestrator.errors import SparringError
-from orchestrator.intake.built import Record
-from orchestrator.intake.source_tree import survey
+from orchestrator.intake.build_record import BuildRecord
+from orchestrator.intake.source_tree import scan_folder
 
 folder, digest, image, flavour = sys.argv[1:]
 try:
-    if survey(Path(folder)).digest != digest:
+    if scan_folder(Path(folder)).digest != digest:
         sys.exit(f"{folder} changed while it was built; build it again")
-    Record.here().note(digest, flavour, image)
+    BuildRecord.here().note(digest, flavour, image)
 except SparringError as error:
     sys.exit(str(error))
 EOF
@@ -175,17 +175,17 @@ from pathlib import Path
 
 try:
     from orchestrator.errors import SparringError
-    from orchestrator.intake import build, manifest, source_tree
+    from orchestrator.intake import image_build, manifest, source_tree
 except ImportError as error:
     sys.exit(f"{sys.executable} cannot read manifests: {error}\n  remedy: `make images`, or set PYTHON to one that can")
 try:
     folder, flavour = Path(sys.argv[1]), sys.argv[2]
-    found = manifest.read(folder)
+    found = manifest.read_manifest(folder)
     if flavour == "cpu" or found.gpu:
-        name = build.tag(folder, found, flavour)
-        if (other := build.shipped_elsewhere(folder, name)) is not None:
+        name = image_build.image_tag(folder, found, flavour)
+        if (other := image_build.shipped_folder_with_image(folder, name)) is not None:
             sys.exit(f"{name} is the image of {other}; give {folder} an `image:` of its own in its submission.yaml")
-        print(name, source_tree.survey(folder).digest)
+        print(name, source_tree.scan_folder(folder).digest)
 except SparringError as error:
     sys.exit(str(error))
 EOF

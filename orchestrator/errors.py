@@ -4,12 +4,12 @@
     ├── InfrastructureFault      ours: retried, never scored
     │   ├── BackendUnavailable   no engine, or one that cannot do what the policy asks
     │   ├── SandboxLost          the engine lost the sandbox, or refused to start it
-    │   │   ├── AmbiguousEnd     a player ended, and nobody can tell whose doing it was
+    │   │   ├── AmbiguousExit     a player ended, and nobody can tell whose doing it was
     │   │   └── PlayerAbsent     the player's container of this pod never came up
-    │   ├── PodSpent             this pod's one player was started before
+    │   ├── PodUsedUp             this pod's one player was started before
     │   ├── Parked               jobs failed at every attempt; everything else was played
     │   ├── PodLost              a pod was taken away before its driver had the last word
-    │   │   ├── ImagePull        an image could not be pulled for too long
+    │   │   ├── ImagePullFailed        an image could not be pulled for too long
     │   │   ├── Unschedulable    no node had room for too long
     │   │   ├── PodRefused       a pod could not be made or started
     │   │   ├── PlayerLost       a player's container was ended from outside
@@ -65,11 +65,11 @@ class SandboxLost(InfrastructureFault):
     code = "sandbox-lost"
 
 
-class AmbiguousEnd(SandboxLost):
+class AmbiguousExit(SandboxLost):
     """A player's stream ended, and the engine was not shown to have lived through it.
 
-    It is run again, and counts against the submission in the end (see `orchestrator.arena.doubts`), so that a player
-    that could bring this about would gain nothing by it.
+    It is run again, and counts against the submission in the end (see `orchestrator.execution.ambiguous_exits`), so
+    that a player that could bring this about would gain nothing by it.
     """
 
     code = "ambiguous-end"
@@ -84,7 +84,7 @@ class PlayerAbsent(SandboxLost):
     code = "player-absent"
 
 
-class PodSpent(InfrastructureFault):
+class PodUsedUp(InfrastructureFault):
     """This pod's one player was started before, so what is left of the job is for another pod.
 
     It is no failure and is not tried again here: finished steps are kept, and the job goes on elsewhere.
@@ -93,7 +93,7 @@ class PodSpent(InfrastructureFault):
     code = "pod-spent"
 
 
-class Parked(InfrastructureFault):
+class JobsParked(InfrastructureFault):
     """Some jobs failed at every attempt, and everything that does not need them was played.
 
     The ledger says which submissions wait and why (`events.JobParked`). Another run tries them again.
@@ -111,7 +111,7 @@ class PodLost(InfrastructureFault):
     code = "pod-lost"
 
 
-class ImagePull(PodLost):
+class ImagePullFailed(PodLost):
     """A node could not pull an image of a pod for as long as pods may wait."""
 
     code = "image-pull"

@@ -9,21 +9,21 @@ from pathlib import Path
 
 from orchestrator.errors import StoreFault
 
-UNFINISHED = ".new-"
+UNFINISHED_PREFIX = ".new-"
 """How the name of a file begins before it is whole: what a killed writer left is found by it, and removed."""
 
 
-_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+_LINK_UNSUPPORTED = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 """What file systems say that have no second names for a file. There, two that begin at once are not told apart."""
 
 
-def put_whole(path: Path, data: bytes, mode: int = 0o666, *, folder: bool = True) -> None:
+def write_whole(path: Path, data: bytes, mode: int = 0o666, *, folder: bool = True) -> None:
     """Writes a file whole or not at all, through to the disk; `folder`: makes its folder where there is none.
 
     Raises:
         StoreFault: it cannot be written.
     """
-    fresh = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+    fresh = path.with_name(f"{UNFINISHED_PREFIX}{os.getpid()}-{path.name}")
     try:
         if folder:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,29 +35,29 @@ def put_whole(path: Path, data: bytes, mode: int = 0o666, *, folder: bool = True
     except OSError as error:
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
-        raise unwritten(path, error) from error
+        raise write_fault(path, error) from error
 
 
-def put_once(path: Path, data: bytes, mode: int = 0o666) -> bool:
+def write_once(path: Path, data: bytes, mode: int = 0o666) -> bool:
     """Writes a file whole where there is none of that name, and returns whether it did. Raises StoreFault."""
-    fresh = path.with_name(f"{UNFINISHED}{secrets.token_hex(8)}-{path.name}")
-    put_whole(fresh, data, mode)
+    fresh = path.with_name(f"{UNFINISHED_PREFIX}{secrets.token_hex(8)}-{path.name}")
+    write_whole(fresh, data, mode)
     try:
         path.hardlink_to(fresh)
     except FileExistsError:
         return False
     except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise unwritten(path, error) from error
+        if error.errno not in _LINK_UNSUPPORTED:
+            raise write_fault(path, error) from error
         if path.exists():
             return False
-        put_whole(path, data, mode)
+        write_whole(path, data, mode)
     finally:
         fresh.unlink()
     return True
 
 
-def owner_in(folder: Path) -> int:
+def owner_of_new_files(folder: Path) -> int:
     """Returns the number of the user who owns what this process makes in a folder: a share's server may say another.
 
     Raises:
@@ -68,10 +68,10 @@ def owner_in(folder: Path) -> int:
         with tempfile.TemporaryFile(dir=folder) as file:
             return os.fstat(file.fileno()).st_uid
     except OSError as error:
-        raise unwritten(folder, error) from error
+        raise write_fault(folder, error) from error
 
 
-def unwritten(path: Path, error: OSError) -> StoreFault:
+def write_fault(path: Path, error: OSError) -> StoreFault:
     """Returns what to say of a file that cannot be written."""
     reason = error.strerror or error
     return StoreFault(f"{path} cannot be written: {reason}; make space in {path.parent}, or mend it, and run again")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from orchestrator.errors import BackendUnavailable
 
-_SECONDS = 30
+_TIMEOUT_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Gpu:
     memory: str
 
 
-def gpus() -> tuple[Gpu, ...]:
+def list_gpus() -> tuple[Gpu, ...]:
     """Returns the machine's GPUs, none where there is no NVIDIA driver.
 
     Raises:
@@ -28,7 +28,7 @@ def gpus() -> tuple[Gpu, ...]:
         return ()
     query = ["nvidia-smi", "--query-gpu=uuid,name,memory.total", "--format=csv,noheader"]
     try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=_SECONDS, check=True)
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise BackendUnavailable(f"nvidia-smi does not answer ({error}); mend the driver, or hide the GPUs") from error
     lines = [line.split(", ") for line in answer.stdout.splitlines() if line.strip()]

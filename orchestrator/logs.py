@@ -13,7 +13,7 @@ import structlog
 from orchestrator.domain.text import printable
 
 
-def configure(*, json_lines: bool = False, verbose: bool = False, quiet: bool = False) -> None:
+def configure_logging(*, json_lines: bool = False, verbose: bool = False, quiet: bool = False) -> None:
     """Sets up logging for the whole process: debug lines with `verbose`, warnings only with `quiet`."""
     level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
     renderer: Any = (
@@ -26,7 +26,7 @@ def configure(*, json_lines: bool = False, verbose: bool = False, quiet: bool = 
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            _disarm,
+            _make_printable,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -35,6 +35,6 @@ def configure(*, json_lines: bool = False, verbose: bool = False, quiet: bool = 
     )
 
 
-def _disarm(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+def _make_printable(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Makes every text value printable: a log line may carry words of a submission."""
     return {key: printable(value, 2000) if isinstance(value, str) else value for key, value in event.items()}

@@ -1,25 +1,73 @@
-"""Plug-ins are files in a folder, reached by name.
+"""Plug-ins, reached by name.
 
-A kind is a package of this software (`backends`, `contests`, `datasets`). A plug-in is a module in it whose `plugin` is
-the class; `base` and names with a leading underscore are not plug-ins. There is no registry to edit.
+A kind of plug-in is a package of this software, and a plug-in of ours is a module or a package in it that assigns
+`plugin`: the class, or where that is to be found as "module:Class", so that naming it loads nothing. Other
+distributions
+add theirs as entry points of the group `sparring.<kind>`, such as `sparring.formats`. There is no registry to edit.
 """
 
 import importlib
 import pkgutil
+import re
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import UsageError
 
+PACKAGES = {
+    "datasets": "orchestrator.datasets",
+    "executors": "orchestrator.executors",
+    "formats": "orchestrator.formats",
+    "sandboxes": "orchestrator.sandboxes",
+    "stores": "orchestrator.ledger.stores",
+}
+"""Kind -> the package that ours lie in, and whose `base` says what a plug-in owes."""
+_ASSIGNED = re.compile(r"^plugin = ", re.MULTILINE)
 
-def names(kind: str) -> tuple[str, ...]:
+
+def plugin_names(kind: str) -> tuple[str, ...]:
     """Returns the names of all plug-ins of a kind, sorted."""
-    package = importlib.import_module(f"orchestrator.{kind}")
-    found = (module.name for module in pkgutil.iter_modules(package.__path__))
-    return tuple(sorted(name for name in found if name != "base" and not name.startswith("_")))
+    return tuple(sorted({*_own_names(kind), *_foreign(kind)}))
 
 
-def find(kind: str, name: str) -> Any:
-    """Returns the plug-in class of that name. Raises UsageError, naming the others, when there is none."""
-    if name not in names(kind):
-        raise UsageError(f"no {name!r} among the {kind}: there is {', '.join(names(kind))}")
-    return importlib.import_module(f"orchestrator.{kind}.{name}").plugin
+def load_plugin(kind: str, name: str) -> Any:
+    """Returns the plug-in class of that name.
+
+    Raises:
+        UsageError: there is none, with the names that there are; or one of another distribution cannot be loaded, or
+            bears the name of one of ours.
+    """
+    if name in _own_names(kind):
+        plugin = importlib.import_module(f"{PACKAGES[kind]}.{name}").plugin
+        return pkgutil.resolve_name(plugin) if isinstance(plugin, str) else plugin
+    foreign = _foreign(kind)
+    if name not in foreign:
+        raise UsageError(f"no {name!r} among the {kind}: there is {', '.join(plugin_names(kind))}")
+    try:
+        return foreign[name].load()
+    except (ImportError, AttributeError) as error:
+        what = f"{name!r} among the {kind} is {foreign[name].value}, which cannot be loaded: {error}"
+        raise UsageError(f"{what}; install the distribution that adds it again") from error
+
+
+def _own_names(kind: str) -> frozenset[str]:
+    package = PACKAGES[kind]
+    path = importlib.import_module(package).__path__
+    return frozenset(found.name for found in pkgutil.iter_modules(path) if _is_plugin(f"{package}.{found.name}"))
+
+
+def _is_plugin(module: str) -> bool:
+    """Returns whether a module assigns `plugin`, without running it."""
+    spec = find_spec(module)
+    return spec is not None and spec.origin is not None and bool(_ASSIGNED.search(Path(spec.origin).read_text("utf-8")))
+
+
+def _foreign(kind: str) -> dict[str, EntryPoint]:
+    """Returns what other distributions add. Raises UsageError where one bears the name of one of ours."""
+    found = {entry.name: entry for entry in entry_points(group=f"sparring.{kind}")}
+    if both := sorted(found.keys() & _own_names(kind)):
+        what = f"{both[0]!r} among the {kind} is ours, and {found[both[0]].value} bears its name"
+        raise UsageError(f"{what}; remove the distribution that adds it")
+    return found

@@ -16,49 +16,49 @@ from orchestrator import plugins
 from orchestrator.domain.events import Event
 from orchestrator.intake.contest_file import ContestFile
 from orchestrator.intake.manifest import Manifest
-from orchestrator.results.document import Results
-from orchestrator.wire import messages
+from orchestrator.protocol import messages
+from orchestrator.scoring.results_file import Results
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def documents() -> dict[str, str]:
+def schema_documents() -> dict[str, str]:
     """Returns the text of each schema by its file name in schemas/."""
     schemas = {
-        "messages.schema.json": _messages(),
-        "contest.schema.json": _contest(),
-        "submission.schema.json": _model(Manifest, "A submission's manifest, submission.yaml"),
-        "results.schema.json": _model(Results, "A round's results.json", mode="serialization"),
-        "events.schema.json": _events(),
+        "messages.schema.json": _messages_schema(),
+        "contest.schema.json": _contest_schema(),
+        "submission.schema.json": _model_schema(Manifest, "A submission's manifest, submission.yaml"),
+        "results.schema.json": _model_schema(Results, "A round's results.json", mode="serialization"),
+        "events.schema.json": _events_schema(),
     }
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas.items()}
 
 
-class _Plain(GenerateJsonSchema):
+class _UntitledFields(GenerateJsonSchema):
     """Leaves out the titles that only repeat a field's name."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  the base class names it
         return False
 
 
-def _model(model: type[BaseModel], title: str, mode: Any = "validation") -> dict[str, Any]:
-    schema = model.model_json_schema(schema_generator=_Plain, mode=mode)
+def _model_schema(model: type[BaseModel], title: str, mode: Any = "validation") -> dict[str, Any]:
+    schema = model.model_json_schema(schema_generator=_UntitledFields, mode=mode)
     return {"$schema": DIALECT} | schema | {"title": title}
 
 
-def _events() -> dict[str, Any]:
-    schema = TypeAdapter(Event).json_schema(schema_generator=_Plain)
+def _events_schema() -> dict[str, Any]:
+    schema = TypeAdapter(Event).json_schema(schema_generator=_UntitledFields)
     return {"$schema": DIALECT, "title": "The events of a round's ledger"} | schema
 
 
-def _contest() -> dict[str, Any]:
+def _contest_schema() -> dict[str, Any]:
     """Returns the contest file's schema with the options of every dataset and the rules of every format in it."""
-    schema = _model(ContestFile, "A contest file, contest.yaml")
+    schema = _model_schema(ContestFile, "A contest file, contest.yaml")
     definitions: dict[str, Any] = schema["$defs"]
-    rules = {name: plugins.find("contests", name).rules_type for name in plugins.names("contests")}
-    kinds = {name: plugins.find("datasets", name).options_type for name in plugins.names("datasets")}
+    rules = {name: plugins.load_plugin("formats", name).rules_type for name in plugins.plugin_names("formats")}
+    kinds = {name: plugins.load_plugin("datasets", name).options_type for name in plugins.plugin_names("datasets")}
     for model in (*rules.values(), *kinds.values()):
-        part = model.model_json_schema(schema_generator=_Plain, ref_template="#/$defs/{model}")
+        part = model.model_json_schema(schema_generator=_UntitledFields, ref_template="#/$defs/{model}")
         definitions |= part.pop("$defs", {})
         definitions[model.__name__] = part
     for name, model in kinds.items():
@@ -75,13 +75,13 @@ def _reference(model: type[BaseModel]) -> dict[str, str]:
     return {"$ref": f"#/$defs/{model.__name__}"}
 
 
-def _messages() -> dict[str, Any]:
+def _messages_schema() -> dict[str, Any]:
     sides: dict[str, TypeAdapter[Any]] = {
         "FromOrchestrator": TypeAdapter(messages.FromOrchestrator),
         "FromPlayer": TypeAdapter(messages.FromPlayer),
     }
     references, collected = TypeAdapter.json_schemas(
-        [(name, "validation", side) for name, side in sides.items()], schema_generator=_Plain
+        [(name, "validation", side) for name, side in sides.items()], schema_generator=_UntitledFields
     )
     definitions: dict[str, Any] = collected["$defs"]
     for definition in definitions.values():
@@ -90,7 +90,7 @@ def _messages() -> dict[str, Any]:
     return {
         "$schema": DIALECT,
         "title": "Headers of the image protocol, version 1",
-        "description": "Generated from orchestrator/wire/messages.py. The rest is in schemas/protocol.md.",
+        "description": "Generated from orchestrator/protocol/messages.py. The rest is in schemas/protocol.md.",
         "anyOf": [{"$ref": f"#/$defs/{name}"} for name in sides],
         "$defs": definitions,
     }
@@ -111,7 +111,7 @@ def main(arguments: list[str]) -> None:
     if len(arguments) != 1:
         sys.exit("usage: python -m orchestrator.schemas FOLDER")
     folder = Path(arguments[0])
-    for name, text in documents().items():
+    for name, text in schema_documents().items():
         (folder / name).write_text(text, encoding="utf-8")
 
 

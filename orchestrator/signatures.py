@@ -12,7 +12,7 @@ from orchestrator.errors import StoreFault
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
-_LOST = "put it back from a copy of the folder, see docs/seasons.md"
+_LOST_REMEDY = "put it back from a copy of the folder, see docs/seasons.md"
 
 
 class SigningKey:
@@ -27,11 +27,11 @@ class SigningKey:
         try:
             private = path.read_bytes()
         except FileNotFoundError:
-            raise StoreFault(f"{path} is missing: {_LOST}") from None
+            raise StoreFault(f"{path} is missing: {_LOST_REMEDY}") from None
         except OSError as error:
             raise StoreFault(f"{path} cannot be read: {error.strerror or error}; make it readable") from error
         if len(private) != KEY_BYTES:
-            raise StoreFault(f"{path} is damaged: {len(private)} bytes, expected {KEY_BYTES}; {_LOST}")
+            raise StoreFault(f"{path} is damaged: {len(private)} bytes, expected {KEY_BYTES}; {_LOST_REMEDY}")
         return cls(private)
 
     @classmethod
@@ -71,7 +71,7 @@ def fingerprint(public: bytes) -> str:
     return "sha256:" + hashlib.sha256(public).hexdigest()
 
 
-def signed_by(public: bytes, signature: bytes, data: bytes) -> bool:
+def verify_signature(public: bytes, signature: bytes, data: bytes) -> bool:
     """Returns whether the holder of this public key signed these bytes."""
     if len(public) != KEY_BYTES or len(signature) != SIGNATURE_BYTES:
         return False

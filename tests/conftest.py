@@ -11,7 +11,7 @@ from typing import NoReturn
 import pytest
 from hypothesis import settings
 
-from orchestrator.intake.built import Record
+from orchestrator.intake.build_record import BuildRecord
 
 # A loaded machine is no failure: what a property test may take is the test's own limit.
 settings.register_profile("patient", deadline=None)
@@ -47,7 +47,7 @@ def require() -> Require:
 @pytest.fixture(scope="session", autouse=True)
 def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keeps what tests build out of this user's record of builds, and lets them use what that has."""
-    theirs = Record.here().folder
+    theirs = BuildRecord.here().folder
     state = tmp_path_factory.mktemp("state")
     if theirs.is_dir():
         shutil.copytree(theirs, state / "sparring" / "built")

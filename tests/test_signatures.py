@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.errors import StoreFault
-from orchestrator.signatures import SigningKey, fingerprint, signed_by
+from orchestrator.signatures import SigningKey, fingerprint, verify_signature
 
 
 def test_a_key_is_drawn_once(tmp_path) -> None:
@@ -20,12 +20,12 @@ def test_a_signature_holds_for_its_bytes_alone(tmp_path) -> None:
     key = SigningKey.drawn(tmp_path / "key")
     data = b"digits, one received"
     signature = key.sign(data)
-    assert signed_by(key.public, signature, data)
+    assert verify_signature(key.public, signature, data)
     for place in range(len(data)):
-        assert not signed_by(key.public, signature, flipped(data, place))
+        assert not verify_signature(key.public, signature, flipped(data, place))
     for place in range(len(signature)):
-        assert not signed_by(key.public, flipped(signature, place), data)
-    assert not signed_by(SigningKey.drawn(tmp_path / "other").public, signature, data)
+        assert not verify_signature(key.public, flipped(signature, place), data)
+    assert not verify_signature(SigningKey.drawn(tmp_path / "other").public, signature, data)
 
 
 def flipped(data: bytes, place: int) -> bytes:
@@ -36,7 +36,7 @@ def flipped(data: bytes, place: int) -> bytes:
 @pytest.mark.parametrize(("public", "signature"), [(b"", b"0" * 64), (b"0" * 31, b"0" * 64), (b"0" * 32, b"0" * 63)])
 def test_what_is_no_key_and_no_signature_does_not_hold(public, signature) -> None:
     """Wrong lengths are no error but a signature that does not hold."""
-    assert not signed_by(public, signature, b"data")
+    assert not verify_signature(public, signature, b"data")
 
 
 def test_a_vector_of_the_standard() -> None:
@@ -49,7 +49,7 @@ def test_a_vector_of_the_standard() -> None:
     )
     key = SigningKey(private)
     assert (key.public, key.sign(b"\x72")) == (public, signature)
-    assert signed_by(public, signature, b"\x72")
+    assert verify_signature(public, signature, b"\x72")
 
 
 def test_a_fingerprint_is_what_people_compare() -> None:

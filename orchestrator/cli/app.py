@@ -20,7 +20,7 @@ from orchestrator.cli import (
     season,
     submission,
 )
-from orchestrator.cli.console import play
+from orchestrator.cli.console import run_app
 
 app = typer.Typer(
     name="sparring",
@@ -77,4 +77,4 @@ def _root(
 
 def main() -> None:
     """Runs the command line."""
-    play(app, sys.argv[1:])
+    run_app(app, sys.argv[1:])

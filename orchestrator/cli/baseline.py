@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import console, places
+from orchestrator.application.baselines import training
+from orchestrator.cli import console, output_paths
 from orchestrator.cli.console import Json, out
 from orchestrator.errors import UsageError
-from orchestrator.wiring import training
 
 app = typer.Typer(no_args_is_help=True, help="Make the organizers' own classifiers.")
 
@@ -33,11 +33,11 @@ def train(
     """Train a classifier on the handwritten digits' training part and measure it on the test part."""
     if not out_file.parent.is_dir():
         raise UsageError(f"{out_file.parent} is not a folder; make it first")
-    places.for_file(out_file, "--out")
-    wanted = training.Recipe(recipe.value, "digits_cnn", seed, epsilon)
-    report = training.train(wanted, training.digits("train"), training.digits("test"), out_file)
+    output_paths.require_file_path(out_file, "--out")
+    wanted = training.TrainingRecipe(recipe.value, "digits_cnn", seed, epsilon)
+    report = training.train_classifier(wanted, training.load_digits("train"), training.load_digits("test"), out_file)
     if as_json:
-        console.emit(report)
+        console.print_json(report)
         return
     for key, value in report.items():
         out.print(f"{key:14} {value}", soft_wrap=True)

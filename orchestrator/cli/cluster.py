@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import cluster_check, cluster_push, console, manifests
+from orchestrator.application.kubernetes import render_jobs
+from orchestrator.cli import cluster_check, cluster_push, console, manifest_output
 from orchestrator.cli.console import Json
 from orchestrator.intake.contest_file import Contest
-from orchestrator.wiring import cluster
 
 app = typer.Typer(no_args_is_help=True, help="Play rounds on a Kubernetes cluster.")
 app.command("check", epilog="Example: sparring cluster check contest.yaml --context gpu-cluster")(cluster_check.check)
@@ -39,8 +39,8 @@ def render(
 
     The output is a stream of YAML documents, as kubectl reads them.
     """
-    rendered = cluster.render(Contest(contest), cluster.Asked(task, whole, offline, out_dir))
+    rendered = render_jobs.render_jobs(Contest(contest), render_jobs.RenderRequest(task, whole, offline, out_dir))
     if as_json:
-        console.emit(manifests.document(rendered, offline=offline))
+        console.print_json(manifest_output.manifest_document(rendered, offline=offline))
     else:
-        manifests.show(rendered, offline=offline)
+        manifest_output.print_manifests(rendered, offline=offline)

@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.backends.base import Check, CheckStatus
+from orchestrator.application.kubernetes import preflight
+from orchestrator.application.rounds.execution_target import ClusterAccess
 from orchestrator.cli import console, doctor
-from orchestrator.cli.console import ExitCode, Json, out, safe
-from orchestrator.cluster import reaching
-from orchestrator.cluster.probing import Patience
+from orchestrator.cli.console import ExitCode, Json, out, safe_text
 from orchestrator.errors import UsageError
+from orchestrator.executors.kubernetes import connectivity_probe
+from orchestrator.executors.kubernetes.run_probes import ProbeTimeouts
 from orchestrator.intake.contest_file import Contest
-from orchestrator.wiring import cluster_check
-from orchestrator.wiring.hosting import OnCluster
+from orchestrator.sandboxes.base import Check, CheckStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
+class ClusterOptions:
     """Which cluster is meant."""
 
     kubeconfig: Annotated[
@@ -27,13 +27,13 @@ class Which:
     context: Annotated[str | None, typer.Option("--context", help="The context of that file.")] = None
 
     @property
-    def where(self) -> OnCluster:
+    def where(self) -> ClusterAccess:
         """The same for what connects."""
-        return OnCluster(self.kubeconfig, self.context)
+        return ClusterAccess(self.kubeconfig, self.context)
 
 
 @dataclass(frozen=True, slots=True)
-class Probing:
+class PreflightFlags:
     """What is tried beside reading."""
 
     look_only: Annotated[
@@ -55,29 +55,33 @@ def check(
     contest: Annotated[
         Path | None, typer.Argument(help="The contest file whose needs count.", metavar="CONTEST", dir_okay=False)
     ] = None,
-    which: Which = Which(),
-    probing: Probing = Probing(),
+    which: ClusterOptions = ClusterOptions(),
+    probing: PreflightFlags = PreflightFlags(),
     as_json: Json = False,
 ) -> None:
     """Check a cluster before a round: rights, volume, classes, quota, image pull, and that players reach nobody.
 
     Exits with 1 when a check fails. A round needs a network probe that was blocked within the last 24 hours.
     """
-    more = [reaching.target(text) for text in probing.reach or []]
-    if any(each.name.startswith(reaching.LISTENER) for each in more):
-        raise UsageError(f"--reach: a name that begins with {reaching.LISTENER} is the probe's own; take another")
+    more = [connectivity_probe.parse_target(text) for text in probing.reach or []]
+    if any(each.name.startswith(connectivity_probe.LISTENER_NAME) for each in more):
+        raise UsageError(
+            f"--reach: a name that begins with {connectivity_probe.LISTENER_NAME} is the probe's own; take another"
+        )
     if probing.look_only and probing.out_dir is not None:
         raise UsageError("--look-only makes no pods, and --out wants one that looks; leave one away")
     read = None if contest is None else Contest(contest)
     found: list[Check] = []
-    asked = cluster_check.Asked(more, probing.out_dir, Patience(probing.patience), probes=not probing.look_only)
-    for each in cluster_check.checks(read, which.where, asked):
+    asked = preflight.PreflightOptions(
+        more, probing.out_dir, ProbeTimeouts(probing.patience), probes=not probing.look_only
+    )
+    for each in preflight.preflight_checks(read, which.where, asked):
         found.append(each)
         if not as_json:
-            doctor.show([each])
+            doctor.print_checks([each])
     failed = any(each.status is CheckStatus.FAIL for each in found)
     if as_json:
-        console.emit({"ok": not failed, "checks": doctor.rows(found)})
+        console.print_json({"ok": not failed, "checks": doctor.check_rows(found)})
     if failed:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -87,17 +91,17 @@ def sweep(
     place: Annotated[
         Path, typer.Argument(help="A round's --out folder, or the contest file of several.", metavar="DIR|CONTEST")
     ],
-    which: Which = Which(),
+    which: ClusterOptions = ClusterOptions(),
     held: Annotated[
         bool, typer.Option("--held", help="Also where a controller holds the round, which plays them again.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Remove the Jobs of a round, or of all rounds of a contest, from the cluster. What was played is kept."""
-    swept = cluster_check.sweep(place, which.where, held=held)
+    swept = preflight.cleanup_jobs(place, which.where, held=held)
     if as_json:
-        console.emit({"jobs": swept.jobs, "rounds": swept.rounds})
+        console.print_json({"jobs": swept.jobs, "rounds": swept.rounds})
         return
     out.print(f"{swept.jobs} Jobs removed")
     for of, count in swept.rounds.items():
-        out.print(f"  round {safe(of)}: {count}")
+        out.print(f"  round {safe_text(of)}: {count}")

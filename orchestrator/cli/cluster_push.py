@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from orchestrator import composition
+from orchestrator.application.kubernetes import push_images
+from orchestrator.application.kubernetes.push_images import PushResult, PushState
 from orchestrator.cli import console
-from orchestrator.cli.console import ExitCode, Json, out, safe
-from orchestrator.wiring import machine, pushing
-from orchestrator.wiring.pushing import Pushed, State
+from orchestrator.cli.console import ExitCode, Json, out, safe_text
 
 
 @console.command
@@ -22,23 +23,25 @@ def push(
 
     What is there already is left alone. Exits with 1 when an image is neither here nor there, or would not be admitted.
     """
-    settings, listed = pushing.wanted(place)
-    done: list[Pushed] = []
+    settings, listed = push_images.required_images(place)
+    done: list[PushResult] = []
     with tempfile.TemporaryDirectory(prefix="sparring-push-") as workspace:
-        backend = machine.backend("docker", Path(workspace))
+        backend = composition.make_backend("docker", Path(workspace))
         backend.check()
-        for each in pushing.push(settings, listed, backend):
+        for each in push_images.push_missing(settings, listed, backend):
             done.append(each)
             if not as_json:
-                _show(each)
-    missing = any(each.state in {State.MISSING, State.REFUSED} for each in done)
+                _print_image(each)
+    missing = any(each.state in {PushState.MISSING, PushState.REFUSED} for each in done)
     if as_json:
-        console.emit({"ok": not missing, "images": [asdict(each) for each in done]})
+        console.print_json({"ok": not missing, "images": [asdict(each) for each in done]})
     if missing:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _show(each: Pushed) -> None:
-    colour = {State.MISSING: "red", State.REFUSED: "red", State.ELSEWHERE: "yellow"}.get(each.state, "green")
+def _print_image(each: PushResult) -> None:
+    colour = {PushState.MISSING: "red", PushState.REFUSED: "red", PushState.ELSEWHERE: "yellow"}.get(
+        each.state, "green"
+    )
     rest = each.reference or f"{each.image}: {each.why}"
-    out.print(f"[{colour}]{each.state.value:9}[/] {safe(each.who)}  {safe(rest)}", soft_wrap=True)
+    out.print(f"[{colour}]{each.state.value:9}[/] {safe_text(each.who)}  {safe_text(rest)}", soft_wrap=True)

@@ -32,24 +32,24 @@ from orchestrator.errors import (
     UsageError,
 )
 
-_PAGE = 180
+_FILE_COLUMNS = 180
 """Columns where nobody says how many there are, in a file or a log: there names need not be broken."""
 
 
-class _Page(Console):
+class _WideConsole(Console):
     """A console that is a page wide where it is no terminal and nobody says how wide it is."""
 
     @property
     def size(self) -> ConsoleDimensions:
         found = super().size
-        return found if self.is_terminal or "COLUMNS" in os.environ else ConsoleDimensions(_PAGE, found.height)
+        return found if self.is_terminal or "COLUMNS" in os.environ else ConsoleDimensions(_FILE_COLUMNS, found.height)
 
     @size.setter
     def size(self, new_size: tuple[int, int]) -> None:
         Console.size.fset(self, new_size)  # type: ignore[attr-defined]
 
 
-out = _Page(highlight=False)
+out = _WideConsole(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead of text.")]
@@ -58,10 +58,10 @@ Unisolated = Annotated[
     bool,
     typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend. It is no wall."),
 ]
-COLLECTOR = (50_000, 20, 50)
+GC_THRESHOLDS = (50_000, 20, 50)
 """How seldom Python looks for garbage in cycles: a large round is millions of objects that stay, and few cycles."""
 P = ParamSpec("P")
-BADLY_ASKED: Any = typer.BadParameter.__bases__[0]
+PARSER_ERROR: Any = typer.BadParameter.__bases__[0]
 """What the parser of the command line raises for an option, argument or command that is not there or not right."""
 
 
@@ -133,45 +133,45 @@ def _options(function: Callable[..., None], groups: dict[str, Any]) -> Iterator[
 def fail(error: SparringError, *, as_json: bool) -> None:
     """Prints an error and ends the command with its exit code."""
     if as_json:
-        emit(_told(error))
+        print_json(_error_document(error))
     else:
-        complain(error)
+        print_error(error)
     raise typer.Exit(exit_code(error))
 
 
-def complain(error: SparringError) -> None:
+def print_error(error: SparringError) -> None:
     """Prints an error for people."""
     text = "\n".join(printable(line, 2000) for line in str(error).splitlines())
     err.print(f"[bold red]{escape(error.code)}[/]: {escape(text)}", soft_wrap=True)
     err.print(f"[dim]docs/limits-and-errors.md#{error.code}[/]")
 
 
-def _told(error: SparringError) -> dict[str, Any]:
+def _error_document(error: SparringError) -> dict[str, Any]:
     """Returns an error as `--json` tells it."""
     problems = [{"place": p.place, "what": p.what, "remedy": p.remedy} for p in getattr(error, "problems", ())]
     return {"error": {"code": error.code, "message": str(error), "problems": problems}}
 
 
-def play(app: typer.Typer, words: list[str], name: str | None = None) -> NoReturn:
+def run_app(app: typer.Typer, words: list[str], name: str | None = None) -> NoReturn:
     """Runs the command line and ends; with `--json` among its words, what its parser refuses is a JSON document too.
 
     `name` is what its help calls it, None for the program's own name.
     """
-    gc.set_threshold(*COLLECTOR)
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         code = app(words, prog_name=name, standalone_mode="--json" not in words)
-    except BADLY_ASKED as error:
-        emit(_told(UsageError(error.format_message())))
+    except PARSER_ERROR as error:
+        print_json(_error_document(UsageError(error.format_message())))
         code = ExitCode.USAGE
     sys.exit(code)
 
 
-def emit(document: Any) -> None:
+def print_json(document: Any) -> None:
     """Prints a JSON document on stdout."""
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
-def safe(text: str, limit: int = 300) -> str:
+def safe_text(text: str, limit: int = 300) -> str:
     """Returns text of a submission fit for the terminal: no control characters, no markup."""
     return escape(printable(text, limit))
 
@@ -179,4 +179,4 @@ def safe(text: str, limit: int = 300) -> str:
 def quiet_logs(*, log_json: bool = False, verbose: bool = False, watched: bool = False) -> None:
     """Sets up logs: all lines where they are asked for or nobody watches a progress bar, else warnings only."""
     quiet = (watched or err.is_terminal) and not (verbose or log_json)
-    logs.configure(json_lines=log_json, verbose=verbose, quiet=quiet)
+    logs.configure_logging(json_lines=log_json, verbose=verbose, quiet=quiet)

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.application.contests import seasons
 from orchestrator.cli import console, season
-from orchestrator.cli.console import Json, out, safe
+from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.submissions import Side
 from orchestrator.intake import admission
 from orchestrator.intake.contest_file import Contest
-from orchestrator.wiring import seasons
 
 app = typer.Typer(no_args_is_help=True, help="Make a contest, and look at contest files.")
 
@@ -29,16 +29,16 @@ def check(
     Nothing is started. All problems are listed at once, each with its line and a remedy.
     """
     contest = Contest(file)
-    tasks, roster = admission.look(contest, seasons.phases(contest))
+    tasks, roster = admission.check_contest(contest, seasons.season_phases(contest))
     cells = contest.format.cells(roster)
     sides = {side.value: [s.id for s in roster.side(side)] for side in Side}
     effective = contest.file.model_dump(mode="json") | {"rules": contest.format.rules.model_dump(mode="json")}
     if as_json:
         played = [{"name": task.name, "pictures": task.count, "digest": task.digest} for task in tasks]
         summary = {"tasks": played, "cells": len(cells), **sides}
-        console.emit({"ok": True, "summary": summary, "contest": effective})
+        console.print_json({"ok": True, "summary": summary, "contest": effective})
         return
-    out.print(f"[green]fine[/]  {safe(contest.file.title)} ({contest.file.contest}, format {contest.file.format})")
+    out.print(f"[green]fine[/]  {safe_text(contest.file.title)} ({contest.file.contest}, format {contest.file.format})")
     for task in tasks:
         budget = f"{task.budget.norm} {task.budget.epsilon}/255"
         out.print(f"task      {task.name}: {task.count} pictures {task.shape}, {len(task.classes)} classes, {budget}")
@@ -48,9 +48,9 @@ def check(
     for section in ("limits", "replay", "rules"):
         for key, value in effective[section].items():
             given = getattr(contest.file, section) if section != "rules" else contest.file.rules
-            mark = "" if key in _given(given) else "  [dim](default)[/]"
-            out.print(f"{section}.{key} = {safe(str(value))}{mark}", soft_wrap=True)
+            mark = "" if key in _keys_given(given) else "  [dim](default)[/]"
+            out.print(f"{section}.{key} = {safe_text(str(value))}{mark}", soft_wrap=True)
 
 
-def _given(section: object) -> set[str]:
+def _keys_given(section: object) -> set[str]:
     return set(section) if isinstance(section, dict) else set(getattr(section, "model_fields_set", ()))

@@ -9,13 +9,12 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import plugins
-from orchestrator.backends.base import Backend, Check, CheckStatus
+from orchestrator import composition, plugins
 from orchestrator.cli import console
-from orchestrator.cli.console import ExitCode, Json, out, safe
+from orchestrator.cli.console import ExitCode, Json, out, safe_text
 from orchestrator.errors import BackendUnavailable
-from orchestrator.gpus import gpus
-from orchestrator.wiring import machine
+from orchestrator.gpus import list_gpus
+from orchestrator.sandboxes.base import Backend, Check, CheckStatus
 
 _COLOURS = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.FAIL: "red", CheckStatus.ABSENT: "dim"}
 
@@ -29,29 +28,29 @@ def doctor(
 
     Exits with 1 when something that is there does not work.
     """
-    checks = [*_machine()]
+    checks = [*_machine_checks()]
     with tempfile.TemporaryDirectory(prefix="sparring-doctor-") as workspace:
-        for name in plugins.names("backends"):
-            backend = machine.backend(name, Path(workspace))
+        for name in plugins.plugin_names("sandboxes"):
+            backend = composition.make_backend(name, Path(workspace))
             if sweep:
-                checks.append(_sweep(name, backend))
+                checks.append(_cleanup_check(name, backend))
             checks += backend.examine()
     failed = any(check.status is CheckStatus.FAIL for check in checks)
     if as_json:
-        console.emit({"ok": not failed, "checks": rows(checks)})
+        console.print_json({"ok": not failed, "checks": check_rows(checks)})
     else:
-        show(checks)
+        print_checks(checks)
     if failed:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _machine() -> list[Check]:
+def _machine_checks() -> list[Check]:
     cores = f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, Python {platform.python_version()}"
     checks = [Check("machine", CheckStatus.OK, cores)]
     if sys.version_info < (3, 11):  # noqa: UP036  said to whoever forces it onto an older Python
         checks.append(Check("python", CheckStatus.FAIL, platform.python_version(), "use Python 3.11 or newer"))
     try:
-        found = gpus()
+        found = list_gpus()
     except BackendUnavailable as error:
         return [*checks, Check("gpu", CheckStatus.FAIL, str(error), "nvidia-smi must answer before GPUs can be used")]
     if not found:
@@ -60,7 +59,7 @@ def _machine() -> list[Check]:
     return [*checks, *(Check("gpu", CheckStatus.OK, f"{g.name}, {g.memory}, {g.uuid}") for g in found)]
 
 
-def _sweep(name: str, backend: Backend) -> Check:
+def _cleanup_check(name: str, backend: Backend) -> Check:
     try:
         removed = backend.sweep()
     except BackendUnavailable:
@@ -68,15 +67,15 @@ def _sweep(name: str, backend: Backend) -> Check:
     return Check(f"sweep {name}", CheckStatus.OK, f"{removed} leftovers of dead rounds removed")
 
 
-def rows(checks: list[Check]) -> list[dict[str, str]]:
+def check_rows(checks: list[Check]) -> list[dict[str, str]]:
     """Returns checks as `--json` shows them."""
     return [{"name": c.name, "status": c.status.value, "detail": c.detail, "remedy": c.remedy} for c in checks]
 
 
-def show(checks: list[Check]) -> None:
+def print_checks(checks: list[Check]) -> None:
     """Prints checks, each with its remedy where one is needed."""
     for check in checks:
         colour = _COLOURS[check.status]
-        out.print(f"[{colour}]{check.status:6}[/]  {safe(check.name)}: {safe(check.detail)}", soft_wrap=True)
+        out.print(f"[{colour}]{check.status:6}[/]  {safe_text(check.name)}: {safe_text(check.detail)}", soft_wrap=True)
         if check.remedy and check.status is not CheckStatus.OK:
-            out.print(f"        [dim]remedy:[/] {safe(check.remedy)}", soft_wrap=True)
+            out.print(f"        [dim]remedy:[/] {safe_text(check.remedy)}", soft_wrap=True)

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from orchestrator import composition
 from orchestrator.cli import console
-from orchestrator.cli.console import ExitCode, Json, out, safe
+from orchestrator.cli.console import ExitCode, Json, out, safe_text
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
 from orchestrator.intake import image_check
 from orchestrator.intake.image_check import Inspection
-from orchestrator.wiring import machine
 
 app = typer.Typer(no_args_is_help=True, help="Look at images before they run.")
 
@@ -35,12 +35,12 @@ def inspect(
     Exits with 1 when the image would not be admitted.
     """
     with tempfile.TemporaryDirectory(prefix="sparring-image-") as workspace:
-        found = image_check.inspect(machine.backend("docker", Path(workspace)), reference)
+        found = image_check.inspect_image(composition.make_backend("docker", Path(workspace)), reference)
     document = _document(found)
     if as_json:
-        console.emit(document)
+        console.print_json(document)
     else:
-        _print(document, found)
+        _print_image(document, found)
     if found.refused:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -53,52 +53,52 @@ def _document(found: Inspection) -> dict[str, Any]:
         "size": facts.size,
         "layers": list(facts.layers),
         "user": printable(facts.user),
-        "entrypoint": image_check.words(facts.entrypoint),
-        "command": image_check.words(facts.command),
+        "entrypoint": image_check.display_command(facts.entrypoint),
+        "command": image_check.display_command(facts.command),
         "working_directory": printable(facts.folder),
         "volumes": [printable(each) for each in facts.volumes],
         "ports": [printable(each) for each in facts.ports],
-        "healthcheck": image_check.words(facts.healthcheck),
-        "onbuild": [image_check.words([each]) for each in facts.on_build],
-        "labels": {printable(name): image_check.shown(name, value) for name, value in facts.labels.items()},
-        "environment": {printable(name): image_check.shown(name, value) for name, _, value in variables},
+        "healthcheck": image_check.display_command(facts.healthcheck),
+        "onbuild": [image_check.display_command([each]) for each in facts.on_build],
+        "labels": {printable(name): image_check.display_value(name, value) for name, value in facts.labels.items()},
+        "environment": {printable(name): image_check.display_value(name, value) for name, _, value in variables},
         "files": None
         if facts.tree is None
         else {"count": facts.tree.files, "bytes": facts.tree.size, **facts.tree.names},
-        "refused": _rows(found.refused),
-        "warnings": _rows(found.warnings),
+        "refused": _problem_rows(found.refused),
+        "warnings": _problem_rows(found.warnings),
         "admitted": not found.refused,
     }
 
 
-def _rows(problems: Sequence[Problem]) -> list[dict[str, str]]:
+def _problem_rows(problems: Sequence[Problem]) -> list[dict[str, str]]:
     return [{"place": each.place, "what": each.what, "remedy": each.remedy} for each in problems]
 
 
-def _print(document: dict[str, Any], found: Inspection) -> None:
+def _print_image(document: dict[str, Any], found: Inspection) -> None:
     facts = found.facts
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    layers = ", ".join(_size(size) for size in facts.layers)
-    table.add_row("id", safe(facts.identity))
-    table.add_row("size", f"{_size(facts.size)} in {len(facts.layers)} layers: {layers}")
+    layers = ", ".join(_size_text(size) for size in facts.layers)
+    table.add_row("id", safe_text(facts.identity))
+    table.add_row("size", f"{_size_text(facts.size)} in {len(facts.layers)} layers: {layers}")
     for name in ("user", "entrypoint", "command", "working_directory", "healthcheck"):
-        table.add_row(name.replace("_", " "), safe(str(document[name])) or "-")
+        table.add_row(name.replace("_", " "), safe_text(str(document[name])) or "-")
     for name in ("volumes", "ports", "onbuild"):
-        table.add_row(name, safe(", ".join(document[name])) or "-")
+        table.add_row(name, safe_text(", ".join(document[name])) or "-")
     for name in ("environment", "labels"):
-        rows = [f"{safe(key)}={safe(value)}" for key, value in document[name].items()]
+        rows = [f"{safe_text(key)}={safe_text(value)}" for key, value in document[name].items()]
         table.add_row(name, "\n".join(rows) or "-")
     if facts.tree is not None:
-        table.add_row("files", f"{facts.tree.files}, {_size(facts.tree.size)}")
+        table.add_row("files", f"{facts.tree.files}, {_size_text(facts.tree.size)}")
     out.print(table)
     for colour, word, problems in (("yellow", "warning", found.warnings), ("red", "refused", found.refused)):
         for problem in problems:
-            out.print(f"[{colour}]{word}:[/] {safe(str(problem), 1000)}", soft_wrap=True)
+            out.print(f"[{colour}]{word}:[/] {safe_text(str(problem), 1000)}", soft_wrap=True)
     out.print("[red]not admitted[/]" if found.refused else "[green]admitted[/]")
 
 
-def _size(count: int) -> str:
+def _size_text(count: int) -> str:
     """Returns a number of bytes as people say it."""
     return f"{count / 1024**2:.1f} MiB" if count >= 1024**2 else f"{count} bytes"

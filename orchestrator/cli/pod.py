@@ -21,17 +21,17 @@ def play(
     as_json: console.Json = False,
 ) -> None:
     """Play the job of this pod with its player. What came of it lies in the job's folder."""
-    from orchestrator.cluster.exchange import Outcome  # noqa: PLC0415  a probe needs none of it
-    from orchestrator.wiring import driver  # noqa: PLC0415  a probe needs none of it
+    from orchestrator.application.rounds import pod_driver  # noqa: PLC0415  a probe needs none of it
+    from orchestrator.executors.kubernetes.shared_volume import DriverOutcome  # noqa: PLC0415  a probe needs none of it
 
     gc.enable()
-    logs.configure(json_lines=True, verbose=True, quiet=False)
-    outcome = driver.play(driver.Place(job, blobs, io), os.environ.get("HOSTNAME", "driver"))
+    logs.configure_logging(json_lines=True, verbose=True, quiet=False)
+    outcome = pod_driver.play_job(pod_driver.DriverPaths(job, blobs, io), os.environ.get("HOSTNAME", "driver"))
     if as_json:
-        console.emit({"outcome": outcome.value})
+        console.print_json({"outcome": outcome.value})
     else:
         out.print(outcome.value)
-    if outcome is Outcome.FAULT:
+    if outcome is DriverOutcome.FAULT:
         raise typer.Exit(ExitCode.INFRASTRUCTURE)
 
 
@@ -55,4 +55,4 @@ def main() -> None:
     """Runs the commands of this group alone: `sparring pod ...`. For `play` the collector rests during imports."""
     if probes := sys.argv[2:3] != ["play"]:
         gc.enable()
-    console.play(group(probes=probes), sys.argv[2:], "sparring pod")
+    console.run_app(group(probes=probes), sys.argv[2:], "sparring pod")

@@ -9,13 +9,13 @@ import typer
 
 from orchestrator.cli import console
 from orchestrator.cli.console import ExitCode, out
-from orchestrator.cluster import reaching
-from orchestrator.cluster.reaching import Reach, Said
 from orchestrator.errors import SparringError, UsageError
+from orchestrator.executors.kubernetes import connectivity_probe
+from orchestrator.executors.kubernetes.connectivity_probe import ProbeReport, Reachability
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class ProbeOptions:
     """What the probe is to do: one of these."""
 
     connect: Annotated[
@@ -40,7 +40,7 @@ class Deed:
 
 @console.command
 def probe(
-    deed: Deed = Deed(),
+    deed: ProbeOptions = ProbeOptions(),
     seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long to try each, or to listen.")] = 3.0,
     tell: Annotated[Path, typer.Option("--tell", help="Where what came of it is put down.", dir_okay=False)] = Path(
         "/dev/termination-log"
@@ -49,31 +49,40 @@ def probe(
 ) -> None:
     """Try to reach what no player may reach, listen, or write to the volume, and tell in the termination message."""
     try:
-        said = _done(deed, seconds)
+        said = _run_probe(deed, seconds)
     except SparringError as error:
-        reaching.say(Said(error=str(error)[:1000]), tell)
+        connectivity_probe.write_report(ProbeReport(error=str(error)[:1000]), tell)
         raise
-    reaching.say(said, tell)
+    connectivity_probe.write_report(said, tell)
     if as_json:
-        console.emit(said.model_dump(mode="json"))
+        console.print_json(said.model_dump(mode="json"))
     else:
         out.print(said.model_dump_json(), markup=False)
-    if deed.control and any(each.reach is not Reach.CONNECTED for each in said.tried):
+    if deed.control and any(each.reach is not Reachability.CONNECTED for each in said.tried):
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _done(deed: Deed, seconds: float) -> Said:
+def _run_probe(deed: ProbeOptions, seconds: float) -> ProbeReport:
     if sum(each is not None for each in (deed.connect, deed.listen, deed.control, deed.storage)) != 1:
         raise UsageError("give one of --connect, --listen, --control and --storage")
     if deed.connect is not None:
-        targets = [*reaching.surroundings(os.environ), *map(reaching.target, deed.connect)]
-        return Said(tried=reaching.try_all(targets, seconds), counters=reaching.counters())
-    if deed.control is not None:
-        tried = [reaching.control(each, seconds) for each in reaching.listeners(deed.control)]
-        return Said(tried=tried, nameservers=reaching.nameservers(deed.resolver))
-    if deed.storage is not None:
-        return Said(
-            wrote=reaching.write(deed.storage), missing=reaching.missing(deed.storage, deed.find or (), seconds)
+        targets = [
+            *connectivity_probe.targets_from_environment(os.environ),
+            *map(connectivity_probe.parse_target, deed.connect),
+        ]
+        return ProbeReport(
+            tried=connectivity_probe.try_targets(targets, seconds), counters=connectivity_probe.counters()
         )
-    reaching.listen(reaching.listeners(deed.listen or ""), seconds)
-    return Said()
+    if deed.control is not None:
+        tried = [
+            connectivity_probe.try_until_connected(each, seconds)
+            for each in connectivity_probe.parse_listeners(deed.control)
+        ]
+        return ProbeReport(tried=tried, nameservers=connectivity_probe.read_nameservers(deed.resolver))
+    if deed.storage is not None:
+        return ProbeReport(
+            wrote=connectivity_probe.time_volume_write(deed.storage),
+            missing=connectivity_probe.find_missing_files(deed.storage, deed.find or (), seconds),
+        )
+    connectivity_probe.accept_connections(connectivity_probe.parse_listeners(deed.listen or ""), seconds)
+    return ProbeReport()

@@ -6,16 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator.cli import console, places, season
-from orchestrator.cli.console import Json, out, safe
+from orchestrator.application.contests import seasons
+from orchestrator.application.publishing import bundles as publishing
+from orchestrator.bundles.prior_evidence import PriorEvidence
+from orchestrator.bundles.receipts import VerifiedReceipt
+from orchestrator.bundles.verifier import VerificationReport
+from orchestrator.cli import console, output_paths, season
+from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.errors import UsageError
-from orchestrator.publication.held import Held
-from orchestrator.publication.receipts import Genuine
-from orchestrator.publication.verification import Verified
-from orchestrator.wiring import publish as publishing
-from orchestrator.wiring import seasons
 
-_ONLY = "integrity only: without --key nobody knows whose it is"
+_INTEGRITY_ONLY = "integrity only: without --key nobody knows whose it is"
 
 
 @console.command
@@ -36,15 +36,17 @@ def publish(
     """Write a signed bundle of everything that was played, from which anybody can recompute the boards."""
     if sealed and full:
         raise UsageError("--sealed and --full: choose one")
-    places.for_folder(bundle, "--out")
-    with seasons.at_desk(folder, by) as desk:
-        made = publishing.publish(desk, bundle, "full" if full else "sealed", pictures=pictures, unfinished=unfinished)
+    output_paths.require_folder_path(bundle, "--out")
+    with seasons.administer(folder, by) as desk:
+        made = publishing.publish_bundle(
+            desk, bundle, "full" if full else "sealed", pictures=pictures, unfinished=unfinished
+        )
     if as_json:
-        console.emit({"bundle": str(made.path), **asdict(made.verified)})
+        console.print_json({"bundle": str(made.path), **asdict(made.verified)})
         return
-    out.print(f"bundle   {safe(str(made.path))}: {made.verified.kind}, {made.verified.digest}", soft_wrap=True)
-    _counts(made.verified)
-    out.print(f"check    sparring verify {safe(str(made.path))} --key {made.verified.key}", soft_wrap=True)
+    out.print(f"bundle   {safe_text(str(made.path))}: {made.verified.kind}, {made.verified.digest}", soft_wrap=True)
+    _print_counts(made.verified)
+    out.print(f"check    sparring verify {safe_text(str(made.path))} --key {made.verified.key}", soft_wrap=True)
 
 
 @console.command
@@ -66,25 +68,33 @@ def verify(
 
     Names the first thing that does not hold, and exits with 1. Needs nothing but the bundle.
     """
-    found = publishing.verify(path, key, sealed, Held(tuple(head or ()), tuple(receipt or ())))
+    found = publishing.verify_bundle_or_receipt(
+        path, key, sealed, PriorEvidence(tuple(head or ()), tuple(receipt or ()))
+    )
     trust = "key" if key else "integrity only"
     if as_json:
-        console.emit({"ok": True, "trust": trust, **_document(found)})
+        console.print_json({"ok": True, "trust": trust, **_document(found)})
         return
     whose = f"signed by {found.key}, the key you gave" if key else f"signed by {found.key}"
-    if isinstance(found, Genuine):
+    if isinstance(found, VerifiedReceipt):
         body = found.body
-        out.print(f"[green]genuine[/]  receipt for {safe(body.submission)} of {safe(body.team)}", soft_wrap=True)
-        out.print(f"received {safe(body.received)} for {safe(body.task)}: {safe(body.digest)}", soft_wrap=True)
+        out.print(
+            f"[green]genuine[/]  receipt for {safe_text(body.submission)} of {safe_text(body.team)}", soft_wrap=True
+        )
+        out.print(
+            f"received {safe_text(body.received)} for {safe_text(body.task)}: {safe_text(body.digest)}", soft_wrap=True
+        )
     else:
-        out.print(f"[green]holds[/]    {found.kind} bundle of {safe(found.contest)}, {found.digest}", soft_wrap=True)
-        _counts(found)
+        out.print(
+            f"[green]holds[/]    {found.kind} bundle of {safe_text(found.contest)}, {found.digest}", soft_wrap=True
+        )
+        _print_counts(found)
     out.print(f"key      {whose}", soft_wrap=True)
     if not key:
-        out.print(f"[yellow]warning:[/] {_ONLY}", soft_wrap=True)
+        out.print(f"[yellow]warning:[/] {_INTEGRITY_ONLY}", soft_wrap=True)
 
 
-def _counts(found: Verified) -> None:
+def _print_counts(found: VerificationReport) -> None:
     hidden = f", {found.withheld} of them withheld" if found.withheld else ""
     out.print(f"chain    {found.entries} entries in {len(found.rounds) + 1} ledgers{hidden}", soft_wrap=True)
     closed = "commitments opened" if found.kind == "full" else "commitments"
@@ -99,10 +109,10 @@ def _counts(found: Verified) -> None:
     if found.backwards:
         out.print(f"clock    {found.backwards} entries bear a time before that of an earlier one", soft_wrap=True)
     for place in found.held:
-        out.print(f"held     {safe(place)} is what you hold", soft_wrap=True)
+        out.print(f"held     {safe_text(place)} is what you hold", soft_wrap=True)
 
 
-def _document(found: Verified | Genuine) -> dict[str, Any]:
-    if isinstance(found, Genuine):
+def _document(found: VerificationReport | VerifiedReceipt) -> dict[str, Any]:
+    if isinstance(found, VerifiedReceipt):
         return {"receipt": found.body.model_dump(), "key": found.key}
     return asdict(found)

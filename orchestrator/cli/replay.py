@@ -9,19 +9,25 @@ import typer
 from rich import box
 from rich.table import Table
 
-from orchestrator.arena.encore import Contradiction, Encore, Given, Line, Sitting
+from orchestrator.application.findings import reproduce_finding
+from orchestrator.application.findings.reproduce_finding import ReproducedFinding
 from orchestrator.cli import console
-from orchestrator.cli.console import ExitCode, Json, err, out, safe
+from orchestrator.cli.console import ExitCode, Json, err, out, safe_text
 from orchestrator.domain.findings import Finding, FindingKind
-from orchestrator.domain.rulings import spoken
-from orchestrator.results.report.evidence import meaning
-from orchestrator.wiring import replays
-from orchestrator.wiring.replays import Replayed
+from orchestrator.domain.outcomes import answer_text
+from orchestrator.execution.reproduction import (
+    Inconsistency,
+    QuestionRow,
+    ReproducedSession,
+    Reproduction,
+    SeenDecision,
+)
+from orchestrator.reports.evidence import finding_text
 
-SHOWN = 8
+MAX_LINES = 8
 """So many lines of a long list are shown; all of them are in the JSON document."""
 
-Answer = Callable[[int], str]
+AnswerText = Callable[[int], str]
 
 
 @console.command
@@ -47,49 +53,51 @@ def replay(
 
     Exits with 1 when it does not. Nothing is written to the round.
     """
-    place = replays.folder(folder)
-    done = replays.play(
+    place = reproduce_finding.find_round_folder(folder)
+    done = reproduce_finding.reproduce(
         place, finding, backend=backend, allow_unisolated=allow_unisolated, recorded_seeds=recorded_seeds
     )
     if as_json:
-        console.emit(_document(done))
+        console.print_json(_document(done))
     else:
-        _print(done)
+        _print_report(done)
     if not done.encore.reproduced:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _document(done: Replayed) -> dict[str, Any]:
+def _document(done: ReproducedFinding) -> dict[str, Any]:
     return {
         "reproduced": done.encore.reproduced,
         "finding": asdict(done.finding),
         "backend": done.backend,
-        **{key: value for key, value in _plain(done.encore).items() if key != "reproduced"},
+        **{key: value for key, value in _reproduction_document(done.encore).items() if key != "reproduced"},
     }
 
 
-def _plain(encore: Encore) -> dict[str, Any]:
+def _reproduction_document(encore: Reproduction) -> dict[str, Any]:
     return asdict(encore) | {"faults": [fault.model_dump() for fault in encore.faults]}
 
 
-def _print(done: Replayed) -> None:
+def _print_report(done: ReproducedFinding) -> None:
     finding, encore = done.finding, done.encore
 
     def answer(value: int) -> str:
-        return safe(spoken(value, done.classes))
+        return safe_text(answer_text(value, done.classes))
 
-    out.print(f"[bold]finding {finding.id}[/] against {safe(finding.submission)}: {finding.kind.value}", soft_wrap=True)
-    out.print(f"  {meaning(finding.kind, done.submission.side)}", soft_wrap=True)
-    out.print(f"  {safe(finding.summary)}", soft_wrap=True)
+    out.print(
+        f"[bold]finding {finding.id}[/] against {safe_text(finding.submission)}: {finding.kind.value}", soft_wrap=True
+    )
+    out.print(f"  {finding_text(finding.kind, done.submission.side)}", soft_wrap=True)
+    out.print(f"  {safe_text(finding.summary)}", soft_wrap=True)
     ran = "a fresh copy of its files" if encore.fresh_copy else "itself"
     rules = ", ".join(finding.rules)
     out.print(f"  rules {rules}; image {finding.image} on {done.backend}; played now from {ran}", soft_wrap=True)
     if encore.redrawn:
         _print_pictures(encore)
     else:
-        _print_sittings(finding, encore, answer)
-    for fault in encore.faults[:SHOWN]:
-        out.print(f"  fault: {fault.code} on {fault.pictures} pictures: {safe(fault.message)}", soft_wrap=True)
+        _print_sessions(finding, encore, answer)
+    for fault in encore.faults[:MAX_LINES]:
+        out.print(f"  fault: {fault.code} on {fault.pictures} pictures: {safe_text(fault.message)}", soft_wrap=True)
     if encore.reproduced:
         out.print("[bold red]reproduced[/]: it shows again")
     else:
@@ -101,64 +109,65 @@ def _print(done: Replayed) -> None:
         out.print("[bold]not reproduced[/]")
 
 
-def _print_sittings(finding: Finding, encore: Encore, answer: Answer) -> None:
+def _print_sessions(finding: Finding, encore: Reproduction, answer: AnswerText) -> None:
     last = encore.sittings[-1]
     repeats = "the seeds on record" if encore.recorded_seeds else "fresh seeds, one for two sessions that shared one"
     out.print(f"repeated: the recorded questions and pauses, in fresh sandboxes that are told {repeats}")
     if finding.sequence:
         length = finding.length
-        asked = f"{_questions(length)}, {_batch(last)}"
+        asked = f"{_question_count(length)}, {_batch_text(last)}"
         out.print(f"the smallest sequence that shows it, in a fresh sandbox: {asked}", soft_wrap=True)
         out.print(_table(list(enumerate(last.lines[:length])), answer))
         if finding.alone is not None:
-            now = _alone(encore.sittings, last.lines[length - 1])
+            now = _answer_alone(encore.sittings, last.lines[length - 1])
             again = "not asked" if now is None else answer(now)
             out.print(f"its last picture by itself: {answer(finding.alone)} then, {again} now", soft_wrap=True)
     for sitting in encore.sittings:
         seed = "none" if sitting.seed is None else str(sitting.seed)
         same = sum(line.then == line.now for line in sitting.lines)
         out.print(
-            f"session {sitting.step} ({safe(sitting.purpose)}): {_questions(len(sitting.lines))}, {_batch(sitting)}, "
+            f"session {sitting.step} ({safe_text(sitting.purpose)}): {_question_count(len(sitting.lines))}, "
+            f"{_batch_text(sitting)}, "
             f"seed {seed}: {same} of {len(sitting.lines)} answers as then",
             soft_wrap=True,
         )
         if not finding.sequence:
-            odd = [(place, line) for place, line in enumerate(sitting.lines) if _odd(line, finding, encore)]
+            odd = [(place, line) for place, line in enumerate(sitting.lines) if _is_suspicious(line, finding, encore)]
             if odd:
                 out.print(_table(odd, answer))
     if finding.kind is FindingKind.REFUSED:
-        out.print(f"{_questions(encore.refused)} answered in play and refused or late now")
+        out.print(f"{_question_count(encore.refused)} answered in play and refused or late now")
         return
     if encore.pairs:
         out.print(f"{encore.shown} of {encore.pairs} pairs of sequence and control show it now")
-    out.print(f"{_questions(len(encore.contradictions))} with more than one decision now")
-    for found in encore.contradictions[:SHOWN]:
-        out.print(f"  {_where(found, answer)}", soft_wrap=True)
-    if len(encore.contradictions) > SHOWN:
-        out.print(f"  and {len(encore.contradictions) - SHOWN} more; all of them with --json")
+    out.print(f"{_question_count(len(encore.contradictions))} with more than one decision now")
+    for found in encore.contradictions[:MAX_LINES]:
+        out.print(f"  {_inconsistency_text(found, answer)}", soft_wrap=True)
+    if len(encore.contradictions) > MAX_LINES:
+        out.print(f"  and {len(encore.contradictions) - MAX_LINES} more; all of them with --json")
 
 
-def _print_pictures(encore: Encore) -> None:
+def _print_pictures(encore: Reproduction) -> None:
     odd = [picture for picture in encore.redrawn if any(picture.turns)]
     out.print(f"{len(odd)} of {encore.compared} pictures are others than in play; the attack was asked twice more")
     if odd:
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for name in ("picture", "values changed first", "second", "between the two", "largest"):
             table.add_column(name, justify="right")
-        for picture in odd[:SHOWN]:
+        for picture in odd[:MAX_LINES]:
             largest = f"{picture.largest}/255"
             table.add_row(str(picture.picture), *map(str, picture.turns), str(picture.between), largest)
         out.print(table)
 
 
-def _table(lines: Sequence[tuple[int, Line]], answer: Answer) -> Table:
+def _table(lines: Sequence[tuple[int, QuestionRow]], answer: AnswerText) -> Table:
     """Returns questions with their answers; of many the first and the last ones."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("question", justify="right")
     for name in ("pictures of", "picture", "after silence", "in play", "then", "now", "claimed margin"):
         table.add_column(name, overflow="fold")
-    half = SHOWN // 2
-    shown = list(lines) if len(lines) <= SHOWN else [*lines[:half], None, *lines[-half:]]
+    half = MAX_LINES // 2
+    shown = list(lines) if len(lines) <= MAX_LINES else [*lines[:half], None, *lines[-half:]]
     for entry in shown:
         if entry is None:
             table.add_row("...")
@@ -166,7 +175,7 @@ def _table(lines: Sequence[tuple[int, Line]], answer: Answer) -> Table:
         place, line = entry
         table.add_row(
             str(place + 1),
-            safe(line.attack or "clean"),
+            safe_text(line.attack or "clean"),
             str(line.picture),
             f"{line.pause:.1f} s" if line.pause else "",
             answer(line.played),
@@ -177,13 +186,13 @@ def _table(lines: Sequence[tuple[int, Line]], answer: Answer) -> Table:
     return table
 
 
-def _odd(line: Line, finding: Finding, encore: Encore) -> bool:
+def _is_suspicious(line: QuestionRow, finding: Finding, encore: Reproduction) -> bool:
     if finding.kind is FindingKind.REFUSED:
         return line.refused
     return any((line.attack, line.picture) == (found.attack, found.picture) for found in encore.contradictions)
 
 
-def _alone(sittings: Sequence[Sitting], suspect: Line) -> int | None:
+def _answer_alone(sittings: Sequence[ReproducedSession], suspect: QuestionRow) -> int | None:
     """Returns what a picture is answered now where nothing else was asked before it."""
     for sitting in sittings[:-1]:
         first = sitting.lines[0]
@@ -192,17 +201,17 @@ def _alone(sittings: Sequence[Sitting], suspect: Line) -> int | None:
     return None
 
 
-def _where(found: Contradiction, answer: Answer) -> str:
-    def place(given: Given) -> str:
+def _inconsistency_text(found: Inconsistency, answer: AnswerText) -> str:
+    def place(given: SeenDecision) -> str:
         where = "in play" if given.step is None else f"in session {given.step}, question {given.place + 1}"
         return f"{answer(given.answer)} {where}"
 
-    return f"{safe(found.attack or 'clean')}, picture {found.picture}: {'; '.join(map(place, found.given))}"
+    return f"{safe_text(found.attack or 'clean')}, picture {found.picture}: {'; '.join(map(place, found.given))}"
 
 
-def _questions(count: int) -> str:
+def _question_count(count: int) -> str:
     return f"{count} question" if count == 1 else f"{count} questions"
 
 
-def _batch(sitting: Sitting) -> str:
+def _batch_text(sitting: ReproducedSession) -> str:
     return "one picture at a time" if sitting.batch == 1 else f"{sitting.batch} pictures in one question"

@@ -11,25 +11,26 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import shipped
-from orchestrator.cli import console, found, outlook, places, season, show
-from orchestrator.cli.console import Backend, Json, Unisolated, out, safe
-from orchestrator.cluster import waiting
+from orchestrator import resources
+from orchestrator.application.contests import report_writer, seasons
+from orchestrator.application.rounds import gpu_check, play_rounds
+from orchestrator.application.rounds.execution_target import ClusterAccess
+from orchestrator.cli import console, estimate_output, output_paths, replay_output, results_output, season
+from orchestrator.cli.console import Backend, Json, Unisolated, out, safe_text
 from orchestrator.domain.plan import Stage
-from orchestrator.errors import Parked, Rejected, UsageError
+from orchestrator.errors import JobsParked, Rejected, UsageError
+from orchestrator.executors.kubernetes import status_file
 from orchestrator.intake.contest_file import Contest
-from orchestrator.results import faults
-from orchestrator.results.document import Results
-from orchestrator.wiring import cuda, reports, rounds, seasons
-from orchestrator.wiring.contest_folder import ContestFolder
-from orchestrator.wiring.folders import RoundFolder
-from orchestrator.wiring.hosting import OnCluster
+from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.ledger.round_folder import RoundFolder
+from orchestrator.scoring import fault_texts
+from orchestrator.scoring.results_file import Results
 
-_DEMO = shipped.path("examples", "demo", "contest.yaml")
+_DEMO = resources.resource_path("examples", "demo", "contest.yaml")
 _DEMO_NEEDS = ("foolbox", "safetensors", "sklearn", "torch")
 """What the demo's baselines import in their own processes."""
 
-AGAIN = 15.0
+RETRY_SECONDS = 15.0
 """Seconds between two tries of a start that is refused, with `--stay`."""
 
 app = typer.Typer(no_args_is_help=True, help="Play a round and look at it.")
@@ -42,16 +43,18 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Write every log line o
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ExecutionOptions:
     """Where players run."""
 
     backend: Annotated[
-        str | None, typer.Option("--backend", help="Where players run: process, which is the default, or docker.")
+        str | None,
+        typer.Option("--backend", help="ExecutionOptions players run: process, which is the default, or docker."),
     ] = None
     slots: Slots = None
     allow_unisolated: Unisolated = False
     engine: Annotated[
-        str, typer.Option("--engine", help="Where jobs run: local, or kubernetes, which has pods for a backend.")
+        str,
+        typer.Option("--engine", help="ExecutionOptions jobs run: local, or kubernetes, which has pods for a backend."),
     ] = "local"
     kubeconfig: Annotated[
         Path | None, typer.Option("--kubeconfig", help="For kubernetes: how to reach it, outside of a pod.")
@@ -70,11 +73,16 @@ class Where:
         ),
     ] = False
 
-    def how(self, *, log_json: bool) -> rounds.How:
+    def how(self, *, log_json: bool) -> play_rounds.RunOptions:
         """Returns the same for those who play."""
-        cluster = OnCluster(self.kubeconfig, self.context, self.unproved_network)
-        return rounds.How(
-            self.backend, self.slots, self.allow_unisolated, self.engine, cluster, found.announcing(log_json=log_json)
+        cluster = ClusterAccess(self.kubeconfig, self.context, self.unproved_network)
+        return play_rounds.RunOptions(
+            self.backend,
+            self.slots,
+            self.allow_unisolated,
+            self.engine,
+            cluster,
+            replay_output.forecast_announcer(log_json=log_json),
         )
 
     def persist(self, play: Callable[[], None]) -> None:
@@ -90,16 +98,16 @@ class Where:
                 if not self.stay:
                     raise
                 if str(error) != told:
-                    console.complain(error)
-                    console.err.print(f"trying again every {AGAIN:g} s", soft_wrap=True)
+                    console.print_error(error)
+                    console.err.print(f"trying again every {RETRY_SECONDS:g} s", soft_wrap=True)
                 told = str(error)
-                time.sleep(AGAIN)
+                time.sleep(RETRY_SECONDS)
             else:
                 return
 
 
 @dataclass(frozen=True, slots=True)
-class OfSeason:
+class SeasonOptions:
     """What is said of a contest in a folder."""
 
     task: Annotated[str | None, typer.Option("--task", help="For a folder: one task only.")] = None
@@ -107,7 +115,7 @@ class OfSeason:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class DryRunOptions:
     """What is asked before anything is played."""
 
     dry_run: Annotated[
@@ -119,7 +127,7 @@ class Before:
 
 
 @dataclass(frozen=True, slots=True)
-class Logs:
+class LogOptions:
     """Which logs are written."""
 
     log_json: LogJson = False
@@ -132,10 +140,10 @@ def run(
     contest: Annotated[Path, typer.Argument(help="A contest file, or a contest's folder.", metavar="FILE|DIR")],
     phase: Annotated[str | None, typer.Argument(help="For a folder: the round to play.", metavar="ROUND")] = None,
     out_dir: Annotated[Path | None, typer.Option("--out", help="For a file: where the round goes.")] = None,
-    season_: OfSeason = OfSeason(),
-    before: Before = Before(),
-    where: Where = Where(),
-    logs: Logs = Logs(),
+    season_: SeasonOptions = SeasonOptions(),
+    before: DryRunOptions = DryRunOptions(),
+    where: ExecutionOptions = ExecutionOptions(),
+    logs: LogOptions = LogOptions(),
     as_json: Json = False,
 ) -> None:
     """Play every attack against every defence, then rank them.
@@ -152,21 +160,25 @@ def run(
         if phase is None or out_dir is not None:
             raise UsageError("for a contest's folder give the round to play, and no --out")
         if before.dry_run:
-            with seasons.at_desk(contest, season_.by) as desk:
-                outlook.show(seasons.preview(desk, phase, how, season_.task), before.price, as_json=as_json)
+            with seasons.administer(contest, season_.by) as desk:
+                estimate_output.print_estimates(
+                    seasons.preview_round(desk, phase, how, season_.task), before.price, as_json=as_json
+                )
             return
         folder, played = contest, phase
         where.persist(lambda: _play_season(folder, played, how, season_, as_json=as_json))
     elif phase is not None or out_dir is None:
         raise UsageError("for a contest file give --out, and no round")
-    elif places.for_folder(out_dir, "--out") and before.dry_run:
-        outlook.show([rounds.preview(Contest(contest), out_dir, how)], before.price, as_json=as_json)
+    elif output_paths.require_folder_path(out_dir, "--out") and before.dry_run:
+        estimate_output.print_estimates(
+            [play_rounds.preview_round(Contest(contest), out_dir, how)], before.price, as_json=as_json
+        )
         return
     else:
         file, into = contest, out_dir
-        where.persist(lambda: _play(Contest(file), into, how, as_json=as_json))
+        where.persist(lambda: _play_file(Contest(file), into, how, as_json=as_json))
     if where.stay:
-        _stay()
+        _wait_until_ended()
 
 
 @app.command("promote", epilog="Example: sparring round promote cup")
@@ -186,8 +198,8 @@ def promote(
 @console.command
 def status(folder: RoundDir, as_json: Json = False) -> None:
     """Show how far a round is, and what went wrong."""
-    record, _ = rounds.read(folder)
-    document = rounds.results(folder)
+    record, _ = play_rounds.read_round(folder)
+    document = play_rounds.round_results(folder)
     stages = {
         stage.value: {
             "finished": sum(job.status == "finished" for job in document.jobs if job.stage is stage),
@@ -197,10 +209,10 @@ def status(folder: RoundDir, as_json: Json = False) -> None:
     }
     retried = [failure.model_dump(exclude={"kind"}) for failure in record.round.failures]
     faulted = [s.id for s in document.submissions if s.faults]
-    words = waiting.read(RoundFolder(folder).exchange)
+    words = status_file.read_status(RoundFolder(folder).exchange)
     underway = words.jobs if words and not document.complete else []
     if as_json:
-        console.emit(
+        console.print_json(
             {
                 "contest": document.contest,
                 "round": document.round,
@@ -217,32 +229,32 @@ def status(folder: RoundDir, as_json: Json = False) -> None:
         )
         return
     state = "complete" if document.complete else "not finished: run `sparring round run` again to go on"
-    out.print(f"{safe(document.title)}, {safe(document.round)}: {state}", soft_wrap=True)
+    out.print(f"{safe_text(document.title)}, {safe_text(document.round)}: {state}", soft_wrap=True)
     for stage, count in stages.items():
         out.print(f"  {stage:9} {count['finished']} of {count['jobs']} jobs finished")
     for event in record.round.overridden:
         when = f"probed {event.at}: {event.outcome}" if event.at else "never probed"
         out.print(
-            f"  network of {safe(event.namespace)} {when}; played all the same: {safe(event.overridden)}",
+            f"  network of {safe_text(event.namespace)} {when}; played all the same: {safe_text(event.overridden)}",
             soft_wrap=True,
         )
     if words and words.note:
-        out.print(f"  {safe(words.note)}", soft_wrap=True)
+        out.print(f"  {safe_text(words.note)}", soft_wrap=True)
     for row in underway:
         out.print(
-            f"  {row.stage} of {safe(row.submission)}, attempt {row.attempt}: {row.state}: {safe(row.words)}",
+            f"  {row.stage} of {safe_text(row.submission)}, attempt {row.attempt}: {row.state}: {safe_text(row.words)}",
             soft_wrap=True,
         )
-    show.alarms(document, indent="  ")
+    results_output.print_alarms(document, indent="  ")
     for failure in retried:
-        out.print(f"  ours, tried again: job {failure['job']}: {safe(str(failure['message']))}", soft_wrap=True)
-    recorded = faults.recorded(record.round)
+        out.print(f"  ours, tried again: job {failure['job']}: {safe_text(str(failure['message']))}", soft_wrap=True)
+    recorded = fault_texts.first_messages(record.round)
     for submission in document.submissions:
         for fault in submission.faults:
             said = recorded[submission.id, fault.code, fault.reason]
             counts = f"{fault.times} times, {fault.pictures} pictures charged"
-            out.print(f"  {safe(submission.id)}: {fault.code}, {counts}: {safe(said)}", soft_wrap=True)
-    found.findings(document, folder, indent="  ")
+            out.print(f"  {safe_text(submission.id)}: {fault.code}, {counts}: {safe_text(said)}", soft_wrap=True)
+    replay_output.print_findings(document, folder, indent="  ")
 
 
 @console.command
@@ -259,20 +271,20 @@ def report(
     page for each team alone.
     """
     if ContestFolder(folder).exists:
-        with seasons.at_desk(folder) as desk:
-            written = reports.of_contest(desk, with_parquet=with_parquet)
+        with seasons.administer(folder) as desk:
+            written = report_writer.write_contest_report(desk, with_parquet=with_parquet)
         if as_json:
-            console.emit([reported.results.model_dump(mode="json") for reported in written.rounds])
+            console.print_json([reported.results.model_dump(mode="json") for reported in written.rounds])
             return
     else:
-        written = reports.of_round(RoundFolder(folder), with_parquet=with_parquet)
+        written = report_writer.write_round_report(RoundFolder(folder), with_parquet=with_parquet)
         if as_json:
-            _emit(written.rounds[0].results)
+            _print_document(written.rounds[0].results)
             return
     for reported in written.rounds:
-        show.files(reported)
-    out.print(f"site     {safe(str(written.site / 'index.html'))}: may be put on the web", soft_wrap=True)
-    out.print(f"teams    {safe(str(written.teams))}: a page for each team alone", soft_wrap=True)
+        results_output.print_paths(reported)
+    out.print(f"site     {safe_text(str(written.site / 'index.html'))}: may be put on the web", soft_wrap=True)
+    out.print(f"teams    {safe_text(str(written.teams))}: a page for each team alone", soft_wrap=True)
 
 
 @console.command
@@ -281,7 +293,7 @@ def demo(
     backend: Backend = "process",
     slots: Slots = None,
     gpu: Annotated[bool, typer.Option("--gpu", help="Give every player a GPU: baselines compute with CUDA.")] = False,
-    logs: Logs = Logs(),
+    logs: LogOptions = LogOptions(),
     as_json: Json = False,
 ) -> None:
     """Play a whole tournament on handwritten digits: nine baselines and six submissions, under a minute."""
@@ -289,53 +301,57 @@ def demo(
     missing = [name for name in _DEMO_NEEDS if backend == "process" and importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"the demo's baselines need {', '.join(missing)}; pip install 'sparring[demo]'")
-    places.for_folder(out_dir, "--out")
+    output_paths.require_folder_path(out_dir, "--out")
     # The demo's submissions are ours, so the process backend may run them.
-    how = rounds.How(backend, slots, allow_unisolated=True, announce=found.announcing(log_json=logs.log_json))
+    how = play_rounds.RunOptions(
+        backend, slots, allow_unisolated=True, announce=replay_output.forecast_announcer(log_json=logs.log_json)
+    )
     contest = Contest(_DEMO)
     if gpu:
-        contest = cuda.given(contest)
-        cuda.require(contest, backend)
-    _play(contest, out_dir, how, as_json=as_json)
+        contest = gpu_check.with_gpus(contest)
+        gpu_check.require_gpu(contest, backend)
+    _play_file(contest, out_dir, how, as_json=as_json)
 
 
-def _play(contest: Contest, out_dir: Path, how: rounds.How, *, as_json: bool) -> None:
+def _play_file(contest: Contest, out_dir: Path, how: play_rounds.RunOptions, *, as_json: bool) -> None:
     reported = None
-    with show.progress() as watch, _parked() as fault:
-        reported = rounds.play(contest, out_dir, how, watch)
-    document = rounds.results(out_dir) if reported is None else reported.results
+    with results_output.progress_bar() as watch, _collect_parked() as fault:
+        reported = play_rounds.play_round(contest, out_dir, how, watch)
+    document = play_rounds.round_results(out_dir) if reported is None else reported.results
     if as_json:
-        _emit(document)
+        _print_document(document)
     else:
-        show.results(document, out_dir)
+        results_output.print_results(document, out_dir)
         if reported is not None:
-            show.files(reported)
-            show.idle([document], watch)
-    _end([document], fault, as_json=as_json)
+            results_output.print_paths(reported)
+            results_output.print_if_idle([document], watch)
+    _raise_exit([document], fault, as_json=as_json)
 
 
-def _play_season(folder: Path, phase: str, how: rounds.How, season_: OfSeason, *, as_json: bool) -> None:
-    with seasons.at_desk(folder, season_.by) as desk, show.progress() as watch:
-        with _parked() as fault:
-            seasons.play(desk, phase, how, watch, season_.task)
-        played = seasons.boards(desk, phase, season_.task)
-    show.season(played, as_json=as_json)
+def _play_season(
+    folder: Path, phase: str, how: play_rounds.RunOptions, season_: SeasonOptions, *, as_json: bool
+) -> None:
+    with seasons.administer(folder, season_.by) as desk, results_output.progress_bar() as watch:
+        with _collect_parked() as fault:
+            seasons.play_round(desk, phase, how, watch, season_.task)
+        played = seasons.latest_results(desk, phase, season_.task)
+    results_output.print_season(played, as_json=as_json)
     if not as_json:
-        show.idle(played, watch)
-    _end(played, fault, as_json=as_json)
+        results_output.print_if_idle(played, watch)
+    _raise_exit(played, fault, as_json=as_json)
 
 
 @contextmanager
-def _parked() -> Iterator[list[Parked]]:
+def _collect_parked() -> Iterator[list[JobsParked]]:
     """Gives a list that is empty, and holds the fault afterwards where submissions wait for another run."""
-    found: list[Parked] = []
+    found: list[JobsParked] = []
     try:
         yield found
-    except Parked as fault:
+    except JobsParked as fault:
         found.append(fault)
 
 
-def _end(documents: list[Results], parked: list[Parked], *, as_json: bool) -> None:
+def _raise_exit(documents: list[Results], parked: list[JobsParked], *, as_json: bool) -> None:
     """Ends the command with 3 where somebody waits, with 1 where a baseline failed throughout; else returns.
 
     With `--json` stdout has its one document already, which says both.
@@ -348,12 +364,12 @@ def _end(documents: list[Results], parked: list[Parked], *, as_json: bool) -> No
         raise typer.Exit(console.ExitCode.FAILED)
 
 
-def _stay() -> None:
+def _wait_until_ended() -> None:
     """Waits until somebody ends this process, which is no failure: everything is played."""
     console.err.print("all is played; waiting to be ended", soft_wrap=True)
     with suppress(KeyboardInterrupt):
         threading.Event().wait()
 
 
-def _emit(document: Results) -> None:
-    console.emit(document.model_dump(mode="json"))
+def _print_document(document: Results) -> None:
+    console.print_json(document.model_dump(mode="json"))

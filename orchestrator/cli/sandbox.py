@@ -12,16 +12,15 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from orchestrator import __version__, shipped
-from orchestrator.backends.base import Check
+from orchestrator import __version__, composition, resources
 from orchestrator.cli import console
-from orchestrator.cli.console import ExitCode, Json, err, out, safe
+from orchestrator.cli.console import ExitCode, Json, err, out, safe_text
 from orchestrator.domain.policy import Runtime
-from orchestrator.wiring import machine
-from orchestrator.zoo import check as zoo
-from orchestrator.zoo.context import Context
-from orchestrator.zoo.expectation import catalogue
-from orchestrator.zoo.outcome import Outcome, Verdict
+from orchestrator.sandbox_selftest import selftest as zoo
+from orchestrator.sandbox_selftest.context import Context
+from orchestrator.sandbox_selftest.expectation import read_catalogue
+from orchestrator.sandbox_selftest.outcome import ProgramOutcome, Verdict
+from orchestrator.sandboxes.base import Check
 
 app = typer.Typer(no_args_is_help=True, help="What strangers' code can and cannot do here.")
 
@@ -51,29 +50,31 @@ def check(
 
     Exits with 1 when anything got through, or, with --prove, when a program does no harm without its control.
     """
-    programs = zoo.choose(catalogue(shipped.hostile()), only or [])
-    outcomes: list[Outcome] = []
+    programs = zoo.select_programs(read_catalogue(resources.hostile_programs_path()), only or [])
+    outcomes: list[ProgramOutcome] = []
     with tempfile.TemporaryDirectory(prefix="sparring-zoo-") as workspace:
-        context, facts = zoo.prepare(machine.backend(backend, Path(workspace)), runtime, Path(workspace))
-        header = _header(context, facts, datetime.now(UTC))
-        total = len(zoo.runs(programs, prove=prove))
-        for outcome in zoo.check(programs, context, prove=prove):
+        context, facts = zoo.prepare_context(
+            composition.make_backend(backend, Path(workspace)), runtime, Path(workspace)
+        )
+        header = _machine_header(context, facts, datetime.now(UTC))
+        total = len(zoo.plan_runs(programs, prove=prove))
+        for outcome in zoo.run_programs(programs, context, prove=prove):
             outcomes.append(outcome)
             err.print(f"[{len(outcomes)}/{total}] {outcome.program}: {outcome.verdict}", markup=False)
-    walls = backend != zoo.UNISOLATED
+    walls = backend != zoo.UNISOLATED_BACKEND
     fine = walls and all(outcome.fine for outcome in outcomes)
     if as_json:
         rows = [{**asdict(outcome), "fine": outcome.fine} for outcome in outcomes]
-        console.emit({"ok": fine, "machine": header, "programs": rows, "totals": _totals(outcomes)})
+        console.print_json({"ok": fine, "machine": header, "programs": rows, "totals": _verdict_totals(outcomes)})
     else:
-        _print(header, outcomes)
+        _print_outcomes(header, outcomes)
         if not walls:
             out.print(f"[bold red]{_UNISOLATED}[/]")
     if not fine:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _header(context: Context, facts: Sequence[Check], now: datetime) -> dict[str, str]:
+def _machine_header(context: Context, facts: Sequence[Check], now: datetime) -> dict[str, str]:
     """Returns on what the zoo was run: without it a table proves nothing to whoever reads it later."""
     return {
         "date": now.strftime("%Y-%m-%d %H:%M:%S UTC"),
@@ -86,21 +87,21 @@ def _header(context: Context, facts: Sequence[Check], now: datetime) -> dict[str
     }
 
 
-def _totals(outcomes: Sequence[Outcome]) -> dict[str, int]:
+def _verdict_totals(outcomes: Sequence[ProgramOutcome]) -> dict[str, int]:
     counted = Counter(outcome.verdict for outcome in outcomes)
     return {verdict.value: counted[verdict] for verdict in Verdict}
 
 
-def _print(header: dict[str, str], outcomes: Sequence[Outcome]) -> None:
+def _print_outcomes(header: dict[str, str], outcomes: Sequence[ProgramOutcome]) -> None:
     for name, value in header.items():
-        out.print(f"{safe(name)}: {safe(value)}", soft_wrap=True)
+        out.print(f"{safe_text(name)}: {safe_text(value)}", soft_wrap=True)
     table = Table(show_header=True, show_lines=True)
     for column, share in (("program", 2), ("attempted", 4), ("stopped by", 2), ("evidence", 6), ("verdict", 1)):
         table.add_column(column, overflow="fold", ratio=share)
     for outcome in outcomes:
         verdict = f"[{_COLOURS[outcome.verdict]}]{outcome.verdict}[/]"
         words = (outcome.program, outcome.attempted, outcome.stopped_by, outcome.evidence)
-        table.add_row(*(safe(word, 600) for word in words), verdict)
+        table.add_row(*(safe_text(word, 600) for word in words), verdict)
     out.print(table)
-    found = ", ".join(f"{count} {verdict}" for verdict, count in _totals(outcomes).items() if count)
+    found = ", ".join(f"{count} {verdict}" for verdict, count in _verdict_totals(outcomes).items() if count)
     out.print(f"{len(outcomes)} runs: {found}")

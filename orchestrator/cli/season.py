@@ -6,29 +6,30 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import console, places, show
-from orchestrator.cli.console import Backend, Json, Unisolated, err, out, safe
-from orchestrator.contests.base import Promotion
-from orchestrator.domain import acts
+from orchestrator.application.contests import package_submission, rejudging, seasons
+from orchestrator.application.contests.administration import SubmissionRequest, validated
+from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds.play_rounds import RunOptions
+from orchestrator.cli import console, output_paths, results_output
+from orchestrator.cli.console import Backend, Json, Unisolated, err, out, safe_text
+from orchestrator.domain import contest_events
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
-from orchestrator.wiring import receiving, rejudging, rounds, seasons
-from orchestrator.wiring.desk import Submitted, said
-from orchestrator.wiring.rounds import How
+from orchestrator.formats.base import Promotion
 
 ContestDir = Annotated[Path, typer.Argument(help="The contest's folder.", metavar="DIR")]
 By = Annotated[
     str | None, typer.Option("--by", help="Who acts, for the ledger; bundles publish it. Default: organizer.")
 ]
 Task = Annotated[str | None, typer.Option("--task", help="The task; needed where there are several.")]
-Why = Annotated[str, typer.Option("--reason", help="Why, for the ledger. It may be published.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why, for the ledger. It may be published.")]
 
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
 Submission = Annotated[str, typer.Argument(help="Its id in this contest.", metavar="ID")]
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class BackendOptions:
     """Where players run."""
 
     backend: Backend = "process"
@@ -36,7 +37,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class OfImage:
+class ImageOptions:
     """What is said of an image, which has no manifest."""
 
     name: Annotated[str, typer.Option("--name", help="Its name, for an image.")] = ""
@@ -54,26 +55,27 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Make a contest folder: a commented contest.yaml that runs as it is, an empty ledger, the organizers' key."""
-    places.for_folder(folder, "DIR")
-    made = seasons.init(folder, template, by)
+    output_paths.require_folder_path(folder, "DIR")
+    made = seasons.create_contest(folder, template, by)
     key = made.key().fingerprint
     if as_json:
-        console.emit({"contest": str(made.path), "file": str(made.file), "key": key})
+        console.print_json({"contest": str(made.path), "file": str(made.file), "key": key})
         return
-    out.print(f"contest  {safe(str(made.file))}: edit it before the first submission", soft_wrap=True)
+    out.print(f"contest  {safe_text(str(made.file))}: edit it before the first submission", soft_wrap=True)
     out.print(
-        f"key      {key}: publish this fingerprint, keep {safe(str(made.path / 'key'))} to yourself", soft_wrap=True
+        f"key      {key}: publish this fingerprint, keep {safe_text(str(made.path / 'key'))} to yourself",
+        soft_wrap=True,
     )
 
 
 @console.command
 def open_(folder: ContestDir, by: By = None, as_json: Json = False) -> None:
     """Open the contest whose contest.yaml already lies in a folder: an empty ledger, and the organizers' key."""
-    made = seasons.open_here(folder, by)
+    made = seasons.open_contest(folder, by)
     if as_json:
-        console.emit({"contest": str(made.path), "file": str(made.file), "key": made.key().fingerprint})
+        console.print_json({"contest": str(made.path), "file": str(made.file), "key": made.key().fingerprint})
         return
-    out.print(f"contest  {safe(str(made.file))}", soft_wrap=True)
+    out.print(f"contest  {safe_text(str(made.file))}", soft_wrap=True)
     out.print(f"key      {made.key().fingerprint}", soft_wrap=True)
 
 
@@ -95,12 +97,12 @@ def add_team(
     """Add a team with its people, or replace its people. An ID, such as an e-mail address, tells people apart (A1)."""
     people = [_person(text, organizer=False) for text in member or []]
     people += [_person(text, organizer=True) for text in organizer or []]
-    with seasons.at_desk(folder, by) as desk:
+    with seasons.administer(folder, by) as desk:
         desk.add_team(name, people)
     if as_json:
-        console.emit({"team": name, "people": [person.model_dump() for person in people]})
+        console.print_json({"team": name, "people": [person.model_dump() for person in people]})
         return
-    out.print(f"team     {safe(name)}: {', '.join(safe(person.name) for person in people)}", soft_wrap=True)
+    out.print(f"team     {safe_text(name)}: {', '.join(safe_text(person.name) for person in people)}", soft_wrap=True)
 
 
 @console.command
@@ -112,8 +114,8 @@ def submit(
     ],
     team_name: Annotated[str, typer.Option("--team", help="Whose it is.")],
     task: Task = None,
-    image: OfImage = OfImage(),
-    where: Where = Where(),
+    image: ImageOptions = ImageOptions(),
+    where: BackendOptions = BackendOptions(),
     by: By = None,
     as_json: Json = False,
 ) -> None:
@@ -121,14 +123,14 @@ def submit(
 
     The same submission of the same team again is no second try: it gets the receipt that it got.
     """
-    with seasons.at_desk(folder, by) as desk:
-        how = How(backend=where.backend, allow_unisolated=where.allow_unisolated)
-        ready = rounds.ready(desk.contest, desk.folder.path.resolve(), how)
+    with seasons.administer(folder, by) as desk:
+        how = RunOptions(backend=where.backend, allow_unisolated=where.allow_unisolated)
+        ready = play_rounds.ready_backend(desk.contest, desk.folder.path.resolve(), how)
         path = Path(submission)
-        handed = Submitted(team_name, task or desk.contest.only_task, name=image.name, side=image.side)
+        handed = SubmissionRequest(team_name, task or desk.contest.only_task, name=image.name, side=image.side)
         known = set(desk.season.entries)
         if path.is_file():
-            receipt = receiving.submit(desk, handed, path, ready, _show)
+            receipt = package_submission.submit_package(desk, handed, path, ready, _print_log_line)
         elif path.is_dir():
             receipt = desk.submit(replace(handed, folder=path), ready)
         elif submission.endswith(_ARCHIVES):
@@ -136,60 +138,65 @@ def submit(
         else:
             receipt = desk.submit(replace(handed, image=submission), ready)
     if as_json:
-        console.emit(receipt.document())
+        console.print_json(receipt.document())
         return
-    out.print(f"received {safe(receipt.submission)} for {safe(receipt.team)} on {safe(receipt.task)}, {receipt.side}")
+    out.print(
+        f"received {safe_text(receipt.submission)} for {safe_text(receipt.team)} on "
+        f"{safe_text(receipt.task)}, {receipt.side}"
+    )
     if receipt.submission in known:
         out.print("before   the same was received already, and uses up nothing: this is its receipt", soft_wrap=True)
     out.print(f"digest   {receipt.digest}", soft_wrap=True)
     out.print(f"time     {receipt.received}; attempt {receipt.attempt}, {receipt.left} left (A4)")
-    out.print(f"receipt  {safe(str(folder / 'receipts' / (receipt.submission + '.json')))}", soft_wrap=True)
+    out.print(f"receipt  {safe_text(str(folder / 'receipts' / (receipt.submission + '.json')))}", soft_wrap=True)
     for warning in receipt.warnings:
-        out.print(f"[yellow]warning:[/] {safe(warning)}", soft_wrap=True)
+        out.print(f"[yellow]warning:[/] {safe_text(warning)}", soft_wrap=True)
 
 
 @console.command
-def withdraw(folder: ContestDir, submission: Submission, reason: Why, by: By = None, as_json: Json = False) -> None:
+def withdraw(folder: ContestDir, submission: Submission, reason: Reason, by: By = None, as_json: Json = False) -> None:
     """Take a submission back in its team's name. It stays on record and counts as an attempt."""
-    with seasons.at_desk(folder, by) as desk:
+    with seasons.administer(folder, by) as desk:
         desk.withdraw(submission, reason)
-    _done({"withdrawn": submission, "reason": reason}, as_json=as_json)
+    _print_done({"withdrawn": submission, "reason": reason}, as_json=as_json)
 
 
 @console.command
-def disqualify(folder: ContestDir, submission: Submission, reason: Why, by: By = None, as_json: Json = False) -> None:
+def disqualify(
+    folder: ContestDir, submission: Submission, reason: Reason, by: By = None, as_json: Json = False
+) -> None:
     """Take a submission out of the ranking, with a reason on record."""
-    with seasons.at_desk(folder, by) as desk:
+    with seasons.administer(folder, by) as desk:
         desk.disqualify(submission, reason)
-    _done({"disqualified": submission, "reason": reason}, as_json=as_json)
+    _print_done({"disqualified": submission, "reason": reason}, as_json=as_json)
 
 
 @console.command
 def correct(
     folder: ContestDir,
     submission: Submission,
-    reason: Why,
+    reason: Reason,
     licence: Annotated[str | None, typer.Option("--licence", help="The SPDX id of its licence (A6).")] = None,
-    source: Annotated[str | None, typer.Option("--source", help="Where its source is published (A6).")] = None,
+    source: Annotated[str | None, typer.Option("--source", help="BackendOptions its source is published (A6).")] = None,
     by: By = None,
     as_json: Json = False,
 ) -> None:
     """Correct what a submission says of its licence or its source address."""
-    with seasons.at_desk(folder, by) as desk:
+    with seasons.administer(folder, by) as desk:
         desk.correct(submission, reason, licence=licence, source=source)
-    _done({"corrected": submission, "licence": licence, "source": source, "reason": reason}, as_json=as_json)
+    _print_done({"corrected": submission, "licence": licence, "source": source, "reason": reason}, as_json=as_json)
 
 
 def promote(folder: Path, task: str | None, reason: str, by: str | None, *, as_json: bool) -> None:
     """Says who goes on to the final round; see `sparring round promote`."""
-    with seasons.at_desk(folder, by) as desk:
+    with seasons.administer(folder, by) as desk:
         promoted = seasons.promote(desk, task, reason)
     if as_json:
-        console.emit({name: _promotion(found) for name, found in promoted.items()})
+        console.print_json({name: _promotion_document(found) for name, found in promoted.items()})
         return
     for name, found in promoted.items():
-        out.print(f"{safe(name)}: attacks {safe(', '.join(found.attacks) or 'none')}", soft_wrap=True)
-        out.print(f"{safe(name)}: defences {safe(', '.join(found.defences) or 'none')}", soft_wrap=True)
+        out.print(f"{safe_text(name)}: attacks {safe_text(', '.join(found.attacks) or 'none')}", soft_wrap=True)
+        out.print(f"{safe_text(name)}: defences {safe_text(', '.join(found.defences) or 'none')}", soft_wrap=True)
 
 
 @console.command
@@ -200,12 +207,12 @@ def board(
     as_json: Json = False,
 ) -> None:
     """Show the boards of a contest, task by task."""
-    with seasons.at_desk(folder) as desk:
-        found = seasons.boards(desk, phase, task)
+    with seasons.administer(folder) as desk:
+        found = seasons.latest_results(desk, phase, task)
         number, head = desk.entries, desk.head
     if not found:
         raise UsageError(f"no round was played in {folder}; run `sparring round run {folder} initial`")
-    show.season(found, as_json=as_json)
+    results_output.print_season(found, as_json=as_json)
     if not as_json:
         out.print(f"head     {head}, entry {number} of the contest's ledger: publish it, or keep it", soft_wrap=True)
 
@@ -215,7 +222,7 @@ def rejudge(
     folder: ContestDir,
     apply: Annotated[bool, typer.Option("--apply", help="Judge by the rules in contest.yaml from now on.")] = False,
     drop: Annotated[bool, typer.Option("--drop", help="Note that the change was looked at and not made.")] = False,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the ledger; needed to apply or drop.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="Reason, for the ledger; needed to apply or drop.")] = "",
     task: Task = None,
     by: By = None,
     as_json: Json = False,
@@ -225,31 +232,31 @@ def rejudge(
         raise UsageError("--apply and --drop: choose one")
     if (apply or drop) and not reason:
         raise UsageError("say why: --reason")
-    with seasons.at_desk(folder, by) as desk:
+    with seasons.administer(folder, by) as desk:
         found = rejudging.rejudge(desk, task)
         if apply or drop:
-            rejudging.settle(desk, reason, apply=apply)
+            rejudging.record_decision(desk, reason, apply=apply)
     if as_json:
-        console.emit([show.rejudged_document(one) for one in found])
+        console.print_json([results_output.rejudged_document(one) for one in found])
         return
     for one in found:
-        show.rejudged(one)
+        results_output.print_rejudged(one)
     if not (apply or drop):
         out.print("nothing is changed yet: run it again with --apply or --drop, and --reason")
 
 
-def _show(line: str) -> None:
-    err.print(safe(line, 2000), style="dim", soft_wrap=True)
+def _print_log_line(line: str) -> None:
+    err.print(safe_text(line, 2000), style="dim", soft_wrap=True)
 
 
-def _person(text: str, *, organizer: bool) -> acts.PersonRecord:
+def _person(text: str, *, organizer: bool) -> contest_events.PersonRecord:
     identity, _, name = text.partition(":")
     if not identity:
         raise UsageError(f"{text[:80]!r}: write a person as ID:NAME")
-    return said(acts.PersonRecord, id=identity, name=name or identity, organizer=organizer)
+    return validated(contest_events.PersonRecord, id=identity, name=name or identity, organizer=organizer)
 
 
-def _promotion(found: Promotion) -> dict[str, object]:
+def _promotion_document(found: Promotion) -> dict[str, object]:
     return {
         "attacks": list(found.attacks),
         "defences": list(found.defences),
@@ -257,10 +264,10 @@ def _promotion(found: Promotion) -> dict[str, object]:
     }
 
 
-def _done(document: dict[str, object], *, as_json: bool) -> None:
+def _print_done(document: dict[str, object], *, as_json: bool) -> None:
     if as_json:
-        console.emit(document)
+        console.print_json(document)
         return
     for key, value in document.items():
         if value is not None:
-            out.print(f"{key:12} {safe(str(value))}", soft_wrap=True)
+            out.print(f"{key:12} {safe_text(str(value))}", soft_wrap=True)

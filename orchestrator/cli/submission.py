@@ -5,22 +5,24 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import adopting, console, packing, places, trial
-from orchestrator.cli.console import Json, err, out, safe
+from orchestrator.cli import adopt, console, output_paths, submission_check, submission_package
+from orchestrator.cli.console import Json, err, out, safe_text
 from orchestrator.domain.submissions import Side
 from orchestrator.intake import scaffold
 from orchestrator.intake.scaffold import Framework
-from orchestrator.wiring.standings import osi_approved
+from orchestrator.ledger.season_view import is_osi_approved
 
 app = typer.Typer(no_args_is_help=True, help="Make an attack or a defence, and see that it will be accepted.")
 
 
-app.command("build", epilog="Example: sparring submission build my_attack")(packing.build)
-app.command("pack", epilog="Example: sparring submission pack my_attack --out my_attack.sparring.tar")(packing.pack)
-app.command("adopt", epilog="Example: sparring submission adopt my_attack_2017 --name my_attack")(adopting.adopt)
-app.command("check", epilog="Example: sparring submission check my_attack --backend docker")(trial.check)
-app.command("try", epilog="Example: sparring submission try my_attack --against undefended")(trial.try_)
-app.command("debug", epilog="Example: sparring submission debug my_attack --save talk.jsonl")(trial.debug)
+app.command("build", epilog="Example: sparring submission build my_attack")(submission_package.build)
+app.command("pack", epilog="Example: sparring submission pack my_attack --out my_attack.sparring.tar")(
+    submission_package.pack
+)
+app.command("adopt", epilog="Example: sparring submission adopt my_attack_2017 --name my_attack")(adopt.adopt)
+app.command("check", epilog="Example: sparring submission check my_attack --backend docker")(submission_check.check)
+app.command("try", epilog="Example: sparring submission try my_attack --against undefended")(submission_check.try_)
+app.command("debug", epilog="Example: sparring submission debug my_attack --save talk.jsonl")(submission_check.debug)
 
 
 @app.callback()
@@ -35,7 +37,7 @@ def init(
     name: Annotated[str, typer.Argument(help="Its name: lower case, digits, - and _.", show_default=False)],
     framework: Annotated[Framework, typer.Option(help="What the player is written with.")] = Framework.NUMPY,
     folder: Annotated[Path | None, typer.Option("--out", help="The new folder; by default the name.")] = None,
-    licence: Annotated[str, typer.Option(help="The SPDX id of its licence (A6).")] = scaffold.OUR_LICENCE,
+    licence: Annotated[str, typer.Option(help="The SPDX id of its licence (A6).")] = scaffold.DEFAULT_LICENCE,
     as_json: Json = False,
 ) -> None:
     """Make a folder that plays at once: manifest, player, image recipe, README and licence.
@@ -43,20 +45,22 @@ def init(
     The one thing to change in the player is marked.
     """
     if folder is not None:
-        places.for_folder(folder, "--out")
-    made = scaffold.make(scaffold.Wanted(side, name, framework, licence), folder or Path(name))
-    open_licence = osi_approved(licence)
+        output_paths.require_folder_path(folder, "--out")
+    made = scaffold.create_submission(scaffold.ScaffoldRequest(side, name, framework, licence), folder or Path(name))
+    open_licence = is_osi_approved(licence)
     if as_json:
         document = {"folder": str(made.folder), "files": made.files, "player": made.player, "next": made.commands}
-        console.emit({**document, "licence": licence, "osi_approved": open_licence})
+        console.print_json({**document, "licence": licence, "osi_approved": open_licence})
         return
-    place = safe(str(folder or Path(name)))
+    place = safe_text(str(folder or Path(name)))
     out.print(f"made     {place}: {', '.join(made.files)}", soft_wrap=True)
-    out.print(f"change   {place}/{made.player}, at the line that says {scaffold.MARK}", soft_wrap=True)
+    out.print(f"change   {place}/{made.player}, at the line that says {scaffold.EDIT_MARK}", soft_wrap=True)
     out.print(
-        f"licence  {safe(licence)}, in LICENSE and submission.yaml: yours to choose, see --licence", soft_wrap=True
+        f"licence  {safe_text(licence)}, in LICENSE and submission.yaml: yours to choose, see --licence", soft_wrap=True
     )
     for number, command in enumerate(made.commands):
-        out.print(f"{'' if number else 'next':8} {safe(command)}", soft_wrap=True)
+        out.print(f"{'' if number else 'next':8} {safe_text(command)}", soft_wrap=True)
     if not open_licence:
-        err.print(f"[yellow]warning:[/] {safe(licence)} is no SPDX id of an OSI-approved licence (A6)", soft_wrap=True)
+        err.print(
+            f"[yellow]warning:[/] {safe_text(licence)} is no SPDX id of an OSI-approved licence (A6)", soft_wrap=True
+        )

@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from orchestrator.domain.samples import Samples
 from orchestrator.errors import Problem, Rejected
 
-SIDE_LIMIT = 4096
+MAX_SIDE = 4096
 """The largest height or width of a picture."""
-CLASS_LIMIT = 100_000
-TOTAL_LIMIT = 4 * 1024**3
+MAX_CLASSES = 100_000
+MAX_TOTAL_BYTES = 4 * 1024**3
 """The most bytes of all pictures, decoded."""
 
 
@@ -57,7 +57,7 @@ class Dataset(ABC, Generic[O]):
         return samples.first(options.first)
 
 
-def samples_of(
+def make_samples(
     subject: str, pixels: NDArray[np.generic], labels: NDArray[np.generic], classes: list[str] | None
 ) -> Samples:
     """Returns checked samples from arrays: u8 [n, h, w], [n, h, w, c] or [n, c, h, w] with c of 1 or 3, and labels [n].
@@ -67,7 +67,7 @@ def samples_of(
     Raises:
         Rejected: with all that is wrong at once.
     """
-    problems = _objections(pixels, labels, classes)
+    problems = _array_problems(pixels, labels, classes)
     if problems:
         raise Rejected(subject, problems)
     if pixels.ndim == 3:  # noqa: PLR2004  grey pictures without a channel axis
@@ -78,7 +78,9 @@ def samples_of(
     return Samples(np.ascontiguousarray(pixels, np.uint8), labels.astype(np.int64), tuple(names))
 
 
-def _objections(pixels: NDArray[np.generic], labels: NDArray[np.generic], classes: list[str] | None) -> list[Problem]:
+def _array_problems(
+    pixels: NDArray[np.generic], labels: NDArray[np.generic], classes: list[str] | None
+) -> list[Problem]:
     problems = []
     if pixels.dtype != np.uint8:
         problems.append(Problem("images", f"values are {pixels.dtype}", "store unsigned 8-bit values 0..255"))
@@ -87,14 +89,14 @@ def _objections(pixels: NDArray[np.generic], labels: NDArray[np.generic], classe
         problems.append(
             Problem("images", f"an array of shape {pixels.shape}", "use [n, h, w], [n, h, w, 3] or [n, 3, h, w]")
         )
-    elif max(pixels.shape[1:]) > SIDE_LIMIT or 0 in pixels.shape:
-        problems.append(Problem("images", f"an array of shape {pixels.shape}", f"use sides of 1 to {SIDE_LIMIT}"))
+    elif max(pixels.shape[1:]) > MAX_SIDE or 0 in pixels.shape:
+        problems.append(Problem("images", f"an array of shape {pixels.shape}", f"use sides of 1 to {MAX_SIDE}"))
     if labels.ndim != 1 or labels.shape != pixels.shape[:1]:
         what = f"an array of shape {labels.shape} for pictures of shape {pixels.shape}"
         problems.append(Problem("labels", what, "give one label a picture"))
     elif not np.issubdtype(labels.dtype, np.integer):
         problems.append(Problem("labels", f"labels are {labels.dtype}", "store integers, index into the classes"))
-    elif labels.size and (labels.min() < 0 or labels.max() >= (len(classes) if classes else CLASS_LIMIT)):
+    elif labels.size and (labels.min() < 0 or labels.max() >= (len(classes) if classes else MAX_CLASSES)):
         problems.append(
             Problem("labels", f"labels from {labels.min()} to {labels.max()}", "use 0 to the number of classes minus 1")
         )

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from orchestrator.datasets.base import Dataset, Options, samples_of
+from orchestrator.datasets.base import Dataset, Options, make_samples
 from orchestrator.domain.samples import Samples
 from orchestrator.errors import Problem, Rejected
 
@@ -22,7 +22,7 @@ class DigitsOptions(Options):
     split: Literal["test", "train"] = "test"
 
 
-class Digits(Dataset[DigitsOptions]):
+class DigitsDataset(Dataset[DigitsOptions]):
     """scikit-learn's digits."""
 
     name = "digits"
@@ -44,7 +44,7 @@ class Digits(Dataset[DigitsOptions]):
         )
         chosen, chosen_labels = (test, test_labels) if options.split == "test" else (train, train_labels)
         pixels = np.rint(chosen * (255 / 16)).astype(np.uint8).reshape(-1, 8, 8)
-        return samples_of("dataset digits", pixels, chosen_labels, options.classes or [str(d) for d in range(10)])
+        return make_samples("dataset digits", pixels, chosen_labels, options.classes or [str(d) for d in range(10)])
 
 
-plugin = Digits
+plugin = DigitsDataset

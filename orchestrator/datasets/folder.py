@@ -23,26 +23,26 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from orchestrator.datasets.base import CLASS_LIMIT, SIDE_LIMIT, TOTAL_LIMIT, Dataset, Options, samples_of
+from orchestrator.datasets.base import MAX_CLASSES, MAX_SIDE, MAX_TOTAL_BYTES, Dataset, Options, make_samples
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
 
-FILE_LIMIT = 32 * 1024**2
+MAX_FILE_BYTES = 32 * 1024**2
 """The most bytes of one file, unpacked."""
 FORMATS = ("PNG", "JPEG", "BMP", "PPM")
 LABELS = "label.txt"
-SHOWN = 20
+MAX_PROBLEMS_SHOWN = 20
 """How many problems are listed; the rest are counted."""
 
-UNREADABLE = (
+READ_ERRORS = (
     *(OSError, KeyError, ValueError),
     *(EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
     *(SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning),
 )
 """What a missing, damaged or hostile file makes the system, zipfile and Pillow raise."""
 
-Opener = Callable[[str], bytes]
+FileReader = Callable[[str], bytes]
 
 
 class FolderOptions(Options):
@@ -53,7 +53,7 @@ class FolderOptions(Options):
     """`L` for grey, `RGB` for colour; `auto` takes that of the first picture."""
 
 
-class Folder(Dataset[FolderOptions]):
+class FolderDataset(Dataset[FolderOptions]):
     """A folder or zip of pictures."""
 
     name = "folder"
@@ -65,33 +65,33 @@ class Folder(Dataset[FolderOptions]):
         subject = f"dataset {options.path}"
         try:
             if path.is_dir():
-                return _read(subject, options, lambda name: _from_folder(path, name))
+                return _read_samples(subject, options, lambda name: _read_from_folder(path, name))
             with zipfile.ZipFile(path) as archive:
-                return _read(subject, options, lambda name: _from_zip(archive, name))
-        except UNREADABLE as error:
+                return _read_samples(subject, options, lambda name: _read_from_zip(archive, name))
+        except READ_ERRORS as error:
             remedy = "give the path of a folder or a zip, relative to the contest file"
             raise Rejected(subject, [Problem(str(path), printable(str(error)), remedy)]) from error
 
 
-def _read(subject: str, options: FolderOptions, opener: Opener) -> Samples:
-    lines, problems = _lines(opener)
-    classes = options.classes or _classes(lines)
+def _read_samples(subject: str, options: FolderOptions, opener: FileReader) -> Samples:
+    lines, problems = _read_label_lines(opener)
+    classes = options.classes or _class_names(lines)
     pixels: list[NDArray[np.uint8]] = []
     labels: list[int] = []
     mode = options.mode
     for number, name, label in lines:
         place = f"{LABELS} line {number}"
-        known = classes.index(label) if label in classes else _number(label)
+        known = classes.index(label) if label in classes else _class_number(label)
         if not 0 <= known < len(classes):
             problems.append(Problem(place, f"unknown class {printable(label)!r}", f"use one of {', '.join(classes)}"))
             continue
         try:
-            picture = _decode(opener(f"images/{name}"), mode)
-        except UNREADABLE as error:
+            picture = _decode_picture(opener(f"images/{name}"), mode)
+        except READ_ERRORS as error:
             problems.append(Problem(place, f"images/{printable(name)}: {printable(str(error))}", "mend or remove it"))
             continue
-        if not pixels and picture.nbytes * len(lines) > TOTAL_LIMIT:
-            what = f"{len(lines)} pictures of {picture.nbytes} bytes, at most {TOTAL_LIMIT} bytes in all"
+        if not pixels and picture.nbytes * len(lines) > MAX_TOTAL_BYTES:
+            what = f"{len(lines)} pictures of {picture.nbytes} bytes, at most {MAX_TOTAL_BYTES} bytes in all"
             raise Rejected(subject, [Problem(LABELS, what, "use fewer or smaller pictures")])
         mode = "L" if picture.ndim == 2 else "RGB"  # noqa: PLR2004  [h, w] or [h, w, 3]
         if pixels and picture.shape != pixels[0].shape:
@@ -101,19 +101,21 @@ def _read(subject: str, options: FolderOptions, opener: Opener) -> Samples:
         pixels.append(picture)
         labels.append(known)
     if problems or not pixels:
-        rest = len(problems) - SHOWN
+        rest = len(problems) - MAX_PROBLEMS_SHOWN
         more = [Problem(LABELS, f"and {rest} more problems")] if rest > 0 else []
-        raise Rejected(subject, problems[:SHOWN] + more or [Problem(LABELS, "no pictures", "list at least one")])
+        raise Rejected(
+            subject, problems[:MAX_PROBLEMS_SHOWN] + more or [Problem(LABELS, "no pictures", "list at least one")]
+        )
     stacked = np.stack(pixels)
     channels_first = stacked if mode == "L" else stacked.transpose(0, 3, 1, 2)
-    return samples_of(subject, channels_first, np.array(labels), classes)
+    return make_samples(subject, channels_first, np.array(labels), classes)
 
 
-def _lines(opener: Opener) -> tuple[list[tuple[int, str, str]], list[Problem]]:
+def _read_label_lines(opener: FileReader) -> tuple[list[tuple[int, str, str]], list[Problem]]:
     """Returns (line number, picture name, class) of every usable line, and what is wrong with the others."""
     try:
         text = opener(LABELS).decode("utf-8-sig")
-    except UNREADABLE as error:
+    except READ_ERRORS as error:
         return [], [Problem(LABELS, printable(str(error)), "put a label.txt beside images/")]
     lines: list[tuple[int, str, str]] = []
     problems = []
@@ -134,46 +136,46 @@ def _lines(opener: Opener) -> tuple[list[tuple[int, str, str]], list[Problem]]:
     return lines, problems
 
 
-def _classes(lines: list[tuple[int, str, str]]) -> list[str]:
+def _class_names(lines: list[tuple[int, str, str]]) -> list[str]:
     labels = {label for _, _, label in lines}
-    numbers = [_number(label) for label in labels]
+    numbers = [_class_number(label) for label in labels]
     if labels and min(numbers) >= 0:
         return [str(number) for number in range(max(numbers) + 1)]
     return sorted(labels)
 
 
-def _number(label: str) -> int:
+def _class_number(label: str) -> int:
     """Returns the class number that the label writes in at most five digits, -1 where it writes none."""
-    return int(label) if label.isascii() and label.isdigit() and len(label) <= len(str(CLASS_LIMIT - 1)) else -1
+    return int(label) if label.isascii() and label.isdigit() and len(label) <= len(str(MAX_CLASSES - 1)) else -1
 
 
-def _decode(data: bytes, mode: Literal["auto", "L", "RGB"]) -> NDArray[np.uint8]:
+def _decode_picture(data: bytes, mode: Literal["auto", "L", "RGB"]) -> NDArray[np.uint8]:
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         opened = Image.open(io.BytesIO(data), formats=FORMATS)
     with opened as image:
-        if max(image.size) > SIDE_LIMIT:
-            raise ValueError(f"{image.size[0]} x {image.size[1]} pixels, at most {SIDE_LIMIT} a side")
+        if max(image.size) > MAX_SIDE:
+            raise ValueError(f"{image.size[0]} x {image.size[1]} pixels, at most {MAX_SIDE} a side")
         wanted = ("L" if image.mode in ("L", "1") else "RGB") if mode == "auto" else mode
         return np.asarray(image.convert(wanted), np.uint8)
 
 
-def _from_folder(folder: Path, name: str) -> bytes:
+def _read_from_folder(folder: Path, name: str) -> bytes:
     path = folder / name
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("not a regular file")
-    if status.st_size > FILE_LIMIT:
-        raise ValueError(f"{status.st_size} bytes, at most {FILE_LIMIT}")
+    if status.st_size > MAX_FILE_BYTES:
+        raise ValueError(f"{status.st_size} bytes, at most {MAX_FILE_BYTES}")
     return path.read_bytes()
 
 
-def _from_zip(archive: zipfile.ZipFile, name: str) -> bytes:
+def _read_from_zip(archive: zipfile.ZipFile, name: str) -> bytes:
     with archive.open(name) as file:
-        data = file.read(FILE_LIMIT + 1)
-    if len(data) > FILE_LIMIT:
-        raise ValueError(f"more than {FILE_LIMIT} bytes unpacked")
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise ValueError(f"more than {MAX_FILE_BYTES} bytes unpacked")
     return data
 
 
-plugin = Folder
+plugin = FolderDataset

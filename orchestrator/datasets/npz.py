@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.datasets.base import TOTAL_LIMIT, Dataset, Options, samples_of
+from orchestrator.datasets.base import MAX_TOTAL_BYTES, Dataset, Options, make_samples
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
 
-_DAMAGED = (
+_READ_ERRORS = (
     *(OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
     *(ValueError, OverflowError, MemoryError),  # a header that is none, holds objects, or asks for too much
     RuntimeError,  # encrypted, or a compression that zipfile does not know
@@ -30,7 +30,7 @@ class NpzOptions(Options):
     labels: str = "labels"
 
 
-class Npz(Dataset[NpzOptions]):
+class NpzDataset(Dataset[NpzOptions]):
     """An `.npz` with u8 pictures and integer labels; pickled members are refused."""
 
     name = "npz"
@@ -50,21 +50,21 @@ class Npz(Dataset[NpzOptions]):
                 ]
                 if missing:
                     raise Rejected(subject, missing)
-                pixels, labels = _array(archive, options.images), _array(archive, options.labels)
-        except _DAMAGED as error:
+                pixels, labels = _read_array(archive, options.images), _read_array(archive, options.labels)
+        except _READ_ERRORS as error:
             remedy = "give the path of an .npz file, relative to the contest file"
             what = printable(str(error)) or type(error).__name__
             raise Rejected(subject, [Problem(str(path), what, remedy)]) from error
-        return samples_of(subject, pixels, labels, options.classes)
+        return make_samples(subject, pixels, labels, options.classes)
 
 
-def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+def _read_array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     size = archive.getinfo(f"{name}.npy").file_size  # no more than this is ever unpacked
-    if size > TOTAL_LIMIT:
-        raise ValueError(f"{name} unpacks to {size} bytes, at most {TOTAL_LIMIT}")
+    if size > MAX_TOTAL_BYTES:
+        raise ValueError(f"{name} unpacks to {size} bytes, at most {MAX_TOTAL_BYTES}")
     with archive.open(f"{name}.npy") as member:
         array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
     return array
 
 
-plugin = Npz
+plugin = NpzDataset

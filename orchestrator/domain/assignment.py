@@ -1,5 +1,6 @@
-"""One job, put down so that another process can play what is left of it: see `arena.excerpt` and `cluster.exchange`.
+"""One job, put down so that another process can play what is left of it.
 
+`execution.job_input` makes it, `executors.kubernetes.shared_volume` carries it.
 A pydantic model because it is read back from a volume, perhaps by another version.
 """
 
@@ -10,14 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from orchestrator.domain.events import Digest, Event, FaultRecord, SandboxRecord, Seconds
 
 
-class _Part(BaseModel):
+class _AssignmentPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class HalfStep(_Part):
+class PartialStep(_AssignmentPart):
     """What was played of a step when its player had to be replaced and there was no other.
 
-    `asked` questions of step `step` have an outcome: a row each of `blobs`, the arrays of arena.steps.Asked, with
+    `asked` questions of step `step` have an outcome: a row each of `blobs`, the arrays of
+    execution.interactions.DefenceAnswers, with
     NaN behind them. `alone` and `opened` are as there; the last `failed_starts` sandboxes did not get ready. `faults`,
     `seconds`, `fault_seconds` and `fresh` are as in StepFinished, so far; `sandboxes` are those that ended since the
     last finished step; `seed` is what the latest was told, None where there was none.
@@ -42,7 +44,7 @@ class HalfStep(_Part):
         return self.asked + len(self.faults)
 
 
-class Assignment(_Part):
+class Assignment(_AssignmentPart):
     """A job, the round that it is part of, and everything of its record that the job reads.
 
     `events` are the excerpt, to be folded like a ledger; they begin with RoundOpened, which has the whole contest file.
@@ -55,4 +57,4 @@ class Assignment(_Part):
     secret: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     image: str
     events: list[Annotated[Event, Field(discriminator="kind")]]
-    half: HalfStep | None = None
+    half: PartialStep | None = None

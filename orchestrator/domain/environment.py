@@ -15,14 +15,14 @@ THREAD_VARIABLES = (
 )
 """What numerical libraries read. Without them torch starts a thread per core of the host, whatever the cpu limit."""
 
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DROPPED_PREFIXES = ("LD_", "NVIDIA_", "DOCKER_", "SPARRING_", "GLIBC_", "GCONV_")
 _DROPPED_SUFFIX = "_PROXY"
 
 
-def told(home: str, threads: int, device: str | None) -> dict[str, str]:
+def player_variables(home: str, threads: int, device: str | None) -> dict[str, str]:
     """Returns the variables that every player gets.
 
     `home` is the folder it may write to, `threads` what numerical libraries may start, `device` the UUID of its GPU.
@@ -40,7 +40,7 @@ def told(home: str, threads: int, device: str | None) -> dict[str, str]:
     }
 
 
-def filtered(image: Iterable[str]) -> dict[str, str]:
+def allowed_variables(image: Iterable[str]) -> dict[str, str]:
     """Returns an image's `NAME=value` variables without those that reach beyond the player.
 
     Dropped are what the dynamic loader and the GPU hook act on (CVE-2025-23266: LD_PRELOAD from an image ran in the
@@ -55,10 +55,10 @@ def filtered(image: Iterable[str]) -> dict[str, str]:
     return kept
 
 
-def dropped(image: Iterable[str]) -> tuple[str, ...]:
+def removed_variables(image: Iterable[str]) -> tuple[str, ...]:
     """Returns the names among an image's variables that a player does not get, sorted.
 
     An engine adds an image's variables to those it is given, so leaving one out is not enough: it has to be unset.
     """
     entries = tuple(image)
-    return tuple(sorted({entry.partition("=")[0] for entry in entries} - set(filtered(entries))))
+    return tuple(sorted({entry.partition("=")[0] for entry in entries} - set(allowed_variables(entries))))

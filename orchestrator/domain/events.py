@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from orchestrator.domain.acts import Act
-from orchestrator.domain.endings import ExitReason
+from orchestrator.domain.contest_events import ContestEvent
+from orchestrator.domain.exit_reasons import ExitReason
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.plan import Stage
 from orchestrator.domain.submissions import Side
@@ -145,7 +145,7 @@ class SandboxRecord(_Event):
 
 
 class SessionRecord(_Event):
-    """How a replayed session was laid out (replay.sessions).
+    """How a replayed session was laid out (integrity.replay_session).
 
     `seed` is what its last sandbox was told in `hello`; null where none was started, the job having given up.
     """
@@ -160,10 +160,10 @@ class StepFinished(_Event):
     """A step of a job was played. `seconds` is the player's work alone (rule A15).
 
     `blobs` are its arrays, one row per picture. PERTURB: `index` (which pictures), `candidates` (what is played),
-    `forfeits` (see domain.rulings.Forfeit), `violations` and `distances` (steps of 1/255, NaN where nothing came).
+    `forfeits` (see domain.outcomes.Forfeit), `violations` and `distances` (steps of 1/255, NaN where nothing came).
     CLASSIFY: `rows`, int32 [k, 4]: position in `cells`, picture, answer, and the sandbox that it was put to last,
     counted from 0 within the step. REPLAY of a defence, one session a step: `rows` as in CLASSIFY without the sandbox,
-    and `margins`, `at` and `refused` of replay.sessions.Said. REPLAY of an attack: as PERTURB.
+    and `margins`, `at` and `refused` of integrity.replay_session.SessionAnswers. REPLAY of an attack: as PERTURB.
     `sandboxes` are those that ended in this step, which the ledger so keeps or loses with it. `fresh` says that its
     first question met a fresh one: a fault, a fault of ours or a killed orchestrator lies before it, or nothing.
     `fault_seconds` is what faults of a defence cost in it (limits.fault_seconds). `node` is the cluster's node on which
@@ -215,7 +215,7 @@ class JobsReused(_Event):
     count: int = Field(ge=0)
 
 
-class StepsLost(_Event):
+class StepsInvalidated(_Event):
     """Steps that hold no longer: these jobs, and those that build on them, are played again.
 
     Their arrays are missing or damaged; or the plan changed before a defence's replay was judged, which follows from
@@ -270,7 +270,7 @@ class ClusterProbed(_Event):
     overridden: str = ""
 
 
-class PlayClosed(_Event):
+class AnswersCommitted(_Event):
     """Everything is classified. Replays are chosen from the round's secret and `answers`.
 
     `head` is the chain's hash before this. `answers` is a digest of every answer of the play: who knows the secret
@@ -292,7 +292,7 @@ class DisagreementRecord(_Event):
     margin: float | None
 
 
-class ShownRecord(_Event):
+class SequenceQuestionRecord(_Event):
     """One question of the sequence that shows a finding, and seconds of silence before it."""
 
     attack: str | None
@@ -302,7 +302,7 @@ class ShownRecord(_Event):
 
 
 class ReplayJudged(_Event):
-    """What the replays of one defence covered: see replay.examination.Coverage."""
+    """What the replays of one defence covered: see integrity.determinism_check.Coverage."""
 
     kind: Literal["replay_judged"] = "replay_judged"
     submission: str
@@ -335,7 +335,7 @@ class FindingMade(_Event):
     image: str
     job: str
     steps: list[int]
-    sequence: list[ShownRecord]
+    sequence: list[SequenceQuestionRecord]
     length: int
     batch: int
     alone: int | None
@@ -355,16 +355,16 @@ Event = (
     | StepFinished
     | JobFinished
     | JobsReused
-    | StepsLost
+    | StepsInvalidated
     | AttemptFailed
     | JobParked
     | BackendReturned
     | ClusterProbed
-    | PlayClosed
+    | AnswersCommitted
     | ReplayJudged
     | FindingMade
     | RoundClosed
-    | Act
+    | ContestEvent
 )
 
 _event: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])

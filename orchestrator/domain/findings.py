@@ -25,7 +25,7 @@ class FindingKind(StrEnum):
     """Comparisons disagree more often than noise allows; what the decision depends on could not be told (rule A10)."""
 
 
-RULES = {
+RULES_BY_KIND = {
     FindingKind.CHANCE: ("A10",),
     FindingKind.STATE: ("A9", "A10"),
     FindingKind.MEMORY: ("A9", "A10"),
@@ -63,7 +63,7 @@ class Disagreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SequenceQuestion:
     """One question of the sequence that shows a finding, what it was answered, and seconds of silence before it."""
 
     attack: str | None
@@ -93,7 +93,7 @@ class Finding:
     image: str
     job: str
     steps: tuple[int, ...]
-    sequence: tuple[Shown, ...] = ()
+    sequence: tuple[SequenceQuestion, ...] = ()
     length: int = 0
     batch: int = 1
     alone: int | None = None

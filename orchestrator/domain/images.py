@@ -16,12 +16,12 @@ from orchestrator.domain import environment
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
 
-LARGEST_IMAGE = 20 * 1024**3
+MAX_IMAGE_BYTES = 20 * 1024**3
 """Bytes of an image: PyTorch with CUDA has 6 to 10 GiB."""
-OUR_LABELS = ("sparring.run", "sparring.job", "sparring.owner")
+SPARRING_LABELS = ("sparring.run", "sparring.job", "sparring.owner")
 """What the orchestrator's own containers are found by."""
-_MOST_WORDS = 256
-_MOST_BYTES = 64 * 1024
+_MAX_WORDS = 256
+_MAX_CHARACTERS = 64 * 1024
 _REFERENCE = re.compile(r"sha256:[0-9a-f]{64}|[A-Za-z0-9][A-Za-z0-9_-]*(?:[./:@][A-Za-z0-9_-]+)*")
 _FORBIDDEN_FOLDERS = ("/proc", "/sys", "/dev")
 
@@ -37,17 +37,17 @@ class ImageConfig:
     """The names of its variables that are unset."""
 
 
-def is_identity(text: str) -> bool:
+def is_image_id(text: str) -> bool:
     """Whether this is an image's id, or a name with the digest of what it leads to."""
     return re.fullmatch(r"(.+@)?sha256:[0-9a-f]{64}", text, re.DOTALL) is not None
 
 
-def is_reference(text: str) -> bool:
+def is_image_reference(text: str) -> bool:
     """Whether this can be an image's name or id; nothing else goes into a request to the engine."""
     return len(text) <= 255 and _REFERENCE.fullmatch(text) is not None  # noqa: PLR2004  the engine's own limit
 
 
-def read_config(
+def read_image_config(
     image: Mapping[str, Any], architecture: str = "", largest: int | None = None
 ) -> tuple[ImageConfig, list[Problem]]:
     """Takes what `docker image inspect` says; returns what is used of it, and everything that is refused.
@@ -56,20 +56,20 @@ def read_config(
     it may have, `LARGEST_IMAGE` if nothing else is said.
     """
     config = image.get("Config") or {}
-    command = _words(config.get("Entrypoint")) + _words(config.get("Cmd"))
+    command = _string_list(config.get("Entrypoint")) + _string_list(config.get("Cmd"))
     folder = config.get("WorkingDir") or "/"
-    variables = _words(config.get("Env"))
+    variables = _string_list(config.get("Env"))
     problems = [
-        *_refused(config),
-        *_platform(image, architecture),
-        *_startable(command, folder, variables),
-        *_size(image.get("Size"), LARGEST_IMAGE if largest is None else largest),
+        *_config_problems(config),
+        *_platform_problems(image, architecture),
+        *_start_problems(command, folder, variables),
+        *_size_problems(image.get("Size"), MAX_IMAGE_BYTES if largest is None else largest),
     ]
-    kept, dropped = environment.filtered(variables), environment.dropped(variables)
+    kept, dropped = environment.allowed_variables(variables), environment.removed_variables(variables)
     return ImageConfig(command, folder, kept, dropped), problems
 
 
-def _refused(config: Mapping[str, Any]) -> list[Problem]:
+def _config_problems(config: Mapping[str, Any]) -> list[Problem]:
     problems = []
     if config.get("Volumes"):
         names = ", ".join(printable(str(name), 60) for name in list(config["Volumes"])[:5])
@@ -81,7 +81,7 @@ def _refused(config: Mapping[str, Any]) -> list[Problem]:
         problems.append(Problem("HEALTHCHECK", "runs code beside the player", "remove it, or write HEALTHCHECK NONE"))
     if config.get("OnBuild"):
         problems.append(Problem("ONBUILD", "changes images built from this one", "remove it"))
-    ours = sorted(set(OUR_LABELS) & set(config.get("Labels") or {}))
+    ours = sorted(set(SPARRING_LABELS) & set(config.get("Labels") or {}))
     if ours:
         problems.append(
             Problem("LABEL", f"{', '.join(ours)} is how the orchestrator finds its own containers", "remove it")
@@ -89,7 +89,7 @@ def _refused(config: Mapping[str, Any]) -> list[Problem]:
     return problems
 
 
-def _platform(image: Mapping[str, Any], architecture: str) -> list[Problem]:
+def _platform_problems(image: Mapping[str, Any], architecture: str) -> list[Problem]:
     system = image.get("Os") or "linux"
     if system != "linux":
         return [Problem("platform", f"made for {printable(str(system), 40)}", "build it for linux")]
@@ -100,46 +100,48 @@ def _platform(image: Mapping[str, Any], architecture: str) -> list[Problem]:
     return []
 
 
-def _startable(command: tuple[str, ...], folder: str, variables: Sequence[str]) -> list[Problem]:
+def _start_problems(command: tuple[str, ...], folder: str, variables: Sequence[str]) -> list[Problem]:
     problems = []
     if not command or not command[0]:
         problems.append(Problem("ENTRYPOINT", "neither ENTRYPOINT nor CMD", "say how to start the player"))
-    if len(command) > _MOST_WORDS or sum(map(len, command)) > _MOST_BYTES:
+    if len(command) > _MAX_WORDS or sum(map(len, command)) > _MAX_CHARACTERS:
         problems.append(
-            Problem("ENTRYPOINT", f"more than {_MOST_WORDS} words or {_MOST_BYTES} characters", "shorten it")
+            Problem("ENTRYPOINT", f"more than {_MAX_WORDS} words or {_MAX_CHARACTERS} characters", "shorten it")
         )
     if any("\0" in word for word in command):
         problems.append(Problem("ENTRYPOINT", "a NUL character, which no program can be given", "leave it out"))
-    if len(variables) > _MOST_WORDS or sum(map(len, variables)) > _MOST_BYTES:
-        problems.append(Problem("ENV", f"more than {_MOST_WORDS} variables or {_MOST_BYTES} characters", "set fewer"))
+    if len(variables) > _MAX_WORDS or sum(map(len, variables)) > _MAX_CHARACTERS:
+        problems.append(
+            Problem("ENV", f"more than {_MAX_WORDS} variables or {_MAX_CHARACTERS} characters", "set fewer")
+        )
     if any(
         not name or "\0" in entry or not equals for entry in variables for name, equals, _ in [entry.partition("=")]
     ):
         problems.append(Problem("ENV", "an entry that is not NAME=value", "build the image with a Dockerfile"))
-    if not _plain_folder(folder):
+    if not _is_plain_folder(folder):
         what = f"{printable(folder, 80)!r} is not a plain absolute path outside {', '.join(_FORBIDDEN_FOLDERS)}"
         problems.append(Problem("WORKDIR", what, "use a folder like /player"))
     return problems
 
 
-def _plain_folder(folder: str) -> bool:
+def _is_plain_folder(folder: str) -> bool:
     path = posixpath.normpath(folder)
     plain = folder.startswith("/") and folder.isprintable() and folder in {path, f"{path}/"}
     inside = any(f"{path}/".startswith(f"{forbidden}/") for forbidden in _FORBIDDEN_FOLDERS)
     return plain and not inside and not folder.startswith("//")
 
 
-def oversized(size: str, largest: int = LARGEST_IMAGE) -> Problem:
+def oversized(size: str, largest: int = MAX_IMAGE_BYTES) -> Problem:
     """Returns what is said of an image that has too many bytes: `size` of them."""
     remedy = "leave out what playing does not need; each machine that plays keeps it whole"
     return Problem("size", f"{size} bytes in its layers, at most {largest}", remedy)
 
 
-def _size(size: Any, largest: int) -> list[Problem]:
+def _size_problems(size: Any, largest: int) -> list[Problem]:
     return [oversized(str(size), largest)] if isinstance(size, int) and size > largest else []
 
 
-def _words(value: Any) -> tuple[str, ...]:
+def _string_list(value: Any) -> tuple[str, ...]:
     """The engine gives lists of strings or null; what else an image claims is taken as nothing."""
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
         return ()

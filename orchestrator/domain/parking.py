@@ -13,25 +13,25 @@ from orchestrator.errors import (
     StoreFault,
 )
 
-_EVERYBODYS = (BackendUnavailable, StoreFault, ClusterUnavailable, ClusterRefused, LeaseLost)
+_SHARED_FAULTS = (BackendUnavailable, StoreFault, ClusterUnavailable, ClusterRefused, LeaseLost)
 """Faults of what every job needs: no other job would fare better."""
-_LONGEST = 1000
+_MAX_MESSAGE_CHARACTERS = 1000
 
 
-def is_its_own(error: BaseException) -> bool:
+def is_job_specific(error: BaseException) -> bool:
     """Returns whether an error may be due to the one job that it ended, so that the others are played on.
 
     That is every fault of ours but those of what all jobs share, and every fault in our own code: what one submission
     brings about must not end the round for others.
     """
     if isinstance(error, SparringError):
-        return isinstance(error, InfrastructureFault) and not isinstance(error, _EVERYBODYS)
+        return isinstance(error, InfrastructureFault) and not isinstance(error, _SHARED_FAULTS)
     return isinstance(error, Exception)
 
 
-def parked(job: Job, error: BaseException) -> JobParked:
+def parked_event(job: Job, error: BaseException) -> JobParked:
     """Returns what is kept of a job that failed for good while the others are played on."""
     code = error.code if isinstance(error, InfrastructureFault) else InfrastructureFault.code
     said = str(error) if isinstance(error, SparringError) else f"{type(error).__name__}: {error}"
-    message = printable(said, _LONGEST)
+    message = printable(said, _MAX_MESSAGE_CHARACTERS)
     return JobParked(job=job.id, stage=job.stage, submission=job.submission, code=code, message=message)

@@ -62,12 +62,12 @@ class Plan:
         """The jobs by their ids."""
         return {job.id: job for job in self.jobs}
 
-    def agenda(self, done: AbstractSet[JobId]) -> "Agenda":
+    def agenda(self, done: AbstractSet[JobId]) -> "ReadyQueue":
         """Returns what is left, ready to be taken job by job. To resume is to read `done` from the ledger."""
-        return Agenda(self, done)
+        return ReadyQueue(self, done)
 
 
-class Agenda:
+class ReadyQueue:
     """The whole scheduler: what is left of a plan while work goes on.
 
     A job is ready when it is not done and everything it needs is; after each only those that waited for it are looked

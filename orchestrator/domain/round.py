@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from orchestrator.domain import events
-from orchestrator.domain.findings import Disagreement, Finding, Shown
+from orchestrator.domain.findings import Disagreement, Finding, SequenceQuestion
 from orchestrator.domain.plan import Stage
 from orchestrator.domain.submissions import Roster, Submission
 
@@ -76,7 +76,7 @@ class Round:
                     self.jobs[job.id] = self.jobs_of.setdefault(job.submission, {})[job.id] = job
                 again = self.planned_of.keys()
                 self.parked = {job: parked for job, parked in self.parked.items() if parked.submission not in again}
-            case events.StepsLost():
+            case events.StepsInvalidated():
                 self._lose(set(event.jobs))
             case events.StepFinished():
                 self.steps.setdefault(event.job, {})[event.step] = event
@@ -103,7 +103,7 @@ class Round:
                 self.parked = {}
             case events.ClusterProbed():
                 self.overridden += [event] if event.overridden else []
-            case events.PlayClosed():
+            case events.AnswersCommitted():
                 self.replay_head, self.answers = event.head, event.answers
             case events.ReplayJudged():
                 self.replays[event.job] = event
@@ -121,5 +121,5 @@ def _finding(event: events.FindingMade) -> Finding:
         rules=tuple(event.rules),
         disagreements=tuple(Disagreement(**record.model_dump()) for record in event.disagreements),
         steps=tuple(event.steps),
-        sequence=tuple(Shown(**record.model_dump()) for record in event.sequence),
+        sequence=tuple(SequenceQuestion(**record.model_dump()) for record in event.sequence),
     )

@@ -11,7 +11,7 @@ Pixels = NDArray[np.uint8]
 """Unsigned 8-bit, C order: [n, channels, height, width], or [channels, height, width] of one picture."""
 Labels = NDArray[np.int64]
 
-GREY = 128
+GREY_VALUE = 128
 """The value of the uniform grey picture that stands for a missing candidate (rule A8)."""
 
 
@@ -46,12 +46,12 @@ class Samples:
 
 
 @dataclass(eq=False)
-class Candidates:
+class AdversarialExamples:
     """What is played for n pictures.
 
     Attributes:
         pixels: u8 [n, c, h, w], what a defence would be shown.
-        forfeits: u8 [n], a `domain.rulings.Forfeit` each.
+        forfeits: u8 [n], a `domain.outcomes.Forfeit` each.
         violations: bool [n], whether what was delivered left the budget, also where it was clipped.
         distances: f64 [n], in steps of 1/255, NaN where nothing comparable was delivered.
     """
@@ -62,6 +62,6 @@ class Candidates:
     distances: NDArray[np.float64]
 
 
-def grey(shape: tuple[int, ...]) -> Pixels:
+def grey_picture(shape: tuple[int, ...]) -> Pixels:
     """Returns the uniform grey picture of the given shape (rule A8)."""
-    return np.full(shape, GREY, np.uint8)
+    return np.full(shape, GREY_VALUE, np.uint8)

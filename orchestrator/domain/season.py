@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from orchestrator.domain import acts, identity
+from orchestrator.domain import contest_events, name_matching
 from orchestrator.domain.submissions import Side
 
 
@@ -19,7 +19,7 @@ class Person:
     @property
     def known(self) -> str:
         """What tells this person apart, however the id was written (rule A1)."""
-        return identity.of_person(self.id)
+        return name_matching.person_key(self.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,37 +72,37 @@ class Finalists:
 class Season:
     """What is known after some acts. `apply` is the only way to learn more."""
 
-    opened: acts.ContestOpened | None = None
+    opened: contest_events.ContestOpened | None = None
     teams: dict[str, tuple[Person, ...]] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
-    refused: list[acts.SubmissionRefused] = field(default_factory=list)
-    rounds: dict[tuple[str, str], acts.RoundPlayed] = field(default_factory=dict)
+    refused: list[contest_events.SubmissionRefused] = field(default_factory=list)
+    rounds: dict[tuple[str, str], contest_events.RoundPlayed] = field(default_factory=dict)
     """What was played, by round and task."""
     finalists: dict[str, Finalists] = field(default_factory=dict)
     rules: dict[str, Any] | None = None
     """The rules after the last change, None before the first."""
 
-    def apply(self, act: acts.Act, time: str) -> None:
+    def apply(self, act: contest_events.ContestEvent, time: str) -> None:
         """Learns one act and when it was."""
         match act:
-            case acts.ContestOpened():
+            case contest_events.ContestOpened():
                 self.opened = act
-            case acts.TeamAdded():
+            case contest_events.TeamAdded():
                 self.teams[act.team] = tuple(Person(**person.model_dump()) for person in act.people)
-            case acts.SubmissionRefused():
+            case contest_events.SubmissionRefused():
                 self.refused.append(act)
-            case acts.RoundPlayed():
+            case contest_events.RoundPlayed():
                 self.rounds[act.round, act.task] = act
-            case acts.FinalistsPromoted():
+            case contest_events.FinalistsPromoted():
                 self.finalists[act.task] = Finalists(tuple(act.attacks), tuple(act.defences), act.not_standing)
-            case acts.RulesChanged():
+            case contest_events.RulesChanged():
                 self.rules = act.rules
             case _:
                 self._entry(act, time)
 
-    def _entry(self, act: acts.Act, time: str) -> None:
+    def _entry(self, act: contest_events.ContestEvent, time: str) -> None:
         match act:
-            case acts.SubmissionReceived():
+            case contest_events.SubmissionReceived():
                 known = act.model_dump(include={"id", "name", "team", "task", "digest", "image", "folder", "attempt"})
                 self.entries[act.id] = Entry(
                     **known,
@@ -113,11 +113,11 @@ class Season:
                     number=len(self.entries) + 1,
                     people=self.teams.get(act.team, ()),
                 )
-            case acts.SubmissionWithdrawn():
+            case contest_events.SubmissionWithdrawn():
                 self.entries[act.id] = replace(self.entries[act.id], withdrawn=act.reason)
-            case acts.SubmissionDisqualified():
+            case contest_events.SubmissionDisqualified():
                 self.entries[act.id] = replace(self.entries[act.id], disqualified=act.reason)
-            case acts.SubmissionCorrected():
+            case contest_events.SubmissionCorrected():
                 old = self.entries[act.id]
                 licence = old.licence if act.licence is None else act.licence
                 source = old.source if act.source is None else act.source
@@ -154,5 +154,5 @@ class Season:
 
     def named_like(self, team: str) -> str:
         """Returns the team whose name differs from this one in case, spaces or invisible characters only, else ""."""
-        like = identity.folded(team)
-        return next((other for other in self.teams if other != team and identity.folded(other) == like), "")
+        like = name_matching.fold_name(team)
+        return next((other for other in self.teams if other != team and name_matching.fold_name(other) == like), "")

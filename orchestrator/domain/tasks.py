@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-LARGEST = 255
+MAX_VALUE_DIFFERENCE = 255
 """As far can one value of a picture be from another, in steps of 1/255."""
 
 
@@ -27,7 +27,7 @@ class Budget:
 
     def bounds(self, values: int) -> bool:
         """Returns whether it is no wider than two pictures of so many values can differ: by 255 in each value."""
-        largest = LARGEST**2 * (values if self.norm is Norm.L2 else 1)
+        largest = MAX_VALUE_DIFFERENCE**2 * (values if self.norm is Norm.L2 else 1)
         return self.epsilon**2 <= largest
 
 

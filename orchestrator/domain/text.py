@@ -2,10 +2,10 @@
 
 import unicodedata
 
-LONGEST = 300
+DEFAULT_LIMIT = 300
 
 
-def printable(text: str | bytes, limit: int = LONGEST) -> str:
+def printable(text: str | bytes, limit: int = DEFAULT_LIMIT) -> str:
     """Returns the text with control and non-printing characters written as escapes, cut to `limit` characters.
 
     Everything a submission wrote passes through here before it reaches a terminal, a log or an error message, so that
@@ -21,14 +21,14 @@ def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def plain(text: str) -> str:
+def reject_control_characters(text: str) -> str:
     """Returns a text without control characters, as names of people and teams are. Raises ValueError for any other."""
     if any(unicodedata.category(character) == "Cc" for character in text):
         raise ValueError("a control character, which no name has: leave it out")
     return text
 
 
-def without_nul(word: str) -> str:
+def reject_nul(word: str) -> str:
     """Returns a word that a program can be given. Raises ValueError for a NUL, at which every word would end."""
     if "\0" in word:
         raise ValueError("a NUL character, which no program can be given: leave it out")

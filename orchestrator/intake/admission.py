@@ -5,24 +5,26 @@ from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 
-from orchestrator.backends.base import Image, Source
 from orchestrator.domain.submissions import Roster, Submission
 from orchestrator.domain.tasks import Task
 from orchestrator.errors import Problem, Rejected, UsageError
-from orchestrator.intake import entries
+from orchestrator.intake import contest_entries
+from orchestrator.intake.contest_entries import EntryDescription, EntrySection
 from orchestrator.intake.contest_file import Contest
-from orchestrator.intake.entries import Described, EntrySection
+from orchestrator.sandboxes.base import Image, ImageSource
 
 
 @dataclass(frozen=True)
-class Admitted:
+class AdmittedRoster:
     """Who plays, and what the backend starts for each, by submission id."""
 
     roster: Roster
     images: dict[str, Image]
 
 
-def admit(contest: Contest, identify: Callable[[Source], Image], *, complete: bool = True) -> Admitted:
+def admit_entries(
+    contest: Contest, identify: Callable[[ImageSource], Image], *, complete: bool = True
+) -> AdmittedRoster:
     """Returns the contest's roster with everything that is started fixed by its digest; `identify` is `Backend.admit`.
 
     A roster that is not `complete` grows later: the format does not object to it yet.
@@ -38,11 +40,11 @@ def admit(contest: Contest, identify: Callable[[Source], Image], *, complete: bo
         for place, entry in enumerate(listed):
             at = (section, place)
             try:
-                found = entries.read(entry, contest.folder)
-                if shared := entries.second_folder(entry, found, folders):
+                found = contest_entries.read_entry(entry, contest.folder)
+                if shared := contest_entries.image_name_conflict(entry, found, folders):
                     problems.append(contest.problem(at, *shared))
                     continue
-                submission, image = _entry(contest, identify, entry, found, baseline=section == "baselines")
+                submission, image = _admit_entry(contest, identify, entry, found, baseline=section == "baselines")
             except Rejected as error:
                 problems += [contest.problem(at, str(each)) for each in error.problems]
                 continue
@@ -53,28 +55,28 @@ def admit(contest: Contest, identify: Callable[[Source], Image], *, complete: bo
             images[submission.id] = image
     roster = Roster(tuple(submissions))
     if not problems and complete:
-        problems = _objections(contest, roster)
+        problems = _format_problems(contest, roster)
     if problems:
         raise Rejected(str(contest.path), problems)
-    return Admitted(roster, images)
+    return AdmittedRoster(roster, images)
 
 
-def objections(contest: Contest, roster: Roster, phase: str) -> None:
+def require_playable(contest: Contest, roster: Roster, phase: str) -> None:
     """Raises Rejected with why the format cannot play this round with this roster, if it cannot."""
-    if problems := _objections(contest, roster, phase):
+    if problems := _format_problems(contest, roster, phase):
         raise Rejected(str(contest.path), problems)
 
 
-def described(contest: Contest, *, complete: bool = True) -> Roster:
+def describe_roster(contest: Contest, *, complete: bool = True) -> Roster:
     """Returns the roster as the files describe it, without asking a backend; identities are empty.
 
     Raises:
         Rejected: with every entry that cannot be read.
     """
-    return admit(contest, _unseen, complete=complete).roster
+    return admit_entries(contest, _unidentified_image, complete=complete).roster
 
 
-def look(contest: Contest, phases: Sequence[str] = ()) -> tuple[list[Task], Roster]:
+def check_contest(contest: Contest, phases: Sequence[str] = ()) -> tuple[list[Task], Roster]:
     """Returns the contest's tasks and its roster as the files describe them, without asking a backend.
 
     Of a season, `phases` are the rounds that it is going to have: each has to be one that the roster can play.
@@ -91,8 +93,8 @@ def look(contest: Contest, phases: Sequence[str] = ()) -> tuple[list[Task], Rost
         except Rejected as error:
             problems += error.problems
     try:
-        roster = described(contest, complete=False)
-        against = (problem for phase in ("", *phases) for problem in _objections(contest, roster, phase))
+        roster = describe_roster(contest, complete=False)
+        against = (problem for phase in ("", *phases) for problem in _format_problems(contest, roster, phase))
         problems += dict.fromkeys(against)
     except Rejected as error:
         problems += error.problems
@@ -101,29 +103,34 @@ def look(contest: Contest, phases: Sequence[str] = ()) -> tuple[list[Task], Rost
     return tasks, roster
 
 
-def baseline(contest: Contest, identify: Callable[[Source], Image], name: str) -> tuple[Submission, Image]:
+def admit_baseline(contest: Contest, identify: Callable[[ImageSource], Image], name: str) -> tuple[Submission, Image]:
     """Returns one baseline of the contest and what is started for it.
 
     Raises:
         UsageError: the contest has no baseline of this name.
         Rejected: it cannot be started.
     """
-    read = [(entry, entries.read(entry, contest.folder)) for entry in contest.file.baselines]
+    read = [(entry, contest_entries.read_entry(entry, contest.folder)) for entry in contest.file.baselines]
     known = {found.name: (entry, found) for entry, found in read}
     if name not in known:
         raise UsageError(f"{contest.path} has no baseline {name!r}; it has {', '.join(known) or 'none'}")
-    return _entry(contest, identify, *known[name], baseline=True)
+    return _admit_entry(contest, identify, *known[name], baseline=True)
 
 
-def _unseen(source: Source) -> Image:
+def _unidentified_image(source: ImageSource) -> Image:
     return Image(digest="", name=source.image or "")
 
 
-def _entry(
-    contest: Contest, identify: Callable[[Source], Image], entry: EntrySection, found: Described, *, baseline: bool
+def _admit_entry(
+    contest: Contest,
+    identify: Callable[[ImageSource], Image],
+    entry: EntrySection,
+    found: EntryDescription,
+    *,
+    baseline: bool,
 ) -> tuple[Submission, Image]:
     cuda = bool(contest.file.limits.gpus and found.manifest and found.manifest.gpu)
-    image = identify(_source(entry, found, flavour="cuda" if cuda else "cpu", trusted=baseline))
+    image = identify(_image_source(entry, found, flavour="cuda" if cuda else "cpu", trusted=baseline))
     submission = Submission(
         id=found.name,
         name=found.name,
@@ -137,10 +144,10 @@ def _entry(
     return submission, image
 
 
-def _source(entry: EntrySection, found: Described, *, flavour: str, trusted: bool) -> Source:
+def _image_source(entry: EntrySection, found: EntryDescription, *, flavour: str, trusted: bool) -> ImageSource:
     described = found.manifest
-    tag = tagged(entry.image or (described.image if described else ""), flavour)
-    return Source(
+    tag = with_tag(entry.image or (described.image if described else ""), flavour)
+    return ImageSource(
         folder=found.folder,
         image=tag,
         command=tuple(described.command) if described else (),
@@ -149,12 +156,12 @@ def _source(entry: EntrySection, found: Described, *, flavour: str, trusted: boo
     )
 
 
-def tagged(image: str, flavour: str = "cpu") -> str | None:
+def with_tag(image: str, flavour: str = "cpu") -> str | None:
     """Returns the name of an image with its tag, the flavour where it has none; None for no image."""
     named = ":" in image.rsplit("/", 1)[-1]  # a tag, a digest, or it is an id
     return (image if named else f"{image}:{flavour}") if image else None
 
 
-def _objections(contest: Contest, roster: Roster, phase: str = "") -> list[Problem]:
+def _format_problems(contest: Contest, roster: Roster, phase: str = "") -> list[Problem]:
     found: list[Problem] = contest.format.objections(roster, phase)
     return [contest.problem(tuple(p.place.split(".")), p.what, p.remedy) for p in found]

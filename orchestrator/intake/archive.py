@@ -20,24 +20,24 @@ from typing import BinaryIO
 from orchestrator.domain.text import printable
 from orchestrator.errors import InfrastructureFault, Problem, Rejected, UsageError
 from orchestrator.intake import manifest, package
-from orchestrator.intake.entry_names import Refused, Taken, left_out, plain
-from orchestrator.intake.inflating import AtMost, Ratio, Reader, inflated, watched
+from orchestrator.intake.archive_paths import PathRefused, UsedPaths, excluded_part, safe_path
+from orchestrator.intake.decompress import PieceReader, RatioLimit, SizeLimit, decompressed, with_observers
 from orchestrator.intake.package import IMAGE, SOURCE, Package, PackedFile
-from orchestrator.intake.tar_stream import BLOCK, PIECE, Kind, Malformed, Member, TarStream
+from orchestrator.intake.tar_stream import BLOCK, PIECE_BYTES, MalformedArchive, Member, MemberKind, TarStream
 from orchestrator.intake.zip_stream import ZipStream
 
-SHOWN = 20
+MAX_PROBLEMS = 20
 """How many problems are listed; the rest are counted."""
-_AGAIN = "make it with `sparring submission pack`, and change nothing in it"
-_OTHERS = {b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z", b"Rar!": "rar"}
+_PACK_REMEDY = "make it with `sparring submission pack`, and change nothing in it"
+_OTHER_FORMATS = {b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z", b"Rar!": "rar"}
 _REMEDIES = {
-    Kind.LINK: "put the file itself there",
-    Kind.HARD_LINK: "pack it twice (GNU tar: --hard-dereference)",
+    MemberKind.LINK: "put the file itself there",
+    MemberKind.HARD_LINK: "pack it twice (GNU tar: --hard-dereference)",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ArchiveBounds:
     """How much an archive may hold. Sizes are bytes after unpacking."""
 
     source: int = 2 * 1024**3
@@ -49,7 +49,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Unpacked:
+class UnpackedArchive:
     """What an archive held: the submission's folder, and the folder of an OCI image layout if there was one.
 
     `digest` is that of the archive itself; `promised` the id that a package says its image will have.
@@ -63,7 +63,7 @@ class Unpacked:
 
 
 @contextmanager
-def opened(path: Path, workspace: Path, bounds: Bounds | None = None) -> Iterator[Unpacked]:
+def open_archive(path: Path, workspace: Path, bounds: ArchiveBounds | None = None) -> Iterator[UnpackedArchive]:
     """Gives what an archive holds, in a fresh folder below `workspace` that is removed afterwards.
 
     Raises:
@@ -77,29 +77,29 @@ def opened(path: Path, workspace: Path, bounds: Bounds | None = None) -> Iterato
     except OSError as error:
         raise InfrastructureFault(f"cannot write below {workspace}: {error}; mend it") from error
     try:
-        yield _unpack(path, folder, bounds or Bounds())
+        yield _unpack(path, folder, bounds or ArchiveBounds())
     finally:
         shutil.rmtree(folder)
 
 
-def _unpack(path: Path, folder: Path, bounds: Bounds) -> Unpacked:
+def _unpack(path: Path, folder: Path, bounds: ArchiveBounds) -> UnpackedArchive:
     whole = hashlib.sha256()
     unpacker = _Unpacker(folder, bounds)
     source = folder
-    with _opened(path) as file:
+    with _open_regular_file(path) as file:
         try:
-            unpacker.take(_members(file, bounds, whole.update))
+            unpacker.take(_member_stream(file, bounds, whole.update))
             source = unpacker.finish()
-        except Malformed as error:
+        except MalformedArchive as error:
             unpacker.note(str(error), error.remedy)
         except OSError as error:
             raise InfrastructureFault(f"cannot unpack into {folder}: {error}; free space, or mend it") from error
     if unpacker.problems:
-        hidden = len(unpacker.problems) - SHOWN
+        hidden = len(unpacker.problems) - MAX_PROBLEMS
         more = [Problem("archive", f"and {hidden} more problems like these")] if hidden > 0 else []
-        raise Rejected(f"archive {printable(path.name)}", unpacker.problems[:SHOWN] + more)
+        raise Rejected(f"archive {printable(path.name)}", unpacker.problems[:MAX_PROBLEMS] + more)
     image = folder / IMAGE
-    return Unpacked(
+    return UnpackedArchive(
         source=source,
         image=image if unpacker.package and image.is_dir() else None,
         digest=f"sha256:{whole.hexdigest()}",
@@ -109,7 +109,7 @@ def _unpack(path: Path, folder: Path, bounds: Bounds) -> Unpacked:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _open_regular_file(path: Path) -> Iterator[BinaryIO]:
     """Opens a regular file; a FIFO or a device that stands there keeps nobody waiting."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -122,23 +122,23 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def _members(file: BinaryIO, bounds: Bounds, watch: Callable[[bytes], object]) -> TarStream | ZipStream:
+def _member_stream(file: BinaryIO, bounds: ArchiveBounds, watch: Callable[[bytes], object]) -> TarStream | ZipStream:
     """Returns the members of an archive, whose bytes `watch` is told. Raises Malformed for one of another kind."""
     begin = file.read(BLOCK)
     file.seek(0)
-    pieces = watched(iter(lambda: file.read(PIECE), b""), watch)
-    ratio = Ratio(bounds.ratio, bounds.free)
-    most = AtMost(bounds.source + bounds.image + 4 * BLOCK * bounds.members)
+    pieces = with_observers(iter(lambda: file.read(PIECE_BYTES), b""), watch)
+    ratio = RatioLimit(bounds.ratio, bounds.free)
+    most = SizeLimit(bounds.source + bounds.image + 4 * BLOCK * bounds.members)
     if begin.startswith(b"PK"):
         size = sum(len(piece) for piece in pieces)
         return ZipStream(file, size, bounds.members, (ratio, most))
     if begin.startswith(b"\x1f\x8b"):
-        pieces = watched(inflated(watched(pieces, ratio.packed)), ratio.whole)
+        pieces = with_observers(decompressed(with_observers(pieces, ratio.packed)), ratio.whole)
     elif begin[257:262] != b"ustar":
-        known = next((name for magic, name in _OTHERS.items() if begin.startswith(magic)), "")
+        known = next((name for magic, name in _OTHER_FORMATS.items() if begin.startswith(magic)), "")
         what = f"a {known} archive" if known else "neither a tar, a tar.gz nor a zip"
-        raise Malformed(what, "pack it with `sparring submission pack`, or as one of these")
-    return TarStream(Reader(watched(pieces, most.whole)))
+        raise MalformedArchive(what, "pack it with `sparring submission pack`, or as one of these")
+    return TarStream(PieceReader(with_observers(pieces, most.whole)))
 
 
 @dataclass
@@ -146,12 +146,12 @@ class _Unpacker:
     """Writes the members of one archive into a folder, and notes what is wrong."""
 
     folder: Path
-    bounds: Bounds
+    bounds: ArchiveBounds
     problems: list[Problem] = field(default_factory=list)
     left_out: set[str] = field(default_factory=set)
     package: Package | None = None
     _place: str = "archive"
-    _taken: Taken = field(default_factory=Taken)
+    _taken: UsedPaths = field(default_factory=UsedPaths)
     _listed: dict[str, PackedFile] = field(default_factory=dict)
     _sizes: Counter[str] = field(default_factory=Counter)
 
@@ -164,20 +164,22 @@ class _Unpacker:
         for number, member in enumerate(stream, start=1):
             self._place = printable(member.name, 120)
             if number > self.bounds.members:
-                raise Malformed(f"more than {self.bounds.members} members", "leave out what is not needed")
+                raise MalformedArchive(f"more than {self.bounds.members} members", "leave out what is not needed")
             if number == 1 and member.name == package.FILE_NAME.encode():
                 self._open_package(member, stream)
                 continue
             try:
                 self._one(member, stream)
-            except Refused as error:
+            except PathRefused as error:
                 self.note(str(error), error.remedy)
 
     def finish(self) -> Path:
         """Returns the folder that holds the manifest; notes what is missing."""
         self._place = "archive"
         for path in self._listed:
-            self.problems.append(Problem(printable(path, 120), f"listed in {package.FILE_NAME}, and not there", _AGAIN))
+            self.problems.append(
+                Problem(printable(path, 120), f"listed in {package.FILE_NAME}, and not there", _PACK_REMEDY)
+            )
         if self.problems:
             return self.folder
         if self.package is not None:
@@ -196,38 +198,38 @@ class _Unpacker:
         return folder
 
     def _open_package(self, member: Member, stream: TarStream | ZipStream) -> None:
-        if member.kind is not Kind.FILE or member.size > package.LARGEST:
-            raise Malformed(f"{member.size} bytes, at most {package.LARGEST}", _AGAIN)
-        self.package = package.parse(b"".join(stream.content()))
+        if member.kind is not MemberKind.FILE or member.size > package.MAX_BYTES:
+            raise MalformedArchive(f"{member.size} bytes, at most {package.MAX_BYTES}", _PACK_REMEDY)
+        self.package = package.parse_package(b"".join(stream.content()))
         self._listed = {each.path: each for each in self.package.members}
 
     def _one(self, member: Member, stream: TarStream | ZipStream) -> None:
         """Writes one member, or passes over it. Raises Refused for its name or kind, Malformed for its bytes."""
-        path = plain(member.name)
-        if self.package is None and (out := left_out(path)):
+        path = safe_path(member.name)
+        if self.package is None and (out := excluded_part(path)):
             self.left_out.add(str(out))
             return
         self._check(path, member)
         expected = self._expected(path, member)
         if self.problems or not path.parts:
             return
-        if member.kind is Kind.FOLDER:
+        if member.kind is MemberKind.FOLDER:
             (self.folder / path).mkdir(parents=True, exist_ok=True)
             return
         found = self._write(path, member, stream.content())
         if expected is not None and found != expected.sha256:
-            raise Refused(f"its SHA-256 is {found}, {package.FILE_NAME} says {expected.sha256}", _AGAIN)
+            raise PathRefused(f"its SHA-256 is {found}, {package.FILE_NAME} says {expected.sha256}", _PACK_REMEDY)
 
     def _check(self, path: PurePosixPath, member: Member) -> None:
         """Raises Refused, or Malformed for a bound, for what may not be written."""
-        if member.kind not in {Kind.FILE, Kind.FOLDER}:
-            raise Refused(f"a {member.kind}", _REMEDIES.get(member.kind, "remove it"))
+        if member.kind not in {MemberKind.FILE, MemberKind.FOLDER}:
+            raise PathRefused(f"a {member.kind}", _REMEDIES.get(member.kind, "remove it"))
         if path.parts:
-            self._taken.take(path, folder=member.kind is Kind.FOLDER)
-        elif member.kind is Kind.FILE:
-            raise Refused("a file without a name", "remove it")
+            self._taken.take(path, folder=member.kind is MemberKind.FOLDER)
+        elif member.kind is MemberKind.FILE:
+            raise PathRefused("a file without a name", "remove it")
         if self.package is None and str(path) == package.FILE_NAME:
-            raise Refused("not the first in the archive", _AGAIN)
+            raise PathRefused("not the first in the archive", _PACK_REMEDY)
         self._bound(path, member.size)
 
     def _bound(self, path: PurePosixPath, size: int) -> None:
@@ -235,17 +237,17 @@ class _Unpacker:
         most = self.bounds.image if part == IMAGE else self.bounds.source
         self._sizes[part] += size
         if self._sizes[part] > most:
-            raise Malformed(f"more than {most} bytes in {part} files", "leave out what playing does not need")
+            raise MalformedArchive(f"more than {most} bytes in {part} files", "leave out what playing does not need")
 
     def _expected(self, path: PurePosixPath, member: Member) -> PackedFile | None:
         """Returns what a package says of a file; None for a plain archive. Raises Refused where they disagree."""
         if self.package is None:
             return None
         expected = self._listed.pop(str(path), None)
-        if expected is None or path.parts[:1] not in {(SOURCE,), (IMAGE,)} or member.kind is Kind.FOLDER:
-            raise Refused(f"not listed in {package.FILE_NAME}", _AGAIN)
+        if expected is None or path.parts[:1] not in {(SOURCE,), (IMAGE,)} or member.kind is MemberKind.FOLDER:
+            raise PathRefused(f"not listed in {package.FILE_NAME}", _PACK_REMEDY)
         if expected.size != member.size:
-            raise Refused(f"{member.size} bytes, {package.FILE_NAME} says {expected.size}", _AGAIN)
+            raise PathRefused(f"{member.size} bytes, {package.FILE_NAME} says {expected.size}", _PACK_REMEDY)
         return expected
 
     def _write(self, path: PurePosixPath, member: Member, content: Iterator[bytes]) -> str:
@@ -255,6 +257,6 @@ class _Unpacker:
         mode = 0o755 if member.mode & stat.S_IXUSR else 0o644
         found = hashlib.sha256()
         with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb") as file:
-            for piece in watched(content, found.update):
+            for piece in with_observers(content, found.update):
                 file.write(piece)
         return found.hexdigest()

@@ -25,33 +25,33 @@ from pydantic import (
 )
 
 from orchestrator import plugins
-from orchestrator.cluster.settings import ClusterSettings
-from orchestrator.contests.base import Format
 from orchestrator.datasets.base import Dataset
 from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.samples import Samples
-from orchestrator.domain.tasks import LARGEST, Budget, Isolation, Limits, Norm, Task
+from orchestrator.domain.tasks import MAX_VALUE_DIFFERENCE, Budget, Isolation, Limits, Norm, Task
 from orchestrator.errors import Problem, Rejected, UsageError
-from orchestrator.intake import entries
-from orchestrator.intake.entries import EntrySection
+from orchestrator.executors.kubernetes.settings import ClusterSettings
+from orchestrator.formats.base import Format
+from orchestrator.intake import contest_entries
+from orchestrator.intake.contest_entries import EntrySection
 from orchestrator.intake.manifest import Slug
-from orchestrator.intake.yaml_file import Place, YamlFile
-from orchestrator.replay.power import Design
+from orchestrator.intake.yaml_file import KeyPath, YamlFile
+from orchestrator.integrity.power import SamplingDesign
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-def _some(size: ByteSize) -> ByteSize:
+def _more_than_nothing(size: ByteSize) -> ByteSize:
     if size <= 0:
         raise ValueError("input should be more than 0 bytes: to an engine 0 is no limit")
     return size
 
 
-Size = Annotated[ByteSize, AfterValidator(_some)]
+ByteCount = Annotated[ByteSize, AfterValidator(_more_than_nothing)]
 """A number of bytes, as `1GiB` or plain."""
-_DEFAULT = Limits()
-_REPLAY = Design()
-_ENTRIES = ("baselines", "submissions")
+_DEFAULT_LIMITS = Limits()
+_DEFAULT_REPLAY = SamplingDesign()
+_ENTRY_KEYS = ("baselines", "submissions")
 """The keys under which entries are listed."""
 
 
@@ -81,32 +81,32 @@ class TaskSection(_Section):
 class LimitsSection(_Section):
     """What one sandbox may use; see docs/contest-file.md for what happens at each limit."""
 
-    memory: Size = ByteSize(_DEFAULT.memory)
-    cpus: Positive = _DEFAULT.cpus
-    threads: Annotated[int, Field(ge=1, le=256)] = _DEFAULT.threads
-    pids: Annotated[int, Field(ge=8, le=100_000)] = _DEFAULT.pids
-    files: Annotated[int, Field(ge=32, le=20_000)] = _DEFAULT.files
-    tmp: Size = ByteSize(_DEFAULT.tmp)
-    shm: Size = ByteSize(_DEFAULT.shm)
+    memory: ByteCount = ByteSize(_DEFAULT_LIMITS.memory)
+    cpus: PositiveFloat = _DEFAULT_LIMITS.cpus
+    threads: Annotated[int, Field(ge=1, le=256)] = _DEFAULT_LIMITS.threads
+    pids: Annotated[int, Field(ge=8, le=100_000)] = _DEFAULT_LIMITS.pids
+    files: Annotated[int, Field(ge=32, le=20_000)] = _DEFAULT_LIMITS.files
+    tmp: ByteCount = ByteSize(_DEFAULT_LIMITS.tmp)
+    shm: ByteCount = ByteSize(_DEFAULT_LIMITS.shm)
     gpus: Literal[0, 1] = 0
-    ready_seconds: Positive = _DEFAULT.ready_seconds
-    perturb_seconds: Positive = _DEFAULT.perturb_seconds
-    perturb_batch: Annotated[int, Field(ge=1, le=4096)] = _DEFAULT.perturb_batch
-    classify_seconds: Positive = _DEFAULT.classify_seconds
-    classify_batch: Annotated[int, Field(ge=1, le=4096)] = _DEFAULT.classify_batch
-    restarts: Annotated[int, Field(ge=0, le=1000)] = _DEFAULT.restarts
-    fault_seconds: Annotated[float, Field(ge=0, le=1_000_000)] = _DEFAULT.fault_seconds
+    ready_seconds: PositiveFloat = _DEFAULT_LIMITS.ready_seconds
+    perturb_seconds: PositiveFloat = _DEFAULT_LIMITS.perturb_seconds
+    perturb_batch: Annotated[int, Field(ge=1, le=4096)] = _DEFAULT_LIMITS.perturb_batch
+    classify_seconds: PositiveFloat = _DEFAULT_LIMITS.classify_seconds
+    classify_batch: Annotated[int, Field(ge=1, le=4096)] = _DEFAULT_LIMITS.classify_batch
+    restarts: Annotated[int, Field(ge=0, le=1000)] = _DEFAULT_LIMITS.restarts
+    fault_seconds: Annotated[float, Field(ge=0, le=1_000_000)] = _DEFAULT_LIMITS.fault_seconds
 
 
 class ReplaySection(_Section):
     """How surely cheating classifiers are caught (rules A9, A10, X3); see docs/replay.md."""
 
-    power: Annotated[float, Field(ge=0, lt=1)] = _REPLAY.power
+    power: Annotated[float, Field(ge=0, lt=1)] = _DEFAULT_REPLAY.power
     """The probability that a defence clashes that changes the share `cheat` of its answers; 0 turns replays off."""
-    cheat: Annotated[float, Field(gt=0, le=1)] = _REPLAY.cheat
-    noise: Annotated[float, Field(ge=0, le=0.1)] = _REPLAY.noise
+    cheat: Annotated[float, Field(gt=0, le=1)] = _DEFAULT_REPLAY.cheat
+    noise: Annotated[float, Field(ge=0, le=0.1)] = _DEFAULT_REPLAY.noise
     """How often two sandboxes of an honest defence may disagree, as its device may make them."""
-    attacks: Annotated[float, Field(ge=0, le=1)] = _REPLAY.attacks
+    attacks: Annotated[float, Field(ge=0, le=1)] = _DEFAULT_REPLAY.attacks
     """The share of an attack's questions that is asked again: above 0 where attacks have to be reproducible."""
 
     @model_validator(mode="after")
@@ -120,9 +120,9 @@ class ReplaySection(_Section):
             )
         return self
 
-    def design(self) -> Design:
+    def design(self) -> SamplingDesign:
         """Returns what the contest asks of its replays."""
-        return Design(**self.model_dump())
+        return SamplingDesign(**self.model_dump())
 
 
 class ContestFile(_Section):
@@ -203,7 +203,7 @@ class Contest:
         """Where the file lies."""
         return self._yaml.path
 
-    def problem(self, place: Place, what: str, remedy: str = "") -> Problem:
+    def problem(self, place: KeyPath, what: str, remedy: str = "") -> Problem:
         """Returns a problem at a key of the file, with its line."""
         return self._yaml.problem(place, what, remedy)
 
@@ -226,7 +226,7 @@ class Contest:
             return None
         return self._load(place)
 
-    def _load(self, place: Place) -> Samples:
+    def _load(self, place: KeyPath) -> Samples:
         dataset, options = self._datasets[place]
         try:
             samples: Samples = dataset.load(options, self.folder)
@@ -235,7 +235,7 @@ class Contest:
             raise Rejected(str(self.path), problems) from error
         return samples
 
-    def _place(self, task: str) -> Place:
+    def _place(self, task: str) -> KeyPath:
         names = [section.name for section in self.file.every_task]
         if task not in names:
             raise UsageError(f"{self.path} has no task {task!r}; it has {', '.join(names)}")
@@ -265,7 +265,7 @@ class Contest:
         places = (place[:-1] for place in self._datasets if place[-1] == "dataset")
         return [problem for task in places for problem in self._vast((*task, "budget"), None)]
 
-    def _vast(self, place: Place, shape: tuple[int, ...] | None) -> list[Problem]:
+    def _vast(self, place: KeyPath, shape: tuple[int, ...] | None) -> list[Problem]:
         """Returns that a budget bounds nothing, if it is seen; for `l2` that takes the pictures' shape."""
         try:
             section = BudgetSection.model_validate(self._yaml.value(*place))
@@ -277,7 +277,7 @@ class Contest:
         values = prod(shape or (1,))
         if budget.bounds(values):
             return []
-        largest = LARGEST if budget.norm is Norm.LINF else LARGEST * values**0.5
+        largest = MAX_VALUE_DIFFERENCE if budget.norm is Norm.LINF else MAX_VALUE_DIFFERENCE * values**0.5
         what = f"{section.epsilon} bounds nothing: two pictures differ by at most {largest:g} in {budget.norm}"
         return [self.problem((*place, "epsilon"), what, "give a smaller one, in steps of 1/255: 8 means 8/255")]
 
@@ -293,11 +293,11 @@ class Contest:
                 found += error.problems
             else:
                 found += self._vast((*place[:-1], "budget"), samples.shape)
-        return found + entries.problems(self._readable_entries(), self._yaml)
+        return found + contest_entries.entry_problems(self._readable_entries(), self._yaml)
 
-    def _readable_entries(self) -> Iterator[tuple[Place, EntrySection]]:
+    def _readable_entries(self) -> Iterator[tuple[KeyPath, EntrySection]]:
         """Yields the entries that are well-formed by themselves; of the others the file's own model tells."""
-        for place in _ENTRIES:
+        for place in _ENTRY_KEYS:
             listed = self._yaml.value(place)
             for number, section in enumerate(listed if isinstance(listed, list) else ()):
                 with suppress(ValidationError):
@@ -308,7 +308,7 @@ class Contest:
         if not isinstance(name, str) or not isinstance(rules, Mapping | None):
             return None, []  # the file's own model says what is wrong
         try:
-            kind: type[Format[Any]] = plugins.find("contests", name)
+            kind: type[Format[Any]] = plugins.load_plugin("formats", name)
         except UsageError as error:
             return None, [self.problem(("format",), str(error))]
         try:
@@ -316,30 +316,30 @@ class Contest:
         except ValidationError as error:
             return None, self._yaml.problems(kind.rules_type, error, ("rules",))
 
-    def _find_datasets(self) -> tuple[dict[Place, Any], list[Problem]]:
+    def _find_datasets(self) -> tuple[dict[KeyPath, Any], list[Problem]]:
         tasks = self._yaml.value("tasks")
         if not tasks and self._yaml.value("task") is None:
             return {}, [self.problem(("task",), "field required", "give `task`, or several under `tasks`")]
-        places: list[Place] = [("task",)]
+        places: list[KeyPath] = [("task",)]
         places += [("tasks", number) for number in range(len(tasks) if isinstance(tasks, list) else 0)]
-        found: dict[Place, Any] = {}
+        found: dict[KeyPath, Any] = {}
         problems: list[Problem] = []
         for place in (place for task in places for place in ((*task, "dataset"), (*task, "sample"))):
             found[place], new = self._find_dataset(place)
             problems += new
         return found, problems
 
-    def _find_dataset(self, place: Place) -> tuple[Any, list[Problem]]:
+    def _find_dataset(self, place: KeyPath) -> tuple[Any, list[Problem]]:
         section = self._yaml.value(*place)
         if not isinstance(section, Mapping):
             return None, []  # the file's own model says what is wrong
         options = dict(section)
         name = options.pop("kind", None)
         if not isinstance(name, str):
-            known = ", ".join(plugins.names("datasets"))
+            known = ", ".join(plugins.plugin_names("datasets"))
             return None, [self.problem(place, "`kind` is missing", f"add it: one of {known}")]
         try:
-            kind: type[Dataset[Any]] = plugins.find("datasets", name)
+            kind: type[Dataset[Any]] = plugins.load_plugin("datasets", name)
         except UsageError as error:
             return None, [self.problem((*place, "kind"), str(error))]
         try:

@@ -14,7 +14,7 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
 
 FILE_NAME = "Dockerfile"
-LARGEST = 256 * 1024
+MAX_BYTES = 256 * 1024
 SCRATCH = "scratch"
 _INSTRUCTIONS = frozenset(
     {
@@ -30,7 +30,7 @@ _FROM = re.compile(r"(\S+)(?:\s+AS\s+([a-z][a-z0-9_.-]*))?", re.IGNORECASE)
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:[./:@][A-Za-z0-9_-]+)*")
 _FLAG = re.compile(r"--([a-z-]+)=([A-Za-z0-9._:/-]+)(?:\s+|$)")
 _PLAIN_FILES = re.compile(r"[A-Za-z0-9._/*?+=,@ \t-]+")
-_HERE = re.compile(r"(?<!<)<<-?[^<\s]")
+_HERE_DOCUMENT = re.compile(r"(?<!<)<<-?[^<\s]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Dockerfile:
     arguments: Mapping[str, str]
 
 
-def read(folder: Path, given: Mapping[str, str] | None = None, *, network: bool = False) -> Dockerfile:
+def read_dockerfile(folder: Path, given: Mapping[str, str] | None = None, *, network: bool = False) -> Dockerfile:
     """Returns what a folder's Dockerfile stands on, with arguments `given` in place of its defaults.
 
     With `network` an ADD may name an address.
@@ -53,14 +53,14 @@ def read(folder: Path, given: Mapping[str, str] | None = None, *, network: bool 
     if path.is_symlink() or not path.is_file():
         remedy = "add one; images/README.md shows four lines that do"
         raise Rejected(f"folder {folder}", [Problem(FILE_NAME, "missing, or no plain file", remedy)])
-    data = path.read_bytes()[: LARGEST + 1]
-    if len(data) > LARGEST:
-        raise Rejected(str(path), [Problem(FILE_NAME, f"more than {LARGEST} bytes", "shorten it")])
+    data = path.read_bytes()[: MAX_BYTES + 1]
+    if len(data) > MAX_BYTES:
+        raise Rejected(str(path), [Problem(FILE_NAME, f"more than {MAX_BYTES} bytes", "shorten it")])
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise Rejected(str(path), [Problem(FILE_NAME, "not UTF-8", "store it as UTF-8")]) from None
-    reader = _Reader(given or {}, network=network)
+    reader = _DockerfileReader(given or {}, network=network)
     for number, word, rest in _instructions(text, reader.problems):
         reader.take(number, word, rest)
     if not reader.stages:
@@ -79,7 +79,7 @@ def _instructions(text: str, problems: list[Problem]) -> Iterator[tuple[int, str
     held, begun = "", 0
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
         stripped = line.strip()
-        if odd := _odd(line, within=bool(begun)):
+        if odd := _ambiguity(line, within=bool(begun)):
             problems.append(Problem(f"line {number}", *odd))
             continue
         if stripped.startswith("#") or not stripped:
@@ -88,13 +88,13 @@ def _instructions(text: str, problems: list[Problem]) -> Iterator[tuple[int, str
         if stripped.endswith("\\"):
             held += line.rstrip()[:-1]
             continue
-        yield _split(begun, held + line)
+        yield _split_instruction(begun, held + line)
         held, begun = "", 0
     if held.strip():
-        yield _split(begun, held)
+        yield _split_instruction(begun, held)
 
 
-def _odd(line: str, *, within: bool) -> tuple[str, str] | None:
+def _ambiguity(line: str, *, within: bool) -> tuple[str, str] | None:
     """Returns what engines may read differently in a line, and the remedy."""
     if not line.replace("\t", " ").isprintable():
         return "a character that cannot be printed", "use plain text, with line feeds between lines"
@@ -107,12 +107,12 @@ def _odd(line: str, *, within: bool) -> tuple[str, str] | None:
     return None
 
 
-def _split(number: int, line: str) -> tuple[int, str, str]:
+def _split_instruction(number: int, line: str) -> tuple[int, str, str]:
     word, *rest = line.split(maxsplit=1) or [""]
     return number, word.upper(), rest[0].strip() if rest else ""
 
 
-class _Reader:
+class _DockerfileReader:
     """Takes one instruction after another."""
 
     def __init__(self, given: Mapping[str, str], *, network: bool) -> None:
@@ -135,7 +135,7 @@ class _Reader:
             self._base(rest)
         elif not self.stages:
             self._note(f"{word} before FROM", "begin with FROM")
-        elif word in {"RUN", "COPY", "ADD"} and _HERE.search(rest):
+        elif word in {"RUN", "COPY", "ADD"} and _HERE_DOCUMENT.search(rest):
             self._note("a here-document, which the classic builder does not know", "put it into a file")
         elif word in {"ADD", "COPY"}:
             self._files(word, rest)

@@ -16,27 +16,27 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from orchestrator.backends.base import Layer
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
-from orchestrator.intake.archive import SHOWN, Bounds
-from orchestrator.intake.inflating import AtMost, Ratio, Reader, inflated, watched
-from orchestrator.intake.tar_stream import PIECE, Kind, Malformed, Member, TarStream
+from orchestrator.intake.archive import MAX_PROBLEMS, ArchiveBounds
+from orchestrator.intake.decompress import PieceReader, RatioLimit, SizeLimit, decompressed, with_observers
+from orchestrator.intake.tar_stream import PIECE_BYTES, MalformedArchive, Member, MemberKind, TarStream
+from orchestrator.sandboxes.base import ImageLayer
 
-LARGEST_DOCUMENT = 4 * 1024**2
-MOST_ENTRIES = 1_000_000
+MAX_DOCUMENT_BYTES = 4 * 1024**2
+MAX_ENTRIES = 1_000_000
 """How many entries all layers together may have: PyTorch with CUDA has about 50 000."""
 LAYER = "application/vnd.oci.image.layer.v1.tar"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 _DOCKER = "application/vnd.docker.image.rootfs.diff.tar"
 _PLAIN_LAYERS, _GZIP_LAYERS = frozenset({LAYER, _DOCKER}), frozenset({f"{LAYER}+gzip", f"{_DOCKER}.gzip"})
-_LONGEST_NAME, _LONGEST_PART, _DEEPEST = 4000, 255, 128
-_SPECIAL = frozenset({Kind.BLOCK_DEVICE, Kind.CHARACTER_DEVICE, Kind.FIFO})
+_MAX_NAME_BYTES, _MAX_PART_BYTES, _MAX_DEPTH = 4000, 255, 128
+_SPECIAL_KINDS = frozenset({MemberKind.BLOCK_DEVICE, MemberKind.CHARACTER_DEVICE, MemberKind.FIFO})
 _XATTR = "SCHILY.xattr."
 _XATTRS = re.compile(r"SCHILY\.xattr\.(security\.capability|user\.(?!overlay\.).*)", re.DOTALL)
-_AGAIN = "pack it again with `sparring submission pack`"
-_ORDINARY = "build it with an ordinary Dockerfile, and pack it again"
+_PACK_REMEDY = "pack it again with `sparring submission pack`"
+_DOCKERFILE_REMEDY = "build it with an ordinary Dockerfile, and pack it again"
 M = TypeVar("M", bound=BaseModel)
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
@@ -80,34 +80,34 @@ class ImageParts:
     """An image that was looked at: its configuration as it came, hostile, and its layers, the lowest first."""
 
     config: Mapping[str, Any]
-    layers: tuple[Layer, ...]
+    layers: tuple[ImageLayer, ...]
 
 
-def read(layout: Path, bounds: Bounds | None = None) -> ImageParts:
+def read_image_layout(layout: Path, bounds: ArchiveBounds | None = None) -> ImageParts:
     """Returns the one image of an OCI layout, whose files nobody else can change.
 
     Raises:
         Rejected: with what is wrong, by place.
     """
-    reader = _LayoutReader(layout, bounds or Bounds())
+    reader = _LayoutReader(layout, bounds or ArchiveBounds())
     try:
         parts = reader.image()
-    except Malformed as error:
+    except MalformedArchive as error:
         reader.note(str(error), error.remedy)
     if reader.problems:
-        hidden = len(reader.problems) - SHOWN
+        hidden = len(reader.problems) - MAX_PROBLEMS
         more = [Problem("image", f"and {hidden} more problems like these")] if hidden > 0 else []
-        raise Rejected("image", reader.problems[:SHOWN] + more)
+        raise Rejected("image", reader.problems[:MAX_PROBLEMS] + more)
     return parts
 
 
 class _LayoutReader:
     """Goes from the layout's index to its manifest, configuration and layers."""
 
-    def __init__(self, layout: Path, bounds: Bounds) -> None:
+    def __init__(self, layout: Path, bounds: ArchiveBounds) -> None:
         self._layout, self._bounds = layout, bounds
         self._place = "image"
-        self._left = AtMost(bounds.image)
+        self._left = SizeLimit(bounds.image)
         self._entries = 0
         self.problems: list[Problem] = []
 
@@ -122,7 +122,9 @@ class _LayoutReader:
         manifest = self._named(index.manifests[0], _Manifest)
         diff_ids = self._named(manifest.config, _Config).rootfs.diff_ids
         if len(diff_ids) != len(manifest.layers):
-            raise Malformed(f"{len(manifest.layers)} layers, its configuration names {len(diff_ids)}", _AGAIN)
+            raise MalformedArchive(
+                f"{len(manifest.layers)} layers, its configuration names {len(diff_ids)}", _PACK_REMEDY
+            )
         named = {each.digest for each in (index.manifests[0], manifest.config, *manifest.layers)}
         self._nothing_else(named)
         layers = []
@@ -136,22 +138,22 @@ class _LayoutReader:
         """Returns a small JSON file of the layout as a model."""
         path = self._layout / name
         self._place = f"image {name[-20:]}"
-        if not path.is_file() or path.stat().st_size > LARGEST_DOCUMENT:
-            raise Malformed(f"missing, or more than {LARGEST_DOCUMENT} bytes", _AGAIN)
+        if not path.is_file() or path.stat().st_size > MAX_DOCUMENT_BYTES:
+            raise MalformedArchive(f"missing, or more than {MAX_DOCUMENT_BYTES} bytes", _PACK_REMEDY)
         try:
             return kind.model_validate_json(text or path.read_bytes())
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(part) for part in first["loc"])
-            raise Malformed(f"{place}: {first['msg']}", _AGAIN) from None
+            raise MalformedArchive(f"{place}: {first['msg']}", _PACK_REMEDY) from None
 
     def _named(self, descriptor: _Descriptor, kind: type[M]) -> M:
         """Returns a blob as a model, once its bytes are what its name says."""
         name = str(self._blob(descriptor.digest).relative_to(self._layout))
         path = self._layout / name
         self._place = f"image {name[-20:]}"
-        if not path.is_file() or path.stat().st_size > LARGEST_DOCUMENT:
-            raise Malformed(f"missing, or more than {LARGEST_DOCUMENT} bytes", _AGAIN)
+        if not path.is_file() or path.stat().st_size > MAX_DOCUMENT_BYTES:
+            raise MalformedArchive(f"missing, or more than {MAX_DOCUMENT_BYTES} bytes", _PACK_REMEDY)
         data = path.read_bytes()
         self._same(descriptor.digest, hashlib.sha256(data).hexdigest(), descriptor.size, len(data))
         return self._document(name, kind, data)
@@ -163,40 +165,44 @@ class _LayoutReader:
         there = {str(path.relative_to(self._layout)) for path in self._layout.rglob("*") if path.is_file()}
         wanted = {str(self._blob(digest).relative_to(self._layout)) for digest in named}
         if extra := sorted(there - wanted - {"oci-layout", "index.json"}):
-            raise Malformed(f"{len(extra)} files that are no part of it, such as {extra[0]}", _AGAIN)
+            raise MalformedArchive(f"{len(extra)} files that are no part of it, such as {extra[0]}", _PACK_REMEDY)
 
     @staticmethod
     def _same(digest: str, found: str, size: int, there: int) -> None:
         if digest != f"sha256:{found}" or size != there:
-            raise Malformed(f"{there} bytes with sha256:{found}; declared are {size} with {digest}", _AGAIN)
+            raise MalformedArchive(
+                f"{there} bytes with sha256:{found}; declared are {size} with {digest}", _PACK_REMEDY
+            )
 
-    def _layer(self, descriptor: _Descriptor, diff_id: str) -> Layer:
+    def _layer(self, descriptor: _Descriptor, diff_id: str) -> ImageLayer:
         """Returns a layer whose bytes were hashed and whose entries were looked at. Raises Malformed."""
         path = self._blob(descriptor.digest)
         if descriptor.kind not in _PLAIN_LAYERS | _GZIP_LAYERS:
-            raise Malformed(f"of the kind {printable(descriptor.kind, 80)}", "pack it as plain or gzipped layers")
+            raise MalformedArchive(
+                f"of the kind {printable(descriptor.kind, 80)}", "pack it as plain or gzipped layers"
+            )
         if not path.is_file():
-            raise Malformed("missing", _AGAIN)
+            raise MalformedArchive("missing", _PACK_REMEDY)
         compressed = descriptor.kind in _GZIP_LAYERS
-        packed, whole, ratio = hashlib.sha256(), hashlib.sha256(), Ratio(self._bounds.ratio, self._bounds.free)
-        size = _Count()
-        pieces = watched(_pieces(path), packed.update, ratio.packed)
+        packed, whole, ratio = hashlib.sha256(), hashlib.sha256(), RatioLimit(self._bounds.ratio, self._bounds.free)
+        size = _ByteCount()
+        pieces = with_observers(_pieces(path), packed.update, ratio.packed)
         if compressed:
-            pieces = watched(inflated(pieces), ratio.whole)
-        stream = TarStream(Reader(watched(pieces, self._left.whole, whole.update, size.add)))
+            pieces = with_observers(decompressed(pieces), ratio.whole)
+        stream = TarStream(PieceReader(with_observers(pieces, self._left.whole, whole.update, size.add)))
         for member in stream:
             self._entries += 1
-            if self._entries > MOST_ENTRIES:
-                raise Malformed(f"more than {MOST_ENTRIES} entries in all layers", "leave out what is not needed")
-            if odd := oddity(member):
-                self.note(f"{printable(member.name, 120)}: {odd}", _ORDINARY)
+            if self._entries > MAX_ENTRIES:
+                raise MalformedArchive(f"more than {MAX_ENTRIES} entries in all layers", "leave out what is not needed")
+            if odd := member_problem(member):
+                self.note(f"{printable(member.name, 120)}: {odd}", _DOCKERFILE_REMEDY)
         self._same(descriptor.digest, packed.hexdigest(), descriptor.size, path.stat().st_size)
         self._same(diff_id, whole.hexdigest(), size.count, size.count)
-        read: Callable[[], Iterator[bytes]] = partial(_inflated_file if compressed else _pieces, path)
-        return Layer(diff_id, size.count, read)
+        read: Callable[[], Iterator[bytes]] = partial(_decompressed_file if compressed else _pieces, path)
+        return ImageLayer(diff_id, size.count, read)
 
 
-class _Count:
+class _ByteCount:
     def __init__(self) -> None:
         self.count = 0
 
@@ -204,39 +210,43 @@ class _Count:
         self.count += len(piece)
 
 
-def oddity(member: Member) -> str:
+def member_problem(member: Member) -> str:
     """Returns why an entry of a layer is refused; empty when it is not."""
     parts = [part for part in member.name.removesuffix(b"/").split(b"/") if part != b"."]
     if member.name.startswith(b"/") or b".." in parts:
         return "a name that leads out of the image"
-    if len(member.name) > _LONGEST_NAME or len(parts) > _DEEPEST or any(len(part) > _LONGEST_PART for part in parts):
+    if (
+        len(member.name) > _MAX_NAME_BYTES
+        or len(parts) > _MAX_DEPTH
+        or any(len(part) > _MAX_PART_BYTES for part in parts)
+    ):
         return "a name that is too long or too deep"
-    if member.kind in _SPECIAL and (member.kind is not Kind.CHARACTER_DEVICE or parts[:1] != [b"dev"]):
+    if member.kind in _SPECIAL_KINDS and (member.kind is not MemberKind.CHARACTER_DEVICE or parts[:1] != [b"dev"]):
         return f"a {member.kind}"  # a sandbox has a /dev of its own, and images bring one
-    if member.kind is Kind.HARD_LINK and (member.link.startswith(b"/") or b".." in member.link.split(b"/")):
+    if member.kind is MemberKind.HARD_LINK and (member.link.startswith(b"/") or b".." in member.link.split(b"/")):
         return "a hard link that leads out of the image"
     if odd := next((key for key in member.pax if key.startswith(_XATTR) and not _XATTRS.fullmatch(key)), ""):
         return f"the extended attribute {printable(odd.removeprefix(_XATTR), 60)}"
-    return _whiteout(parts[-1] if parts else b"", member)
+    return _whiteout_problem(parts[-1] if parts else b"", member)
 
 
-def _whiteout(name: bytes, member: Member) -> str:
+def _whiteout_problem(name: bytes, member: Member) -> str:
     """A layer removes what lies below it by an empty file `.wh.NAME`, or `.wh..wh..opq` for all of a folder."""
     if not name.startswith(b".wh."):
         return ""
     hidden = name.removeprefix(b".wh.")
     if hidden in {b"", b".", b".."} or (hidden.startswith(b".wh.") and name != b".wh..wh..opq"):
         return "a whiteout of an odd name"
-    if member.kind is not Kind.FILE or member.size:
+    if member.kind is not MemberKind.FILE or member.size:
         return "a whiteout that is no empty file"
     return ""
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while piece := file.read(PIECE):
+        while piece := file.read(PIECE_BYTES):
             yield piece
 
 
-def _inflated_file(path: Path) -> Iterator[bytes]:
-    return inflated(_pieces(path))
+def _decompressed_file(path: Path) -> Iterator[bytes]:
+    return decompressed(_pieces(path))

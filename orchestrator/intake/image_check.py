@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from orchestrator.backends.base import Backend, ImageFacts, ImageTree
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
+from orchestrator.sandboxes.base import Backend, ImageFacts, ImageTree
 
-HUGE_LAYER = 4 * 1024**3
+LARGE_LAYER_BYTES = 4 * 1024**3
 """Bytes from which a layer is named: it is copied whole to every machine that plays."""
 HIDDEN = "(hidden)"
 _SECRET_NAME = re.compile(
@@ -23,7 +23,7 @@ _SECRET_VALUE = re.compile(
     r"AKIA[0-9A-Z]{16}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}|hf_\w{20,}"
     r"|sk-[\w-]{20,}|pypi-\w{16,}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}|-----BEGIN|://[^/\s:@]*:[^/\s@]+@"
 )
-_FILES = {
+_FILE_KINDS = {
     "set_id": ("set-user-id or set-group-id", "they gain nothing in a sandbox; remove the bit with chmod ug-s"),
     "capable": ("with capabilities", "they gain nothing in a sandbox; remove them with setcap -r"),
     "devices": ("device nodes", "a sandbox has no access to devices; remove them"),
@@ -45,7 +45,7 @@ class Inspection:
         return self.facts.problems
 
 
-def inspect(backend: Backend, reference: str) -> Inspection:
+def inspect_image(backend: Backend, reference: str) -> Inspection:
     """Returns an image by its name or id, looked at and not started.
 
     Raises:
@@ -56,7 +56,7 @@ def inspect(backend: Backend, reference: str) -> Inspection:
     return Inspection(facts, tuple(_warnings(facts)))
 
 
-def admissible(backend: Backend, reference: str, *, largest: int) -> None:
+def require_admissible(backend: Backend, reference: str, *, largest: int) -> None:
     """Raises Rejected with everything that admission refuses, with another bound on the size in bytes."""
     problems = backend.look_into(reference, files=False, largest=largest).problems
     if problems:
@@ -68,12 +68,12 @@ def is_secret(name: str, value: str) -> bool:
     return bool(value) and bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
 
 
-def shown(name: str, value: str) -> str:
+def display_value(name: str, value: str) -> str:
     """Returns the value of a variable or label, fit to show: never that of a secret."""
     return HIDDEN if is_secret(name, value) else printable(value, 120)
 
 
-def words(command: Sequence[str]) -> str:
+def display_command(command: Sequence[str]) -> str:
     """Returns a command fit to show: a word that looks like a credential is hidden."""
     return " ".join(HIDDEN if _SECRET_VALUE.search(word) else printable(word, 120) for word in command)
 
@@ -96,16 +96,18 @@ def _warnings(facts: ImageFacts) -> Iterator[Problem]:
         if is_secret(name, value):
             yield Problem("LABEL", f"{printable(name, 60)} looks like a credential", "remove it, and make it invalid")
     for number, size in enumerate(facts.layers, start=1):
-        if size > HUGE_LAYER:
+        if size > LARGE_LAYER_BYTES:
             yield Problem(
-                f"layer {number}", f"{size} bytes, more than {HUGE_LAYER}", "leave out what playing does not need"
+                f"layer {number}",
+                f"{size} bytes, more than {LARGE_LAYER_BYTES}",
+                "leave out what playing does not need",
             )
     if facts.tree is not None:
-        yield from _files(facts.tree)
+        yield from _file_warnings(facts.tree)
 
 
-def _files(tree: ImageTree) -> Iterator[Problem]:
-    for kind, (what, remedy) in _FILES.items():
+def _file_warnings(tree: ImageTree) -> Iterator[Problem]:
+    for kind, (what, remedy) in _FILE_KINDS.items():
         if count := tree.counts[kind]:
             names = ", ".join(tree.names[kind][:5]) + (", …" if count > 5 else "")  # noqa: PLR2004  a few will do
             yield Problem("files", f"{count} {what}: {names}", remedy)

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from orchestrator.domain.submissions import Side
-from orchestrator.domain.text import plain, without_nul
+from orchestrator.domain.text import reject_control_characters, reject_nul
 from orchestrator.errors import Problem, Rejected
-from orchestrator.intake import files_form
+from orchestrator.intake import nips2017_layout
 from orchestrator.intake.yaml_file import YamlFile
 
 FILE_NAME = "submission.yaml"
@@ -19,8 +19,8 @@ SIZE_LIMIT = 64 * 1024
 
 _SLUG = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 Slug = Annotated[str, Field(pattern=_SLUG, description="lower case, digits, - and _")]
-Label = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(plain)]
-Word = Annotated[str, AfterValidator(without_nul)]
+Label = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(reject_control_characters)]
+CommandWord = Annotated[str, AfterValidator(reject_nul)]
 """A word of a command."""
 
 
@@ -45,7 +45,7 @@ class Manifest(BaseModel):
     description: Annotated[str, Field(max_length=2000)] = ""
     form: Form = Form.STREAM
     """How it is spoken to."""
-    command: Annotated[list[Word], Field(min_length=1, max_length=64)] = []
+    command: Annotated[list[CommandWord], Field(min_length=1, max_length=64)] = []
     """How to start it in its folder; the image's command is the same. With `form: files` it is the adapter's."""
     labels_from: Literal[0, 1] = 0
     """With `form: files`: the number that a defence's first class has."""
@@ -59,7 +59,7 @@ class Manifest(BaseModel):
     """Where its source is published (rule A6)."""
 
 
-def read(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> Manifest:
     """Returns the manifest in a folder, with the adapter's command where it plays by files; follows no link.
 
     Raises:
@@ -75,18 +75,22 @@ def read(folder: Path) -> Manifest:
         found = file.model(Manifest)
     except Rejected as error:
         problems += error.problems
-    problems += _across(file)
+    problems += _cross_key_problems(file)
     if file.value("form") == Form.FILES:
         try:
-            files_form.read(folder, found.side if found else None)
+            nips2017_layout.read_metadata(folder, found.side if found else None)
         except Rejected as error:
             problems += error.problems
     if problems or found is None:
         raise Rejected(str(path), problems)
-    return found if found.command else found.model_copy(update={"command": files_form.command(found.labels_from)})
+    return (
+        found
+        if found.command
+        else found.model_copy(update={"command": nips2017_layout.adapter_command(found.labels_from)})
+    )
 
 
-def _across(file: YamlFile) -> list[Problem]:
+def _cross_key_problems(file: YamlFile) -> list[Problem]:
     """Returns what is wrong between keys, whatever is wrong with each."""
     form, command, labels_from = (file.value(key) for key in ("form", "command", "labels_from"))
     problems = []
@@ -96,7 +100,7 @@ def _across(file: YamlFile) -> list[Problem]:
         what = "is known only with `form: files`"
         problems.append(file.problem(("labels_from",), what, "a player's own labels count from 0, as `hello` has them"))
     elif labels_from and command is not None:
-        remedy = f"leave one of them out, or end the command with {files_form.LABELS_FROM} 1"
+        remedy = f"leave one of them out, or end the command with {nips2017_layout.LABELS_FROM_OPTION} 1"
         problems.append(file.problem(("labels_from",), "says nothing beside a `command`", remedy))
     return problems
 

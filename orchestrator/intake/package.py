@@ -6,12 +6,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.domain.text import printable
 from orchestrator.intake.manifest import Slug
-from orchestrator.intake.tar_stream import Malformed
+from orchestrator.intake.tar_stream import MalformedArchive
 
 FILE_NAME = "sparring-package.json"
 SOURCE, IMAGE = "source", "image"
 """The two folders of a package: the submission's own, and an OCI image layout."""
-LARGEST = 8 * 1024**2
+MAX_BYTES = 8 * 1024**2
 _REMEDY = "make it with `sparring submission pack`, and change nothing in it"
 
 
@@ -41,7 +41,7 @@ class Package(BaseModel):
         return self.model_dump_json(indent=1).encode() + b"\n"
 
 
-def parse(data: bytes) -> Package:
+def parse_package(data: bytes) -> Package:
     """Returns what a package says it holds. Raises Malformed."""
     try:
         found = Package.model_validate_json(data)
@@ -49,8 +49,8 @@ def parse(data: bytes) -> Package:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "file"
         what = printable(f"{place}: {first['msg']}", 160)
-        raise Malformed(f"{FILE_NAME} is not as it should be: {what}", _REMEDY) from None
+        raise MalformedArchive(f"{FILE_NAME} is not as it should be: {what}", _REMEDY) from None
     paths = [member.path for member in found.members]
     if len(set(paths)) != len(paths):
-        raise Malformed(f"{FILE_NAME} lists a file twice", _REMEDY)
+        raise MalformedArchive(f"{FILE_NAME} lists a file twice", _REMEDY)
     return found

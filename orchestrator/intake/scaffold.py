@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from orchestrator import shipped
+from orchestrator import resources
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import printable
 from orchestrator.errors import UsageError
 from orchestrator.intake import manifest
 
-MARK = "CHANGE THIS"
+EDIT_MARK = "CHANGE THIS"
 """Stands once in each template's player, at the one thing to change."""
-OUR_LICENCE = "Apache-2.0"
+DEFAULT_LICENCE = "Apache-2.0"
 """The licence whose text `shared/LICENSE` is."""
-OPPONENT = {Side.ATTACK: "undefended", Side.DEFENCE: "fgsm"}
+FIRST_OPPONENT = {Side.ATTACK: "undefended", Side.DEFENCE: "fgsm"}
 """The baseline that a submission of each side is told to try first: of the contest that `try` plays by default."""
 _SPDX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,99}")
 
@@ -40,23 +40,23 @@ class Framework(StrEnum):
     FILES = "files"
 
 
-_PLAYER = {Framework.C: "player.c", Framework.JAVASCRIPT: "player.mjs"}
-_FIRST = {Framework.C: ("make -C",)}
+_PLAYER_FILES = {Framework.C: "player.c", Framework.JAVASCRIPT: "player.mjs"}
+_FIRST_COMMANDS = {Framework.C: ("make -C",)}
 """What a template needs before it can be started."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ScaffoldRequest:
     """What is asked for; `licence` is an SPDX id (rule A6)."""
 
     side: Side
     name: str
     framework: Framework = Framework.NUMPY
-    licence: str = OUR_LICENCE
+    licence: str = DEFAULT_LICENCE
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Scaffold:
     """A new folder: its files, the one that holds the thing to change, and the next commands."""
 
     folder: Path
@@ -65,7 +65,7 @@ class Made:
     commands: tuple[str, ...]
 
 
-def make(wanted: Wanted, folder: Path) -> Made:
+def create_submission(wanted: ScaffoldRequest, folder: Path) -> Scaffold:
     """Writes a submission's folder, whole or not at all; `folder` may be there, if it is empty.
 
     Raises:
@@ -83,52 +83,52 @@ def make(wanted: Wanted, folder: Path) -> Made:
             raise UsageError(f"{folder} is there already and not empty; give another name, or another --out")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{wanted.name}.", dir=folder.parent) as beside:
-            made = _write(wanted, Path(beside), folder.name)
-            _move(Path(beside), folder)
+            made = _write_template(wanted, Path(beside), folder.name)
+            _move_into_place(Path(beside), folder)
     except OSError as error:
         raise UsageError(f"{folder} cannot be made: {error.strerror or error}; give another --out") from error
-    return Made(folder, made, _player(wanted), _commands(wanted, place))
+    return Scaffold(folder, made, _player_file(wanted), _next_commands(wanted, place))
 
 
-def _write(wanted: Wanted, folder: Path, place: str) -> tuple[str, ...]:
+def _write_template(wanted: ScaffoldRequest, folder: Path, place: str) -> tuple[str, ...]:
     """Fills a folder, which will be called `place`, from the template; returns the names of its files."""
-    templates = shipped.path("images", "templates")
+    templates = resources.resource_path("images", "templates")
     for part in ("shared", wanted.framework, f"{wanted.framework}/{wanted.side}"):
         for path in sorted((templates / part).iterdir()):
             if path.is_file():
                 shutil.copyfile(path, folder / path.name)
                 if path.stat().st_mode & stat.S_IXUSR:
                     (folder / path.name).chmod(0o755)
-    _fill(
+    _fill_template(
         folder / manifest.FILE_NAME,
-        name=_word(wanted.name),
+        name=_yaml_text(wanted.name),
         # Not `sparring/...`: those are the organizers' images, which an engine may hold too.
         image="submission/" + re.sub(r"[_-]+", "-", f"{wanted.side}-{wanted.name}").strip("-"),
-        licence=_word(wanted.licence),
+        licence=_yaml_text(wanted.licence),
     )
-    _fill(
+    _fill_template(
         folder / "README.md",
         name=wanted.name,
-        description=manifest.read(folder).description,
-        file=_player(wanted),
-        commands="\n".join(_commands(wanted, place)),
+        description=manifest.read_manifest(folder).description,
+        file=_player_file(wanted),
+        commands="\n".join(_next_commands(wanted, place)),
     )
-    if wanted.licence != OUR_LICENCE:
-        (folder / "LICENSE").write_text(_no_text(wanted.licence), "utf-8")
+    if wanted.licence != DEFAULT_LICENCE:
+        (folder / "LICENSE").write_text(_licence_placeholder(wanted.licence), "utf-8")
     return tuple(sorted(path.name for path in folder.iterdir()))
 
 
-def _fill(path: Path, **values: str) -> None:
+def _fill_template(path: Path, **values: str) -> None:
     path.write_text(string.Template(path.read_text("utf-8")).substitute(values), "utf-8")
 
 
-def _word(text: str) -> str:
+def _yaml_text(text: str) -> str:
     """Returns a name as YAML text, quoted where it would read as a number or another value."""
     plain = text[0].isalpha() and text not in {"null", "true", "false"}
     return text if plain else f'"{text}"'
 
 
-def _move(made: Path, folder: Path) -> None:
+def _move_into_place(made: Path, folder: Path) -> None:
     """Moves what was made to its place; what got there before an error is taken back."""
     fresh = not folder.exists()
     folder.mkdir(exist_ok=True)
@@ -144,19 +144,19 @@ def _move(made: Path, folder: Path) -> None:
         raise
 
 
-def _player(wanted: Wanted) -> str:
-    return _PLAYER.get(wanted.framework, "player.py")
+def _player_file(wanted: ScaffoldRequest) -> str:
+    return _PLAYER_FILES.get(wanted.framework, "player.py")
 
 
-def _commands(wanted: Wanted, place: str) -> tuple[str, ...]:
+def _next_commands(wanted: ScaffoldRequest, place: str) -> tuple[str, ...]:
     """Returns the next commands, from the folder above: what they write does not belong into the submission."""
-    first, own = _FIRST.get(wanted.framework, ()), shlex.quote(place)
-    against = f"--against {OPPONENT[wanted.side]}"
+    first, own = _FIRST_COMMANDS.get(wanted.framework, ()), shlex.quote(place)
+    against = f"--against {FIRST_OPPONENT[wanted.side]}"
     verbs = (*first, "sparring submission check", "sparring submission try", "sparring submission pack")
     return tuple(f"{verb} {own} {against}" if verb.endswith("try") else f"{verb} {own}" for verb in verbs)
 
 
-def _no_text(licence: str) -> str:
+def _licence_placeholder(licence: str) -> str:
     return (
         f"SPDX-License-Identifier: {licence}\n\nPut the text of your licence here, with your name and the year:\n"
         f"https://spdx.org/licenses/{licence}.html\n"

@@ -14,9 +14,9 @@ from pathlib import Path, PurePosixPath
 
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
-from orchestrator.intake.archive import SHOWN, Bounds
-from orchestrator.intake.entry_names import Refused, Taken, is_left_out, plain
-from orchestrator.intake.tar_stream import BLOCK, PIECE
+from orchestrator.intake.archive import MAX_PROBLEMS, ArchiveBounds
+from orchestrator.intake.archive_paths import PathRefused, UsedPaths, is_excluded, safe_path
+from orchestrator.intake.tar_stream import BLOCK, PIECE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class SourceTree:
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(handle, "rb") as opened:
                 regular = stat.S_ISREG(os.fstat(handle).st_mode)
-                while regular and (piece := opened.read(min(PIECE, left + 1))):
+                while regular and (piece := opened.read(min(PIECE_BYTES, left + 1))):
                     left -= len(piece)
                     if left < 0:
                         break
@@ -68,32 +68,32 @@ class SourceTree:
             raise Rejected(f"folder {self.folder}", [problem])
 
 
-def survey(folder: Path, bounds: Bounds | None = None) -> SourceTree:
+def scan_folder(folder: Path, bounds: ArchiveBounds | None = None) -> SourceTree:
     """Returns what a folder holds.
 
     Raises:
         Rejected: links, special files, names that cannot be packed, or more than is allowed; all of them named.
     """
-    limits = bounds or Bounds()
-    walk = _Walk(folder)
+    limits = bounds or ArchiveBounds()
+    walk = _FolderScan(folder)
     files = sorted(walk.below(PurePosixPath()), key=lambda file: file.path.parts)
     size = sum(file.size for file in files)
     if size > limits.source or len(files) > limits.members:
         what = f"{size} bytes in {len(files)} files, at most {limits.source} in {limits.members}"
         walk.problems.append(Problem(str(folder), what, "leave out what playing does not need"))
     if walk.problems:
-        hidden = len(walk.problems) - SHOWN
+        hidden = len(walk.problems) - MAX_PROBLEMS
         more = [Problem(str(folder), f"and {hidden} more problems like these")] if hidden > 0 else []
-        raise Rejected(f"folder {folder}", walk.problems[:SHOWN] + more)
+        raise Rejected(f"folder {folder}", walk.problems[:MAX_PROBLEMS] + more)
     return SourceTree(folder, tuple(files), tuple(sorted(walk.left_out)))
 
 
-class _Walk:
+class _FolderScan:
     """One look through a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._taken = Taken()
+        self._taken = UsedPaths()
         self.problems: list[Problem] = []
         self.left_out: list[str] = []
 
@@ -106,7 +106,7 @@ class _Walk:
             self._note(path, f"cannot be read: {error.strerror}", "make it readable")
             return
         for entry in entries:
-            if is_left_out(entry.name):
+            if is_excluded(entry.name):
                 self.left_out.append(printable(str(path / entry.name), 120))
             elif entry.is_dir(follow_symlinks=False):
                 if self._fits(path / entry.name, folder=True):
@@ -123,8 +123,8 @@ class _Walk:
     def _fits(self, path: PurePosixPath, *, folder: bool) -> bool:
         """Whether a path can be packed and read again elsewhere; notes why not."""
         try:
-            self._taken.take(plain(os.fsencode(str(path))), folder=folder)
-        except Refused as error:
+            self._taken.take(safe_path(os.fsencode(str(path))), folder=folder)
+        except PathRefused as error:
             self._note(path, str(error), error.remedy)
             return False
         return True
@@ -133,21 +133,21 @@ class _Walk:
         self.problems.append(Problem(printable(os.fsencode(str(path)), 120), what, remedy))
 
 
-def entry(name: str, size: int, mode: int, time: int) -> bytes:
+def tar_header(name: str, size: int, mode: int, time: int) -> bytes:
     """Returns the header of a file in a tar, the same for the same arguments. Owner and group are root."""
     found = tarfile.TarInfo(name)
     found.size, found.mode, found.mtime = size, mode, time
     return found.tobuf(tarfile.PAX_FORMAT)
 
 
-def tar_of(tree: SourceTree, files: Sequence[SourceFile], prefix: str, time: int) -> Iterator[bytes]:
+def tar_members(tree: SourceTree, files: Sequence[SourceFile], prefix: str, time: int) -> Iterator[bytes]:
     """Yields files as members of a tar, without its end mark."""
     for file in files:
-        yield entry(f"{prefix}{file.path}", file.size, 0o755 if file.executable else 0o644, time)
+        yield tar_header(f"{prefix}{file.path}", file.size, 0o755 if file.executable else 0o644, time)
         yield from tree.read(file)
         yield bytes(-file.size % BLOCK)
 
 
-def end_of_tar() -> bytes:
+def tar_end() -> bytes:
     """Returns what a tar ends with."""
     return bytes(2 * BLOCK)

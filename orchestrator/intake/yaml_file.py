@@ -20,14 +20,14 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
 
 M = TypeVar("M", bound=BaseModel)
-Place = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """Keys and list positions from the top of a file down."""
 SIZE_LIMIT = 1024 * 1024
-SHOWN = 50
+MAX_PROBLEMS = 50
 """How many problems of one file are listed; the rest are counted."""
-BYTES_A_TOKEN = 16
+BYTES_PER_TOKEN = 16
 """A file may have one token (a key, a value, a bracket) for so many of the bytes that it may have."""
-_LONGEST_NUMBER = 64
+_MAX_NUMBER_BITS = 64
 
 
 class YamlFile:
@@ -43,7 +43,7 @@ class YamlFile:
         from orchestrator.intake.yaml_parser import parse  # noqa: PLC0415  models alone need none of it
 
         self.path = path
-        self._root: Any = parse(path, _read(path, limit), limit // BYTES_A_TOKEN)
+        self._root: Any = parse(path, _read_text(path, limit), limit // BYTES_PER_TOKEN)
 
     def model(self, kind: type[M]) -> M:
         """Returns the file's content as a model. Raises Rejected with all problems at once."""
@@ -52,11 +52,11 @@ class YamlFile:
         except ValidationError as error:
             raise Rejected(str(self.path), self.problems(kind, error)) from None
 
-    def problems(self, kind: type[BaseModel], error: ValidationError, at: Place = ()) -> list[Problem]:
+    def problems(self, kind: type[BaseModel], error: ValidationError, at: KeyPath = ()) -> list[Problem]:
         """Returns every problem that a model found in the part of this file that begins at the key `at`."""
         found = error.errors(include_url=False)
-        more = [Problem("file", f"and {len(found) - SHOWN} more problems")] if len(found) > SHOWN else []
-        return [self._problem(kind, at, each) for each in found[:SHOWN]] + more
+        more = [Problem("file", f"and {len(found) - MAX_PROBLEMS} more problems")] if len(found) > MAX_PROBLEMS else []
+        return [self._problem(kind, at, each) for each in found[:MAX_PROBLEMS]] + more
 
     def value(self, *place: str | int) -> Any:
         """Returns what the file has at a key, unchecked; None where it has nothing."""
@@ -68,11 +68,11 @@ class YamlFile:
                 node = node.get(key) if isinstance(node, Mapping) else None
         return node
 
-    def problem(self, place: Place, what: str, remedy: str = "") -> Problem:
+    def problem(self, place: KeyPath, what: str, remedy: str = "") -> Problem:
         """Returns a problem at a key of this file, with its line."""
-        return Problem(f"line {self.line(place)}, {_dotted(place)}", what, remedy)
+        return Problem(f"line {self.line(place)}, {_dotted_path(place)}", what, remedy)
 
-    def line(self, place: Place) -> int:
+    def line(self, place: KeyPath) -> int:
         """Returns the line, from 1, of the deepest part of `place` that the file has."""
         node: Any = self._root
         line = node.lc.line
@@ -86,7 +86,7 @@ class YamlFile:
             node = node[key]
         return int(line) + 1
 
-    def _problem(self, kind: type[BaseModel], at: Place, error: ErrorDetails) -> Problem:
+    def _problem(self, kind: type[BaseModel], at: KeyPath, error: ErrorDetails) -> Problem:
         place = at + error["loc"]
         if error["type"] == "extra_forbidden":
             close = difflib.get_close_matches(str(place[-1]), _known_keys(kind), n=1)
@@ -95,12 +95,12 @@ class YamlFile:
             )
             return self.problem(place, "unknown key", remedy)
         message = printable(error["msg"].removeprefix("Value error, "))
-        given = "" if error["type"] == "missing" else f", got {_shown(error['input'])}"
-        allowed = _patterns(kind).get(error.get("ctx", {}).get("pattern", ""))
+        given = "" if error["type"] == "missing" else f", got {_display(error['input'])}"
+        allowed = _pattern_texts(kind).get(error.get("ctx", {}).get("pattern", ""))
         return self.problem(place, message[:1].lower() + message[1:] + given, f"write {allowed}" if allowed else "")
 
 
-def _read(path: Path, limit: int) -> str:
+def _read_text(path: Path, limit: int) -> str:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -115,18 +115,18 @@ def _read(path: Path, limit: int) -> str:
         raise Rejected(str(path), [Problem("file", str(error), "store it as UTF-8")]) from None
 
 
-def _shown(value: Any) -> str:
+def _display(value: Any) -> str:
     """Returns a value in a few words: aliases can make a short file mean a huge one."""
     if isinstance(value, Mapping):
         return f"a mapping of {len(value)} keys"
     if isinstance(value, Collection) and not isinstance(value, str | bytes):
         return f"a list of {len(value)} items"
-    if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER:
+    if isinstance(value, int) and value.bit_length() > _MAX_NUMBER_BITS:
         return f"a number of {value.bit_length()} bits"
     return printable(repr(value), 60)
 
 
-def _dotted(place: Place) -> str:
+def _dotted_path(place: KeyPath) -> str:
     text = ""
     for part in place:
         text += f"[{part}]" if isinstance(part, int) else f".{part}"
@@ -144,7 +144,7 @@ def _known_keys(kind: type[BaseModel]) -> list[str]:
 
 
 @lru_cache
-def _patterns(kind: type[BaseModel]) -> dict[str, str]:
+def _pattern_texts(kind: type[BaseModel]) -> dict[str, str]:
     """Returns the patterns that the model and the models in it ask for, with what each means in words."""
     found: dict[str, str] = {}
     left: list[Any] = [kind.model_json_schema()]

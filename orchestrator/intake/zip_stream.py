@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from orchestrator.intake.inflating import AtMost, Ratio, inflated
-from orchestrator.intake.tar_stream import PIECE, Kind, Malformed, Member
+from orchestrator.intake.decompress import RatioLimit, SizeLimit, decompressed
+from orchestrator.intake.tar_stream import PIECE_BYTES, MalformedArchive, Member, MemberKind
 
-LARGEST_LIST = 16 * 1024**2
-_END = struct.Struct("<4s4H2LH")
-_LISTED = struct.Struct("<4s6H3L5H2L")
-_LOCAL = struct.Struct("<4s5H3L2H")
+MAX_DIRECTORY_BYTES = 16 * 1024**2
+_END_RECORD = struct.Struct("<4s4H2LH")
+_DIRECTORY_HEADER = struct.Struct("<4s6H3L5H2L")
+_LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 _STORED, _DEFLATED = 0, 8
 _ENCRYPTED, _DESCRIBED, _UTF_8 = 0x0001, 0x0008, 0x0800
 _KNOWN_FLAGS = 0x0006 | _DESCRIBED | _UTF_8
@@ -29,18 +29,18 @@ _UNICODE_NAME, _ZIP_64 = 0x7075, 0x0001
 _DESCRIPTORS = {_DESCRIBED: (12, 16), 0: (0,)}
 """Flag -> how many bytes may follow a member: nothing, or its checksum and sizes with and without a signature."""
 _UNIX_KINDS = {
-    0: Kind.FILE,
-    stat.S_IFREG: Kind.FILE,
-    stat.S_IFDIR: Kind.FOLDER,
-    stat.S_IFLNK: Kind.LINK,
-    stat.S_IFCHR: Kind.CHARACTER_DEVICE,
-    stat.S_IFBLK: Kind.BLOCK_DEVICE,
-    stat.S_IFIFO: Kind.FIFO,
+    0: MemberKind.FILE,
+    stat.S_IFREG: MemberKind.FILE,
+    stat.S_IFDIR: MemberKind.FOLDER,
+    stat.S_IFLNK: MemberKind.LINK,
+    stat.S_IFCHR: MemberKind.CHARACTER_DEVICE,
+    stat.S_IFBLK: MemberKind.BLOCK_DEVICE,
+    stat.S_IFIFO: MemberKind.FIFO,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _ZipEntry:
     member: Member
     flags: int
     method: int
@@ -53,10 +53,10 @@ class _Entry:
 class ZipStream:
     """Yields the members of a zip in the order of its list; `content` yields the bytes of the one yielded last."""
 
-    def __init__(self, file: BinaryIO, size: int, members: int, bounds: tuple[Ratio, AtMost]) -> None:
+    def __init__(self, file: BinaryIO, size: int, members: int, bounds: tuple[RatioLimit, SizeLimit]) -> None:
         self._file, self._size, self._most = file, size, members
         self._ratio, self._bytes = bounds
-        self._entry: _Entry | None = None
+        self._entry: _ZipEntry | None = None
         self._begins = 0
 
     def __iter__(self) -> Iterator[Member]:
@@ -68,13 +68,13 @@ class ZipStream:
             follows = listed[position + 1].offset if position + 1 < len(listed) else begin
             after = follows - self._begins - entry.packed
             if after not in _DESCRIPTORS[entry.flags & _DESCRIBED]:
-                raise Malformed("members that overlap, or bytes that no member owns")
+                raise MalformedArchive("members that overlap, or bytes that no member owns")
             at, self._entry = follows, entry
             yield entry.member
             for _ in self.content():
                 pass
         if at != begin:
-            raise Malformed("members that overlap, or bytes that no member owns")
+            raise MalformedArchive("members that overlap, or bytes that no member owns")
 
     def content(self) -> Iterator[bytes]:
         """Yields the member's bytes in pieces of at most `PIECE`. Raises Malformed if they are not what is listed."""
@@ -91,125 +91,125 @@ class ZipStream:
             checksum = zlib.crc32(piece, checksum)
             yield piece
         if size != entry.member.size or checksum != entry.checksum:
-            raise Malformed("a file that is not what the list says of it", "it is damaged: send it again")
+            raise MalformedArchive("a file that is not what the list says of it", "it is damaged: send it again")
 
-    def _inflated(self, entry: _Entry) -> Iterator[bytes]:
+    def _inflated(self, entry: _ZipEntry) -> Iterator[bytes]:
         pieces = self._packed(entry)
-        return inflated(pieces, -zlib.MAX_WBITS) if entry.method == _DEFLATED else pieces
+        return decompressed(pieces, -zlib.MAX_WBITS) if entry.method == _DEFLATED else pieces
 
-    def _packed(self, entry: _Entry) -> Iterator[bytes]:
+    def _packed(self, entry: _ZipEntry) -> Iterator[bytes]:
         self._file.seek(self._begins)
         left = entry.packed
         while left:
-            piece = self._file.read(min(left, PIECE))
+            piece = self._file.read(min(left, PIECE_BYTES))
             if not piece:
-                raise Malformed("it ends inside a file", "it was cut short: send it again")
+                raise MalformedArchive("it ends inside a file", "it was cut short: send it again")
             left -= len(piece)
             self._ratio.packed(piece)
             yield piece
 
-    def _list(self) -> tuple[list[_Entry], int]:
+    def _list(self) -> tuple[list[_ZipEntry], int]:
         """Returns the members in the order in which they lie, and where the list begins."""
         count, length, begin = self._end()
         if count > self._most:
-            raise Malformed(f"{count} members, at most {self._most}", "leave out what is not needed")
-        if length > LARGEST_LIST:
-            raise Malformed(f"a list of {length} bytes, at most {LARGEST_LIST}", "use shorter names")
+            raise MalformedArchive(f"{count} members, at most {self._most}", "leave out what is not needed")
+        if length > MAX_DIRECTORY_BYTES:
+            raise MalformedArchive(f"a list of {length} bytes, at most {MAX_DIRECTORY_BYTES}", "use shorter names")
         self._file.seek(begin)
         data = self._file.read(length)
         found, at = [], 0
         for _ in range(count):
-            entry, at = _listed(data, at)
+            entry, at = _directory_entry(data, at)
             found.append(entry)
         if at != len(data):
-            raise Malformed("a list that is longer than its members")
+            raise MalformedArchive("a list that is longer than its members")
         return sorted(found, key=lambda entry: entry.offset), begin
 
     def _end(self) -> tuple[int, int, int]:
         """Returns how many members are listed, how long the list is and where it begins."""
-        tail_at = max(0, self._size - _END.size - 0xFFFF)
+        tail_at = max(0, self._size - _END_RECORD.size - 0xFFFF)
         self._file.seek(tail_at)
         tail = self._file.read(self._size - tail_at)
         at = tail.rfind(b"PK\x05\x06")
-        if at < 0 or len(tail) - at < _END.size:
-            raise Malformed("no list of members at its end", "it was cut short: send it again")
-        _, disk, first, here, count, length, begin, comment = _END.unpack_from(tail, at)
+        if at < 0 or len(tail) - at < _END_RECORD.size:
+            raise MalformedArchive("no list of members at its end", "it was cut short: send it again")
+        _, disk, first, here, count, length, begin, comment = _END_RECORD.unpack_from(tail, at)
         if _FULL_16 in {here, count} or _FULL_32 in {length, begin}:
-            raise Malformed("a 64-bit zip", "pack it as a tar")
+            raise MalformedArchive("a 64-bit zip", "pack it as a tar")
         if disk or first or here != count:
-            raise Malformed("a part of a split zip", "pack it in one file")
-        if tail_at + at + _END.size + comment != self._size or begin + length != tail_at + at:
-            raise Malformed("a list of members that is not at its end")
+            raise MalformedArchive("a part of a split zip", "pack it in one file")
+        if tail_at + at + _END_RECORD.size + comment != self._size or begin + length != tail_at + at:
+            raise MalformedArchive("a list of members that is not at its end")
         return count, length, begin
 
-    def _local(self, entry: _Entry, at: int) -> int:
+    def _local(self, entry: _ZipEntry, at: int) -> int:
         """Returns where a member's bytes begin. Raises Malformed where its own header contradicts the list."""
         if entry.offset != at:
-            raise Malformed("members that overlap, or bytes that no member owns")
+            raise MalformedArchive("members that overlap, or bytes that no member owns")
         self._file.seek(at)
-        head = self._file.read(_LOCAL.size)
-        if len(head) < _LOCAL.size or head[:4] != b"PK\x03\x04":
-            raise Malformed("a member without a header")
-        flags, method, _, _, checksum, packed, size, named, extra = _LOCAL.unpack(head)[2:]
+        head = self._file.read(_LOCAL_HEADER.size)
+        if len(head) < _LOCAL_HEADER.size or head[:4] != b"PK\x03\x04":
+            raise MalformedArchive("a member without a header")
+        flags, method, _, _, checksum, packed, size, named, extra = _LOCAL_HEADER.unpack(head)[2:]
         said = (flags, method, self._file.read(named))
         if said != (entry.flags, entry.method, entry.raw):
-            raise Malformed("a header that contradicts the list of members")
+            raise MalformedArchive("a header that contradicts the list of members")
         told = (checksum, packed, size)
         if told != (entry.checksum, entry.packed, entry.member.size) and not (flags & _DESCRIBED and not any(told)):
-            raise Malformed("a header that contradicts the list of members")
-        _plain_extra(self._file.read(extra))
-        return at + _LOCAL.size + int(named) + int(extra)
+            raise MalformedArchive("a header that contradicts the list of members")
+        _check_extra(self._file.read(extra))
+        return at + _LOCAL_HEADER.size + int(named) + int(extra)
 
 
-def _listed(data: bytes, at: int) -> tuple[_Entry, int]:
+def _directory_entry(data: bytes, at: int) -> tuple[_ZipEntry, int]:
     """Returns the member that the list has at a place, and where the next one is."""
-    if len(data) - at < _LISTED.size or data[at : at + 4] != b"PK\x01\x02":
-        raise Malformed("a list of members that is cut short", "it was cut short: send it again")
-    fields = _LISTED.unpack_from(data, at)
+    if len(data) - at < _DIRECTORY_HEADER.size or data[at : at + 4] != b"PK\x01\x02":
+        raise MalformedArchive("a list of members that is cut short", "it was cut short: send it again")
+    fields = _DIRECTORY_HEADER.unpack_from(data, at)
     _, made_by, _, flags, method, _, _, checksum, packed, size, named, extra, comment, disk, _, outer, offset = fields
-    begin = at + _LISTED.size
+    begin = at + _DIRECTORY_HEADER.size
     raw = data[begin : begin + named]
     if flags & _ENCRYPTED or flags & ~_KNOWN_FLAGS:
-        raise Malformed("encrypted, or packed in a way that is not read here", "pack it without a password")
+        raise MalformedArchive("encrypted, or packed in a way that is not read here", "pack it without a password")
     if method not in {_STORED, _DEFLATED}:
-        raise Malformed(f"compression method {method}", "pack it with deflate, as zip does by default")
+        raise MalformedArchive(f"compression method {method}", "pack it with deflate, as zip does by default")
     if method == _STORED and packed != size:
-        raise Malformed("a stored file with two sizes")
+        raise MalformedArchive("a stored file with two sizes")
     if disk or _FULL_32 in {packed, size, offset}:
-        raise Malformed("a split or a 64-bit zip", "pack it as a tar")
+        raise MalformedArchive("a split or a 64-bit zip", "pack it as a tar")
     if not flags & _UTF_8 and not raw.isascii():
-        raise Malformed("a name whose encoding is not said", "use plain letters in names, or pack it as a tar")
+        raise MalformedArchive("a name whose encoding is not said", "use plain letters in names, or pack it as a tar")
     if b"\0" in raw or not raw:
-        raise Malformed("a member whose name is empty or holds a NUL")
-    _plain_extra(data[begin + named : begin + named + extra])
+        raise MalformedArchive("a member whose name is empty or holds a NUL")
+    _check_extra(data[begin + named : begin + named + extra])
     mode = outer >> 16 if made_by >> 8 == _UNIX else 0
-    member = Member(raw, _kind(raw, mode), stat.S_IMODE(mode), size)
-    if member.kind is not Kind.FILE and size and member.kind is not Kind.LINK:
-        raise Malformed(f"a {member.kind} of {size} bytes")
-    return _Entry(member, flags, method, checksum, packed, offset, raw), begin + named + extra + comment
+    member = Member(raw, _member_kind(raw, mode), stat.S_IMODE(mode), size)
+    if member.kind is not MemberKind.FILE and size and member.kind is not MemberKind.LINK:
+        raise MalformedArchive(f"a {member.kind} of {size} bytes")
+    return _ZipEntry(member, flags, method, checksum, packed, offset, raw), begin + named + extra + comment
 
 
-def _kind(raw: bytes, mode: int) -> Kind:
+def _member_kind(raw: bytes, mode: int) -> MemberKind:
     kind = _UNIX_KINDS.get(stat.S_IFMT(mode))
     if kind is None:
-        raise Malformed("a member of an unknown kind", "pack plain files and folders")
-    if raw.endswith(b"/") and kind is Kind.FILE:
-        return Kind.FOLDER
-    if kind is Kind.FOLDER and not raw.endswith(b"/"):
-        raise Malformed("a folder whose name does not say so")
+        raise MalformedArchive("a member of an unknown kind", "pack plain files and folders")
+    if raw.endswith(b"/") and kind is MemberKind.FILE:
+        return MemberKind.FOLDER
+    if kind is MemberKind.FOLDER and not raw.endswith(b"/"):
+        raise MalformedArchive("a folder whose name does not say so")
     return kind
 
 
-def _plain_extra(extra: bytes) -> None:
+def _check_extra(extra: bytes) -> None:
     """Raises Malformed where an extra field gives a member another name or size than its header."""
     while extra:
         if len(extra) < 4:  # noqa: PLR2004  a field's own head
-            raise Malformed("an extra field that is cut short")
+            raise MalformedArchive("an extra field that is cut short")
         kind, length = struct.unpack_from("<2H", extra)
         if length > len(extra) - 4:
-            raise Malformed("an extra field that is cut short")
+            raise MalformedArchive("an extra field that is cut short")
         if kind in {_UNICODE_NAME, _ZIP_64}:
-            raise Malformed(
+            raise MalformedArchive(
                 "an extra field with a second name or size", "use plain letters in names, or pack it as a tar"
             )
         extra = extra[4 + length :]

@@ -12,24 +12,24 @@ from numpy.typing import NDArray
 from orchestrator.domain.samples import Pixels
 from orchestrator.domain.tasks import Budget, Norm
 
-_SHORTER = 1 - 2.0**-40
+_SHRINK_FACTOR = 1 - 2.0**-40
 """Shrinks more than the rounding errors of a length and of its quotient together can lengthen."""
 
 
-def within(originals: Pixels, candidates: Pixels, budget: Budget) -> NDArray[np.bool_]:
+def within_budget(originals: Pixels, candidates: Pixels, budget: Budget) -> NDArray[np.bool_]:
     """Returns for each picture [n, ...] whether its candidate keeps the budget, exactly."""
     if budget.norm is Norm.LINF:
-        return linf(originals, candidates) <= math.floor(budget.epsilon)
-    return l2_squared(originals, candidates) <= math.floor(budget.epsilon**2)
+        return linf_distance(originals, candidates) <= math.floor(budget.epsilon)
+    return l2_distance_squared(originals, candidates) <= math.floor(budget.epsilon**2)
 
 
-def linf(originals: Pixels, candidates: Pixels) -> NDArray[np.int64]:
+def linf_distance(originals: Pixels, candidates: Pixels) -> NDArray[np.int64]:
     """Returns the largest change of any value, per picture, in steps of 1/255."""
     largest: NDArray[np.int64] = _difference(originals, candidates).max(axis=1, initial=0)
     return largest
 
 
-def l2_squared(originals: Pixels, candidates: Pixels) -> NDArray[np.int64]:
+def l2_distance_squared(originals: Pixels, candidates: Pixels) -> NDArray[np.int64]:
     """Returns the squared Euclidean length of the change, per picture, in steps of 1/255."""
     difference = _difference(originals, candidates)
     squares: NDArray[np.int64] = (difference * difference).sum(axis=1)
@@ -39,40 +39,40 @@ def l2_squared(originals: Pixels, candidates: Pixels) -> NDArray[np.int64]:
 def distance(originals: Pixels, candidates: Pixels, norm: Norm) -> NDArray[np.float64]:
     """Returns the distance per picture in steps of 1/255, for showing; rulings use `within`."""
     if norm is Norm.LINF:
-        return linf(originals, candidates).astype(np.float64)
-    return np.sqrt(l2_squared(originals, candidates).astype(np.float64))
+        return linf_distance(originals, candidates).astype(np.float64)
+    return np.sqrt(l2_distance_squared(originals, candidates).astype(np.float64))
 
 
-def project(originals: Pixels, candidates: Pixels, budget: Budget) -> Pixels:
+def project_to_budget(originals: Pixels, candidates: Pixels, budget: Budget) -> Pixels:
     """Returns the candidates moved into the budget: clipped per value for Linf, shrunk towards the picture for L2.
 
     For L2 the values are rounded towards the picture, so that the result is within the budget exactly.
     """
-    _same_shape(originals, candidates)
+    _require_same_shape(originals, candidates)
     change = candidates.astype(np.int64) - originals
     if budget.norm is Norm.LINF:
         epsilon = math.floor(budget.epsilon)
-        return _moved(originals, np.clip(change, -epsilon, epsilon))
+        return _apply_change(originals, np.clip(change, -epsilon, epsilon))
     one_each = (len(change), *[1] * (change.ndim - 1))
-    length = np.sqrt(l2_squared(originals, candidates).astype(np.float64)).reshape(one_each)
-    inside = within(originals, candidates, budget).reshape(one_each)
+    length = np.sqrt(l2_distance_squared(originals, candidates).astype(np.float64)).reshape(one_each)
+    inside = within_budget(originals, candidates, budget).reshape(one_each)
     scale = np.where(inside, 1.0, float(budget.epsilon) / np.maximum(length, 1e-9))
-    shrunk = _moved(originals, np.fix(change * scale))
-    kept = within(originals, shrunk, budget).reshape(one_each)
-    return _moved(originals, np.fix(change * np.where(kept, scale, scale * _SHORTER)))
+    shrunk = _apply_change(originals, np.fix(change * scale))
+    kept = within_budget(originals, shrunk, budget).reshape(one_each)
+    return _apply_change(originals, np.fix(change * np.where(kept, scale, scale * _SHRINK_FACTOR)))
 
 
-def _moved(originals: Pixels, change: NDArray[np.signedinteger[Any]] | NDArray[np.floating[Any]]) -> Pixels:
+def _apply_change(originals: Pixels, change: NDArray[np.signedinteger[Any]] | NDArray[np.floating[Any]]) -> Pixels:
     moved: Pixels = (originals + change).astype(np.uint8)
     return moved
 
 
 def _difference(originals: Pixels, candidates: Pixels) -> NDArray[np.int64]:
-    _same_shape(originals, candidates)
+    _require_same_shape(originals, candidates)
     difference = np.abs(originals.astype(np.int64) - candidates.astype(np.int64))
     return difference.reshape(len(originals), math.prod(originals.shape[1:]))
 
 
-def _same_shape(originals: Pixels, candidates: Pixels) -> None:
+def _require_same_shape(originals: Pixels, candidates: Pixels) -> None:
     if originals.shape != candidates.shape:
         raise ValueError(f"pictures of shape {originals.shape}, candidates of shape {candidates.shape}")

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
-LEVEL = 0.95
+CONFIDENCE_LEVEL = 0.95
 """How often an interval covers what it estimates, and how often a whole board errs in no comparison."""
-POINTS = 100.0
+MAX_DELTA_POINTS = 100.0
 """The most that one picture can contribute to a delta, in percentage points, up or down."""
-_SLACK = 1e-9
+_ROUNDING_TOLERANCE = 1e-9
 """What rounding may add to a contribution, relative to the largest."""
 
 
@@ -65,7 +65,7 @@ class Comparison:
         return tuple(float(p) for p in np.diagonal(self.p_values, offset=1))
 
 
-def accuracy(held: ArrayLike, total: int, *, level: float = LEVEL) -> Intervals:
+def accuracy_intervals(held: ArrayLike, total: int, *, level: float = CONFIDENCE_LEVEL) -> Intervals:
     """Returns Wilson's intervals of accuracies, 0 to 1.
 
     Args:
@@ -89,7 +89,7 @@ def accuracy(held: ArrayLike, total: int, *, level: float = LEVEL) -> Intervals:
     return Intervals(limits[..., 0], limits[..., 1], level)
 
 
-def delta(clean: ArrayLike, attacked: ArrayLike, *, level: float = LEVEL) -> Intervals:
+def delta_intervals(clean: ArrayLike, attacked: ArrayLike, *, level: float = CONFIDENCE_LEVEL) -> Intervals:
     """Returns the intervals of deltas in percentage points, paired on the same pictures.
 
     Args:
@@ -109,11 +109,13 @@ def delta(clean: ArrayLike, attacked: ArrayLike, *, level: float = LEVEL) -> Int
         raise ValueError(f"clean pictures of shape {before.shape}, attacked ones of shape {after.shape}")
     lost = (before & ~after).sum(axis=-1, dtype=np.float64)
     won = (~before & after).sum(axis=-1, dtype=np.float64)
-    sums = _Sums(_count(before), lost - won, lost + won, lost + won)
-    return sums.intervals(POINTS, level)
+    sums = _Sums(_count_pictures(before), lost - won, lost + won, lost + won)
+    return sums.intervals(MAX_DELTA_POINTS, level)
 
 
-def score(contributions: ArrayLike, *, largest: float = POINTS, level: float = LEVEL) -> Intervals:
+def score_intervals(
+    contributions: ArrayLike, *, largest: float = MAX_DELTA_POINTS, level: float = CONFIDENCE_LEVEL
+) -> Intervals:
     """Returns the intervals of scores, in the unit of the contributions.
 
     Args:
@@ -127,12 +129,16 @@ def score(contributions: ArrayLike, *, largest: float = POINTS, level: float = L
     Student's t of the contributions and of two added pictures that cancel out. For contributions of 0 and `largest`
     alone that is Bonett and Price 2012; docs/statistics.md says how large the added pictures are otherwise, and why.
     """
-    parts = _parts(contributions, largest)
+    parts = _scaled_contributions(contributions, largest)
     return _Sums.of(parts).intervals(largest, level)
 
 
-def compare(
-    contributions: ArrayLike, *, more_is_better: bool, largest: float = POINTS, level: float = LEVEL
+def compare_rows(
+    contributions: ArrayLike,
+    *,
+    more_is_better: bool,
+    largest: float = MAX_DELTA_POINTS,
+    level: float = CONFIDENCE_LEVEL,
 ) -> Comparison:
     """Returns every two rows of a board compared, paired by picture.
 
@@ -152,7 +158,7 @@ def compare(
     """
     from scipy.stats import t  # noqa: PLC0415  takes a second to import
 
-    parts = _parts(contributions, largest)
+    parts = _scaled_contributions(contributions, largest)
     if parts.ndim != 2:  # noqa: PLR2004
         raise ValueError(f"contributions of shape {parts.shape}: rows and pictures are needed")
     rows = len(parts)
@@ -160,7 +166,7 @@ def compare(
     # A row against all that follow at a time: all pairs at once would be m^2 n numbers.
     each = [_Sums.of(parts[row] - parts[row + 1 :]).statistics() for row in range(rows)]
     statistics = np.concatenate([*each, np.empty(0)])
-    adjusted = _holm(t.sf(np.abs(statistics), _count(parts) + 1))
+    adjusted = _holm_adjusted(t.sf(np.abs(statistics), _count_pictures(parts) + 1))
     p_values = np.ones((rows, rows))
     p_values[first, second] = p_values[second, first] = adjusted
     ahead = np.zeros((rows, rows))
@@ -182,7 +188,7 @@ class _Sums:
     @classmethod
     def of(cls, parts: Floats) -> "_Sums":
         squared = parts * parts
-        return cls(_count(parts), parts.sum(axis=-1), squared.sum(axis=-1), (squared * squared).sum(axis=-1))
+        return cls(_count_pictures(parts), parts.sum(axis=-1), squared.sum(axis=-1), (squared * squared).sum(axis=-1))
 
     def statistics(self) -> Floats:
         """Returns Student's t against a mean of zero, with n + 1 degrees of freedom."""
@@ -212,7 +218,7 @@ class _Sums:
         return mean, np.sqrt(variance / count)
 
 
-def _holm(smaller: Floats) -> Floats:
+def _holm_adjusted(smaller: Floats) -> Floats:
     """Returns Holm's adjusted p-values of comparisons, each tested in both directions.
 
     Args:
@@ -226,17 +232,17 @@ def _holm(smaller: Floats) -> Floats:
     return adjusted
 
 
-def _parts(contributions: ArrayLike, largest: float) -> Floats:
+def _scaled_contributions(contributions: ArrayLike, largest: float) -> Floats:
     """Returns contributions as shares of the largest."""
     parts = np.asarray(contributions, np.float64) / largest
-    _count(parts)
-    if not (np.abs(parts) <= 1 + _SLACK).all():
+    _count_pictures(parts)
+    if not (np.abs(parts) <= 1 + _ROUNDING_TOLERANCE).all():
         worst = float(parts.flat[np.argmax(np.abs(parts))]) * largest
         raise ValueError(f"a contribution of {worst}; the largest is {largest}")
     return parts
 
 
-def _count(parts: NDArray[np.generic]) -> int:
+def _count_pictures(parts: NDArray[np.generic]) -> int:
     if parts.ndim == 0 or parts.shape[-1] == 0:
         raise ValueError(f"contributions of shape {parts.shape}: there are no pictures")
     return int(parts.shape[-1])

@@ -15,14 +15,15 @@ import numpy as np
 import pytest
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from orchestrator.domain.findings import RULES, FindingKind
-from orchestrator.domain.rulings import Answers
+from orchestrator import composition
+from orchestrator.application.rounds import play_rounds
+from orchestrator.domain.findings import RULES_BY_KIND, FindingKind
+from orchestrator.domain.outcomes import Answers
 from orchestrator.domain.tasks import Isolation
 from orchestrator.errors import BackendUnavailable
 from orchestrator.intake.contest_file import Contest
 from orchestrator.intake.yaml_file import YamlFile
-from orchestrator.results.document import FindingPart, Results
-from orchestrator.wiring import machine, rounds
+from orchestrator.scoring.results_file import FindingPart, Results
 
 ZOO = Path(__file__).parent
 ATTACKER = ZOO.parent / "e2e" / "players" / "player.py"
@@ -72,7 +73,7 @@ class Expectation(BaseModel):
     def _rightly_named(self) -> "Expectation":
         if (self.caught == "honest") == bool(self.kind):
             raise ValueError("a cheat has a kind, an honest player has none")
-        if {rule for kind in self.kind for rule in RULES[kind]} != set(self.rules):
+        if {rule for kind in self.kind for rule in RULES_BY_KIND[kind]} != set(self.rules):
             raise ValueError(f"the rules of {self.kind} are others than {self.rules}")
         return self
 
@@ -174,9 +175,9 @@ class Zoo:
         out = folder / "out"
         out.mkdir(exist_ok=True)
         (out / "secret").write_bytes(hashlib.sha256(f"zoo {seed}".encode()).digest())
-        how = rounds.How(backend=backend, slots=slots, allow_unisolated=True)
-        results = rounds.play(Contest(path), out, how, lambda _: None).results
-        record, _ = rounds.read(out)
+        how = play_rounds.RunOptions(backend=backend, slots=slots, allow_unisolated=True)
+        results = play_rounds.play_round(Contest(path), out, how, lambda _: None).results
+        record, _ = play_rounds.read_round(out)
         answers = {name: record.answers(name, PICTURES) for name in names}
         return Played(results, {name: {c.attack: a for c, a in cells.items()} for name, cells in answers.items()})
 
@@ -261,7 +262,7 @@ def zoo(tmp_path_factory: pytest.TempPathFactory, require) -> Zoo:
     """A laboratory for contests between cheats."""
     folder = tmp_path_factory.mktemp("cheats")
     try:
-        machine.backend("docker", folder).check()
+        composition.make_backend("docker", folder).check()
     except BackendUnavailable as error:
         require("docker", f"{error}; .ci/engine.sh starts one")
     if subprocess.run(["docker", "image", "inspect", "sparring/base:cpu"], capture_output=True, check=False).returncode:

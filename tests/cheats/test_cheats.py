@@ -2,8 +2,8 @@
 
 import pytest
 
-from orchestrator.backends import _container, _masks, _readback
 from orchestrator.domain.findings import FindingKind
+from orchestrator.sandboxes.docker import container_spec, masked_paths, verify_policy
 
 from .conftest import REPLAY
 
@@ -56,12 +56,12 @@ def test_what_is_prevented_gains_nothing(zoo, prevented, seed) -> None:
 
 def test_a_host_name_of_its_own_would_be_caught(zoo, program, monkeypatch) -> None:
     """With the name that the engine gives each container, what the constant one prevents is cheated and found."""
-    made = _container.container_options
+    made = container_spec.container_options
 
     def named(*args, **kwargs) -> dict:
         return {key: value for key, value in made(*args, **kwargs).items() if key != "Hostname"}
 
-    monkeypatch.setattr(_container, "container_options", named)
+    monkeypatch.setattr(container_spec, "container_options", named)
     cheats_and_is_caught(zoo, program("host-name"), "docker")
 
 
@@ -78,8 +78,8 @@ def test_a_readable_counter_would_be_caught(zoo, program, monkeypatch, slots, se
     promised for.
     """
     engines = ("/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/scsi", "/proc/timer_list", "/sys/firmware")
-    monkeypatch.setattr(_masks, "masked", lambda **_: engines)
-    monkeypatch.setattr(_readback, "MASKED", frozenset(engines))
+    monkeypatch.setattr(masked_paths, "masked_paths", lambda **_: engines)
+    monkeypatch.setattr(verify_policy, "ALWAYS_MASKED", frozenset(engines))
     played = zoo.play(("honest", "kernel-memory"), seed=seed, slots=slots)
     assert played.share("kernel-memory") > REPLAY["cheat"]
     assert played.findings("kernel-memory"), "what it kept was there again when it was replayed"

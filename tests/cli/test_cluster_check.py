@@ -12,16 +12,15 @@ from typer.testing import CliRunner
 
 from orchestrator.cli import cluster_check
 from orchestrator.cli.app import app
-from orchestrator.cluster.api import JOBS, LEASES, Client
-from orchestrator.cluster.names import Bout
-from orchestrator.cluster.probe import RECORD
-from orchestrator.cluster.probing import Patience
 from orchestrator.domain.events import RoundOpened, TaskRecord
-from orchestrator.wiring.folders import RoundFolder
-
-from ..cluster.rendering import BOUT, attempt, rendered
-from ..kubernetes.cluster import Cluster, Node
-from ..kubernetes.manifests import FOLDER, documents
+from orchestrator.executors.kubernetes.api import JOBS, LEASES, Client
+from orchestrator.executors.kubernetes.labels import RoundRef
+from orchestrator.executors.kubernetes.probe_job import RECORD_NAME
+from orchestrator.executors.kubernetes.run_probes import ProbeTimeouts
+from orchestrator.ledger.round_folder import RoundFolder
+from tests.executors.kubernetes.overlays import FOLDER, documents
+from tests.executors.kubernetes.rendering import BOUT, attempt, rendered
+from tests.kubernetes_api import Cluster, Node
 
 CONTEST = """\
 sparring: 1
@@ -109,7 +108,7 @@ Run = Callable[..., tuple[int, Any]]
 def run(cluster, tmp_path, monkeypatch) -> Run:
     """Runs a command of the group with `--json`; returns its exit code and document."""
     config = cluster.kubeconfig(tmp_path / "kubeconfig")
-    monkeypatch.setattr(cluster_check, "Patience", partial(Patience, between=0.05))
+    monkeypatch.setattr(cluster_check, "ProbeTimeouts", partial(ProbeTimeouts, between=0.05))
 
     def ran(*words: object) -> tuple[int, Any]:
         command = ["cluster", *map(str, words), "--kubeconfig", str(config), "--json"]
@@ -147,7 +146,7 @@ def test_a_cluster_that_is_fine_is_fine(run, contest, script, cluster) -> None:
     assert {"storage and image": "ok", "network probe": "ok"}.items() <= status(document).items()
     assert "metadata=tcp:169.254.169.254:80" in script.words["probe"]
     assert "dns-1=udp:10.96.0.10:53" in script.words["probe"]
-    kept = json.loads(cluster.read("configmaps", RECORD)["data"]["probe.json"])
+    kept = json.loads(cluster.read("configmaps", RECORD_NAME)["data"]["probe.json"])
     assert kept["outcome"] == "blocked"
     assert "@" in kept["who"]
     code, document = run("check", contest, "--look-only")
@@ -163,7 +162,7 @@ def test_a_network_without_walls_fails(run, contest, script, cluster) -> None:
     assert [each["name"] for each in failed] == ["network probe"]
     assert "reached api" in failed[0]["detail"]
     assert run("check", contest, "--look-only")[0] == 1
-    assert json.loads(cluster.read("configmaps", RECORD)["data"]["probe.json"])["reached"] == ["api"]
+    assert json.loads(cluster.read("configmaps", RECORD_NAME)["data"]["probe.json"])["reached"] == ["api"]
 
 
 def test_a_probe_that_proves_nothing_takes_nothing_away(run, contest, script) -> None:
@@ -229,7 +228,7 @@ def test_no_cluster_is_told_from_a_failed_check(tmp_path, contest, monkeypatch) 
 
 def test_a_cluster_that_is_away_is_ours(tmp_path, contest, monkeypatch) -> None:
     """Exit code 3, within seconds, not a failed check."""
-    monkeypatch.setattr("orchestrator.wiring.cluster_check.ANSWERS", 0.3)
+    monkeypatch.setattr("orchestrator.application.kubernetes.preflight.API_TIMEOUT_SECONDS", 0.3)
     with Cluster(Script()) as gone:
         config = gone.kubeconfig(tmp_path / "kubeconfig")
     words = ["cluster", "check", str(contest), "--kubeconfig", str(config), "--json"]
@@ -305,7 +304,7 @@ def test_a_round_is_swept(run, cluster, tmp_path) -> None:
     folder.create()
     opened(folder)
     client = Client.at(cluster.url, "default")
-    other = Bout("cup", "initial", "digits", "sha256:" + "d" * 64)
+    other = RoundRef("cup", "initial", "digits", "sha256:" + "d" * 64)
     for bout in (BOUT, other):
         client.create(JOBS, rendered(asked=attempt(bout=bout), namespace="default"))
     client.create(LEASES, {"metadata": {"name": f"sparring-{BOUT.of}"}, "spec": {"holderIdentity": "me"}})

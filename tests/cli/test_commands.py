@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator import errors, shipped
+from orchestrator import errors, resources
 from orchestrator.cli import console
 from orchestrator.cli.app import app
 
-DEMO = shipped.path("examples", "demo", "contest.yaml")
+DEMO = resources.resource_path("examples", "demo", "contest.yaml")
 HERE = ["round", "run", DEMO, "--out", "{}/out"]
 ON_CLUSTER = [*HERE, "--engine", "kubernetes"]
 runner = CliRunner()
@@ -58,7 +58,9 @@ def test_all_problems_are_listed_at_once_with_their_lines(tmp_path) -> None:
 def test_pictures_and_entries_are_looked_at_together(tmp_path) -> None:
     """Lost pictures and a lost folder are told in one run, each at its line."""
     text = DEMO.read_text().replace("{kind: digits, split: test, first: 200}", "{kind: npz, path: lost.npz}")
-    text = text.replace("../../images/attack_noise", "lost").replace("../../images", str(shipped.path("images")))
+    text = text.replace("../../images/attack_noise", "lost").replace(
+        "../../images", str(resources.resource_path("images"))
+    )
     (tmp_path / "contest.yaml").write_text(text.replace("{folder: sub", f"{{folder: {DEMO.parent}/sub"))
 
     done = sparring("contest", "check", tmp_path / "contest.yaml")
@@ -91,7 +93,7 @@ def test_problems_come_as_json_too(tmp_path) -> None:
 def test_what_the_parser_refuses_comes_as_json_too(capsys, words, said) -> None:
     """With --json an option, argument or command that is not right is one document too, with exit code 2."""
     with pytest.raises(SystemExit) as ended:
-        console.play(app, words)
+        console.run_app(app, words)
     error = json.loads(capsys.readouterr().out)["error"]
     assert ended.value.code == 2
     assert error["code"] == "usage"
@@ -111,7 +113,7 @@ def test_what_the_parser_refuses_comes_as_json_too(capsys, words, said) -> None:
 def test_the_exit_code_is_the_command_s(words, code) -> None:
     """The command line ends with its command's exit code, with and without --json."""
     with pytest.raises(SystemExit) as ended:
-        console.play(app, words)
+        console.run_app(app, words)
     assert (ended.value.code or 0) == code
 
 
@@ -262,7 +264,7 @@ def test_the_module_and_the_command_are_the_same() -> None:
 
 def test_hostile_text_cannot_move_the_cursor() -> None:
     """Text of a submission reaches the terminal without control characters and without markup."""
-    assert console.safe("\x1b[2J[bold]x[/]\r\n") == r"\x1b[2J\[bold]x\[/]\r\n"
+    assert console.safe_text("\x1b[2J[bold]x[/]\r\n") == r"\x1b[2J\[bold]x\[/]\r\n"
 
 
 def test_a_damaged_ledger_is_an_infrastructure_error(tmp_path) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from orchestrator.application.rounds import play_rounds
 from orchestrator.cli import rounds as commands
 from orchestrator.cli.app import app
 from orchestrator.errors import ClusterUnavailable, Problem, Rejected, UsageError
-from orchestrator.wiring import rounds
 
 CONTEST = {
     "sparring": 1,
@@ -96,7 +96,7 @@ def test_a_round_that_is_not_finished_names_the_command(contest, monkeypatch, tm
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("orchestrator.arena.dispatcher.Dispatcher.run", stop)
+    monkeypatch.setattr("orchestrator.execution.round_runner.RoundRunner.run", stop)
     assert sparring("round", "run", contest, "--out", tmp_path / "out").exit_code == 130
     monkeypatch.setenv("COLUMNS", "40")
     done = sparring("round", "status", tmp_path / "out")
@@ -113,8 +113,8 @@ def test_a_deployment_tries_a_refused_start_again(tmp_path, monkeypatch):
         seen.append(errors.pop(0))
         raise seen[-1]
 
-    monkeypatch.setattr(commands, "AGAIN", 0.01)
-    monkeypatch.setattr(rounds, "play", play)
+    monkeypatch.setattr(commands, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(play_rounds, "play_round", play)
     demo = Path(__file__).resolve().parents[2] / "examples" / "demo" / "contest.yaml"
     words = ["round", "run", str(demo), "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(app, [*words, "--stay"])

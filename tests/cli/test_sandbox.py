@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
+from orchestrator import composition
 from orchestrator.cli import console
 from orchestrator.cli.app import app
 from orchestrator.domain.policy import Network
 from orchestrator.errors import BackendUnavailable
-from orchestrator.wiring import machine
-from orchestrator.zoo import check as zoo
+from orchestrator.sandbox_selftest import selftest as zoo
 
 runner = CliRunner()
 
@@ -25,7 +25,7 @@ def sparring(*arguments: object):
 def engine(require, tmp_path) -> None:
     """A Docker engine answers."""
     try:
-        machine.backend("docker", tmp_path).check()
+        composition.make_backend("docker", tmp_path).check()
     except BackendUnavailable as error:
         require("docker", str(error))
 
@@ -59,13 +59,13 @@ def test_the_same_as_json(engine) -> None:
 @pytest.mark.docker
 def test_what_gets_through_fails_the_command(engine, monkeypatch) -> None:
     """One program that gets through makes the exit code 1, and the line says how it was seen."""
-    prepare = zoo.prepare
+    prepare = zoo.prepare_context
 
     def weakened(*arguments):
         context, facts = prepare(*arguments)
         return replace(context, weaken={"network": Network.HOST}), facts
 
-    monkeypatch.setattr(zoo, "prepare", weakened)
+    monkeypatch.setattr(zoo, "prepare_context", weakened)
     done = sparring("sandbox", "check", "--only", "network-host-service", "--json")
     answer = json.loads(done.stdout)
     assert done.exit_code == 1

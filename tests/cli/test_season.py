@@ -185,7 +185,7 @@ def test_acts_give_json(entered) -> None:
 def test_who_acts_can_be_named(entered) -> None:
     """`--by` is who the ledger says acted; it is published, so nobody's user name is taken unasked."""
     assert sparring("withdraw", entered, "corners", "--reason", "a bug", "--by", "the jury").exit_code == 0
-    from orchestrator.wiring.contest_folder import ContestFolder  # noqa: PLC0415  the only look behind the commands
+    from orchestrator.ledger.contest_folder import ContestFolder  # noqa: PLC0415  the only look behind the commands
 
     ledger = ContestFolder(entered).ledger()
     acted = [entry.event.by for entry in ledger.read()]

@@ -8,11 +8,11 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.cli import trial
+from orchestrator.application.submissions import self_check as wiring
+from orchestrator.cli import submission_check
 from orchestrator.cli.app import app
 from orchestrator.domain.submissions import Side
 from orchestrator.intake import manifest, scaffold
-from orchestrator.wiring import trial as wiring
 
 runner = CliRunner()
 
@@ -43,14 +43,14 @@ def test_init_says_what_to_do_next(here) -> None:
         "sparring submission try mine --against undefended",
         "sparring submission pack mine",
     ]
-    assert manifest.read(here / "mine").name == "mine"
+    assert manifest.read_manifest(here / "mine").name == "mine"
     assert done.stderr == ""
 
 
 @pytest.mark.parametrize("side", Side)
 def test_who_is_to_be_tried_first_plays_by_default(side) -> None:
     """The baseline that a new folder is told to try is one that `try` offers to its side without --contest."""
-    assert scaffold.OPPONENT[side] in wiring.opponents(trial.Under().read(), side)
+    assert scaffold.FIRST_OPPONENT[side] in wiring.opponents(submission_check.CheckOptions().read(), side)
 
 
 def test_init_gives_json(here) -> None:
@@ -69,7 +69,7 @@ def test_a_licence_that_is_not_open_is_warned_of(here) -> None:
     done = sparring("submission", "init", "attack", "mine", "--licence", "CC-BY-NC-4.0")
     assert done.exit_code == 0
     assert "warning: CC-BY-NC-4.0 is no SPDX id of an OSI-approved licence (A6)" in done.stderr
-    assert manifest.read(here / "mine").licence == "CC-BY-NC-4.0"
+    assert manifest.read_manifest(here / "mine").licence == "CC-BY-NC-4.0"
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,19 @@
 """Starts a sandbox and waits to be killed: `abandon.py BACKEND WORKSPACE DIGEST FOLDER RUN WORD...`."""
 
-import importlib
 import os
 import sys
 import time
 from pathlib import Path
 
-from orchestrator.backends.base import BackendSettings, Image, Order
+from orchestrator import plugins
 from orchestrator.domain.policy import Runtime, SandboxPolicy
+from orchestrator.sandboxes.base import BackendSettings, Image, SandboxSpec
 
 name, workspace, digest, folder, run, *words = sys.argv[1:]
-backend = importlib.import_module(f"orchestrator.backends.{name}").plugin(BackendSettings(Path(workspace)))
+backend = plugins.load_plugin("sandboxes", name)(BackendSettings(Path(workspace)))
 image = Image(digest, "abandoned", tuple(words), Path(folder) if folder else None)
 policy = SandboxPolicy(runtime=Runtime(os.environ.get("SPARRING_TEST_RUNTIME", "runc")))
-sandbox = backend.start(Order(image, policy, run, "job"))
+sandbox = backend.start(SandboxSpec(image, policy, run, "job"))
 assert sandbox.receive(time.monotonic() + 60) == b"up"
 sys.stdout.write("up\n")
 sys.stdout.flush()

@@ -1,10 +1,8 @@
 """Backends under test, and the image that holds the raw players."""
 
-import importlib
 import io
 import json
 import os
-import pkgutil
 import secrets
 import tarfile
 import time
@@ -18,24 +16,20 @@ import docker
 import pytest
 from docker.errors import APIError
 
-from orchestrator import backends
-from orchestrator.backends.base import Backend, BackendSettings, Image, Order, Sandbox, Source
+from orchestrator import plugins
 from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import BackendUnavailable
+from orchestrator.sandboxes.base import Backend, BackendSettings, Image, ImageSource, Sandbox, SandboxSpec
 
 from .pods import RUNNER, Pods
 
 BASE = "sparring/base:cpu"
 PLAYERS = Path(__file__).with_name("players")
-NAMES = sorted(
-    module.name
-    for module in pkgutil.iter_modules(backends.__path__)
-    if module.name != "base" and not module.name.startswith("_")
-)
-MARKS = {"docker": pytest.mark.docker, "fifo": pytest.mark.docker}
+NAMES = plugins.plugin_names("sandboxes")
+MARKS = {"docker": pytest.mark.docker, "pod": pytest.mark.docker}
 DEVIATIONS = {
-    ("fifo", "test_sweep_removes_what_a_dead_run_left"): (
+    ("pod", "test_sweep_removes_what_a_dead_run_left"): (
         "no process of the dead is found from inside a pod, and none has to be: the player of a driver that was killed "
         "is ended by its own container (test_fifo.py), and the pod goes with its Job"
     ),
@@ -123,13 +117,13 @@ def pods(engine, require, tmp_path_factory) -> Iterator[Pods]:
 
 def open_backend(name: str, workspace: Path) -> Backend:
     """Returns the backend of the file `name`."""
-    return importlib.import_module(f"orchestrator.backends.{name}").plugin(BackendSettings(workspace))
+    return plugins.load_plugin("sandboxes", name)(BackendSettings(workspace))
 
 
 @pytest.fixture(scope="module", params=[pytest.param(name, marks=MARKS.get(name, ())) for name in NAMES])
 def backend(request, tmp_path_factory, require) -> Backend:
     """Each backend in turn, ready to play."""
-    if request.param == "fifo":
+    if request.param == "pod":
         return request.getfixturevalue("pods")
     made = open_backend(request.param, tmp_path_factory.mktemp(request.param))
     try:
@@ -140,10 +134,10 @@ def backend(request, tmp_path_factory, require) -> Backend:
 
 
 @pytest.fixture(scope="module")
-def source(request, backend) -> Source:
+def source(request, backend) -> ImageSource:
     """The raw players as a submission of the organizers."""
     image = request.getfixturevalue("player_image") if backend.name in MARKS else None
-    return Source(folder=PLAYERS, image=image, command=("python3", "echo.py"), trusted=True)
+    return ImageSource(folder=PLAYERS, image=image, command=("python3", "echo.py"), trusted=True)
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +165,7 @@ def play(backend, image, run, policy) -> Iterator[Play]:
 
     def play(player: str, *arguments: str, limits: Limits | None = None, command=None) -> Sandbox:
         words = command or ("python3", f"{player}.py", *arguments)
-        order = Order(replace(image, command=words), replace(policy, limits=limits or Limits()), run, "job")
+        order = SandboxSpec(replace(image, command=words), replace(policy, limits=limits or Limits()), run, "job")
         sandbox = backend.start(order)
         started.append(sandbox)
         return sandbox

@@ -15,12 +15,13 @@ from typing import Any
 
 import docker
 
-from orchestrator.backends import _container, fifo
-from orchestrator.backends.base import BackendSettings, Exit, Image, Order, Sandbox, Source, never
-from orchestrator.cluster.pod import FIFOS, MESSAGE
-from orchestrator.domain.images import read_config
+from orchestrator.domain.images import read_image_config
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
+from orchestrator.executors.kubernetes.pod_manifest import FIFO_DIR, PLAYER_MESSAGE_PATH
+from orchestrator.sandboxes.base import BackendSettings, Exit, Image, ImageSource, Sandbox, SandboxSpec, never_cancelled
+from orchestrator.sandboxes.docker import container_spec
+from orchestrator.sandboxes.pod import backend
 
 RUNNER = "sparring/runner:cpu"
 DRIVER = 10_002
@@ -43,7 +44,7 @@ class Pod:
         folder.chmod(0o1777)  # as a kubelet mounts a volume in memory
         client.containers.run(
             RUNNER,
-            ["/opt/runner/prepare", FIFOS],
+            ["/opt/runner/prepare", FIFO_DIR],
             entrypoint=["/opt/runner/sh"],
             user=f"{DRIVER}:{DRIVER}",
             volumes={str(folder): {"bind": "/io", "mode": "rw"}},
@@ -58,7 +59,7 @@ class Pod:
     @property
     def fifos(self) -> Path:
         """Where the FIFOs are on this machine."""
-        return self.folder / Path(FIFOS).name
+        return self.folder / Path(FIFO_DIR).name
 
     @property
     def message(self) -> Path:
@@ -66,26 +67,29 @@ class Pod:
         return self.folder.with_suffix(".message")
 
     def play(
-        self, order: Order, weaken: Mapping[str, Any] | None = None, variables: Mapping[str, str] | None = None
+        self, order: SandboxSpec, weaken: Mapping[str, Any] | None = None, variables: Mapping[str, str] | None = None
     ) -> None:
         """Starts the player's container with more `variables`; `weaken` replaces parts of its host configuration.
 
         It may replace its `User` as well.
         """
         info = self.client.info()
-        host = _container.Host(info["NCPU"], order.limits.files, str(info.get("CgroupVersion", "1")) == "1")
+        host = container_spec.HostLimits(info["NCPU"], order.limits.files, str(info.get("CgroupVersion", "1")) == "1")
         found = self.client.api.inspect_image(order.image.digest)
-        config, problems = read_config(found)
+        config, problems = read_image_config(found)
         assert not problems or order.image.command, problems
-        options = _container.container_options(order, config, next(_players), host)
+        options = container_spec.container_options(order, config, next(_players), host)
         limits = order.limits
         numbers = (limits.files, max(limits.tmp, limits.shm), limits.pids)
-        options["Entrypoint"] = [f"{FIFOS}/sh", f"{FIFOS}/play", *map(str, numbers), *options["Entrypoint"]]
+        options["Entrypoint"] = [f"{FIFO_DIR}/sh", f"{FIFO_DIR}/play", *map(str, numbers), *options["Entrypoint"]]
         options["Env"] += [f"{name}={value}" for name, value in (variables or {}).items()]
         options |= dict.fromkeys(["AttachStdin", "AttachStdout", "AttachStderr", "OpenStdin", "StdinOnce"], False)
         self.message.touch()
         self.message.chmod(0o666)  # as a kubelet makes it
-        options["HostConfig"] |= {"Binds": [f"{self.folder}:/io:ro", f"{self.message}:{MESSAGE}"], "Init": False}
+        options["HostConfig"] |= {
+            "Binds": [f"{self.folder}:/io:ro", f"{self.message}:{PLAYER_MESSAGE_PATH}"],
+            "Init": False,
+        }
         for key, value in (weaken or {}).items():
             (options if key == "User" else options["HostConfig"])[key] = value
         self.player = self.client.api.create_container_from_config(options)["Id"]
@@ -104,9 +108,9 @@ class Pod:
             time.sleep(0.02)
         return True
 
-    def backend(self) -> fifo.FifoBackend:
+    def backend(self) -> backend.PodBackend:
         """Returns the backend of this pod's driver."""
-        return fifo.FifoBackend(BackendSettings(self.fifos))
+        return backend.PodBackend(BackendSettings(self.fifos))
 
     def delete(self) -> None:
         """Does what a controller does when the driver has ended. Safe to call twice."""
@@ -126,7 +130,7 @@ class Played:
     passing: bool = True
     exit: Exit | None = None
 
-    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never) -> bool:
+    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never_cancelled) -> bool:
         """Passes on."""
         return self.line.send(data, deadline, cancelled)
 
@@ -152,10 +156,10 @@ class Pods:
     client: docker.DockerClient
     workspace: Path
     made: list[Pod] = field(default_factory=list)
-    name: str = "fifo"
+    name: str = "pod"
 
     def __post_init__(self) -> None:
-        self._one = fifo.FifoBackend(BackendSettings(self.workspace))
+        self._one = backend.PodBackend(BackendSettings(self.workspace))
 
     def check(self, runtime: Any = None) -> None:
         """Is fine: pods are made when they are needed."""
@@ -164,7 +168,7 @@ class Pods:
         """Returns what the backend says of the machine, which is no pod."""
         return self._one.examine()
 
-    def admit(self, source: Source) -> Image:
+    def admit(self, source: ImageSource) -> Image:
         """Passes on."""
         return self._one.admit(source)
 
@@ -172,7 +176,7 @@ class Pods:
         """Passes on."""
         return self._one.sweep(keep=keep, ended=ended)
 
-    def start(self, order: Order) -> Played:
+    def start(self, order: SandboxSpec) -> Played:
         """Makes a pod and starts its player."""
         pod = self.pod()
         try:
@@ -192,7 +196,7 @@ class Pods:
 class OnePod(Pods):
     """The same with one pod, as its driver has it: the player comes up with the first start, and there is no other."""
 
-    def start(self, order: Order) -> Played:
+    def start(self, order: SandboxSpec) -> Played:
         """Makes the pod at the first start."""
         if not self.made:
             self.pod().play(order)
@@ -200,11 +204,11 @@ class OnePod(Pods):
         return Played(pod, pod.backend().start(order), passing=False)
 
 
-def ordering(image: Image, run: str, policy: SandboxPolicy) -> Callable[..., Order]:
+def ordering(image: Image, run: str, policy: SandboxPolicy) -> Callable[..., SandboxSpec]:
     """Returns `order(player, arguments..., limits)` for the raw players of an image."""
 
-    def order(player: str, *arguments: str, limits: Limits | None = None) -> Order:
+    def order(player: str, *arguments: str, limits: Limits | None = None) -> SandboxSpec:
         words = ("python3", f"{player}.py", *arguments)
-        return Order(replace(image, command=words), replace(policy, limits=limits or Limits()), run, "job")
+        return SandboxSpec(replace(image, command=words), replace(policy, limits=limits or Limits()), run, "job")
 
     return order

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.backends import _account, _counters
-from orchestrator.backends._owner import Owner
-from orchestrator.backends.base import Ending, Exit
 from orchestrator.domain.tasks import Limits
+from orchestrator.sandboxes.base import Ending, Exit
+from orchestrator.sandboxes.linux import cgroup_counters, parent_cgroup
+from orchestrator.sandboxes.linux.owner import Owner
 
 MIB = 1024 * 1024
 DOCKER = [pytest.mark.docker, pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")]
@@ -24,7 +24,7 @@ def soon(seconds: float) -> float:
 def groups() -> set[Path]:
     """Returns the accounting groups of this process."""
     found = set()
-    for hierarchy in _counters.hierarchies():
+    for hierarchy in cgroup_counters.hierarchies():
         found |= set(hierarchy.glob(f"sparring-*-{os.getpid()}-*"))
     return found
 
@@ -38,7 +38,9 @@ def heard_out(sandbox, listen) -> Exit:
 @pytest.fixture
 def accounted(backend, require) -> None:
     """Nothing, where the machine lets us make control groups; else the test cannot be."""
-    opened = _account.Account.open(Owner.current(), "probe", 64 * MIB) if backend._engine.host().cgroupfs else None
+    opened = (
+        parent_cgroup.ParentCgroup.open(Owner.current(), "probe", 64 * MIB) if backend._engine.host().cgroupfs else None
+    )
     if opened is None:
         require("cgroups", "this machine does not let us make control groups above a sandbox's own")
     opened.close()
@@ -126,7 +128,7 @@ class TestDocker:
 
     def test_without_groups_of_ours_it_is_sampled_and_says_so(self, backend, play, listen, monkeypatch):
         """Where we may not make groups, usage is what was seen while the player ran."""
-        monkeypatch.setattr(_account.os, "access", lambda *_: False)
+        monkeypatch.setattr(parent_cgroup.os, "access", lambda *_: False)
         sandbox = play("echo")
         assert groups() == set()
         for _ in range(3):

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.backends import docker as docker_backend
-from orchestrator.backends._translation import RuntimeFailedError
-from orchestrator.backends.base import BackendSettings, Ending, Image, Order, Source
 from orchestrator.domain.policy import Runtime, SandboxPolicy, Seccomp
-from orchestrator.errors import AmbiguousEnd, BackendUnavailable, Rejected, SandboxLost
+from orchestrator.errors import AmbiguousExit, BackendUnavailable, Rejected, SandboxLost
+from orchestrator.sandboxes.base import BackendSettings, Ending, Image, ImageSource, SandboxSpec
+from orchestrator.sandboxes.docker import backend as docker_backend
+from orchestrator.sandboxes.docker.engine_errors import RuntimeFailedError
 
 RUNTIME = Runtime(os.environ.get("SPARRING_TEST_RUNTIME", "runc"))
 pytestmark = [pytest.mark.docker, pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")]
@@ -86,7 +86,7 @@ def test_everything_refused_in_an_image_is_named_at_once(backend, build):
         "ENTRYPOINT []\nCMD []\n"
     )
     with pytest.raises(Rejected) as caught:
-        backend.admit(Source(image=image))
+        backend.admit(ImageSource(image=image))
     places = {problem.place for problem in caught.value.problems}
     assert places == {"VOLUME", "HEALTHCHECK", "ONBUILD", "LABEL", "WORKDIR", "ENTRYPOINT"}
     assert all(problem.remedy for problem in caught.value.problems)
@@ -95,21 +95,21 @@ def test_everything_refused_in_an_image_is_named_at_once(backend, build):
 def test_a_missing_image_is_rejected_with_the_way_to_get_it(backend):
     """An image that the engine lacks is never pulled: the message says how to bring it."""
     with pytest.raises(Rejected, match="make images"):
-        backend.admit(Source(image=f"sparring/there-is-none:{secrets.token_hex(4)}"))
+        backend.admit(ImageSource(image=f"sparring/there-is-none:{secrets.token_hex(4)}"))
 
 
 def test_a_reference_that_is_none_is_not_asked_for(backend):
     """A name that would lead elsewhere in the engine's interface is refused before it is used."""
     with pytest.raises(Rejected, match="not the name or id"):
-        backend.admit(Source(image="../containers/x"))
+        backend.admit(ImageSource(image="../containers/x"))
 
 
 def test_the_operators_proxy_is_not_handed_to_players(backend, image, policy, listen, monkeypatch, tmp_path):
     """Proxy credentials in the operator's client configuration do not reach a player."""
     (tmp_path / "config.json").write_text(json.dumps({"proxies": {"default": {"httpProxy": "http://u:hunter2@proxy"}}}))
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    fresh = docker_backend.plugin(BackendSettings(tmp_path))
-    sandbox = fresh.start(Order(replace(image, command=("python3", "surroundings.py")), policy, "test", "job"))
+    fresh = docker_backend.DockerBackend(BackendSettings(tmp_path))
+    sandbox = fresh.start(SandboxSpec(replace(image, command=("python3", "surroundings.py")), policy, "test", "job"))
     try:
         assert "hunter2" not in str(listen.report(sandbox))
     finally:
@@ -150,9 +150,9 @@ def test_an_image_that_is_in_its_own_way_is_not_our_fault(backend, engine, polic
     run = f"unfit-{secrets.token_hex(4)}"
     try:
         # As an orchestrator that takes a round over starts it: admission would have refused it.
-        sandbox = backend.start(Order(Image(identity, "unfit", ("/x",)), policy, run, "job"))
+        sandbox = backend.start(SandboxSpec(Image(identity, "unfit", ("/x",)), policy, run, "job"))
         if RUNTIME is Runtime.RUNSC and "sbin" in files:  # gVisor dies of it, without a reason that tells whose it is
-            with pytest.raises(AmbiguousEnd, match="others can be started"):
+            with pytest.raises(AmbiguousExit, match="others can be started"):
                 sandbox.receive(soon(1))
             assert sandbox.stop().ending is Ending.LOST
         else:
@@ -178,16 +178,16 @@ def test_a_start_that_fails_is_compared_with_a_known_image(backend, image, engin
         start(container)
 
     monkeypatch.setattr(backend._engine, "start", failing)
-    order = Order(image, policy, run, "job")
+    order = SandboxSpec(image, policy, run, "job")
     if fails == "for all":
         with pytest.raises(SandboxLost, match="nor can sparring/base:cpu be started") as caught:
             backend.start(order)
-        assert not isinstance(caught.value, AmbiguousEnd)
+        assert not isinstance(caught.value, AmbiguousExit)
     elif fails == "once":
         assert backend.start(order).stop().ending is Ending.STOPPED
     else:
         sandbox = backend.start(order)
-        with pytest.raises(AmbiguousEnd, match="others can be started"):
+        with pytest.raises(AmbiguousExit, match="others can be started"):
             sandbox.receive(soon(1))
         assert sandbox.stop().ending is Ending.LOST
     assert len(asked) == {"once": 3, "for it alone": 3, "for all": 2}[fails]
@@ -246,8 +246,8 @@ def test_an_engine_that_goes_away_is_never_the_players_fault(image, engine, poli
     relay = Relay(tmp_path / "engine", backend._engine.path)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'engine'}")
     run = f"cut-{secrets.token_hex(4)}"
-    far = docker_backend.plugin(BackendSettings(tmp_path))
-    sandbox = far.start(Order(replace(image, command=("python3", "silent.py")), policy, run, "job"))
+    far = docker_backend.DockerBackend(BackendSettings(tmp_path))
+    sandbox = far.start(SandboxSpec(replace(image, command=("python3", "silent.py")), policy, run, "job"))
     try:
         assert sandbox.receive(soon(0.2)) is None
     finally:
@@ -274,7 +274,7 @@ def test_no_engine_is_said_with_the_remedy(backend, monkeypatch, tmp_path):
     """Without an engine, or with one elsewhere, `check` says what to do."""
     for address, said in (("unix:///nonexistent/engine", "start the engine"), ("tcp://127.0.0.1:1", "DOCKER_HOST")):
         monkeypatch.setenv("DOCKER_HOST", address)
-        absent = docker_backend.plugin(BackendSettings(tmp_path))
+        absent = docker_backend.DockerBackend(BackendSettings(tmp_path))
         with pytest.raises(BackendUnavailable, match=said):
             absent.check()
         [check] = absent.examine()
@@ -286,7 +286,7 @@ def test_no_engine_is_said_with_the_remedy(backend, monkeypatch, tmp_path):
 def test_a_ghost_container_is_exorcised(backend, image, listen):
     """Processes that live on after the engine took their container for ended are killed, and their group is removed."""
     haunted = SandboxPolicy(init=False, seccomp=Seccomp.ENGINE)  # ours refuses ptrace
-    sandbox = backend.start(Order(replace(image, command=("python3", "ghost.py")), haunted, "test", "ghost"))
+    sandbox = backend.start(SandboxSpec(replace(image, command=("python3", "ghost.py")), haunted, "test", "ghost"))
     assert listen.exactly(sandbox, 2) == b"up"
     group = sandbox._group
     assert sandbox.send(b"x", soon(5))

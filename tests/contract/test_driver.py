@@ -15,25 +15,25 @@ import numpy as np
 import pytest
 
 from orchestrator import plugins
-from orchestrator.arena.dispatcher import Dispatcher
-from orchestrator.arena.planner import lay_out
-from orchestrator.arena.setting import Setting
-from orchestrator.backends.base import Order, Source
-from orchestrator.cluster.exchange import Outcome
-from orchestrator.cluster.names import Bout
+from orchestrator.application.rounds.round_config import round_config
 from orchestrator.domain.ids import digest
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Budget, Norm, Task
-from orchestrator.engines.local import LocalEngine
+from orchestrator.execution.planner import make_plan
+from orchestrator.execution.round_context import RoundContext
+from orchestrator.execution.round_runner import RoundRunner
+from orchestrator.executors.kubernetes.labels import RoundRef
+from orchestrator.executors.kubernetes.shared_volume import DriverOutcome
+from orchestrator.executors.local import LocalExecutor
 from orchestrator.intake.contest_file import ContestFile
-from orchestrator.record import Record
-from orchestrator.stores.folder import FolderBlobs
-from orchestrator.stores.memory import MemoryLedger
-from orchestrator.wiring.conditions import conditions
+from orchestrator.ledger.read_model import RoundView
+from orchestrator.ledger.stores.folder import FolderBlobs
+from orchestrator.ledger.stores.memory import MemoryLedger
+from orchestrator.sandboxes.base import ImageSource, SandboxSpec
 
-from . import quarters
-from .driven import Driven, stale
+from . import brightest_quarter
+from .driver_pods import Driven, stale
 from .pods import RUNNER
 
 pytestmark = [pytest.mark.docker, pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")]
@@ -74,7 +74,7 @@ def players(engine, test_image) -> Callable[[str], str]:
     """Returns `image(submission)`: see quarters.builder."""
     if stale(engine):
         pytest.fail(f"{RUNNER} was built from other sources; run images/build.sh images/runner")
-    return quarters.builder(engine, test_image)
+    return brightest_quarter.builder(engine, test_image)
 
 
 class Round:
@@ -82,15 +82,15 @@ class Round:
 
     def __init__(self, backend: Any, players: Callable[[str], str], folder: Any, names: tuple[str, ...], **more: Any):
         ids = {name: players(name) for name in names}
-        samples = quarters.samples()
+        samples = brightest_quarter.samples()
         file = ContestFile.model_validate(FILE | more)
-        rules = plugins.find("contests", "tournament").rules_type()
+        rules = plugins.load_plugin("formats", "tournament").rules_type()
         submissions = [
             Submission(name, name, "team", Side(name.partition("_")[0]), ids[name], ids[name]) for name in names
         ]
         self.file, self.folder = file, folder
-        self.setting = Setting(
-            **conditions(file, rules),
+        self.setting = RoundContext(
+            **round_config(file, rules),
             round="r",
             task=Task(
                 "quarters",
@@ -103,7 +103,7 @@ class Round:
             samples=samples,
             secret=b"",
             roster=Roster(tuple(submissions)),
-            images={name: backend.admit(Source(image=ids[name])) for name in names},
+            images={name: backend.admit(ImageSource(image=ids[name])) for name in names},
             backend=backend,
             blobs=FolderBlobs(folder / "blobs"),
         )
@@ -111,21 +111,21 @@ class Round:
         defences = self.setting.roster.side(Side.DEFENCE)
         self.cells = [Cell(defence.id, attack) for defence in defences for attack in attacks]
         self.setting = replace(self.setting, secret=self._secret())
-        self.record, self.ledger = Record(self.setting.blobs), MemoryLedger()
+        self.record, self.ledger = RoundView(self.setting.blobs), MemoryLedger()
 
     def _secret(self) -> bytes:
         """Returns a secret with which no job asks the picture with the speck last: a fault there would need no pod."""
-        jobs = [job.id for job in lay_out(self.setting, self.cells).jobs]
+        jobs = [job.id for job in make_plan(self.setting, self.cells).jobs]
         for secret in (bytes([number]) * 32 for number in range(256)):
             setting = replace(self.setting, secret=secret)
             seeds = [setting.secret_seed("order", job) for job in jobs]
-            if all(np.random.default_rng(seed).permutation(quarters.PICTURES)[-1] for seed in seeds):
+            if all(np.random.default_rng(seed).permutation(brightest_quarter.PICTURES)[-1] for seed in seeds):
                 return secret
         raise AssertionError("256 orders end with one picture")
 
     def play(self, engine: Any) -> list[Any]:
         """Plays it whole; returns what is on record, measures aside."""
-        dispatcher = Dispatcher(self.setting, self.ledger, self.record, lambda: "now", lambda _event: None)
+        dispatcher = RoundRunner(self.setting, self.ledger, self.record, lambda: "now", lambda _event: None)
         dispatcher.open(self.file.model_dump(mode="json"))
         dispatcher.run(engine, self.cells)
         bodies = [_plain(json.loads(entry.event.model_dump_json())) for entry in self.ledger.read()]
@@ -134,10 +134,10 @@ class Round:
     def driven(self, client: Any) -> Driven:
         """Returns the engine of pods for it."""
         setting = self.setting
-        bout = Bout(setting.contest, setting.round, setting.task.name, digest(secrets.token_bytes(8)))
+        bout = RoundRef(setting.contest, setting.round, setting.task.name, digest(secrets.token_bytes(8)))
 
-        def order(submission: str) -> Order:
-            return Order(setting.images[submission], setting.policy, setting.run, "job")
+        def order(submission: str) -> SandboxSpec:
+            return SandboxSpec(setting.images[submission], setting.policy, setting.run, "job")
 
         return Driven(client, self.folder, bout, order)
 
@@ -161,7 +161,7 @@ def both(backend, players, engine, tmp_path) -> Callable[..., tuple[Driven, Roun
     def play(*names: str, **more: Any) -> tuple[Driven, Round]:
         here = Round(backend, players, tmp_path / "here", names, **more)
         there = Round(backend, players, tmp_path / "there", names, **more)
-        expected = here.play(LocalEngine([None]))
+        expected = here.play(LocalExecutor([None]))
         driven = there.driven(engine)
         assert there.play(driven) == expected
         assert {ended.code for ended in driven.ended.values()} == {0}
@@ -174,8 +174,8 @@ def test_honest_players(both):
     """A perturb job, two classify jobs and two replays: each in one pod, but for replays, which have one a session."""
     driven, round_ = both("attack_honest", "defence_honest")
     assert round_.record.round.closed
-    assert [outcome for stage, outcome in driven.outcomes if stage != "replay"] == [Outcome.FINISHED] * 3
-    assert driven.outcomes.count(("replay", Outcome.SPENT)) >= 1
+    assert [outcome for stage, outcome in driven.outcomes if stage != "replay"] == [DriverOutcome.FINISHED] * 3
+    assert driven.outcomes.count(("replay", DriverOutcome.SPENT)) >= 1
 
 
 def test_an_attack_that_crashes_and_one_that_hangs(both):
@@ -193,7 +193,7 @@ def test_an_attack_that_crashes_and_one_that_hangs(both):
 def test_a_defence_that_crashes_in_the_middle_of_a_step(both):
     """The step goes on in the next pod, and is one step on record."""
     driven, round_ = both("attack_honest", "defence_crashes", replay={"power": 0})
-    assert driven.outcomes.count(("classify", Outcome.SPENT)) >= 1
+    assert driven.outcomes.count(("classify", DriverOutcome.SPENT)) >= 1
     steps = [step for steps in round_.record.round.steps.values() for step in steps.values() if step.cells]
     clean = next(step for step in steps if step.cells[0].attack is None)
     # Where others were asked before it, its picture is asked again alone, and charged then.

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from orchestrator.arena.casting import end
-from orchestrator.arena.player import Player
-from orchestrator.backends.base import SLICE, STDERR_KEPT, Ending
-from orchestrator.domain.endings import ExitReason
+from orchestrator.domain.exit_reasons import ExitReason
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import Cancelled, DeadlinePassed, OutOfMemory, PlayerDied, ProtocolFault, SubmissionFault
-from orchestrator.wire.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
-from orchestrator.wire.session import Session
+from orchestrator.execution.player import Player
+from orchestrator.execution.player_pool import end_player
+from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
+from orchestrator.protocol.session import Session
+from orchestrator.sandboxes.base import POLL_SECONDS, STDERR_TAIL_BYTES, Ending
 
 LIMITS = replace(Limits(), memory=64 * 1024 * 1024, ready_seconds=20.0, classify_seconds=2.0)
 TASK = TaskHeader(name="t", classes=["a", "b"], shape=[1, 2, 2], budget=BudgetHeader(norm="linf", epsilon=8.0))
@@ -65,16 +65,16 @@ def test_trouble_is_the_same_fault_everywhere(backend, play, kind):
     begun = time.monotonic()
     with pytest.raises(SubmissionFault) as fault:
         asked()
-    end(player.stop, leaves, fault.value)
+    end_player(player.stop, leaves, fault.value)
     took = time.monotonic() - begun
 
     [leave] = leaves
     found = (type(fault.value), leave.exit.ending, leave.reason, leave.exit.code)
     assert found == expected, leave.exit.stderr[-500:]
     assert took < 12
-    assert len(leave.exit.stderr) <= STDERR_KEPT
+    assert len(leave.exit.stderr) <= STDERR_TAIL_BYTES
     if kind == "complaints":
-        assert leave.exit.stderr_bytes > STDERR_KEPT
+        assert leave.exit.stderr_bytes > STDERR_TAIL_BYTES
 
 
 def test_output_behind_the_last_reply_is_heard_at_the_farewell(play):
@@ -85,7 +85,7 @@ def test_output_behind_the_last_reply_is_heard_at_the_farewell(play):
         player.greet(TASK, TOLD, 1)
         for _ in range(2):
             assert player.classify(PICTURE, LIMITS).labels == (0,)
-        end(player.stop, leaves, player.farewell())
+        end_player(player.stop, leaves, player.farewell())
         assert [leave.reason for leave in leaves] == [reason], kind
 
 
@@ -98,7 +98,7 @@ def test_a_question_that_nobody_reads_ends_with_the_round(play):
     begun = time.monotonic()
     with pytest.raises(Cancelled):
         player.classify(np.zeros((8, 1, 1024, 1024), np.uint8), replace(LIMITS, classify_seconds=20.0))
-    assert time.monotonic() - begun < 1 + SLICE + 2
-    end(player.stop, leaves, None)
+    assert time.monotonic() - begun < 1 + POLL_SECONDS + 2
+    end_player(player.stop, leaves, None)
     assert [leave.exit.ending for leave in leaves] == [Ending.STOPPED]
     assert time.monotonic() - begun < 8

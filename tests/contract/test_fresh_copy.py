@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.backends import _copying, docker
-from orchestrator.backends.base import Order
 from orchestrator.errors import InfrastructureFault
+from orchestrator.sandboxes.base import SandboxSpec
+from orchestrator.sandboxes.docker import backend as docker_backend
+from orchestrator.sandboxes.docker.images import image_copy
 
 pytestmark = [pytest.mark.docker, pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")]
 
@@ -44,7 +45,7 @@ print(known)
 
 def says(backend, image, run, program, *words, policy=None) -> str:
     """Returns what a Python program prints in a sandbox of an image."""
-    sandbox = backend.start(Order(replace(image, command=("python3", "-c", program, *words)), policy, run, "job"))
+    sandbox = backend.start(SandboxSpec(replace(image, command=("python3", "-c", program, *words)), policy, run, "job"))
     until, heard = time.monotonic() + 60, b""
     while data := sandbox.receive(until):
         heard += data
@@ -93,7 +94,7 @@ def test_an_image_with_a_name_is_never_taken_for_a_copy(backend):
                 {"Id": "sha256:other", "RepoTags": None, "Labels": None},
             ]
 
-    assert list(_copying.copies(Labelled(), "sparring.run")) == [
+    assert list(image_copy.find_copies(Labelled(), "sparring.run")) == [
         ("sha256:copy", {"sparring.run": "run"}),
         ("sha256:other", {}),
     ]
@@ -101,7 +102,7 @@ def test_an_image_with_a_name_is_never_taken_for_a_copy(backend):
 
 def test_a_full_disk_is_ours(backend, image, run, monkeypatch):
     """Without room for it, and for what stays free besides, no copy is begun: a fault of ours, with the remedy."""
-    monkeypatch.setattr(_copying, "KEPT_FREE", 2**60)
+    monkeypatch.setattr(image_copy, "MIN_FREE_BYTES", 2**60)
     with pytest.raises(InfrastructureFault, match=r"bytes free; .* free space"):
         backend.fresh_copy(image, run)
 
@@ -109,4 +110,4 @@ def test_a_full_disk_is_ours(backend, image, run, monkeypatch):
 def test_labels_are_plain_words(backend):
     """What would end a label's line is refused before anything is sent."""
     with pytest.raises(ValueError, match="no label"):
-        _copying._imported(docker.Engine(), iter(()), {"run": "a\nCMD harm"})
+        image_copy._import_files(docker_backend.DockerEngine(), iter(()), {"run": "a\nCMD harm"})

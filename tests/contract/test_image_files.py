@@ -7,9 +7,9 @@ from contextlib import suppress
 import pytest
 from docker.errors import APIError
 
-from orchestrator.backends import _mount_points
-from orchestrator.backends.base import Ending, Image, Order, Source
-from orchestrator.errors import AmbiguousEnd, Rejected
+from orchestrator.errors import AmbiguousExit, Rejected
+from orchestrator.sandboxes.base import Ending, Image, ImageSource, SandboxSpec
+from orchestrator.sandboxes.image_files import mount_points
 
 from .conftest import BASE
 
@@ -66,7 +66,7 @@ def make(engine, test_image):
 def more(path: str, what: str) -> bytes:
     """Returns a tar with one thing at a path."""
     name = path.lstrip("/")
-    content = b"x" * (2 * _mount_points.LONGEST) if what == "long" else name.encode()
+    content = b"x" * (2 * mount_points.MAX_FILE_BYTES) if what == "long" else name.encode()
     kind = {LOOP: "link", "long": "file"}.get(what, what)
     return tar([(name, kind, path.encode() if what == LOOP else content if kind == "file" else b"/var/tmp")])
 
@@ -92,22 +92,22 @@ def test_what_is_in_the_way_is_refused(backend, make, monkeypatch, path, what):
     """Admission names the path and what is there; also where it may not read layers, as far as it shows."""
     identity = make(path, what)
     with pytest.raises(Rejected) as caught:
-        backend.admit(Source(image=identity))
+        backend.admit(ImageSource(image=identity))
     [problem] = caught.value.problems
     assert problem.place == path
     assert {"link": "link", LOOP: "link", "pipe": "neither"}.get(what, "") in problem.what
     assert backend.look_into(identity).problems == (problem,)
-    monkeypatch.setattr(_mount_points, "stored", lambda _graph: None)
+    monkeypatch.setattr(mount_points, "layers_on_disk", lambda _graph: None)
     if not (path.startswith(REPLACED[:-1]) or path in REPLACED or what == "pipe"):
         with pytest.raises(Rejected, match=path):
-            backend.admit(Source(image=identity))
+            backend.admit(ImageSource(image=identity))
 
 
 def test_ordinary_images_are_admitted(backend, make):
     """Our base passes, and an image that has a folder where one is mounted and a users' file of its own."""
-    assert backend.admit(Source(image=BASE)).digest
-    assert backend.admit(Source(image=make("/io", "folder"))).digest
-    assert backend.admit(Source(image=make("/etc/passwd", "file"))).digest
+    assert backend.admit(ImageSource(image=BASE)).digest
+    assert backend.admit(ImageSource(image=make("/io", "folder"))).digest
+    assert backend.admit(ImageSource(image=make("/etc/passwd", "file"))).digest
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_what_cannot_be_started_is_named(backend, engine, make, lines, command, 
         context = tar([("Dockerfile", "file", f"FROM {base}\nCMD {command}\n".encode())])
         base = engine.images.build(fileobj=io.BytesIO(context), custom_context=True, rm=True)[0].id
     with pytest.raises(Rejected) as caught:
-        backend.admit(Source(image=base))
+        backend.admit(ImageSource(image=base))
     assert [problem.place for problem in caught.value.problems] == [place]
     assert words in caught.value.problems[0].what
 
@@ -151,9 +151,9 @@ def test_what_cannot_be_started_is_named(backend, engine, make, lines, command, 
 )
 def test_a_sandbox_that_only_this_image_spoils_is_its_own(backend, make, engine, run, policy, path, what):
     """Where an image gets past admission, a known image shows whose doing it is: no fault of ours."""
-    order = Order(Image(make(path, what), "spoilt", ("python3",)), policy, run, "job")
+    order = SandboxSpec(Image(make(path, what), "spoilt", ("python3",)), policy, run, "job")
     sandbox = backend.start(order)
-    with pytest.raises(AmbiguousEnd, match="others can be started as they should be"):
+    with pytest.raises(AmbiguousExit, match="others can be started as they should be"):
         sandbox.receive(0)
     assert sandbox.stop().ending is Ending.LOST
     assert engine.containers.list(all=True, filters={"label": f"sparring.run={run}"}) == []
@@ -161,7 +161,7 @@ def test_a_sandbox_that_only_this_image_spoils_is_its_own(backend, make, engine,
 
 def test_looking_leaves_nothing_behind(backend, make, engine):
     """A container that was looked at is gone, whatever was found."""
-    backend.admit(Source(image=make("/srv", "folder")))
+    backend.admit(ImageSource(image=make("/srv", "folder")))
     with pytest.raises(Rejected):
-        backend.admit(Source(image=make("/run", "link")))
+        backend.admit(ImageSource(image=make("/run", "link")))
     assert engine.containers.list(all=True, filters={"label": "sparring.run=look"}) == []

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.backends import _constants
-from orchestrator.backends.base import Order
+from orchestrator.sandboxes.base import SandboxSpec
+from orchestrator.sandboxes.docker import constant_files
 
 pytestmark = [pytest.mark.docker, pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")]
 
@@ -59,7 +59,7 @@ print(json.dumps([memory, len(cpus), os.cpu_count(), files, all(map(refused, fil
 def readable(backend, image, run, policy, program=READ, **change) -> Any:
     """Returns what a program reads in a sandbox."""
     image = replace(image, command=("python3", "-c", program))
-    sandbox = backend.start(Order(image, replace(policy, **change), run, "job"))
+    sandbox = backend.start(SandboxSpec(image, replace(policy, **change), run, "job"))
     until, heard = time.monotonic() + 60, b""
     while data := sandbox.receive(until):
         heard += data
@@ -110,11 +110,11 @@ def test_the_size_of_the_machine_is_what_the_limits_say(backend, image, run, pol
 
 def test_an_engine_that_does_not_see_our_files_masks_them(backend, image, run, policy, monkeypatch) -> None:
     """Where it has another file system there are no constants, and the kernel's own are hidden as all others."""
-    missing = tuple((place, "/nowhere/to-be-seen") for place in _constants.PLACES)
-    kept = _constants.Constants()
+    missing = tuple((place, "/nowhere/to-be-seen") for place in constant_files.PLACES)
+    kept = constant_files.Constants()
     monkeypatch.setattr(kept, "sources", lambda _memory: () if kept._unseen else missing)
     monkeypatch.setattr(backend, "_constants", kept)
     seen = readable(backend, image, run, policy)
     assert kept._unseen
     assert seen
-    assert not seen.keys() & set(_constants.PLACES)
+    assert not seen.keys() & set(constant_files.PLACES)

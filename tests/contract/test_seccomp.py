@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.backends.base import Order
 from orchestrator.domain.policy import Seccomp
+from orchestrator.sandboxes.base import SandboxSpec
 
 pytestmark = [
     pytest.mark.docker,
@@ -82,7 +82,7 @@ def answers(backend, image, policy, listen) -> dict[Seccomp, dict]:
     asked = json.dumps({name: words for name, (words, _) in CALLS.items()} | FINE)
     found = {}
     for seccomp in (Seccomp.PLAYER, Seccomp.NONE):
-        order = Order(
+        order = SandboxSpec(
             replace(image, command=("python3", "calls.py", asked)), replace(policy, seccomp=seccomp), "t", "j"
         )
         sandbox = backend.start(order)

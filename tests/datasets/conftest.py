@@ -36,7 +36,7 @@ def load(tmp_path) -> Load:
     """Loads a dataset of that kind from the test's folder, as a contest file would ask for it."""
 
     def read(kind: str, **options: Any) -> Samples:
-        found: type[Dataset[Any]] = plugins.find("datasets", kind)
+        found: type[Dataset[Any]] = plugins.load_plugin("datasets", kind)
         return found().load(found.options_type.model_validate(options), tmp_path)
 
     return read

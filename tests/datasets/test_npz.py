@@ -179,7 +179,7 @@ def test_a_damaged_archive_is_read_or_refused(load, archive, data):
 def test_an_archive_that_unpacks_to_too_much_is_refused_unread(load, archive, monkeypatch):
     """What an array would unpack to is bounded by the archive's own word, beyond which nothing is unpacked."""
     archive(images=PIXELS, labels=LABELS)
-    monkeypatch.setattr("orchestrator.datasets.npz.TOTAL_LIMIT", 100)
+    monkeypatch.setattr("orchestrator.datasets.npz.MAX_TOTAL_BYTES", 100)
     with pytest.raises(Rejected, match="images unpacks to 176 bytes, at most 100"):
         load("npz", path="set.npz")
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from orchestrator.domain import acts, events
-from orchestrator.domain.findings import Disagreement, Finding, FindingKind, Shown
+from orchestrator.domain import contest_events, events
+from orchestrator.domain.findings import Disagreement, Finding, FindingKind, SequenceQuestion
 from orchestrator.domain.ids import canonical_json
 from orchestrator.domain.plan import Stage
 from orchestrator.domain.round import Round
@@ -44,7 +44,7 @@ FAILED = events.AttemptFailed(job="j1", attempt=1, code="sandbox-lost", message=
 PARKED = events.JobParked(job="j1", stage=Stage.PERTURB, submission="a", code="sandbox-lost", message="it went away")
 RETURNED = events.BackendReturned(job="j1", seconds=12.5)
 PROBED = events.ClusterProbed(namespace="sparring", outcome="blocked", at="2026-11-20T08:00:00+00:00")
-CLOSED_PLAY = events.PlayClosed(head=ONE, answers=TWO)
+CLOSED_PLAY = events.AnswersCommitted(head=ONE, answers=TWO)
 FOUND = events.FindingMade(
     id="f0",
     submission="d",
@@ -56,7 +56,7 @@ FOUND = events.FindingMade(
     image="sha256:x",
     job="r",
     steps=[2, 5],
-    sequence=[events.ShownRecord(attack="a", picture=7, answer=-1, pause=1.5)],
+    sequence=[events.SequenceQuestionRecord(attack="a", picture=7, answer=-1, pause=1.5)],
     length=1,
     batch=1,
     alone=1,
@@ -89,7 +89,7 @@ def step(number, **changes):
 
 
 REUSED = events.JobsReused(round="initial", head=ONE, jobs=["j1"], count=2)
-LOST = events.StepsLost(jobs=["j0"], reason="a blob is damaged")
+LOST = events.StepsInvalidated(jobs=["j0"], reason="a blob is damaged")
 ALL = [
     OPENED,
     ADMITTED,
@@ -117,7 +117,7 @@ def test_an_event_survives_the_ledger(event):
 
 def test_every_kind_of_event_is_tested_here():
     """The list of this file is the whole vocabulary of a round; acts are a contest's, in test_season.py."""
-    assert {type(event) for event in ALL} == set(events.Event.__args__) - set(acts.Act.__args__)
+    assert {type(event) for event in ALL} == set(events.Event.__args__) - set(contest_events.ContestEvent.__args__)
 
 
 def test_only_a_probe_that_was_overridden_is_kept():
@@ -151,7 +151,10 @@ def test_what_was_lost_is_not_known_any_more():
     other = FINISHED.model_copy(update={"job": "j2"})
     judged = told(OPENED, PLANNED, step(0), FINISHED, other, JUDGED, FOUND)
     assert (set(judged.finished), set(judged.replays), len(judged.judgements)) == ({"j1", "j2"}, {"r"}, 2)
-    for event in (events.StepsLost(jobs=["j1"], reason="damaged"), events.StepsLost(jobs=["r"], reason="damaged")):
+    for event in (
+        events.StepsInvalidated(jobs=["j1"], reason="damaged"),
+        events.StepsInvalidated(jobs=["r"], reason="damaged"),
+    ):
         judged.apply(event)
     assert (judged.steps, set(judged.finished)) == ({}, {"j2"})
     assert (judged.replays, judged.findings, judged.judgements) == ({}, [], [])
@@ -179,9 +182,9 @@ def test_unknown_kinds_are_errors(body):
 def test_a_digest_is_64_small_hex_digits(digest):
     """What names a blob can be nothing else, so that it is never a path."""
     with pytest.raises(ValidationError):
-        events.PlayClosed(head=digest, answers=ONE)
+        events.AnswersCommitted(head=digest, answers=ONE)
     with pytest.raises(ValidationError):
-        events.PlayClosed(head=ONE, answers=digest)
+        events.AnswersCommitted(head=ONE, answers=digest)
 
 
 def test_a_time_is_not_negative():
@@ -223,7 +226,7 @@ def test_a_round_is_the_fold_of_its_events():
             image="sha256:x",
             job="r",
             steps=(2, 5),
-            sequence=(Shown("a", 7, -1, 1.5),),
+            sequence=(SequenceQuestion("a", 7, -1, 1.5),),
             length=1,
             alone=1,
         )

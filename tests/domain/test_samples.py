@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from orchestrator.domain.samples import Samples, grey
+from orchestrator.domain.samples import Samples, grey_picture
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Limits
 
@@ -53,7 +53,7 @@ def test_a_shape_is_channels_height_width(samples):
 
 def test_grey_is_128_everywhere():
     """The picture that stands for a missing candidate is uniform 128 (A8)."""
-    picture = grey((3, 32, 32))
+    picture = grey_picture((3, 32, 32))
     assert (picture.dtype, picture.shape, np.unique(picture).tolist()) == (np.uint8, (3, 32, 32), [128])
 
 

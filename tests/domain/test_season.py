@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from orchestrator.domain import acts, events
+from orchestrator.domain import contest_events, events
 from orchestrator.domain.season import Finalists, Person, Season
 from orchestrator.domain.submissions import Side
 
@@ -13,10 +13,10 @@ NOON, LATER = "2026-03-01T12:00:00.000+00:00", "2026-03-02T12:00:00.000+00:00"
 def received(name: str, team: str = "Corner Shop", task: str = "digits", side: Side = Side.ATTACK, **more):
     """Returns the act of admitting a submission."""
     body = {"by": "desk", "id": name, "name": name, "team": team, "task": task, "side": side}
-    return acts.SubmissionReceived(**body, digest=name, image=name, **({"attempt": 1, "left": 2} | more))
+    return contest_events.SubmissionReceived(**body, digest=name, image=name, **({"attempt": 1, "left": 2} | more))
 
 
-def folded(*done: acts.Act) -> Season:
+def folded(*done: contest_events.ContestEvent) -> Season:
     """Returns the season after these acts, all at noon."""
     season = Season()
     for act in done:
@@ -24,9 +24,11 @@ def folded(*done: acts.Act) -> Season:
     return season
 
 
-def team(name: str, *people: str) -> acts.TeamAdded:
+def team(name: str, *people: str) -> contest_events.TeamAdded:
     """Returns the act of adding a team of these people."""
-    return acts.TeamAdded(by="desk", team=name, people=[acts.PersonRecord(id=p, name=p.title()) for p in people])
+    return contest_events.TeamAdded(
+        by="desk", team=name, people=[contest_events.PersonRecord(id=p, name=p.title()) for p in people]
+    )
 
 
 def test_a_season_begins_empty() -> None:
@@ -58,8 +60,8 @@ def test_withdrawn_and_disqualified_stay_on_record() -> None:
         received("a"),
         received("b"),
         received("c"),
-        acts.SubmissionWithdrawn(by="desk", id="a", reason="a bug"),
-        acts.SubmissionDisqualified(by="desk", id="b", reason="two people, one team"),
+        contest_events.SubmissionWithdrawn(by="desk", id="a", reason="a bug"),
+        contest_events.SubmissionDisqualified(by="desk", id="b", reason="two people, one team"),
     )
     assert (season.entries["a"].withdrawn, season.entries["b"].disqualified) == ("a bug", "two people, one team")
     assert [entry.plays for entry in season.entries.values()] == [False, False, True]
@@ -69,22 +71,24 @@ def test_a_correction_changes_what_it_names() -> None:
     """What a correction does not name stays (A6)."""
     season = folded(
         received("a", licence="MIT", source="https://example.org/old"),
-        acts.SubmissionCorrected(by="desk", id="a", source="https://example.org/new", reason="moved"),
+        contest_events.SubmissionCorrected(by="desk", id="a", source="https://example.org/new", reason="moved"),
     )
     assert (season.entries["a"].licence, season.entries["a"].source) == ("MIT", "https://example.org/new")
-    season.apply(acts.SubmissionCorrected(by="desk", id="a", licence="", reason="not theirs to license"), NOON)
+    season.apply(
+        contest_events.SubmissionCorrected(by="desk", id="a", licence="", reason="not theirs to license"), NOON
+    )
     assert season.entries["a"].licence == ""
 
 
 def test_attempts_are_counted_per_team_task_and_side() -> None:
     """Withdrawn submissions count, refused ones and those of others do not (A4)."""
-    refused = acts.SubmissionRefused(
+    refused = contest_events.SubmissionRefused(
         by="desk", name="x", team="Corner Shop", task="digits", side=Side.ATTACK, problems=["no"]
     )
     season = folded(
         received("a"),
         received("b"),
-        acts.SubmissionWithdrawn(by="desk", id="a", reason="a bug"),
+        contest_events.SubmissionWithdrawn(by="desk", id="a", reason="a bug"),
         refused,
         received("c", task="faint"),
         received("d", side=Side.DEFENCE),
@@ -104,7 +108,7 @@ def test_a_person_is_found_in_every_team() -> None:
         received("b", "Two", "faint", Side.DEFENCE),
         received("c", "Three", "euclid"),
         received("d", "One", "euclid"),
-        acts.SubmissionWithdrawn(by="desk", id="d", reason="a bug"),
+        contest_events.SubmissionWithdrawn(by="desk", id="d", reason="a bug"),
     )
     ada = Person("Ada", "Ada")
     assert season.sides(ada) == {"digits": {Side.ATTACK}, "faint": {Side.DEFENCE}}
@@ -123,11 +127,13 @@ def test_names_of_teams_that_look_the_same_are_found() -> None:
 def test_the_last_promotion_and_the_last_rules_hold() -> None:
     """A promotion is made again after a re-judgement; the rules are those of the last change."""
     promoted = [
-        acts.FinalistsPromoted(by="desk", task="digits", attacks=[name], defences=["d"], not_standing={"x": "y"})
+        contest_events.FinalistsPromoted(
+            by="desk", task="digits", attacks=[name], defences=["d"], not_standing={"x": "y"}
+        )
         for name in ("a", "b")
     ]
-    changed = [acts.RulesChanged(by="desk", rules={"finalists": number}, reason="r") for number in (1, 2)]
-    dropped = acts.RejudgementDropped(by="desk", rules={"finalists": 9}, reason="r")
+    changed = [contest_events.RulesChanged(by="desk", rules={"finalists": number}, reason="r") for number in (1, 2)]
+    dropped = contest_events.RejudgementDropped(by="desk", rules={"finalists": 9}, reason="r")
     season = folded(*promoted, *changed, dropped)
     assert season.finalists == {"digits": Finalists(("b",), ("d",), {"x": "y"})}
     assert season.finalists["digits"].everybody == {"b", "d"}
@@ -137,9 +143,9 @@ def test_the_last_promotion_and_the_last_rules_hold() -> None:
 def test_rounds_are_known_by_name_and_task() -> None:
     """The head of a round that was played again replaces the old one."""
     played = [
-        acts.RoundPlayed(by="desk", round="initial", task="digits", head="1"),
-        acts.RoundPlayed(by="desk", round="initial", task="digits", head="2"),
-        acts.RoundPlayed(by="desk", round="final", task="digits", head="3"),
+        contest_events.RoundPlayed(by="desk", round="initial", task="digits", head="1"),
+        contest_events.RoundPlayed(by="desk", round="initial", task="digits", head="2"),
+        contest_events.RoundPlayed(by="desk", round="final", task="digits", head="3"),
     ]
     season = folded(*played)
     assert {key: act.head for key, act in season.rounds.items()} == {
@@ -149,18 +155,18 @@ def test_rounds_are_known_by_name_and_task() -> None:
 
 
 EVERY_ACT = [
-    acts.ContestOpened(by="desk", contest={"sparring": 1}, key="sha256:0", software="0"),
+    contest_events.ContestOpened(by="desk", contest={"sparring": 1}, key="sha256:0", software="0"),
     team("One", "ada"),
     received("a"),
-    acts.SubmissionRefused(by="desk", name="", team="", task="", side=None, problems=["no"]),
-    acts.SubmissionWithdrawn(by="desk", id="a", reason="r"),
-    acts.SubmissionDisqualified(by="desk", id="a", reason="r"),
-    acts.SubmissionCorrected(by="desk", id="a", licence="MIT", reason="r"),
-    acts.RoundPlayed(by="desk", round="initial", task="digits", head="h"),
-    acts.FinalistsPromoted(by="desk", task="digits", attacks=[], defences=[]),
-    acts.RulesChanged(by="desk", rules={}, reason="r"),
-    acts.RejudgementDropped(by="desk", rules={}, reason="r"),
-    acts.BundlePublished(by="desk", bundle="sealed", digest="d"),
+    contest_events.SubmissionRefused(by="desk", name="", team="", task="", side=None, problems=["no"]),
+    contest_events.SubmissionWithdrawn(by="desk", id="a", reason="r"),
+    contest_events.SubmissionDisqualified(by="desk", id="a", reason="r"),
+    contest_events.SubmissionCorrected(by="desk", id="a", licence="MIT", reason="r"),
+    contest_events.RoundPlayed(by="desk", round="initial", task="digits", head="h"),
+    contest_events.FinalistsPromoted(by="desk", task="digits", attacks=[], defences=[]),
+    contest_events.RulesChanged(by="desk", rules={}, reason="r"),
+    contest_events.RejudgementDropped(by="desk", rules={}, reason="r"),
+    contest_events.BundlePublished(by="desk", bundle="sealed", digest="d"),
 ]
 
 
@@ -175,10 +181,13 @@ def test_every_act_is_read_back_from_the_ledger(act) -> None:
 
 def test_every_kind_of_act_is_tested() -> None:
     """The list above has each act once."""
-    assert {type(act) for act in EVERY_ACT} == set(acts.Act.__args__)
+    assert {type(act) for act in EVERY_ACT} == set(contest_events.ContestEvent.__args__)
 
 
-@pytest.mark.parametrize("kind", [acts.SubmissionWithdrawn, acts.SubmissionDisqualified, acts.SubmissionCorrected])
+@pytest.mark.parametrize(
+    "kind",
+    [contest_events.SubmissionWithdrawn, contest_events.SubmissionDisqualified, contest_events.SubmissionCorrected],
+)
 @pytest.mark.parametrize("reason", ["", "x" * 2001])
 def test_an_act_against_a_submission_has_a_reason(kind, reason) -> None:
     """No reason, or one that is no reason but a book, is refused."""
@@ -189,4 +198,4 @@ def test_an_act_against_a_submission_has_a_reason(kind, reason) -> None:
 def test_somebody_did_it() -> None:
     """An act without who is refused."""
     with pytest.raises(ValidationError, match="by"):
-        acts.RoundPlayed(by="", round="initial", task="digits", head="h")
+        contest_events.RoundPlayed(by="", round="initial", task="digits", head="h")

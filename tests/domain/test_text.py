@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.domain.text import LONGEST, plain, printable, without_nul
+from orchestrator.domain.text import DEFAULT_LIMIT, printable, reject_control_characters, reject_nul
 
 
 def test_plain_text_stays():
@@ -39,7 +39,7 @@ def test_long_text_is_cut():
     """The text ends with an ellipsis within the limit, and text of exactly the limit is whole."""
     assert printable("x" * 1000, 10) == "xxxxxxxxx…"
     assert printable("x" * 10, 10) == "x" * 10
-    assert len(printable("x" * 1000)) == LONGEST
+    assert len(printable("x" * 1000)) == DEFAULT_LIMIT
 
 
 def test_escapes_do_not_stretch_the_limit():
@@ -64,13 +64,13 @@ def test_everything_is_printable_and_short(text, limit):
 @pytest.mark.parametrize("text", ["a\0b", "a\nb", "\x7f", "a\x85b"])
 def test_a_name_has_no_control_characters(text) -> None:
     """Whatever ends a line or a word elsewhere is no part of a name; letters of every script are."""
-    assert plain("Ünïversität 東京 😀") == "Ünïversität 東京 😀"
+    assert reject_control_characters("Ünïversität 東京 😀") == "Ünïversität 東京 😀"
     with pytest.raises(ValueError, match="a control character"):
-        plain(text)
+        reject_control_characters(text)
 
 
 def test_a_word_of_a_command_has_no_nul() -> None:
     """A NUL would end the word where a program gets it; everything else is its own matter."""
-    assert without_nul("a\nb") == "a\nb"
+    assert reject_nul("a\nb") == "a\nb"
     with pytest.raises(ValueError, match="a NUL character"):
-        without_nul("a\0b")
+        reject_nul("a\0b")

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator import shipped
+from orchestrator import resources
+from orchestrator.application.rounds import play_rounds
 from orchestrator.intake import manifest
-from orchestrator.intake.built import Record
+from orchestrator.intake.build_record import BuildRecord
 from orchestrator.intake.contest_file import Contest
-from orchestrator.intake.source_tree import survey
-from orchestrator.results.document import Results
-from orchestrator.wiring import rounds
+from orchestrator.intake.source_tree import scan_folder
+from orchestrator.scoring.results_file import Results
 
 PLAYER = Path(__file__).parent / "players" / "player.py"
 SEASON = Path(__file__).resolve().parents[2] / "examples" / "tournament" / "season.py"
@@ -72,8 +72,8 @@ class Lab:
     def play(self, *players: str, out: str = "out", **changes: Any) -> Results:
         """Plays a round between these players and returns its results."""
         path = self.contest(*players, **changes)
-        how = rounds.How(backend=self.backend, slots=2, allow_unisolated=True)
-        return rounds.play(Contest(path), self.folder / out, how, lambda _: None).results
+        how = play_rounds.RunOptions(backend=self.backend, slots=2, allow_unisolated=True)
+        return play_rounds.play_round(Contest(path), self.folder / out, how, lambda _: None).results
 
     def _entry(self, player: str) -> dict[str, Any]:
         side, _, behaviour = player.partition("_")
@@ -136,18 +136,21 @@ def demo_images(base_image, require) -> None:
     del base_image
     if not _engine_has("sparring/attack-cw-l2:cpu") or not _engine_has("sparring/defence-median:cpu"):
         require("docker", "the demo's images are missing: make images")
-    for path in (*shipped.path("images").glob("*/submission.yaml"), *shipped.path("examples/demo").glob("*/*/*.yaml")):
+    for path in (
+        *resources.resource_path("images").glob("*/submission.yaml"),
+        *resources.resource_path("examples/demo").glob("*/*/*.yaml"),
+    ):
         _note(path.parent)
 
 
 def _note(folder: Path) -> None:
     """Puts on record that a shipped image is that of its folder, where it was built elsewhere and says so itself."""
-    tag, digest = f"{manifest.read(folder).image}:cpu", survey(folder).digest
+    tag, digest = f"{manifest.read_manifest(folder).image}:cpu", scan_folder(folder).digest
     form = '{{.Id}} {{index .Config.Labels "sparring.source"}}'
     done = subprocess.run(["docker", "image", "inspect", "-f", form, tag], capture_output=True, text=True, check=False)
     identity, _, source = done.stdout.strip().partition(" ")
-    if source == digest and not Record.here().image_of(digest, "cpu"):
-        Record.here().note(digest, "cpu", identity)
+    if source == digest and not BuildRecord.here().image_of(digest, "cpu"):
+        BuildRecord.here().note(digest, "cpu", identity)
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import signal
 import sys
 from pathlib import Path
 
+from orchestrator.application.rounds import play_rounds
 from orchestrator.domain.events import Event
 from orchestrator.intake.contest_file import Contest
-from orchestrator.wiring import rounds
 
 
 class Watch:
@@ -25,5 +25,5 @@ class Watch:
 
 if __name__ == "__main__":
     contest, out, number, kind = sys.argv[1:]
-    how = rounds.How(backend="process", slots=2, allow_unisolated=True)
-    rounds.play(Contest(Path(contest)), Path(out), how, Watch(int(number), kind))
+    how = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
+    play_rounds.play_round(Contest(Path(contest)), Path(out), how, Watch(int(number), kind))

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from orchestrator.application.submissions import self_check
+from orchestrator.application.submissions.self_check import CheckSubject
 from orchestrator.domain.submissions import Side
 from orchestrator.intake import scaffold
-from orchestrator.intake.compliance.match import BATCH, HELLO, ONE
+from orchestrator.intake.compliance.trial_match import BATCH_STEP, HELLO_STEP, ONE_PICTURE_STEP
 from orchestrator.intake.contest_file import Contest
 from orchestrator.intake.scaffold import Framework
-from orchestrator.wiring import trial
-from orchestrator.wiring.trial import Subject
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
 
@@ -22,9 +22,9 @@ STEPS = [
     "manifest",
     "build",
     "image policy",
-    HELLO,
-    ONE,
-    BATCH,
+    HELLO_STEP,
+    ONE_PICTURE_STEP,
+    BATCH_STEP,
     "limits",
     "replay",
     "memory and time",
@@ -54,70 +54,70 @@ class Broken:
 
 BROKEN = {
     "missing entrypoint": Broken(
-        *(Side.DEFENCE, HELLO, "died", "it is not in the image: check COPY and the command"),
+        *(Side.DEFENCE, HELLO_STEP, "died", "it is not in the image: check COPY and the command"),
         before='"player.py"]',
         after='"main.py"]',
         file="Dockerfile",
         says="can't open file",
     ),
     "prints before it serves": Broken(
-        *(Side.DEFENCE, HELLO, "protocol", "print to stderr"),
+        *(Side.DEFENCE, HELLO_STEP, "protocol", "print to stderr"),
         before="from sparring_player import",
         after='print("loading", flush=True)\nfrom sparring_player import',
         mended='import sys\nprint("loading", file=sys.stderr, flush=True)\nfrom sparring_player import',
     ),
     "wrong dtype": Broken(
-        *(Side.ATTACK, ONE, "reported", "the traceback is on its stderr"),
+        *(Side.ATTACK, ONE_PICTURE_STEP, "reported", "the traceback is on its stderr"),
         before="return self.task.within(pixels, pixels + change)",
         after="return pixels + change",
         says="uint8",
     ),
     "wrong shape": Broken(
-        *(Side.ATTACK, ONE, "reported", "the traceback is on its stderr"),
+        *(Side.ATTACK, ONE_PICTURE_STEP, "reported", "the traceback is on its stderr"),
         before="return self.task.within(pixels, pixels + change)",
         after="return self.task.within(pixels, pixels + change)[:, :, 1:]",
         says="shape",
     ),
     "exceeds memory": Broken(
-        *(Side.DEFENCE, HELLO, "out-of-memory", "use less memory"),
+        *(Side.DEFENCE, HELLO_STEP, "out-of-memory", "use less memory"),
         before=LOAD,
         after=LOAD + "        self.table = bytearray(b'x') * 2**30\n",
         mended=LOAD + "        self.table = bytearray(b'x') * 2**20\n",
     ),
     "needs network": Broken(
-        *(Side.DEFENCE, HELLO, "reported", "a sandbox has no network"),
+        *(Side.DEFENCE, HELLO_STEP, "reported", "a sandbox has no network"),
         before=LOAD,
         after=LOAD + "        import urllib.request\n        urllib.request.urlopen('http://example.org/weights')\n",
     ),
     "writes to root": Broken(
-        *(Side.DEFENCE, HELLO, "reported", "a sandbox can write under /tmp only"),
+        *(Side.DEFENCE, HELLO_STEP, "reported", "a sandbox can write under /tmp only"),
         before=LOAD,
         after=LOAD + "        open('/opt/player/cache', 'w').close()\n",
         mended=LOAD + "        open('/tmp/cache', 'w').close()\n",
     ),
     "needs root": Broken(
-        *(Side.DEFENCE, HELLO, "reported", "a sandbox runs as a user without rights"),
+        *(Side.DEFENCE, HELLO_STEP, "reported", "a sandbox runs as a user without rights"),
         before=LOAD,
         after=LOAD + "        open('/etc/shadow').close()\n",
     ),
     "slow load": Broken(
-        *(Side.DEFENCE, HELLO, "deadline", "do less, or load less"),
+        *(Side.DEFENCE, HELLO_STEP, "deadline", "do less, or load less"),
         before=LOAD,
         after=LOAD + "        import time\n        time.sleep(60)\n",
     ),
     "slow step": Broken(
-        *(Side.ATTACK, ONE, "deadline", "do less, or load less"),
+        *(Side.ATTACK, ONE_PICTURE_STEP, "deadline", "do less, or load less"),
         before="        rng = ",
         after="        import time\n        time.sleep(60)\n        rng = ",
     ),
     "crashes on the third picture": Broken(
-        *(Side.DEFENCE, BATCH, "died", "its last words on stderr say why"),
+        *(Side.DEFENCE, BATCH_STEP, "died", "its last words on stderr say why"),
         before="        flat = ",
         after="        import os\n        self.seen = getattr(self, 'seen', 0) + 1\n"
         "        if self.seen == 3:\n            os._exit(9)\n        flat = ",
     ),
     "returns NaN scores": Broken(
-        *(Side.DEFENCE, ONE, "reported", "the traceback is on its stderr"),
+        *(Side.DEFENCE, ONE_PICTURE_STEP, "reported", "the traceback is on its stderr"),
         before="return scores.argmax(axis=1), scores",
         after="return scores.argmax(axis=1), scores * np.nan",
         says="NaN",
@@ -149,12 +149,12 @@ def contest(tmp_path_factory, base_image) -> Contest:
 
 
 @pytest.fixture
-def check(contest) -> Callable[[Path], trial.Checked]:
+def check(contest) -> Callable[[Path], self_check.CheckReport]:
     """Checks a folder on docker."""
 
-    def run(folder: Path) -> trial.Checked:
-        with trial.terms(contest, None, "docker") as under:
-            return trial.check(Subject(folder=folder), under, lambda _: None)
+    def run(folder: Path) -> self_check.CheckReport:
+        with self_check.check_setup(contest, None, "docker") as under:
+            return self_check.check_submission(CheckSubject(folder=folder), under, lambda _: None)
 
     return run
 
@@ -163,8 +163,9 @@ def check(contest) -> Callable[[Path], trial.Checked]:
 def test_each_fails_at_its_step_and_its_remedy_works(check, tmp_path, name) -> None:
     """The step's number, the fault and the remedy are right; whoever follows the remedy passes."""
     broken = BROKEN[name]
-    folder = scaffold.make(
-        scaffold.Wanted(broken.side, "broken_one", Framework.NUMPY, scaffold.OUR_LICENCE), tmp_path / "broken_one"
+    folder = scaffold.create_submission(
+        scaffold.ScaffoldRequest(broken.side, "broken_one", Framework.NUMPY, scaffold.DEFAULT_LICENCE),
+        tmp_path / "broken_one",
     ).folder
     file = folder / broken.file
     honest = file.read_text()

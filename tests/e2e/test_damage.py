@@ -21,17 +21,18 @@ from typing import Any
 
 import pytest
 
+from orchestrator.application.contests import seasons
+from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import events
 from orchestrator.errors import InfrastructureFault, StoreFault
 from orchestrator.intake.contest_file import Contest
-from orchestrator.stores.sql import PATIENCE
-from orchestrator.wiring import rounds, seasons
+from orchestrator.ledger.stores.sql import LOCK_TIMEOUT_SECONDS
 
 PLACES = 40 if os.environ.get("SPARRING_SOAK") else 4
 PLAYERS = ("attack_honest", "attack_noop", "defence_honest", "defence_constant")
 SETTINGS = {"limits": {"perturb_batch": 4, "perturb_seconds": 60, "classify_seconds": 30}, "replay": {"power": 0.5}}
 MEASURED = {"seconds", "cpu_seconds", "peak_bytes", "bytes_in", "bytes_out", "endings", "sandboxes", "ledger"}
-HOW = rounds.How(backend="process", slots=2, allow_unisolated=True)
+HOW = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
 COMMAND = [sys.executable, "-m", "orchestrator", "round", "run"]
 OPTIONS = ["--slots", "2", "--allow-unisolated", "--log-json"]
 DIE_AT = Path(__file__).with_name("die_at.py")
@@ -51,7 +52,7 @@ def results(out: Path) -> Any:
 
 def play(contest: Path, out: Path, watch: Callable[[events.Event], None] = lambda _: None) -> Any:
     """Plays a round, or what is left of it; returns its results without what is measured."""
-    rounds.play(Contest(contest), out, HOW, watch)
+    play_rounds.play_round(Contest(contest), out, HOW, watch)
     return results(out)
 
 
@@ -188,11 +189,11 @@ def test_a_secret_that_nothing_committed_to_may_go(contest, tmp_path, content) -
 def test_a_contest_whose_ledger_was_emptied_is_no_new_contest(tmp_path) -> None:
     """Where the contest's ledger lost everything, nothing is done to the contest but to say how to get it back."""
     cup = tmp_path / "cup"
-    seasons.init(cup, "tournament")
+    seasons.create_contest(cup, "tournament")
     (cup / "contest.sqlite").write_bytes(b"")
     with (
         pytest.raises(StoreFault, match=f"{cup}/contest.sqlite holds no contest: .* put it back from a copy"),
-        seasons.at_desk(cup),
+        seasons.administer(cup),
     ):
         pass
 
@@ -313,7 +314,9 @@ def test_a_lock_that_stays_is_exit_code_3(interrupted, whole, contest) -> None:
         done = run(contest, interrupted)
         waited = time.monotonic() - began
     assert done.returncode == 3, done.stderr
-    assert f"another program has held {interrupted}/ledger.sqlite for more than {PATIENCE:g} s" in done.stderr
+    assert (
+        f"another program has held {interrupted}/ledger.sqlite for more than {LOCK_TIMEOUT_SECONDS:g} s" in done.stderr
+    )
     assert "end it, and run the same command again" in done.stderr
-    assert PATIENCE <= waited < 4 * PATIENCE
+    assert LOCK_TIMEOUT_SECONDS <= waited < 4 * LOCK_TIMEOUT_SECONDS
     assert play(contest, interrupted) == results(whole)

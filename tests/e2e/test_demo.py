@@ -9,9 +9,9 @@ import jsonschema
 import numpy as np
 import pytest
 
+from orchestrator.application.rounds import play_rounds
+from orchestrator.domain.outcomes import NOT_ASKED, Forfeit
 from orchestrator.domain.plan import Cell
-from orchestrator.domain.rulings import NOT_ASKED, Forfeit
-from orchestrator.wiring import rounds
 
 SCHEMA = Path(__file__).resolve().parents[2] / "schemas" / "results.schema.json"
 
@@ -71,7 +71,7 @@ def test_adversarial_training_helps(played) -> None:
 def test_carlini_wagner_is_penalised(played) -> None:
     """Every candidate of cw_l2 beyond 51/255 is a forfeit, is held, and no defence is asked about it (A8, A14)."""
     results, out = played
-    record, _ = rounds.read(out)
+    record, _ = play_rounds.read_round(out)
     made = record.candidates("cw_l2")
     beyond = np.flatnonzero(made.distances > 51)
 

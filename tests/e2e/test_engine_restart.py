@@ -21,10 +21,10 @@ from typing import Any
 
 import pytest
 
-from orchestrator.backends import _counters
+from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import events
 from orchestrator.intake.contest_file import Contest
-from orchestrator.wiring import rounds
+from orchestrator.sandboxes.linux import cgroup_counters
 
 pytestmark = [
     pytest.mark.docker,
@@ -143,7 +143,7 @@ def unmeasured(part):
 
 def groups() -> list[Path]:
     """Returns the control groups that this process made above its sandboxes."""
-    return [path for one in _counters.hierarchies() for path in one.glob(f"sparring-*-{os.getpid()}-*")]
+    return [path for one in cgroup_counters.hierarchies() for path in one.glob(f"sparring-*-{os.getpid()}-*")]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
@@ -157,9 +157,9 @@ def test_a_round_survives_its_engine(lab, own_engine, undisturbed, number) -> No
         if isinstance(event, events.StepFinished):
             steps.release()
 
-    how = rounds.How(backend="docker", slots=2)
+    how = play_rounds.RunOptions(backend="docker", slots=2)
     with ThreadPoolExecutor(1) as pool:
-        round_ = pool.submit(rounds.play, contest, out, how, watch)
+        round_ = pool.submit(play_rounds.play_round, contest, out, how, watch)
         for away in AWAY:
             while steps.acquire(blocking=False):
                 pass
@@ -174,7 +174,7 @@ def test_a_round_survives_its_engine(lab, own_engine, undisturbed, number) -> No
 
     assert unmeasured(results.model_dump(mode="json")) == undisturbed
     assert [part.faults for part in results.submissions] == [[]] * len(PLAYERS)
-    ledger = rounds.RoundFolder(out).ledger()
+    ledger = play_rounds.RoundFolder(out).ledger()
     happened = Counter(entry.event.kind for entry in ledger.read())
     ledger.close()
     assert happened["attempt_failed"] >= 2, "the engine was not missed: the test proves nothing"

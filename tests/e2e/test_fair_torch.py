@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from orchestrator.application.rounds import play_rounds
 from orchestrator.intake.contest_file import Contest
-from orchestrator.wiring import rounds
 
 HELPER = Path(__file__).parents[2] / "images" / "_base" / "python" / "sparring_player.py"
 
@@ -127,7 +127,7 @@ def test_networks_near_their_boundary_are_not_accused(tmp_path, batch) -> None:
         out = tmp_path / f"out{run}"
         out.mkdir()
         (out / "secret").write_bytes(hashlib.sha256(f"fair {run}".encode()).digest())
-        how = rounds.How(backend="process", slots=2, allow_unisolated=True)
-        results = rounds.play(Contest(tmp_path / "contest.yaml"), out, how, lambda _: None).results
+        how = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
+        results = play_rounds.play_round(Contest(tmp_path / "contest.yaml"), out, how, lambda _: None).results
         assert results.complete
         assert not results.findings, (run, results.findings)

@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.backends import _counters
+from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import events
 from orchestrator.domain.plan import Stage
 from orchestrator.domain.text import printable
-from orchestrator.record import Record
-from orchestrator.wiring import rounds
+from orchestrator.ledger.read_model import RoundView
+from orchestrator.sandboxes.linux import cgroup_counters
 
 KILLS = 50 if os.environ.get("SPARRING_SOAK") else 10
 SEED = 5
@@ -46,7 +46,7 @@ SETTINGS: dict[str, Any] = {
     "replay": {"power": 0.9, "cheat": 0.3, "attacks": 0.3},
 }
 MEASURED = {"seconds", "cpu_seconds", "peak_bytes", "bytes_in", "bytes_out", "endings", "ledger"}
-"""Of what results/document.py calls measured or drawn anew; the commitment is that of the same secret."""
+"""Of what scoring/results_file.py calls measured or drawn anew; the commitment is that of the same secret."""
 LATEST = {"process": 2.5, "docker": 6.0}
 """Seconds within which an orchestrator is killed where time decides."""
 PATIENCE = 120
@@ -127,7 +127,7 @@ class Killed:
 
     def happened(self) -> list[tuple[float, events.Event]]:
         """Returns every event with its time."""
-        ledger = rounds.RoundFolder(self.out).ledger()
+        ledger = play_rounds.RoundFolder(self.out).ledger()
         try:
             return [(datetime.fromisoformat(entry.time).timestamp(), entry.event) for entry in ledger.read()]
         finally:
@@ -167,7 +167,7 @@ def killed(shared_lab, undisturbed) -> Killed:
         made.mkdir()
     shutil.copy(undisturbed / "secret", round_.out)
     (folder / "asked.log").touch()
-    ledger = rounds.RoundFolder(undisturbed).ledger()
+    ledger = play_rounds.RoundFolder(undisturbed).ledger()
     whole = len(list(ledger.read()))
     ledger.close()
 
@@ -227,7 +227,7 @@ class Steps:
     def of(cls, killed: Killed) -> "Steps":
         """Reads them from the record."""
         happened = killed.happened()
-        record = Record(rounds.RoundFolder(killed.out).blobs(), (event for _, event in happened))
+        record = RoundView(play_rounds.RoundFolder(killed.out).blobs(), (event for _, event in happened))
         pixels: dict[str | None, Any] = {None: record.samples.pixels}
         for player in PLAYERS[: len(PLAYERS) // 2]:
             made = record.candidates(player)
@@ -327,7 +327,7 @@ def test_the_kills_were_spread_over_the_round(killed) -> None:
 def test_nothing_is_on_record_twice(killed) -> None:
     """No step and no job ended twice: none was lost, and what was kept was taken over."""
     happened = [event for _, event in killed.happened()]
-    assert not [event for event in happened if isinstance(event, events.StepsLost | events.AttemptFailed)]
+    assert not [event for event in happened if isinstance(event, events.StepsInvalidated | events.AttemptFailed)]
     steps = [(event.job, event.step) for event in happened if isinstance(event, events.StepFinished)]
     jobs = [event.job for event in happened if isinstance(event, events.JobFinished)]
     once = [event.kind for event in happened if isinstance(event, events.RoundOpened | events.RoundClosed)]
@@ -340,7 +340,7 @@ def test_nothing_is_on_record_twice(killed) -> None:
 def test_no_player_is_asked_again_what_is_on_record(killed) -> None:
     """By the players' own account no question came after its step was kept, and a kill cost one step of a job."""
     happened = killed.happened()
-    closed = next(when for when, event in happened if isinstance(event, events.PlayClosed)) + TICK
+    closed = next(when for when, event in happened if isinstance(event, events.AnswersCommitted)) + TICK
     steps = Steps.of(killed)
     asked = list(questions(killed.lab.folder / "asked.log"))
     play = [(question, steps.played(question)) for question in asked if question.when <= closed]
@@ -367,7 +367,7 @@ def test_nothing_is_left_behind(killed) -> None:
             assert folder not in (process / "environ").read_bytes(), (process / "cmdline").read_bytes()
             assert not (process / "cwd").readlink().is_relative_to(killed.lab.folder)
     assert str(killed.lab.folder) not in Path("/proc/self/mountinfo").read_text()
-    names = [path.name for one in _counters.hierarchies() for path in one.glob("sparring-*")]
+    names = [path.name for one in cgroup_counters.hierarchies() for path in one.glob("sparring-*")]
     assert [name for name in names if name.split("-")[2] in owners] == []
     if killed.lab.backend == "docker":
         command = ["docker", "ps", "--all", "--format", '{{.Label "sparring.owner"}}']

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.results.document import CellPart, Results, SubmissionPart
+from orchestrator.scoring.results_file import CellPart, Results, SubmissionPart
 
 ATTACKS = {
     "attack_crashes": "died",

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from orchestrator.application.rounds import play_rounds
 from orchestrator.intake.contest_file import Contest
-from orchestrator.record import Record
-from orchestrator.wiring import rounds
+from orchestrator.ledger.read_model import RoundView
 
 HERE = Path(__file__).parent
-HOW = rounds.How(backend="process", slots=2, allow_unisolated=True)
+HOW = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
 PATIENCE = 60
 DEADLINE = 3.0
 BATCHES = 7
@@ -47,13 +47,13 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def read(out: Path) -> Record:
+def read(out: Path) -> RoundView:
     """Returns the record of a round."""
-    record, _ = rounds.read(out)
+    record, _ = play_rounds.read_round(out)
     return record
 
 
-def faults(record: Record) -> Counter[tuple[str, str]]:
+def faults(record: RoundView) -> Counter[tuple[str, str]]:
     """Returns how many pictures each fault cost."""
     steps = (step for job in record.round.steps.values() for step in job.values())
     return sum(
@@ -129,7 +129,7 @@ def test_a_kill_gives_a_whole_new_deadline_for_its_step_alone(counted) -> None:
     killed.kill()
     killed.wait()
     before = asked(counted)
-    rounds.play(Contest(contest), out, replace(HOW, slots=1), lambda _: None)
+    play_rounds.play_round(Contest(contest), out, replace(HOW, slots=1), lambda _: None)
 
     record = read(out)
     assert faults(record) == {("defence_stuck", "deadline"): 1}
@@ -163,7 +163,7 @@ def test_a_restart_gives_no_more_sandboxes(counted, kept) -> None:
         *players, isolation="round", limits=limits, replay={"power": 0}, rules={"clean_floor": None}
     )
     undisturbed = counted.folder / "undisturbed"
-    rounds.play(Contest(contest), undisturbed, HOW, lambda _: None)
+    play_rounds.play_round(Contest(contest), undisturbed, HOW, lambda _: None)
     (counted.folder / "asked.log").write_text("")
 
     out = counted.folder / "out"
@@ -173,7 +173,7 @@ def test_a_restart_gives_no_more_sandboxes(counted, kept) -> None:
         [sys.executable, HERE / "die_at.py", contest, out, str(kept), "step_finished"], check=False, capture_output=True
     )
     assert killed.returncode == -signal.SIGKILL
-    rounds.play(Contest(contest), out, HOW, lambda _: None)
+    play_rounds.play_round(Contest(contest), out, HOW, lambda _: None)
 
     record, name = read(out), "attack_dies"
     assert faults(record) == faults(read(undisturbed)) == {(name, "died"): counted.pictures}

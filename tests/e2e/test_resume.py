@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import events
 from orchestrator.domain.text import printable
-from orchestrator.wiring import rounds
 
 PLAYERS = ("attack_noop", "attack_honest", "defence_honest", "defence_constant")
 MEASURED = {
@@ -79,8 +79,8 @@ def test_a_killed_round_goes_on(lab) -> None:
 
     results = json.loads((out / "results.json").read_text())
     assert unmeasured(results) == unmeasured(undisturbed.model_dump(mode="json"))
-    record, _ = rounds.read(out)
-    ledger = rounds.RoundFolder(out).ledger()
+    record, _ = play_rounds.read_round(out)
+    ledger = play_rounds.RoundFolder(out).ledger()
     happened = [entry.event for entry in ledger.read()]
     ledger.close()
     finished = [event.job for event in happened if isinstance(event, events.JobFinished)]
@@ -129,7 +129,7 @@ def test_another_contest_in_the_same_folder_is_refused(process_lab) -> None:
     """A folder that holds a round is never mixed with another one; the error names what changed."""
     process_lab.play("attack_noop", "defence_honest")
 
-    with pytest.raises(rounds.UsageError, match=r"changed since then: the contest file"):
+    with pytest.raises(play_rounds.UsageError, match=r"changed since then: the contest file"):
         process_lab.play("attack_noop", "defence_honest", seed=5)
 
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from orchestrator.application.rounds import play_rounds
 from orchestrator.cli.app import app
-from orchestrator.domain import acts, events
+from orchestrator.domain import contest_events, events
+from orchestrator.domain.outcomes import FAULTED, NOT_ASKED, NOT_PLAYED, Forfeit
 from orchestrator.domain.plan import Cell, Stage
-from orchestrator.domain.rulings import FAULTED, NOT_ASKED, NOT_PLAYED, Forfeit
 from orchestrator.domain.season import Season
-from orchestrator.stores.base import Ledger
-from orchestrator.wiring import rounds
-from orchestrator.wiring.contest_folder import ContestFolder
-from orchestrator.wiring.folders import RoundFolder
-from orchestrator.wiring.standings import fold
+from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.ledger.round_folder import RoundFolder
+from orchestrator.ledger.season_view import fold_season
+from orchestrator.ledger.stores.base import Ledger
 
 pytestmark = [pytest.mark.xdist_group("season"), pytest.mark.timeout(900)]
 
@@ -38,7 +38,7 @@ def folded(cup: Path) -> Season:
     """Returns what the contest's ledger tells."""
     ledger = ContestFolder(cup).ledger()
     try:
-        return fold(ledger.read())
+        return fold_season(ledger.read())
     finally:
         ledger.close()
 
@@ -176,7 +176,7 @@ def test_a7_a_crashing_defence_misclassifies(season) -> None:
 
 def test_a8_a_crashing_attack_cannot_win(season) -> None:
     """A8: what the crashing attack never delivered is grey, held, and never asked: its delta is below zero."""
-    record, _ = rounds.read(season / "rounds" / "initial" / "digits")
+    record, _ = play_rounds.read_round(season / "rounds" / "initial" / "digits")
     made = record.candidates("cold")
     assert (made.forfeits == Forfeit.MISSING).all()
     assert (made.pixels == 128).all()
@@ -233,7 +233,7 @@ def test_a13_only_finalists_are_ranked_in_the_final(season, task) -> None:
 
 def test_a14_violations_are_forfeited_and_counted(season) -> None:
     """A14: every candidate beyond the budget is measured exactly, forfeited as missing, and counted on the board."""
-    record, _ = rounds.read(season / "rounds" / "initial" / "digits")
+    record, _ = play_rounds.read_round(season / "rounds" / "initial" / "digits")
     made = record.candidates("leap")
     assert (made.forfeits == Forfeit.BUDGET).all()
     assert made.distances.max() == 102
@@ -279,7 +279,7 @@ def test_a17_below_the_floor_nobody_ranks(season, name) -> None:
 
 def test_a17_the_careless_one_errs_on_a_third(season) -> None:
     """The defence that gives up clean pictures is right on what is left of them, as it was made to be."""
-    record, _ = rounds.read(season / "rounds" / "initial" / "digits")
+    record, _ = play_rounds.read_round(season / "rounds" / "initial" / "digits")
     answers, labels = record.answers("seven", 50)[Cell("seven")], record.samples.labels
     honest = record.answers("levels", 50)[Cell("levels")]
     assert 0.2 <= (answers != honest).mean() <= 0.45
@@ -288,8 +288,8 @@ def test_a17_the_careless_one_errs_on_a_third(season) -> None:
 
 def test_x4_the_final_reuses_the_initial_round(season) -> None:
     """X4: every attack and every cell of the initial round is copied into the final, and none of it runs again."""
-    initial, _ = rounds.read(season / "rounds" / "initial" / "digits")
-    final, _ = rounds.read(season / "rounds" / "final" / "digits")
+    initial, _ = play_rounds.read_round(season / "rounds" / "initial" / "digits")
+    final, _ = play_rounds.read_round(season / "rounds" / "final" / "digits")
     told = read(RoundFolder(season / "rounds" / "final" / "digits").ledger())
     copied = {job.id for job in final.round.planned if job.origin}
     assert {job.origin for job in final.round.planned} == {"initial", ""}
@@ -349,15 +349,18 @@ def test_rules_changed_later_change_boards_and_not_play(season) -> None:
 def test_every_act_says_who_did_it(season) -> None:
     """The contest's ledger begins with its opening, and each act names who acted."""
     told = read(ContestFolder(season).ledger())
-    assert isinstance(told[0], acts.ContestOpened)
+    assert isinstance(told[0], contest_events.ContestOpened)
     assert all(act.by for act in told)
-    counts = {kind: sum(isinstance(act, kind) for act in told) for kind in (acts.TeamAdded, acts.SubmissionReceived)}
-    assert counts == {acts.TeamAdded: 24, acts.SubmissionReceived: len(folded(season).entries)}
+    counts = {
+        kind: sum(isinstance(act, kind) for act in told)
+        for kind in (contest_events.TeamAdded, contest_events.SubmissionReceived)
+    }
+    assert counts == {contest_events.TeamAdded: 24, contest_events.SubmissionReceived: len(folded(season).entries)}
 
 
 def test_nobody_was_asked_what_was_forfeited(season) -> None:
     """A8, A14: over the whole final, exactly the forfeited candidates were not asked, and no other fault is hidden."""
-    record, _ = rounds.read(season / "rounds" / "final" / "digits")
+    record, _ = play_rounds.read_round(season / "rounds" / "final" / "digits")
     for defence in ("levels", "goats", "undefended"):
         for cell, answers in record.answers(defence, 50).items():
             forfeits = np.zeros(50) if cell.attack is None else record.candidates(cell.attack).forfeits

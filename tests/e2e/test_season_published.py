@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from orchestrator.application.rounds import play_rounds
 from orchestrator.cli.app import app
 from orchestrator.domain.season import Season
-from orchestrator.signatures import fingerprint, signed_by
-from orchestrator.wiring import rounds
-from orchestrator.wiring.contest_folder import ContestFolder
-from orchestrator.wiring.standings import fold
+from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.ledger.season_view import fold_season
+from orchestrator.signatures import fingerprint, verify_signature
 
 pytestmark = [pytest.mark.xdist_group("season"), pytest.mark.timeout(900)]
 WRITTEN = {".json", ".csv", ".html", ".md", ".parquet", ".txt", ".svg"}
@@ -22,7 +22,7 @@ def folded(cup: Path) -> Season:
     """Returns what the contest's ledger tells."""
     ledger = ContestFolder(cup).ledger()
     try:
-        return fold(ledger.read())
+        return fold_season(ledger.read())
     finally:
         ledger.close()
 
@@ -37,8 +37,8 @@ def test_every_receipt_verifies(season) -> None:
         signature, key = bytes.fromhex(receipt.pop("signature")), bytes.fromhex(receipt["key"])
         assert fingerprint(key) == opened.key
         assert (receipt["digest"], receipt["received"]) == (entry.digest, entry.time)
-        assert signed_by(key, signature, canonical(receipt))
-        assert not signed_by(key, signature, canonical(receipt | {"attempt": receipt["attempt"] + 1}))
+        assert verify_signature(key, signature, canonical(receipt))
+        assert not verify_signature(key, signature, canonical(receipt | {"attempt": receipt["attempt"] + 1}))
 
 
 def canonical(document: dict) -> bytes:
@@ -48,7 +48,7 @@ def canonical(document: dict) -> bytes:
 
 def test_a2_nothing_that_an_attack_says_is_written_down(season) -> None:
     """A2: labels that an attack prints are in its log's blob, and in no result, report, receipt, board or bundle."""
-    record, _ = rounds.read(season / "rounds" / "initial" / "digits")
+    record, _ = play_rounds.read_round(season / "rounds" / "initial" / "digits")
     said = [record.round.sandboxes("aloud")]
     labels = record.samples.labels
     logs = [

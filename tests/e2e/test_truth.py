@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from orchestrator import shipped
+from orchestrator import resources
+from orchestrator.application.rounds import play_rounds
 from orchestrator.intake.contest_file import Contest
-from orchestrator.wiring import rounds
 
 PICTURES = 1000
 MODELS = {"clean": "cifar_resnet_clean", "robust": "cifar_resnet_fgsm_at"}
@@ -32,8 +32,8 @@ def test_reference_numbers(shared_data, tmp_path) -> None:
     path = tmp_path / "contest.yaml"
     path.write_text(json.dumps(contest(shared_data, entries)))
 
-    how = rounds.How(slots=2, allow_unisolated=True)
-    results = rounds.play(Contest(path), tmp_path / "out", how, lambda _: None).results
+    how = play_rounds.RunOptions(slots=2, allow_unisolated=True)
+    results = play_rounds.play_round(Contest(path), tmp_path / "out", how, lambda _: None).results
 
     held = {(cell.defence, cell.attack): cell.held for cell in results.cells}
     for model in MODELS:
@@ -47,7 +47,7 @@ def test_reference_numbers(shared_data, tmp_path) -> None:
 def entry(folder: Path, data: Path, side: str, name: str, model: str) -> dict[str, str]:
     """Makes a submission: a baseline's folder with a reference model in the place of its weights."""
     made = folder / f"{name}_{model}"
-    shutil.copytree(shipped.path("images", f"{side}_{name}"), made)
+    shutil.copytree(resources.resource_path("images", f"{side}_{name}"), made)
     manifest = yaml.safe_load((made / "submission.yaml").read_text())
     (made / "submission.yaml").write_text(json.dumps({**manifest, "image": f"sparring-test/{side}-{name}-{model}"}))
     shutil.copy(data / "cifar10" / "models" / f"{MODELS[model]}.safetensors", made / "weights.safetensors")

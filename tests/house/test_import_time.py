@@ -24,7 +24,7 @@ def test_the_command_line_loads_nothing_heavy() -> None:
     assert not names & set(HEAVY)
 
 
-@pytest.mark.parametrize("module", ["orchestrator.datasets.digits", "orchestrator.wiring.training"])
+@pytest.mark.parametrize("module", ["orchestrator.datasets.digits", "orchestrator.application.baselines.training"])
 def test_heavy_libraries_wait_until_they_are_used(module) -> None:
     """The digits load scikit-learn when they are read, and training leaves torch to its own process."""
     assert not loaded(module) & set(HEAVY)
@@ -33,8 +33,8 @@ def test_heavy_libraries_wait_until_they_are_used(module) -> None:
 @pytest.mark.parametrize(
     ("words", "needed"),
     [
-        (["play", "--job", "{}", "--blobs", "{}", "--io", "{}"], "orchestrator.wiring.driver"),
-        (["probe", "--storage", "{}", "--tell", "{}/told"], "orchestrator.cluster.reaching"),
+        (["play", "--job", "{}", "--blobs", "{}", "--io", "{}"], "orchestrator.application.rounds.pod_driver"),
+        (["probe", "--storage", "{}", "--tell", "{}/told"], "orchestrator.executors.kubernetes.connectivity_probe"),
     ],
 )
 def test_what_runs_in_a_pod_imports_no_other_command(words, needed, tmp_path) -> None:
@@ -51,6 +51,13 @@ def test_what_runs_in_a_pod_imports_no_other_command(words, needed, tmp_path) ->
         "orchestrator.cli.pod_probe",
     }
     assert not {name.split(".")[0] for name in names} & {*HEAVY, "cryptography", "jinja2", "PIL", "sqlalchemy"}
-    assert not names & {"ruamel.yaml", "orchestrator.replay.examination", "orchestrator.cluster.unstarted"}
-    assert ("orchestrator.cluster.reaching" in names) == (words[0] == "probe")
-    assert needed == "orchestrator.wiring.driver" or "orchestrator.wiring.driver" not in names
+    assert not names & {
+        "ruamel.yaml",
+        "orchestrator.integrity.determinism_check",
+        "orchestrator.executors.kubernetes.failed_start",
+    }
+    assert ("orchestrator.executors.kubernetes.connectivity_probe" in names) == (words[0] == "probe")
+    assert (
+        needed == "orchestrator.application.rounds.pod_driver"
+        or "orchestrator.application.rounds.pod_driver" not in names
+    )

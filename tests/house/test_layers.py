@@ -14,9 +14,12 @@ LINT = [sys.executable, "-c", "from importlinter.cli import lint_imports_command
 CRIMES = {
     "The house has floors: import downwards only": ("domain/text.py", "import orchestrator.cli.app"),
     "No cycles between siblings, at any depth": ("domain/ids.py", "import orchestrator.domain.plan"),
-    "Plug-ins are reached by name, never imported": ("arena/gate.py", "import orchestrator.contests.tournament"),
-    "The domain and the rules do no I/O and ask no clock": ("contests/base.py", "import time"),
-    "docker, kubernetes and torch stay in their files": ("arena/gate.py", "import torch"),
+    "Plug-ins are reached by name, never imported": (
+        "execution/gate.py",
+        "import orchestrator.formats.tournament.format",
+    ),
+    "The domain and the rules do no I/O and ask no clock": ("formats/base.py", "import time"),
+    "docker, kubernetes and torch stay in their files": ("execution/gate.py", "import torch"),
 }
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from orchestrator.schemas import documents
+from orchestrator.schemas import schema_documents
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
-DOCUMENTS = documents()
+DOCUMENTS = schema_documents()
 
 
 def test_no_schema_is_left_over():

@@ -9,7 +9,7 @@ QUOTED: dict[str, tuple[str, ...]] = {
     "examples/nips2017/defence_means_2017/metadata.json": _SIDE_OF_2017,
     "images/_base/python/sparring_files.py": _SIDE_OF_2017,
     "images/templates/files/defence/metadata.json": _SIDE_OF_2017,
-    "orchestrator/intake/files_form.py": _SIDE_OF_2017,
+    "orchestrator/intake/nips2017_layout.py": _SIDE_OF_2017,
 }
 """File -> titles and names in it that others spelt so."""
 

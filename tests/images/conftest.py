@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.datasets.digits import Digits, DigitsOptions
+from orchestrator.datasets.digits import DigitsDataset, DigitsOptions
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.submissions import Side
 from orchestrator.intake import manifest, scaffold
-from orchestrator.intake.scaffold import Framework, Wanted
-from orchestrator.wire.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
-from orchestrator.wire.session import Reply, Session
+from orchestrator.intake.scaffold import Framework, ScaffoldRequest
+from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
+from orchestrator.protocol.session import PlayerReply, Session
 
 ROOT = Path(__file__).parents[2]
 HELPERS = ROOT / "images" / "_base" / "python"
@@ -82,18 +82,18 @@ class Player:
         self.watchdog.start()
         self._hello = self.session.ask_hello(task, limits, seed=options.get("seed", 7))
 
-    def hello(self) -> Reply:
+    def hello(self) -> PlayerReply:
         """Returns the answer to `hello`."""
         return self.ask(self._hello)[0]
 
-    def ask(self, question: bytes) -> list[Reply]:
+    def ask(self, question: bytes) -> list[PlayerReply]:
         """Sends a question and returns all replies to it; faults are raised."""
         replies = []
         for some in self.each(question):
             replies += some
         return replies
 
-    def each(self, question: bytes) -> Iterator[list[Reply]]:
+    def each(self, question: bytes) -> Iterator[list[PlayerReply]]:
         """Sends a question and yields its replies as they come."""
         self.process.stdin.write(question)
         self.process.stdin.flush()
@@ -160,13 +160,13 @@ def written(start, tmp_path) -> Callable[..., Player]:
 @pytest.fixture(scope="session")
 def test_digits() -> Samples:
     """The 500 test digits."""
-    return Digits().read(DigitsOptions(split="test"), Path())
+    return DigitsDataset().read(DigitsOptions(split="test"), Path())
 
 
 @pytest.fixture(scope="session")
 def train_digits() -> Samples:
     """The 1297 training digits."""
-    return Digits().read(DigitsOptions(split="train"), Path())
+    return DigitsDataset().read(DigitsOptions(split="train"), Path())
 
 
 @pytest.fixture(scope="session")
@@ -180,7 +180,7 @@ def template(tmp_path_factory, require):
                 require(program, f"{program} is not on this machine")
         if (side, framework) not in made:
             folder = tmp_path_factory.mktemp("template") / f"{side}_{framework}"
-            scaffold.make(Wanted(side, folder.name, framework), folder)
+            scaffold.create_submission(ScaffoldRequest(side, folder.name, framework), folder)
             if framework is Framework.C:
                 subprocess.run(["make", "--silent"], cwd=folder, check=True, timeout=60)
             made[side, framework] = folder
@@ -207,7 +207,7 @@ def launch() -> Callable[[Path], list[str]]:
     """Returns how a folder's player is started here, as its manifest says."""
 
     def words(folder: Path) -> list[str]:
-        program, *arguments = manifest.read(folder).command
+        program, *arguments = manifest.read_manifest(folder).command
         return [sys.executable if program == "python" else program, *arguments]
 
     return words

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.intake.admission import tagged
-from orchestrator.intake.source_tree import survey
+from orchestrator.intake.admission import with_tag
+from orchestrator.intake.source_tree import scan_folder
 
 SCRIPT = Path(__file__).parents[2] / "images" / "build.sh"
 DOCKER = """case $1 in
@@ -131,8 +131,8 @@ def test_the_tag_is_what_admission_looks_up(told, submission, line, image) -> No
     for flavour, options in (("cpu", ()), ("cuda", ("--cuda",))):
         done, words = told(*options, folder)
         assert done.returncode == 0, done.stderr
-        assert words[words.index("-t") + 1] == tagged(image, flavour)
-        assert words[words.index("--label") + 1] == f"sparring.source={survey(folder).digest}"
+        assert words[words.index("-t") + 1] == with_tag(image, flavour)
+        assert words[words.index("--label") + 1] == f"sparring.source={scan_folder(folder).digest}"
 
 
 def test_what_needs_no_gpu_is_not_built_with_cuda(told, submission) -> None:

@@ -13,13 +13,13 @@ import pytest
 
 from orchestrator.domain.tasks import Budget, Norm
 from orchestrator.errors import PlayerReported
-from orchestrator.intake import files_form
+from orchestrator.intake import nips2017_layout
 from orchestrator.measures import norms
-from orchestrator.wire.messages import Role
+from orchestrator.protocol.messages import Role
 
 HELPERS = Path(__file__).parents[2] / "images" / "_base" / "python"
-COMMAND = [sys.executable, *files_form.command()[1:]]
-TYPES = {side: word for word, side in files_form.SIDES.items()}
+COMMAND = [sys.executable, *nips2017_layout.adapter_command()[1:]]
+TYPES = {side: word for word, side in nips2017_layout.SIDES.items()}
 SECONDS = 10
 GREYS = np.repeat(np.arange(5, dtype=np.uint8), 64).reshape(5, 1, 8, 8)
 """Five pictures, each of one value: its position."""
@@ -148,8 +148,8 @@ def test_the_budget_is_told_as_a_whole_number(attack, norm, epsilon, shape, told
     pixels = np.full((2, *shape), 100, np.uint8)
     made = player.perturb(pixels, None)
     assert (made.astype(int) - pixels == told).all()
-    assert norms.within(pixels, made, Budget(Norm(norm), epsilon)).all()
-    assert not norms.within(pixels, made + np.uint8(1), Budget(Norm(norm), epsilon)).any()
+    assert norms.within_budget(pixels, made, Budget(Norm(norm), epsilon)).all()
+    assert not norms.within_budget(pixels, made + np.uint8(1), Budget(Norm(norm), epsilon)).any()
     assert f"epsilon {epsilon:g} ({norm}) is passed as {told}" in player.log.read_text()
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from orchestrator.application.rounds import play_rounds
 from orchestrator.domain.submissions import Side
-from orchestrator.intake import adoption, files_form
+from orchestrator.intake import adopt_nips2017, nips2017_layout
 from orchestrator.intake.contest_file import Contest
-from orchestrator.wiring import rounds
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "nips2017"
@@ -50,10 +50,10 @@ def entries(tmp_path) -> dict[str, Path]:
     found = {}
     for name, twin in TWINS.items():
         found[name] = Path(shutil.copytree(EXAMPLES / name, tmp_path / name))
-        adoption.adopt(found[name], adoption.Wanted(licence="Apache-2.0"))
+        adopt_nips2017.adopt_folder(found[name], adopt_nips2017.AdoptionRequest(licence="Apache-2.0"))
         found[twin] = Path(shutil.copytree(EXAMPLES / name, tmp_path / twin))
         (found[twin] / "player.py").write_text(PLAYERS[name])
-        side = files_form.read(found[twin]).side
+        side = nips2017_layout.read_metadata(found[twin]).side
         said = {"sparring": 1, "name": twin, "side": side, "command": ["python", "player.py"]}
         (found[twin] / "submission.yaml").write_text(json.dumps(said))
     return found
@@ -80,8 +80,8 @@ def play(folder: Path, entries: list[dict], backend: str):
     }
     path = folder / "contest.yaml"
     path.write_text(json.dumps(body))
-    how = rounds.How(backend=backend, slots=2, allow_unisolated=True)
-    return rounds.play(Contest(path), folder / "out", how, lambda _: None).results
+    how = play_rounds.RunOptions(backend=backend, slots=2, allow_unisolated=True)
+    return play_rounds.play_round(Contest(path), folder / "out", how, lambda _: None).results
 
 
 def agree(results) -> None:

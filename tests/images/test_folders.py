@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.intake.manifest import read
+from orchestrator.intake.manifest import read_manifest
 
 ROOT = Path(__file__).parents[2]
 BASELINES = sorted(path.parent for path in ROOT.glob("images/*/submission.yaml"))
@@ -37,7 +37,7 @@ def test_the_usual_baselines_are_there():
 @EACH_FOLDER
 def test_manifest_fits_its_folder(folder):
     """Name, side and image follow from the folder's name; the licence is ours."""
-    manifest = read(folder)
+    manifest = read_manifest(folder)
     assert f"{manifest.side}_{manifest.name}" == folder.name
     assert manifest.image == "sparring/" + folder.name.replace("_", "-")
     assert manifest.licence == "Apache-2.0"
@@ -49,7 +49,7 @@ def test_manifest_fits_its_folder(folder):
 def test_image_starts_what_the_manifest_says(folder):
     """The image's command is the manifest's, so that a player starts the same way on every backend."""
     (command,) = re.findall(r"^CMD (.*)$", (folder / "Dockerfile").read_text(), re.MULTILINE)
-    assert json.loads(command) == read(folder).command
+    assert json.loads(command) == read_manifest(folder).command
 
 
 @EACH_FOLDER

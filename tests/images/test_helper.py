@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from orchestrator.errors import PlayerReported
-from orchestrator.wire.messages import Capability, Role
+from orchestrator.protocol.messages import Capability, Role
 
 from .conftest import ATTACK, DEFENCE, HELPER, PIXELS
 

@@ -12,7 +12,7 @@ import pytest
 from orchestrator.domain.tasks import Budget, Norm
 from orchestrator.errors import PlayerReported
 from orchestrator.measures import norms
-from orchestrator.wire.messages import Role
+from orchestrator.protocol.messages import Role
 
 from .conftest import ATTACK, DEFENCE, HELPER, PIXELS
 
@@ -60,13 +60,13 @@ def test_within_keeps_every_budget(written, norm, epsilon, wanted):
     )
     player = written(ATTACK.format(body=body), Role.ATTACK, norm=norm, epsilon=epsilon)
     made = player.perturb(PIXELS, None)
-    assert norms.within(PIXELS, made, Budget(Norm(norm), epsilon)).all()
+    assert norms.within_budget(PIXELS, made, Budget(Norm(norm), epsilon)).all()
     if "one" in wanted and epsilon >= 5:
         assert np.array_equal(made[:, 0, 3, 3], PIXELS[:, 0, 3, 3] + 5)
     elif norm == "linf" and wanted == "pixels + 1000.0":
         assert np.array_equal(made, np.minimum(PIXELS.astype(int) + int(epsilon), 255))
     elif norm == "l2" and wanted != "pixels - 3.7":
-        assert (np.sqrt(norms.l2_squared(PIXELS, made)) > 0.85 * epsilon).all(), "the budget is used"
+        assert (np.sqrt(norms.l2_distance_squared(PIXELS, made)) > 0.85 * epsilon).all(), "the budget is used"
     else:
         assert (made != PIXELS).any()
 

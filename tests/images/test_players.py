@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.intake.manifest import read
-from orchestrator.wire.messages import Capability, Role
+from orchestrator.intake.manifest import read_manifest
+from orchestrator.protocol.messages import Capability, Role
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = [*ROOT.glob("images/*/player.py"), *ROOT.glob("examples/demo/submissions/*/player.py")]
@@ -86,7 +86,7 @@ def test_players_of_the_manual_play(start, tmp_path):
     (tmp_path / "player.py").write_text(defence)
     (tmp_path / "submission.yaml").write_text(next(text for language, text in blocks if language == "yaml"))
     pixels = np.arange(0, 256, 2, dtype=np.uint8).repeat(64).reshape(-1, 1, 8, 8)
-    player = start([sys.executable, *read(tmp_path).command[1:]], tmp_path, Role.DEFENCE)
+    player = start([sys.executable, *read_manifest(tmp_path).command[1:]], tmp_path, Role.DEFENCE)
     player.hello()
     assert player.classify(pixels) == [value * 10 // 256 for value in range(0, 256, 2)]
 

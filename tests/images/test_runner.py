@@ -170,7 +170,7 @@ def test_the_image_is_small_and_plain(require):
 UNCOMPILED = """
 import os, sys
 from importlib.util import cache_from_source
-import orchestrator.cli.app, orchestrator.wiring.driver
+import orchestrator.cli.app, orchestrator.application.rounds.pod_driver
 files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
 print(sorted(file for file in files if file.endswith(".py") and not os.path.exists(cache_from_source(file))))
 """

@@ -16,8 +16,8 @@ from orchestrator.errors import PlayerReported
 from orchestrator.intake import scaffold
 from orchestrator.intake.scaffold import Framework
 from orchestrator.measures import norms
-from orchestrator.wire import frames
-from orchestrator.wire.messages import Role
+from orchestrator.protocol import frames
+from orchestrator.protocol.messages import Role
 
 ROOT = Path(__file__).parents[2]
 SPOKEN = [Framework.PYTORCH, Framework.NUMPY, Framework.BARE, Framework.C, Framework.JAVASCRIPT]
@@ -57,7 +57,7 @@ def test_an_attack_keeps_the_budget(open_player, framework, norm, epsilon, shape
     assert np.array_equal(player.perturb(pixels, labels), made)
     assert player.leave() == 0
     for candidates in (made, blind):
-        assert norms.within(pixels, candidates, Budget(Norm(norm), epsilon)).all()
+        assert norms.within_budget(pixels, candidates, Budget(Norm(norm), epsilon)).all()
         assert (candidates != pixels).mean() > 0.7
 
 
@@ -182,7 +182,7 @@ def test_an_unknown_question_is_reported(open_player, side, framework):
         noise(1, [1, 8, 8])
     )
     with pytest.raises(PlayerReported):
-        player.ask(frames.encode({"type": "riddle", "id": 2}))
+        player.ask(frames.encode_frame({"type": "riddle", "id": 2}))
 
 
 @EACH
@@ -197,7 +197,7 @@ def test_a_question_may_come_in_pieces(open_player, framework):
         player.process.stdin.flush()
         time.sleep(0.0002)
     assert list(player.ask(question[-1:])[0].labels) == expected
-    player.process.stdin.write(player.session.ask_classify(pixels) + frames.encode({"type": "bye", "id": 5}))
+    player.process.stdin.write(player.session.ask_classify(pixels) + frames.encode_frame({"type": "bye", "id": 5}))
     player.process.stdin.flush()
     (answered,) = player.session.feed(os.read(player.process.stdout.fileno(), 2**20))
     assert list(answered.labels) == expected
@@ -220,7 +220,10 @@ def test_what_is_printed_goes_to_the_log(template, start, launch, tmp_path, fram
     folder = tmp_path / "mine"
     shutil.copytree(template(Side.DEFENCE, framework), folder, ignore=shutil.ignore_patterns("__pycache__", "player"))
     player = folder / next(name for name in ("player.py", "player.c", "player.mjs") if (folder / name).exists())
-    text, marked = player.read_text(), next(line for line in player.read_text().splitlines() if scaffold.MARK in line)
+    text, marked = (
+        player.read_text(),
+        next(line for line in player.read_text().splitlines() if scaffold.EDIT_MARK in line),
+    )
     indent = marked[: len(marked) - len(marked.lstrip())]
     word = {".py": 'print("stray")', ".mjs": 'console.log("stray");', ".c": 'puts("stray"), fflush(stdout);'}
     player.write_text(text.replace(marked, f"{indent}{word[player.suffix]}\n{marked}"))

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.application.rounds import play_rounds
 from orchestrator.domain.submissions import Side
 from orchestrator.intake.contest_file import Contest
 from orchestrator.intake.scaffold import Framework
-from orchestrator.wiring import rounds
 
 SPOKEN = [Framework.PYTORCH, Framework.NUMPY, Framework.BARE, Framework.C, Framework.JAVASCRIPT]
 EVERY = [(side, framework) for side in Side for framework in SPOKEN]
@@ -39,8 +39,8 @@ def contest(folder: Path, entries: list[dict], **limits) -> Path:
 
 def no_faults(path: Path, backend: str) -> None:
     """Plays a round and asserts that every submission's every answer counted."""
-    how = rounds.How(backend=backend, slots=2, allow_unisolated=True)
-    results = rounds.play(Contest(path), path.parent / "out", how, lambda _: None).results
+    how = play_rounds.RunOptions(backend=backend, slots=2, allow_unisolated=True)
+    results = play_rounds.play_round(Contest(path), path.parent / "out", how, lambda _: None).results
     assert results.submissions
     assert {each.id: each.status for each in results.submissions} == {each.id: "played" for each in results.submissions}
     assert [cell for cell in results.cells if cell.faults or cell.forfeits] == []

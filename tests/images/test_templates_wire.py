@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.domain.submissions import Side
 from orchestrator.intake.scaffold import Framework
-from orchestrator.wire import frames
+from orchestrator.protocol import frames
 
 ROOT = Path(__file__).parents[2]
 NO_HELPER = pytest.mark.parametrize("framework", [Framework.BARE, Framework.C, Framework.JAVASCRIPT])
@@ -35,7 +35,7 @@ HELLO = {
     "seed": 7,
 }
 QUESTION = {"type": "classify", "id": 2, "dtype": "u8", "shape": [2, 1, 2, 2]}
-BYE = frames.encode({"type": "bye", "id": 3})
+BYE = frames.encode_frame({"type": "bye", "id": 3})
 
 
 @pytest.fixture(scope="session")
@@ -57,8 +57,8 @@ def talk(launch):
         struct.pack("<4sII", b"SPI1", 9, 0) + b'{"id":1}}',
         struct.pack("<4sII", b"SPI1", 10, 0) + b'{"id": NaN',
         struct.pack("<4sII", b"SPI1", 4, 0) + b'{"a"',
-        frames.encode(HELLO) + frames.encode(QUESTION, bytes(7)) + BYE,
-        frames.encode(HELLO) + frames.encode(QUESTION | {"shape": [2**31 - 1] * 4}, bytes(8)) + BYE,
+        frames.encode_frame(HELLO) + frames.encode_frame(QUESTION, bytes(7)) + BYE,
+        frames.encode_frame(HELLO) + frames.encode_frame(QUESTION | {"shape": [2**31 - 1] * 4}, bytes(8)) + BYE,
     ],
     ids=["no-magic", "no-json", "more-behind", "nan", "cut", "short-payload", "giant-shape"],
 )
@@ -80,7 +80,7 @@ def test_json_is_read_whatever_its_looks(template, talk, framework):
     data += struct.pack("<4sII", b"SPI1", len(text), 8) + text + bytes([0, 0, 0, 0, 255, 255, 255, 255]) + BYE
     done = talk(template(Side.DEFENCE, framework), data)
     assert done.returncode == 0, done.stderr
-    decoder = frames.Decoder(4096)
+    decoder = frames.FrameDecoder(4096)
     decoder.feed(done.stdout)
     assert decoder.next().header["type"] == "ready"
     assert decoder.next().header["labels"] == [0, 3]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from orchestrator.backends.base import Image
 from orchestrator.domain.submissions import Side, Submission
 from orchestrator.errors import BackendUnavailable, Problem, Rejected
-from orchestrator.intake.admission import admit, described
+from orchestrator.intake.admission import admit_entries, describe_roster
+from orchestrator.sandboxes.base import Image
 
 MANIFEST = "sparring: 1\nname: {name}\nside: {side}\ncommand: [python, player.py]\n"
 NO_FLOOR = {"rules": "{clean_floor: null}"}
@@ -40,7 +40,7 @@ def backend():
 def refusals(contest, identify):
     """Returns the problems with which a roster is refused, as text."""
     with pytest.raises(Rejected) as caught:
-        admit(contest, identify)
+        admit_entries(contest, identify)
     return [str(problem) for problem in caught.value.problems]
 
 
@@ -50,7 +50,7 @@ def test_a_roster_is_the_file_in_its_order(contest, entries, backend):
         baselines="[{folder: u}]",
         submissions="[{folder: d, team: T, submitted: 2026-03-01T10:00:00+02:00}, {folder: a, name: other, team: S}]",
     )
-    admitted = admit(found, backend.admit)
+    admitted = admit_entries(found, backend.admit)
     common = {"side": Side.DEFENCE, "image": "shown"}
     assert admitted.roster.submissions == (
         Submission(id="undefended", name="undefended", team="organizers", digest="sha256:u", baseline=True, **common),
@@ -73,7 +73,7 @@ def test_a_roster_is_the_file_in_its_order(contest, entries, backend):
 
 def test_only_the_organizers_are_trusted(contest, entries, backend, tmp_path):
     """A backend is told the folder, the command of the manifest, and who wrote it."""
-    admit(contest(baselines="[{folder: u}]", submissions="[{folder: a}]"), backend.admit)
+    admit_entries(contest(baselines="[{folder: u}]", submissions="[{folder: a}]"), backend.admit)
     assert [(source.folder, source.trusted) for source in backend.asked] == [
         (tmp_path / "u", True),
         (tmp_path / "a", False),
@@ -91,7 +91,7 @@ def test_only_the_organizers_are_trusted(contest, entries, backend, tmp_path):
 )
 def test_an_image_without_a_tag_is_for_processors(contest, entries, backend, named, asked):
     """The tag `cpu` is added where none is given; a registry's port is no tag."""
-    admit(
+    admit_entries(
         contest(submissions=f"[{{image: '{named}', name: x, side: attack}}, {{folder: d}}]", **NO_FLOOR), backend.admit
     )
     assert (backend.asked[0].image, backend.asked[0].folder, backend.asked[0].command) == (asked, None, ())
@@ -102,7 +102,9 @@ def test_an_image_for_gpus_is_asked_for_where_there_is_one(contest, submitted, b
     """The tag `cuda` stands for a submission that can use a GPU in a contest that gives one."""
     submitted(MANIFEST.format(name="a", side="attack") + f"image: team/a\ngpu: {str(able).lower()}\n", "a")
     submitted(MANIFEST.format(name="d", side="defence"), "d")
-    admit(contest(limits=f"{{gpus: {gpus}}}", submissions="[{folder: a}, {folder: d}]", **NO_FLOOR), backend.admit)
+    admit_entries(
+        contest(limits=f"{{gpus: {gpus}}}", submissions="[{folder: a}, {folder: d}]", **NO_FLOOR), backend.admit
+    )
     assert [source.image for source in backend.asked] == [f"team/a:{tag}", None]
 
 
@@ -156,10 +158,10 @@ def test_our_own_faults_are_not_the_submissions(contest, entries):
         raise BackendUnavailable("the engine is away")
 
     with pytest.raises(BackendUnavailable):
-        admit(contest(submissions="[{folder: a}, {folder: d}]"), identify)
+        admit_entries(contest(submissions="[{folder: a}, {folder: d}]"), identify)
 
 
 def test_a_roster_can_be_described_without_a_backend(contest, entries):
     """Validation reads the manifests and leaves the identities empty."""
-    found = described(contest(submissions="[{folder: a}, {folder: d}]", **NO_FLOOR))
+    found = describe_roster(contest(submissions="[{folder: a}, {folder: d}]", **NO_FLOOR))
     assert [(s.id, s.side, s.digest) for s in found] == [("attacker", "attack", ""), ("defender", "defence", "")]

@@ -10,9 +10,9 @@ from PIL import Image
 
 from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm
 from orchestrator.errors import Rejected, UsageError
-from orchestrator.intake.admission import described
+from orchestrator.intake.admission import describe_roster
 from orchestrator.intake.contest_file import Contest
-from orchestrator.replay.power import Design
+from orchestrator.integrity.power import SamplingDesign
 
 
 def test_what_is_left_out_has_the_documents_defaults(contest):
@@ -21,7 +21,7 @@ def test_what_is_left_out_has_the_documents_defaults(contest):
     assert (file.labels, file.isolation, file.seed) == (True, Isolation.ATTACK, 0)
     assert file.sandbox_policy().limits == Limits()
     assert (file.limits.perturb_seconds, file.limits.perturb_batch) == (256 * 60, 64)
-    assert (file.replay.design(), file.baselines, file.submissions) == (Design(0.99, 0.01, 0.001, 0.0), [], [])
+    assert (file.replay.design(), file.baselines, file.submissions) == (SamplingDesign(0.99, 0.01, 0.001, 0.0), [], [])
 
 
 def test_everything_can_be_said(contest):
@@ -39,7 +39,7 @@ def test_everything_can_be_said(contest):
     limits = file.sandbox_policy().limits
     assert (limits.memory, limits.cpus, limits.gpus, limits.restarts) == (512 * 1024**2, 0.5, 1, 0)
     assert (file.labels, file.isolation, file.seed) == ("none", Isolation.PICTURE, 7)
-    assert file.replay.design() == Design(power=0.5, cheat=0.02, noise=0.0, attacks=1.0)
+    assert file.replay.design() == SamplingDesign(power=0.5, cheat=0.02, noise=0.0, attacks=1.0)
     entry = file.submissions[0]
     assert (entry.image, entry.name, entry.side, entry.team) == ("x:cpu", "n", "defence", "T")
     assert entry.submitted == datetime(2026, 3, 1, 8, tzinfo=UTC)
@@ -401,7 +401,7 @@ def test_two_folders_have_two_images(contest, problems, submitted, tmp_path):
         submitted(said.format(name), folder=name)
     entries = "[{folder: original}, {folder: copy}]"
     with pytest.raises(Rejected) as caught:
-        described(contest(submissions=entries), complete=False)
+        describe_roster(contest(submissions=entries), complete=False)
     [problem] = map(str, caught.value.problems)
     assert problem in problems(submissions=entries, seed="x")
     assert "submissions[1]: its image is called team/entry, as that of" in problem
@@ -414,4 +414,4 @@ def test_one_folder_may_enter_twice(contest, submitted):
     submitted("sparring: 1\nname: b\nside: attack\ncommand: [x]\n", folder="b")
     submitted("sparring: 1\nname: c\nside: attack\ncommand: [x]\n", folder="c")
     entries = "[{folder: a}, {folder: ./a, name: again}, {folder: b}, {folder: c}]"
-    assert len(described(contest(submissions=entries), complete=False).submissions) == 4
+    assert len(describe_roster(contest(submissions=entries), complete=False).submissions) == 4

@@ -16,7 +16,7 @@ def read(tmp_path):
 
     def read(text: str, given=None, **more):
         (tmp_path / "Dockerfile").write_bytes(text.encode())
-        return dockerfile.read(tmp_path, given, **more)
+        return dockerfile.read_dockerfile(tmp_path, given, **more)
 
     return read
 
@@ -40,7 +40,7 @@ def test_every_recipe_of_ours_is_read() -> None:
     folders += [path.parent for path in (ROOT / "examples" / "demo" / "submissions").glob("*/Dockerfile")]
     assert len(folders) > 10
     for folder in folders:
-        assert set(dockerfile.read(folder).bases) <= {"sparring/base:cpu", "sparring/base-torch:cpu"}
+        assert set(dockerfile.read_dockerfile(folder).bases) <= {"sparring/base:cpu", "sparring/base-torch:cpu"}
 
 
 def test_stages_and_arguments_are_followed(read) -> None:
@@ -141,7 +141,7 @@ def test_odd_files_are_refused(refused, text, what) -> None:
 def test_a_missing_or_linked_file_is_refused(tmp_path) -> None:
     """No Dockerfile, or a link in its place, is refused with a remedy."""
     with pytest.raises(Rejected, match="missing, or no plain file"):
-        dockerfile.read(tmp_path)
+        dockerfile.read_dockerfile(tmp_path)
     (tmp_path / "Dockerfile").symlink_to("/etc/hostname")
     with pytest.raises(Rejected, match="missing, or no plain file"):
-        dockerfile.read(tmp_path)
+        dockerfile.read_dockerfile(tmp_path)

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.backends.base import BackendSettings, ImageFacts, ImageTree
 from orchestrator.cli.app import app
 from orchestrator.errors import Problem, Rejected, UsageError
 from orchestrator.intake import image_check
-from orchestrator.plugins import find
+from orchestrator.plugins import load_plugin
+from orchestrator.sandboxes.base import BackendSettings, ImageFacts, ImageTree
 
 KINDS = ("set_id", "capable", "devices", "writable")
 NOTHING = ImageTree(10, 1000, dict.fromkeys(KINDS, 0), dict.fromkeys(KINDS, ()))
@@ -50,7 +50,7 @@ class Backend:
 
 def warnings(**changes):
     """Returns the warnings about a plain image with these changes, as text."""
-    found = image_check.inspect(Backend(replace(PLAIN, **changes)), "x")
+    found = image_check.inspect_image(Backend(replace(PLAIN, **changes)), "x")
     assert found.refused == ()
     return [str(each) for each in found.warnings]
 
@@ -70,7 +70,7 @@ def test_what_a_sandbox_overrides_is_a_warning():
     """Ports, variables that are not passed on, and huge layers are said and not refused."""
     assert "80/tcp" in warnings(ports=("80/tcp",))[0]
     assert "LD_PRELOAD; not passed" in warnings(environment=("A=1", "LD_PRELOAD=x"))[0]
-    assert warnings(layers=(1, image_check.HUGE_LAYER + 1))[0].startswith("layer 2:")
+    assert warnings(layers=(1, image_check.LARGE_LAYER_BYTES + 1))[0].startswith("layer 2:")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -107,18 +107,18 @@ def test_a_credential_is_named_and_its_value_is_not(name, value):
     (said,) = warnings(environment=(f"{name}={value}",), passed=frozenset({name}))
     assert f"ENV: {name} looks like a credential" in said
     assert value == "x" or value not in said
-    assert image_check.shown(name, value) == image_check.HIDDEN
+    assert image_check.display_value(name, value) == image_check.HIDDEN
 
 
 @pytest.mark.parametrize(("name", "value"), [("AUTHOR", "me"), ("PASSES", "3"), ("KEYBOARD", "uk"), ("API_TOKEN", "")])
 def test_what_only_resembles_a_credential_is_shown(name, value):
     """Ordinary words are not hidden."""
-    assert image_check.shown(name, value) == value
+    assert image_check.display_value(name, value) == value
 
 
 def test_a_credential_in_a_command_or_a_label_is_hidden():
     """Labels and commands are looked at too."""
-    assert image_check.words(["run", "--key", "ghp_" + "a" * 36]) == "run --key (hidden)"
+    assert image_check.display_command(["run", "--key", "ghp_" + "a" * 36]) == "run --key (hidden)"
     assert "LABEL: token looks like" in warnings(labels={"token": "abc"})[0]
 
 
@@ -126,9 +126,9 @@ def test_what_is_refused_is_what_the_backend_refuses():
     """The refusals are the backend's own, all of them; with another bound on the size they are raised at once."""
     problems = (Problem("VOLUME", "x"), Problem("size", "y"))
     backend = Backend(replace(PLAIN, problems=problems))
-    assert image_check.inspect(backend, "x").refused == problems
+    assert image_check.inspect_image(backend, "x").refused == problems
     with pytest.raises(Rejected) as caught:
-        image_check.admissible(backend, "x", largest=5)
+        image_check.require_admissible(backend, "x", largest=5)
     assert caught.value.problems == problems
     assert backend.asked == {"files": False, "largest": 5}
 
@@ -136,7 +136,7 @@ def test_what_is_refused_is_what_the_backend_refuses():
 def test_a_backend_without_images_says_so(tmp_path):
     """The process backend has nothing to look into."""
     with pytest.raises(UsageError, match="no images"):
-        image_check.inspect(find("backends", "process")(BackendSettings(tmp_path)), "x")
+        image_check.inspect_image(load_plugin("sandboxes", "process")(BackendSettings(tmp_path)), "x")
 
 
 @pytest.fixture(scope="module")

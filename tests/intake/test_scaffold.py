@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import shipped
+from orchestrator import resources
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import Rejected, UsageError
-from orchestrator.intake import entries, manifest, scaffold
-from orchestrator.intake.scaffold import Framework, Wanted
+from orchestrator.intake import contest_entries, manifest, scaffold
+from orchestrator.intake.scaffold import Framework, ScaffoldRequest
 
 ROOT = Path(__file__).parents[2]
 EVERY = [(side, framework) for side in Side for framework in Framework]
@@ -20,16 +20,16 @@ OLD_BUILDER = {"ARG", "FROM", "RUN", "COPY", "WORKDIR", "USER", "CMD"}
 LONGEST_PLAYER = 40
 
 
-def attack(name: str = "mine", **changes) -> Wanted:
+def attack(name: str = "mine", **changes) -> ScaffoldRequest:
     """Returns a wish for an attack."""
-    return Wanted(Side.ATTACK, name, **changes)
+    return ScaffoldRequest(Side.ATTACK, name, **changes)
 
 
 @EACH
 def test_the_folder_is_whole(tmp_path, side, framework):
     """Every folder has what a submission needs, and its manifest says what was asked for."""
-    made = scaffold.make(Wanted(side, "mine", framework), tmp_path / "mine")
-    said = manifest.read(made.folder)
+    made = scaffold.create_submission(ScaffoldRequest(side, "mine", framework), tmp_path / "mine")
+    said = manifest.read_manifest(made.folder)
     assert (said.name, said.side, said.licence) == ("mine", side, "Apache-2.0")
     assert said.image == f"submission/{side}-mine"
     assert said.gpu == (framework is Framework.PYTORCH)
@@ -44,20 +44,22 @@ def test_the_folder_is_whole(tmp_path, side, framework):
 @EACH
 def test_one_thing_is_marked_in_a_short_player(tmp_path, side, framework):
     """The player is under 40 lines, and one of them is marked to be changed."""
-    made = scaffold.make(Wanted(side, "mine", framework), tmp_path / "mine")
+    made = scaffold.create_submission(ScaffoldRequest(side, "mine", framework), tmp_path / "mine")
     text = (made.folder / made.player).read_text()
     assert len(text.splitlines()) < LONGEST_PLAYER
-    marks = [path.name for path in made.folder.iterdir() if path.suffix and scaffold.MARK.encode() in path.read_bytes()]
-    assert text.count(scaffold.MARK) == 1
+    marks = [
+        path.name for path in made.folder.iterdir() if path.suffix and scaffold.EDIT_MARK.encode() in path.read_bytes()
+    ]
+    assert text.count(scaffold.EDIT_MARK) == 1
     assert sorted(marks) == sorted(["README.md", made.player])
 
 
 @EACH
 def test_the_image_is_what_the_manifest_says(tmp_path, side, framework):
     """The recipe starts the manifest's command, needs no new builder, and runs nothing as root."""
-    made = scaffold.make(Wanted(side, "mine", framework), tmp_path / "mine")
+    made = scaffold.create_submission(ScaffoldRequest(side, "mine", framework), tmp_path / "mine")
     recipe = (made.folder / "Dockerfile").read_text()
-    command = ", ".join(f'"{word}"' for word in manifest.read(made.folder).command)
+    command = ", ".join(f'"{word}"' for word in manifest.read_manifest(made.folder).command)
     assert recipe.endswith(f"\nCMD [{command}]\n")
     assert {line.split()[0] for line in recipe.splitlines() if line and line[0] not in "# "} <= OLD_BUILDER
     last = recipe.rpartition("\nFROM ")[2]
@@ -69,7 +71,7 @@ def test_the_image_is_what_the_manifest_says(tmp_path, side, framework):
 @EACH
 def test_the_image_holds_every_file_that_plays(tmp_path, side, framework):
     """Each file that the player reads is named by a COPY of the last stage."""
-    made = scaffold.make(Wanted(side, "mine", framework), tmp_path / "mine")
+    made = scaffold.create_submission(ScaffoldRequest(side, "mine", framework), tmp_path / "mine")
     copied = re.findall(r"^COPY (?!--from)(.+) /opt/player/$", (made.folder / "Dockerfile").read_text(), re.MULTILINE)
     held = {path.name for each in copied for pattern in each.split() for path in made.folder.glob(pattern)}
     papers = {"submission.yaml", "Dockerfile", ".dockerignore", "README.md", "LICENSE"}
@@ -81,7 +83,7 @@ def test_the_image_holds_every_file_that_plays(tmp_path, side, framework):
 @pytest.mark.parametrize("name", ["0", "007", "1e3", "null", "true", "0x1f", "a-b_c", "a" * 64, "a__b-"])
 def test_a_name_is_read_back_as_it_was_given(tmp_path, name):
     """A name that YAML would take for a number or a truth stays a name; its image has a name that engines take."""
-    said = manifest.read(scaffold.make(attack(name), tmp_path / "mine").folder)
+    said = manifest.read_manifest(scaffold.create_submission(attack(name), tmp_path / "mine").folder)
     assert said.name == name
     assert re.fullmatch(r"submission/[a-z0-9]+(-[a-z0-9]+)*", said.image)
 
@@ -90,20 +92,20 @@ def test_a_name_is_read_back_as_it_was_given(tmp_path, name):
 def test_what_cannot_be_a_name_is_refused(tmp_path, name):
     """A bad name is refused with what a name is, and nothing is written."""
     with pytest.raises(UsageError, match="begin with a letter or digit, then lower case"):
-        scaffold.make(attack(name), tmp_path / "mine")
+        scaffold.create_submission(attack(name), tmp_path / "mine")
     assert not any(tmp_path.iterdir())
 
 
 def test_an_empty_folder_is_filled(tmp_path, monkeypatch):
     """A folder that is there and empty is filled, also the one that we are in."""
     monkeypatch.chdir(tmp_path)
-    scaffold.make(attack(), Path())
+    scaffold.create_submission(attack(), Path())
     assert Path("player.py").is_file()
 
 
 def test_folders_above_are_made(tmp_path):
     """A folder in folders that are not there yet is made with them, and nothing else is left beside it."""
-    scaffold.make(attack(), tmp_path / "a" / "b" / "mine")
+    scaffold.create_submission(attack(), tmp_path / "a" / "b" / "mine")
     assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["mine"]
 
 
@@ -112,7 +114,7 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     with pytest.raises(UsageError, match="is there already and not empty; give another name, or another --out"):
-        scaffold.make(attack(), tmp_path / "mine")
+        scaffold.create_submission(attack(), tmp_path / "mine")
     assert [path.name for path in tmp_path.rglob("*")] == ["mine", "thesis.tex"]
     assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"
 
@@ -123,7 +125,7 @@ def test_a_place_that_cannot_be_a_folder_is_refused(tmp_path, place):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "file" / "nothing")
     with pytest.raises(UsageError, match="another --out"):
-        scaffold.make(attack(), tmp_path / place)
+        scaffold.create_submission(attack(), tmp_path / place)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -144,16 +146,16 @@ def test_nothing_is_left_half_written(tmp_path, monkeypatch, there):
 
     monkeypatch.setattr(scaffold.shutil, "move", move)
     with pytest.raises(UsageError, match="cannot be made: No space left on device"):
-        scaffold.make(attack(), tmp_path / "mine")
+        scaffold.create_submission(attack(), tmp_path / "mine")
     assert [path.name for path in tmp_path.rglob("*")] == (["mine"] if there else [])
 
 
 def test_the_licence_is_the_participants(tmp_path):
     """Apache-2.0 comes with its text; of another licence only its name is written, and where its text is."""
-    scaffold.make(attack(), tmp_path / "apache")
+    scaffold.create_submission(attack(), tmp_path / "apache")
     assert (tmp_path / "apache" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
-    scaffold.make(attack(licence="BSD-3-Clause"), tmp_path / "bsd")
-    assert manifest.read(tmp_path / "bsd").licence == "BSD-3-Clause"
+    scaffold.create_submission(attack(licence="BSD-3-Clause"), tmp_path / "bsd")
+    assert manifest.read_manifest(tmp_path / "bsd").licence == "BSD-3-Clause"
     text = (tmp_path / "bsd" / "LICENSE").read_text()
     assert text.startswith("SPDX-License-Identifier: BSD-3-Clause\n")
     assert "Apache" not in text
@@ -163,7 +165,7 @@ def test_the_licence_is_the_participants(tmp_path):
 def test_what_cannot_be_an_spdx_id_is_refused(tmp_path, licence):
     """A licence goes into a YAML file, so what is no SPDX id by its letters is refused, and nothing is written."""
     with pytest.raises(UsageError, match="is no SPDX id"):
-        scaffold.make(attack(licence=licence), tmp_path / "mine")
+        scaffold.create_submission(attack(licence=licence), tmp_path / "mine")
     assert not any(tmp_path.iterdir())
 
 
@@ -171,12 +173,12 @@ def test_templates_are_no_baselines():
     """No contest file can name a template as one of the organizers' players."""
     for name in ("templates", "shared", *Framework):
         with pytest.raises(Rejected, match="there is no"):
-            entries.builtin(name)
+            contest_entries.builtin_folder(name)
 
 
 def test_every_template_is_one_of_the_frameworks():
     """Each folder of templates can be asked for, and an installed package brings them."""
-    folders = {path.name for path in shipped.path("images", "templates").iterdir() if path.is_dir()}
+    folders = {path.name for path in resources.resource_path("images", "templates").iterdir() if path.is_dir()}
     assert folders == {"shared", *Framework}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]

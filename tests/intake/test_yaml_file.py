@@ -24,7 +24,7 @@ def refused(submitted):
 
     def problems(text):
         with pytest.raises(Rejected) as caught:
-            manifest.read(submitted(text))
+            manifest.read_manifest(submitted(text))
         return [str(problem) for problem in caught.value.problems]
 
     return problems
@@ -32,20 +32,20 @@ def refused(submitted):
 
 def test_a_manifest_says_who_plays(submitted):
     """What a submission says of itself, and what it may leave out."""
-    found = manifest.read(submitted(GOOD + "licence: MIT\n"))
+    found = manifest.read_manifest(submitted(GOOD + "licence: MIT\n"))
     assert (found.name, found.side, found.command) == ("a", "attack", ["python", "player.py"])
     assert (found.licence, found.image, found.gpu, found.description) == ("MIT", "", False, "")
 
 
 def test_this_is_yaml_1_2(submitted):
     """`no` and `on` are words; only true and false are truth."""
-    assert manifest.read(submitted(GOOD + "description: no\n")).description == "no"
-    assert manifest.read(submitted(GOOD + "description: on\n")).description == "on"
+    assert manifest.read_manifest(submitted(GOOD + "description: no\n")).description == "no"
+    assert manifest.read_manifest(submitted(GOOD + "description: on\n")).description == "on"
 
 
 def test_a_byte_order_mark_is_no_key(submitted):
     """A file that begins with one is read like any other."""
-    assert manifest.read(submitted(b"\xef\xbb\xbf" + GOOD.encode())).name == "a"
+    assert manifest.read_manifest(submitted(b"\xef\xbb\xbf" + GOOD.encode())).name == "a"
 
 
 def test_every_problem_of_a_manifest_is_told(refused):
@@ -203,7 +203,7 @@ def test_a_manifest_is_short(refused, submitted):
 def test_a_missing_manifest_is_told(tmp_path):
     """The problem is the system's word for it."""
     with pytest.raises(Rejected, match="file: No such file or directory; give the path of a YAML file"):
-        manifest.read(tmp_path)
+        manifest.read_manifest(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder", "loop", "device"])
@@ -220,7 +220,7 @@ def test_a_manifest_is_a_file(tmp_path, kind):
     else:
         path.symlink_to(path if kind == "loop" else "/dev/zero")
     with pytest.raises(Rejected, match=r"a symbolic link|not a regular file"):
-        manifest.read(tmp_path)
+        manifest.read_manifest(tmp_path)
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -229,7 +229,7 @@ def test_any_text_is_read_or_refused(submitted, text, before):
     """Whatever stands in a file, the answer is a manifest or a refusal with at least one problem."""
     folder = submitted(text + "\n" + GOOD if before else GOOD + text)
     try:
-        manifest.read(folder)
+        manifest.read_manifest(folder)
     except Rejected as error:
         problems = error.problems
     else:
@@ -247,7 +247,7 @@ def test_a_tag_is_refused_by_its_line(refused, tag, place):
 
 def test_an_exclamation_mark_is_no_tag(submitted):
     """In a text it is a mark like any other."""
-    assert manifest.read(submitted(GOOD + "description: 'no! !int'\n")).description == "no! !int"
+    assert manifest.read_manifest(submitted(GOOD + "description: 'no! !int'\n")).description == "no! !int"
 
 
 def test_a_nul_is_refused_in_a_command(refused):

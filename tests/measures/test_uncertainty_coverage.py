@@ -71,7 +71,8 @@ def coverage(chance, contributions, pictures=PICTURES):
     """Returns how often the score's interval covers the population's mean, one a row of the contributions [m, N]."""
     truth = contributions.mean(axis=-1)
     found = [
-        covered(uncertainty.score(drawn), truth) for drawn in rounds(chance, contributions, ROUNDS, pictures=pictures)
+        covered(uncertainty.score_intervals(drawn), truth)
+        for drawn in rounds(chance, contributions, ROUNDS, pictures=pictures)
     ]
     return np.concatenate(found).mean(axis=0)
 
@@ -108,7 +109,7 @@ def test_intervals_of_deltas_cover(cells):
     truth = deltas(clean, attacked).mean(axis=-1)
     together = np.concatenate([clean[:, None], attacked], axis=1)
     found = [
-        covered(uncertainty.delta(drawn[:, :, :1], drawn[:, :, 1:]), truth)
+        covered(uncertainty.delta_intervals(drawn[:, :, :1], drawn[:, :, 1:]), truth)
         for drawn in rounds(np.random.default_rng(22), together, ROUNDS // 2)
     ]
     rates = np.concatenate(found).mean(axis=0)
@@ -125,7 +126,7 @@ def test_intervals_of_accuracies_cover(cells):
     drawn = np.concatenate(
         [part.sum(axis=-1) for part in rounds(np.random.default_rng(23), attacked, ROUNDS // 2)],
     )
-    rates = covered(uncertainty.accuracy(drawn, PICTURES), accuracy).mean(axis=0)
+    rates = covered(uncertainty.accuracy_intervals(drawn, PICTURES), accuracy).mean(axis=0)
     assert abs(rates.mean() - 0.95) < 0.015, rates.round(4)
 
 
@@ -146,7 +147,7 @@ def test_what_was_not_seen_is_reckoned_with(small, often, pictures):
 def boards(chance, contributions, *, more_is_better, pictures=PICTURES):
     """Returns the comparison of each round's board [m, n]."""
     return [
-        uncertainty.compare(board, more_is_better=more_is_better)
+        uncertainty.compare_rows(board, more_is_better=more_is_better)
         for drawn in rounds(chance, contributions, COMPARED, pictures)
         for board in drawn
     ]
@@ -208,6 +209,6 @@ def test_rank_ranges_say_something(cells):
     attacks = deltas(*cells).mean(axis=0)
     gaps = np.diff(attacks.mean(axis=1))
     drawn = np.random.default_rng(29).integers(POPULATION, size=PICTURES)
-    comparison = uncertainty.compare(attacks[:, drawn], more_is_better=True)
+    comparison = uncertainty.compare_rows(attacks[:, drawn], more_is_better=True)
     widths = [each.worst - each.best for each in comparison.ranges]
     assert widths == [0] * 5 if gaps.min() > 10 else max(widths) > 0

@@ -13,7 +13,7 @@ _BY_CODE = {
     "gave-up": "see the faults before it",
     "protocol": "compare what it said with schemas/protocol.md; the helper sparring_player speaks it for you",
 }
-_BY_WORDS = (
+_BY_STDERR = (
     (
         r"Temporary failure in name resolution|Name or service not known|Network is unreachable|ENETUNREACH|EAI_AGAIN",
         "a sandbox has no network: put what it downloads into the image when you build it",
@@ -50,14 +50,14 @@ _BY_REASON = {
 }
 
 
-def remedy(fault: SubmissionFault, stderr: bytes) -> str:
+def fault_remedy(fault: SubmissionFault, stderr: bytes) -> str:
     """Returns what to do about a fault of a player that wrote this to stderr."""
     if isinstance(fault, ProtocolFault):
         return _BY_REASON.get(fault.reason, _BY_CODE["protocol"])
     words = stderr.decode("utf-8", "replace")
     if isinstance(fault, PlayerReported):  # what it wrote to stderr may not have arrived yet
         words += str(fault)
-    for pattern, what in _BY_WORDS:
+    for pattern, what in _BY_STDERR:
         if re.search(pattern, words):
             return what
     return _BY_CODE.get(fault.code, _BY_CODE["died"])

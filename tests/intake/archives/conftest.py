@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.errors import Rejected
 from orchestrator.intake import archive
-from orchestrator.intake.archive import Bounds
+from orchestrator.intake.archive import ArchiveBounds
 
 MANIFEST = b"sparring: 1\nname: entry\nside: attack\ncommand: [python, player.py]\n"
 ORDINARY = {"submission.yaml": MANIFEST, "player.py": b"print('x')\n"}
@@ -60,11 +60,11 @@ def read(tmp_path_factory) -> Callable[..., dict[str, bytes]]:
     """Returns what reading an archive gives, by path; afterwards nothing of it is left."""
     room = tmp_path_factory.mktemp("room")
 
-    def read(data: bytes, bounds: Bounds | None = None) -> dict[str, bytes]:
+    def read(data: bytes, bounds: ArchiveBounds | None = None) -> dict[str, bytes]:
         path, workspace = room / "upload", room / "workspace"
         path.write_bytes(data)
         try:
-            with archive.opened(path, workspace, bounds) as unpacked:
+            with archive.open_archive(path, workspace, bounds) as unpacked:
                 files = [found for found in unpacked.source.rglob("*") if found.is_file()]
                 return {str(found.relative_to(unpacked.source)): found.read_bytes() for found in files}
         finally:
@@ -78,7 +78,7 @@ def read(tmp_path_factory) -> Callable[..., dict[str, bytes]]:
 def refused(read) -> Callable[..., list[str]]:
     """Returns the problems with which an archive is refused, as `place: what`; each has its remedy."""
 
-    def refused(data: bytes, bounds: Bounds | None = None) -> list[str]:
+    def refused(data: bytes, bounds: ArchiveBounds | None = None) -> list[str]:
         with pytest.raises(Rejected) as caught:
             read(data, bounds)
         assert all(problem.remedy for problem in caught.value.problems if not problem.what.startswith("and "))

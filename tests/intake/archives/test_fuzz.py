@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import Rejected
 from orchestrator.intake import archive
-from orchestrator.intake.archive import Bounds
+from orchestrator.intake.archive import ArchiveBounds
 
 INPUTS = 10_000 if os.environ.get("SPARRING_SOAK") else 400
-SMALL = Bounds(source=1024**2, image=1024**2, members=50, free=1024**2)
+SMALL = ArchiveBounds(source=1024**2, image=1024**2, members=50, free=1024**2)
 KINDS = ("tar", "gz", "zip")
 
 
@@ -35,7 +35,7 @@ def outcome(data: bytes, room: Path) -> dict[str, bytes] | None:
     """Returns what was read, by path; None when it was refused. Everything written lies in one folder of its own."""
     (room / "upload").write_bytes(data)
     try:
-        with archive.opened(room / "upload", room / "inner", SMALL) as unpacked:
+        with archive.open_archive(room / "upload", room / "inner", SMALL) as unpacked:
             top = unpacked.source
             assert top.resolve().is_relative_to((room / "inner").resolve())
             found = list(top.rglob("*"))

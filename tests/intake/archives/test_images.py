@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.errors import Rejected
 from orchestrator.intake import image_archive
-from orchestrator.intake.archive import Bounds
+from orchestrator.intake.archive import ArchiveBounds
 from orchestrator.intake.image_archive import CONFIG, LAYER, MANIFEST
 
 
@@ -68,7 +68,7 @@ def refused(layout) -> Callable[..., str]:
     def refused(*layers: dict[str, bytes | tarfile.TarInfo], made: Layout | None = None, **bounds) -> str:
         found = made or layout(*layers).write()
         with pytest.raises(Rejected) as caught:
-            image_archive.read(found.folder, Bounds(**bounds))
+            image_archive.read_image_layout(found.folder, ArchiveBounds(**bounds))
         assert all(problem.remedy for problem in caught.value.problems)
         return str(caught.value)
 
@@ -79,7 +79,7 @@ def refused(layout) -> Callable[..., str]:
 def test_a_plain_image_is_read(layout, make, press) -> None:
     """Configuration and layers come out, each layer without compression and with its own digest."""
     layers = [{"x": b"1", "dir/.wh.gone": b"", "dir/.wh..wh..opq": b""}, {"y": b"2"}, {"y": b"2"}]
-    parts = image_archive.read(layout(*layers, press=press).write().folder)
+    parts = image_archive.read_image_layout(layout(*layers, press=press).write().folder)
     assert parts.config["config"] == {"Cmd": ["/x"]}
     raw = [make.tar(layer, tarfile.PAX_FORMAT) for layer in layers]
     assert [b"".join(layer.read()) for layer in parts.layers] == raw
@@ -100,7 +100,7 @@ def test_links_and_devices_of_an_ordinary_image_are_fine(layout, make) -> None:
         ),
         "caf\u00e9\n": b"odd, and nobody's business",
     }
-    assert len(image_archive.read(layout(members).write().folder).layers) == 1
+    assert len(image_archive.read_image_layout(layout(members).write().folder).layers) == 1
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.backends import _loading
 from orchestrator.errors import InfrastructureFault, Rejected, UsageError
-from orchestrator.intake import archive, image_archive, package, packing
+from orchestrator.intake import archive, image_archive, package, package_writer
 from orchestrator.intake.package import Package
+from orchestrator.sandboxes.docker.images import load
 
 
 class Engine:
@@ -28,7 +28,7 @@ class Engine:
         assert reference == "team/entry:cpu"
         yield from (self.saved[at : at + 1000] for at in range(0, len(self.saved), 1000))
 
-    plain = staticmethod(_loading.plain)
+    plain = staticmethod(load.normalise_config)
 
 
 @pytest.fixture(scope="module")
@@ -77,31 +77,31 @@ def engine(make, config, layers) -> Engine:
 
 
 @pytest.fixture
-def packed(kept, engine, tmp_path) -> packing.Packed:
+def packed(kept, engine, tmp_path) -> package_writer.WrittenPackage:
     """A package with an image."""
-    return packing.pack(kept, tmp_path / "entry.sparring.tar", engine, "team/entry:cpu")
+    return package_writer.write_package(kept, tmp_path / "entry.sparring.tar", engine, "team/entry:cpu")
 
 
 def test_what_is_packed_is_read_back(packed, kept, tmp_path, layers) -> None:
     """Folder and image come out as they went in, and the digest is the file's."""
     assert packed.digest == f"sha256:{hashlib.sha256(packed.path.read_bytes()).hexdigest()}"
     assert packed.size == packed.path.stat().st_size
-    with archive.opened(packed.path, tmp_path / "w") as unpacked:
+    with archive.open_archive(packed.path, tmp_path / "w") as unpacked:
         assert unpacked.digest == packed.digest
         assert unpacked.promised == packed.image
         names = sorted(path.name for path in kept.iterdir())
         assert {path.name: path.read_bytes() for path in sorted(unpacked.source.iterdir())} == {
             name: (kept / name).read_bytes() for name in names
         }
-        parts = image_archive.read(unpacked.image)
+        parts = image_archive.read_image_layout(unpacked.image)
         assert [b"".join(layer.read()) for layer in parts.layers] == layers
 
 
 def test_the_image_is_packed_as_it_will_be(packed, tmp_path) -> None:
     """The configuration in a package is plain already, so its digest is the id that it will have."""
-    with archive.opened(packed.path, tmp_path / "w") as unpacked:
-        config = image_archive.read(unpacked.image).config
-    assert packed.image == f"sha256:{hashlib.sha256(_loading.plain(config)).hexdigest()}"
+    with archive.open_archive(packed.path, tmp_path / "w") as unpacked:
+        config = image_archive.read_image_layout(unpacked.image).config
+    assert packed.image == f"sha256:{hashlib.sha256(load.normalise_config(config)).hexdigest()}"
     assert config["config"] == {"Cmd": ["python", "player.py"], "WorkingDir": "/opt", "Env": ["A=1", "PATH=/bin"]}
     assert config.keys() == {"architecture", "os", "config", "rootfs"}
 
@@ -109,7 +109,7 @@ def test_the_image_is_packed_as_it_will_be(packed, tmp_path) -> None:
 def test_the_same_folder_gives_the_same_package(kept, engine, tmp_path) -> None:
     """Byte for byte, with an image and without; the files have no age and no owner, and the list comes first."""
     for workshop, image in ((engine, "team/entry:cpu"), (None, "")):
-        one, two = (packing.pack(kept, tmp_path / f"{n}.sparring.tar", workshop, image) for n in "ab")
+        one, two = (package_writer.write_package(kept, tmp_path / f"{n}.sparring.tar", workshop, image) for n in "ab")
         assert one.path.read_bytes() == two.path.read_bytes()
         with tarfile.open(one.path) as tar:
             members = tar.getmembers()
@@ -122,12 +122,12 @@ def test_the_same_folder_gives_the_same_package(kept, engine, tmp_path) -> None:
 def test_nothing_is_written_over(kept, tmp_path) -> None:
     """An older package is replaced; another file, or a folder that is not there, is a mistake."""
     target = tmp_path / "x.sparring.tar"
-    packing.pack(kept, target)
-    packing.pack(kept, target)
+    package_writer.write_package(kept, target)
+    package_writer.write_package(kept, target)
     (tmp_path / "notes").write_text("mine")
     for path in (tmp_path / "notes", tmp_path / "nowhere" / "x", tmp_path):
         with pytest.raises(UsageError, match="--out"):
-            packing.pack(kept, path)
+            package_writer.write_package(kept, path)
     assert (tmp_path / "notes").read_text() == "mine"
 
 
@@ -140,9 +140,9 @@ def test_nothing_is_left_of_what_fails(kept, engine, tmp_path, make, config, lay
     }
     bad = Engine(saved(make, config | {"rootfs": rootfs}, [layers[0], odd]))
     with pytest.raises(Rejected, match="leads out of the image"):
-        packing.pack(kept, tmp_path / "x", bad, "team/entry:cpu")
+        package_writer.write_package(kept, tmp_path / "x", bad, "team/entry:cpu")
     with pytest.raises(InfrastructureFault, match="in a way that is not read here"):
-        packing.pack(
+        package_writer.write_package(
             kept, tmp_path / "x", Engine(saved(make, config, layers, Layers=["4/layer.tar"])), "team/entry:cpu"
         )
     assert [path.name for path in tmp_path.iterdir()] == ["entry"]
@@ -154,9 +154,9 @@ def test_a_layer_that_is_there_twice_is_packed_once(kept, tmp_path, make, config
     rootfs = {"type": "layers", "diff_ids": [first, second, first]}
     names = [f"{number}/layer.tar" for number in (1, 2, 3)]
     twice = Engine(saved(make, config | {"rootfs": rootfs}, layers, Layers=names))
-    packed = packing.pack(kept, tmp_path / "x", twice, "team/entry:cpu")
-    with archive.opened(packed.path, tmp_path / "w") as unpacked:
-        parts = image_archive.read(unpacked.image)
+    packed = package_writer.write_package(kept, tmp_path / "x", twice, "team/entry:cpu")
+    with archive.open_archive(packed.path, tmp_path / "w") as unpacked:
+        parts = image_archive.read_image_layout(unpacked.image)
         assert [b"".join(layer.read()) for layer in parts.layers] == [layers[0], layers[1], layers[0]]
 
 
@@ -202,7 +202,7 @@ def test_a_package_that_was_changed_is_refused(packed, tmp_path, edit, what) -> 
     """What the list says and what is there have to be the same."""
     path = tmp_path / "changed"
     path.write_bytes(rewritten(packed.path, edit))
-    with pytest.raises(Rejected) as caught, archive.opened(path, tmp_path / "w"):
+    with pytest.raises(Rejected) as caught, archive.open_archive(path, tmp_path / "w"):
         pass
     assert what in str(caught.value)
     assert not any((tmp_path / "w").iterdir())
@@ -217,14 +217,14 @@ def test_any_changed_byte_is_noticed(data, tmp_path_factory, make, config, layer
     folder.mkdir()
     for name, content in make.ordinary.items():
         (folder / name).write_bytes(content)
-    packed = packing.pack(folder, room / "p", Engine(saved(make, config, layers)), "team/entry:cpu")
+    packed = package_writer.write_package(folder, room / "p", Engine(saved(make, config, layers)), "team/entry:cpu")
     good = bytearray(packed.path.read_bytes())
     good[data.draw(st.integers(0, len(good) - 1))] ^= data.draw(st.integers(1, 255))
     packed.path.write_bytes(good)
     try:
-        with archive.opened(packed.path, room / "w") as unpacked:
+        with archive.open_archive(packed.path, room / "w") as unpacked:
             read = {path.name: path.read_bytes() for path in unpacked.source.iterdir()}
-            raw = [b"".join(layer.read()) for layer in image_archive.read(unpacked.image).layers]
+            raw = [b"".join(layer.read()) for layer in image_archive.read_image_layout(unpacked.image).layers]
             promised = unpacked.promised
     except Rejected:
         return
@@ -236,4 +236,4 @@ def test_any_changed_byte_is_noticed(data, tmp_path_factory, make, config, layer
 def test_the_list_is_the_same_text_each_time() -> None:
     """What is read is written again as the same bytes."""
     text = Package(sparring_package=1, name="x", members=[]).text()
-    assert package.parse(text).text() == text
+    assert package.parse_package(text).text() == text

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.errors import UsageError
 from orchestrator.intake import archive
-from orchestrator.intake.archive import Bounds
+from orchestrator.intake.archive import ArchiveBounds
 
 LONG = "deeply/" * 8 + "n" * 100 + ".py"
 
@@ -86,7 +86,7 @@ def test_what_tools_leave_is_left_out(make, tmp_path) -> None:
     }
     path = tmp_path / "upload"
     path.write_bytes(make.tar({f"e/{name}": content for name, content in make.ordinary.items()} | more))
-    with archive.opened(path, tmp_path) as unpacked:
+    with archive.open_archive(path, tmp_path) as unpacked:
         assert unpacked.left_out == ("e/.env", "e/.git", "e/.venv")
         assert {found.name for found in unpacked.source.iterdir()} == set(make.ordinary)
 
@@ -97,7 +97,7 @@ def test_modes_are_ours(make, tmp_path) -> None:
     path.write_bytes(
         make.tar(make.ordinary | {"run": make.special(b"0", mode=0o6777), "data": make.special(b"0", mode=0)})
     )
-    with archive.opened(path, tmp_path) as unpacked:
+    with archive.open_archive(path, tmp_path) as unpacked:
         modes = {found.name: found.stat().st_mode & 0o7777 for found in unpacked.source.iterdir()}
     assert {mode & ~0o755 for mode in modes.values()} == {0}
     assert modes["run"] & 0o100
@@ -233,9 +233,9 @@ def test_a_bomb_ends_early(begun, refused) -> None:
 @pytest.mark.parametrize(
     ("bounds", "what"),
     [
-        (Bounds(source=50), "more than 50 bytes in source files"),
-        (Bounds(members=1), "more than 1 members"),
-        (Bounds(source=0, image=0, members=0), "more than"),
+        (ArchiveBounds(source=50), "more than 50 bytes in source files"),
+        (ArchiveBounds(members=1), "more than 1 members"),
+        (ArchiveBounds(source=0, image=0, members=0), "more than"),
     ],
 )
 def test_what_is_too_much_is_refused(make, refused, bounds, what) -> None:
@@ -274,5 +274,5 @@ def test_a_submission_has_a_manifest(make, refused) -> None:
 def test_what_is_no_file_is_not_waited_for(tmp_path) -> None:
     """A folder, or nothing at all, is a mistake of whoever typed it."""
     for path in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(UsageError), archive.opened(path, tmp_path):
+        with pytest.raises(UsageError), archive.open_archive(path, tmp_path):
             pass

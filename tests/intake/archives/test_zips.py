@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from orchestrator.intake.archive import Bounds
+from orchestrator.intake.archive import ArchiveBounds
 
 UNIX = 3
 
@@ -196,4 +196,4 @@ def test_a_bomb_ends_early(make, refused) -> None:
 
 def test_members_are_bounded_before_they_are_listed(make, refused) -> None:
     """A list of more members than allowed is not read."""
-    assert refused(make.zip(make.ordinary), Bounds(members=1)) == ["archive: 2 members, at most 1"]
+    assert refused(make.zip(make.ordinary), ArchiveBounds(members=1)) == ["archive: 2 members, at most 1"]

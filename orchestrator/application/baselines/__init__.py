@@ -1,0 +1,1 @@
+"""Training and checking the organizers' baselines."""

@@ -1,0 +1,67 @@
+"""Training of the organizers' classifiers, in a process of its own: the orchestrator itself never imports torch."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from orchestrator import plugins, resources
+from orchestrator.domain.samples import Samples
+from orchestrator.domain.text import printable
+from orchestrator.errors import InfrastructureFault, UsageError
+
+_ARGUMENT_ERROR = 2
+"""argparse's exit status for arguments it does not take."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRecipe:
+    """How to train one network; `epsilon` in steps of 1/255, for the recipe `fgsm`."""
+
+    name: str
+    architecture: str
+    seed: int
+    epsilon: float
+
+
+def load_digits(split: str) -> Samples:
+    """Returns the training or test part of scikit-learn's digits."""
+    kind = plugins.load_plugin("datasets", "digits")
+    samples: Samples = kind().load(kind.options_type(split=split), Path())
+    return samples
+
+
+def train_classifier(
+    recipe: TrainingRecipe, train_samples: Samples, test_samples: Samples, out: Path
+) -> dict[str, Any]:
+    """Trains, writes safetensors to `out`, and returns what the training program reports of it.
+
+    Raises:
+        UsageError: the training program refused its arguments.
+        InfrastructureFault: it failed; its last words are in the message.
+    """
+    program = resources.resource_path("images", "_base", "python", "sparring_training.py")
+    with tempfile.TemporaryDirectory(prefix="sparring-train-") as folder:
+        paths = {}
+        for name, samples in (("data", train_samples), ("test", test_samples)):
+            paths[name] = Path(folder) / f"{name}.npz"
+            np.savez(paths[name], pixels=samples.pixels, labels=samples.labels)
+        arguments = [
+            *("--data", str(paths["data"]), "--test", str(paths["test"]), "--out", str(out)),
+            *("--architecture", recipe.architecture, "--recipe", recipe.name),
+            *("--epsilon", str(recipe.epsilon), "--seed", str(recipe.seed)),
+        ]
+        done = subprocess.run([sys.executable, str(program), *arguments], capture_output=True, text=True, check=False)
+    if done.returncode == _ARGUMENT_ERROR:
+        raise UsageError(printable(done.stderr.strip().splitlines()[-1], 500))
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or ["no output"]
+        remedy = "if torch is missing: pip install 'sparring[baselines]'"
+        raise InfrastructureFault(f"training failed: {printable(last[0], 500)}; {remedy}")
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report

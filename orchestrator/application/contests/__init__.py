@@ -1,0 +1,1 @@
+"""Contests over weeks: opened, administered, promoted and judged again."""

@@ -1,0 +1,127 @@
+"""Reports written: of a round by itself, or of every round of a contest, with a site that may be put on the web."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator import reports
+from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds.play_rounds import ReportPaths
+from orchestrator.domain import contest_events
+from orchestrator.errors import StoreFault, UsageError
+from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.ledger.round_folder import RoundFolder
+from orchestrator.reports import markdown, parquet, tables
+from orchestrator.reports.site import build_site
+from orchestrator.reports.team import ContestHistory
+from orchestrator.scoring import redaction
+from orchestrator.scoring.results_file import Results
+
+SITE = "site"
+"""What everybody may see, in the folder of a contest or of a round by itself."""
+TEAMS = "teams"
+"""A page for each team alone: it names people."""
+MARKDOWN = "report.md"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFiles:
+    """Every round that was reported, in the order of the contest, and the two folders beside them."""
+
+    rounds: tuple[ReportPaths, ...]
+    site: Path
+    teams: Path
+
+
+def write_contest_report(desk: ContestAdmin, *, with_parquet: bool = False) -> ReportFiles:
+    """Writes the report of every round that was played, and the contest's site.
+
+    Raises:
+        UsageError: nothing was played, or Parquet is asked for and its library is missing.
+        StoreFault: the site cannot be written.
+    """
+    if with_parquet:
+        parquet.require_pyarrow()
+    with desk.folder.writing():
+        every = tuple(play_rounds.write_held(folder) for folder in desk.played())
+        if not every:
+            folder = desk.folder.path
+            raise UsageError(f"no round was played in {folder}; run `sparring round run {folder} initial`")
+        return _write_site(desk.folder.path, every, _read_history(desk.folder), with_parquet=with_parquet)
+
+
+def update_reports(desk: ContestAdmin) -> None:
+    """Writes again what an act changed, or a killed command left out: results of rounds, and with them the site.
+
+    Raises:
+        StoreFault: it cannot be written, or a record is damaged.
+    """
+    missing = desk.without_results()
+    site = desk.folder.path / SITE
+    if missing and site.is_dir():
+        write_contest_report(desk, with_parquet=any(site.glob("*.parquet")))
+    else:
+        for folder in missing:
+            play_rounds.write_results(folder)
+
+
+def write_round_report(folder: RoundFolder, *, with_parquet: bool = False) -> ReportFiles:
+    """Writes the report of a round, and a site of it alone. Raises like `of_contest`."""
+    folder.require()
+    if with_parquet:
+        parquet.require_pyarrow()
+    return _write_site(folder.path, (play_rounds.write_results(folder),), ContestHistory(), with_parquet=with_parquet)
+
+
+def _write_site(
+    path: Path, every: tuple[ReportPaths, ...], story: ContestHistory, *, with_parquet: bool
+) -> ReportFiles:
+    shown = [redaction.redact_results(reported.results) for reported in every]
+    site = build_site(shown, story)
+    beside = _table_files(shown, with_parquet=with_parquet)
+    pages = {name: page.encode() for name, page in reports.render_site(site, list(beside)).items()}
+    private = {name: page.encode() for name, page in reports.render_private(site).items()}
+    return ReportFiles(every, _replace_folder(path / SITE, pages | beside), _replace_folder(path / TEAMS, private))
+
+
+def _table_files(shown: Sequence[Results], *, with_parquet: bool) -> dict[str, bytes]:
+    """Returns the site's text and tables by file name."""
+    made = tables.contest_tables(shown)
+    files = {MARKDOWN: markdown.render_markdown(shown).encode()}
+    files |= {f"{table.name}.csv": tables.table_csv(table).encode() for table in made}
+    return files | ({f"{table.name}.parquet": parquet.table_parquet(table) for table in made} if with_parquet else {})
+
+
+def _read_history(folder: ContestFolder) -> ContestHistory:
+    ledger = folder.ledger()
+    try:
+        every = list(ledger.read())
+    finally:
+        ledger.close()
+    receipts = {path.stem: path.read_bytes() for path in (folder.path / "receipts").glob("*.json")}
+    told = tuple((entry.time, entry.event) for entry in every if isinstance(entry.event, contest_events.ContestEvent))
+    return ContestHistory(told, receipts, every[-1].hash, every[-1].seq)
+
+
+def _replace_folder(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """Writes a folder anew, whole or not at all: what was in it is gone. Returns its path."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UsageError(f"{folder} is no folder of ours; take it away")
+    fresh, old = (folder.with_name(f".{folder.name}.{kind}") for kind in ("new", "old"))
+    try:
+        for left in (fresh, old):
+            shutil.rmtree(left, ignore_errors=True)
+        for name, data in files.items():
+            path = fresh / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        fresh.mkdir(exist_ok=True)
+        if folder.exists():
+            folder.rename(old)
+        fresh.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise StoreFault(f"{folder} cannot be written: {error}; make room, or close what holds it") from error
+    return folder

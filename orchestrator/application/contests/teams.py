@@ -1,0 +1,46 @@
+"""What is noted when a team is added: its people, and whoever is thereby known to be of the organizing institution."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from orchestrator.domain import contest_events
+from orchestrator.domain.entry_rules import EntryLimits, membership_problems
+from orchestrator.domain.name_matching import is_comparable
+from orchestrator.domain.season import Person, Season
+from orchestrator.domain.text import printable
+from orchestrator.errors import Rejected, UsageError
+
+TeamMembers = tuple[str, list[Person]]
+
+
+def team_changes(
+    season: Season, allowance: EntryLimits | None, team: str, people: Sequence[contest_events.PersonRecord]
+) -> list[TeamMembers]:
+    """Returns the team and every other one that changes by it, with the people that each has from now on.
+
+    Who is of the organizing institution in one team is so in every other (A5).
+
+    Raises:
+        UsageError: there is nobody in it, or one person twice, or an id that cannot be compared with others; or
+            another team's name differs in case, spaces or invisible characters only.
+        Rejected: what the team and its people play already cannot be played by the same people (A1).
+    """
+    for person in people:
+        if not is_comparable(person.id):
+            what = "is no plain word or address to know a person by"
+            raise UsageError(f"{printable(person.id, 80)!r} {what}; write it like ada@example.org")
+    if other := season.named_like(team):
+        raise UsageError(f"there is a team {printable(other, 80)!r} already; write its name so, or take another")
+    persons = [Person(**person.model_dump()) for person in people]
+    if not people or len({person.known for person in persons}) != len(persons):
+        raise UsageError(f"team {team!r}: give its people, each once (`--member ID:NAME`)")
+    if allowance is not None and (problems := membership_problems(season, allowance, team, persons)):
+        raise Rejected(f"team {team}", problems)
+    known = season.organizers() | {person.known for person in persons if person.organizer}
+    others = [(name, _with_known_organizers(members, known)) for name, members in season.teams.items() if name != team]
+    changed = [(name, members) for name, members in others if tuple(members) != season.teams[name]]
+    return [(team, _with_known_organizers(persons, known)), *changed]
+
+
+def _with_known_organizers(people: Iterable[Person], organizers: frozenset[str]) -> list[Person]:
+    return [replace(person, organizer=person.organizer or person.known in organizers) for person in people]

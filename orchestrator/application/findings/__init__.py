@@ -1,0 +1,1 @@
+"""Findings played again for whoever doubts them."""

@@ -1,0 +1,82 @@
+"""An image that played on a cluster, found on this machine's engine: by its id, or by the digest that nodes pulled."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+from orchestrator.domain import events
+from orchestrator.domain.submissions import Submission
+from orchestrator.errors import Rejected, UsageError
+from orchestrator.executors.kubernetes.settings import ClusterSettings
+from orchestrator.oci.image_names import NO_REGISTRY, received_image_name, registry_prefix, tagged_name
+from orchestrator.oci.references import ImageReference, InvalidReferenceError, parse_reference
+from orchestrator.sandboxes.base import Backend, Image, ImageSource
+
+
+def find_played_image(backend: Backend, submission: Submission, digest: str, opened: events.RoundOpened) -> Image:
+    """Returns what played, and nothing that is merely called the same.
+
+    `digest` is the one on record: of a manifest, or, of what a desk received, of a configuration, which is an engine's
+    id. An engine knows an image by its manifest's digest once it pulled or pushed it by the repository's name.
+
+    Raises:
+        UsageError: the engine does not have it, with what to pull; or it cannot be started.
+    """
+    places = _image_names(submission, digest, opened)
+    for name in (digest, *(each.at(digest) for each in places)):
+        if _engine_has(backend, name):
+            return _admit_image(backend, name, submission, digest)
+    raise UsageError(
+        f"the image of {submission.id} that played, {digest}, is not on this machine's engine. "
+        f"{_remedy(digest, places, opened)}; no other can show what it did"
+    )
+
+
+def _image_names(submission: Submission, digest: str, opened: events.RoundOpened) -> list[ImageReference]:
+    """Returns where the round's nodes may have had it from; a tag where its digest is an engine's, not a manifest's.
+
+    A season's submission was received by its desk, or stood in the contest file: the record of a round does not tell.
+    """
+    registry = _registry(opened)
+    received = bool(opened.phase) and not submission.baseline
+    found: list[ImageReference] = []
+    with suppress(InvalidReferenceError):
+        if received:
+            found.append(
+                parse_reference(
+                    registry_prefix(registry) + received_image_name(opened.contest["contest"], submission.id, digest)
+                )
+            )
+    with suppress(InvalidReferenceError):
+        if not received or opened.contest.get("submissions"):
+            prefix = "" if registry == NO_REGISTRY else registry.rstrip("/")
+            found.append(replace(parse_reference(submission.image, prefix), tag="", digest=digest))
+    return found
+
+
+def _remedy(digest: str, places: list[ImageReference], opened: events.RoundOpened) -> str:
+    pulls = " or ".join(f"`docker pull {tagged_name(each) if each.tag else each.at(digest)}`" for each in places)
+    if not pulls:
+        return "Its name is in no registry: bring it with `docker load`"
+    if _registry(opened) == NO_REGISTRY:
+        return f"The round had no registry (cluster.registry: none). Push it to one under this name, then {pulls}"
+    return f"Get it with {pulls}"
+
+
+def _registry(opened: events.RoundOpened) -> str:
+    return ClusterSettings.model_validate(opened.contest.get("cluster") or {}).registry
+
+
+def _engine_has(backend: Backend, name: str) -> bool:
+    try:
+        backend.look_into(name, files=False)
+    except UsageError:
+        return False
+    return True
+
+
+def _admit_image(backend: Backend, name: str, submission: Submission, digest: str) -> Image:
+    try:
+        return backend.admit(ImageSource(image=name, trusted=submission.baseline))
+    except Rejected as error:
+        problems = "; ".join(str(problem) for problem in error.problems)
+        raise UsageError(f"the image of {submission.id} that played, {digest}, cannot: {problems}") from error

@@ -1,0 +1,1 @@
+"""What an organizer does with a cluster before and beside a round."""

@@ -1,0 +1,211 @@
+"""A contest's images brought from this machine's engine to the registry that a cluster's nodes pull from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from orchestrator.application.contests import seasons
+from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.application.rounds import entry_images
+from orchestrator.errors import InfrastructureFault, Rejected, UsageError
+from orchestrator.executors.kubernetes.settings import ClusterSettings
+from orchestrator.intake.admission import admit_entries
+from orchestrator.intake.build_record import BuildRecord
+from orchestrator.intake.contest_file import Contest
+from orchestrator.intake.source_tree import scan_folder
+from orchestrator.oci.credentials import Credentials
+from orchestrator.oci.image_names import received_image_name, registry_prefix, tagged_name
+from orchestrator.oci.manifests import UnusableImageError
+from orchestrator.oci.references import ImageReference, InvalidReferenceError, parse_reference
+from orchestrator.oci.resolver import ImageResolver, ResolvedImage
+from orchestrator.sandboxes.base import Backend, Image, ImageSource
+
+RUNNER = "runner"
+"""What the image of driver and init container is listed as."""
+
+
+class PushState(StrEnum):
+    """What became of an image."""
+
+    PUSHED = "pushed"
+    THERE = "there"
+    """The registry has it already: what the engine has, or more than the engine has."""
+    ELSEWHERE = "elsewhere"
+    """Its name is in another registry, which is not asked: whoever calls it so pushes it."""
+    MISSING = "missing"
+    REFUSED = "refused"
+    """Admission on this machine's engine refuses it, which sees the files that a registry tells nothing of."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredImage:
+    """An image that the cluster needs: for whom, how the engine knows it, and where it has to lie.
+
+    `identity` is what was received; empty where whatever the engine calls `image` now is meant. `ours` is whether the
+    name lies below `cluster.registry`, so that we may put it there. `folder` is what the image has to be built from.
+    """
+
+    who: str
+    image: str
+    place: ImageReference
+    identity: str = ""
+    ours: bool = True
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PushResult:
+    """What became of one image. `reference` is what a node pulls, empty where nobody looked or found it; then `why`."""
+
+    who: str
+    image: str
+    reference: str
+    state: PushState
+    why: str = ""
+
+
+def required_images(place: Path) -> tuple[ClusterSettings, list[RequiredImage]]:
+    """Returns every image that a contest needs on a cluster, the runner's included.
+
+    `place` is a contest file, or the folder of a season, whose received images are listed too. A folder is held no
+    longer than it takes to read it.
+
+    Raises:
+        UsageError: `cluster.registry` says no place, or an image has no name that can be pushed.
+        Rejected: the contest file or an entry cannot be read.
+    """
+    if not place.is_dir():
+        contest = Contest(place)
+        return contest.file.cluster, _images_of_file(contest, _registry_prefix(contest.file.cluster), complete=True)
+    with seasons.administer(place) as desk:
+        settings = desk.contest.file.cluster
+        prefix = _registry_prefix(settings)
+        return settings, [*_images_of_file(desk.contest, prefix, complete=False), *_received_images(desk, prefix)]
+
+
+def push_missing(
+    settings: ClusterSettings, listed: list[RequiredImage], backend: Backend, registries: ImageResolver | None = None
+) -> Iterator[PushResult]:
+    """Pushes what the registry does not have yet, and yields what became of each image.
+
+    Raises:
+        UsageError: the registry does not take it from this user, or the backend has no workshop.
+        InfrastructureFault: engine or registry failed; what was pushed before stays.
+    """
+    asked = registries or ImageResolver(settings.insecure_registries)
+    for each in listed:
+        yield _push_one(settings, each, backend, asked)
+
+
+def _registry_prefix(settings: ClusterSettings) -> str:
+    """Returns the beginning of every name in the settings' registry. Raises UsageError where there is none."""
+    try:
+        return registry_prefix(settings.registry)
+    except InvalidReferenceError as error:
+        raise UsageError(f"{error}; set it, like registry.example.org/contest, in the contest file") from error
+
+
+def _push_one(settings: ClusterSettings, each: RequiredImage, backend: Backend, asked: ImageResolver) -> PushResult:
+    if not each.ours:
+        return PushResult(
+            each.who, each.image, "", PushState.ELSEWHERE, "not in cluster.registry; whoever calls it so pushes it"
+        )
+    found, why = _look_up(asked, each, settings)
+    here = "" if each.place.digest else _engine_identity(backend, each)
+    meant = each.identity or here
+    if here and each.who != RUNNER and (why := _refusal_reason(backend, here)):
+        return PushResult(each.who, each.image, "", PushState.REFUSED, why)
+    if found is not None and (not meant or meant in found.identities):
+        return PushResult(each.who, each.image, each.place.at(found.digest), PushState.THERE)
+    if each.place.digest:
+        return PushResult(
+            each.who, each.image, "", PushState.MISSING, f"{why}; a digest is not pushed: name it by its tag"
+        )
+    if not here:
+        remedy = "bring it with `docker load`" if each.identity else "build it (`make images` builds ours)"
+        if each.folder is not None:
+            remedy = f"build it here: `sparring submission build {each.folder}` (`make images` builds ours)"
+        return PushResult(each.who, each.image, "", PushState.MISSING, f"neither registry nor engine has it; {remedy}")
+    name = tagged_name(each.place)
+    backend.workshop().push(each.image, name, Credentials.read().of(each.place.host, each.place.repository))
+    found, why = _look_up(asked, each, settings)
+    if found is None or meant not in found.identities:
+        there = why or f"{found.digest if found else ''}, an image of another identity"
+        raise InfrastructureFault(f"{name} was pushed, and there lies now: {there}; {meant} was meant: run it again")
+    return PushResult(each.who, each.image, each.place.at(found.digest), PushState.PUSHED)
+
+
+def _look_up(asked: ImageResolver, each: RequiredImage, settings: ClusterSettings) -> tuple[ResolvedImage | None, str]:
+    """Returns what lies in a place; where there is nothing, or nothing for this platform, None and why."""
+    try:
+        return asked.describe(each.place, settings.platform), ""
+    except UnusableImageError as error:
+        return None, f"{error.problem.what}"
+
+
+def _refusal_reason(backend: Backend, image: str) -> str:
+    """Returns why admission refuses an image of the engine's, empty where it does not."""
+    try:
+        backend.admit(ImageSource(image=image))
+    except Rejected as error:
+        return "; ".join(str(problem) for problem in error.problems)
+    return ""
+
+
+def _engine_identity(backend: Backend, each: RequiredImage) -> str:
+    """Returns what the engine has of an image: its id, empty where there is none."""
+    try:
+        return backend.look_into(each.image, files=False).identity
+    except UsageError:
+        return ""
+
+
+def _images_of_file(contest: Contest, prefix: str, *, complete: bool) -> list[RequiredImage]:
+    """Returns the runner's image and those of a contest file's entries, each once."""
+    sources: list[ImageSource] = []
+
+    def noted(source: ImageSource) -> Image:
+        sources.append(source)
+        return Image(digest="", name=source.image or "")
+
+    roster = admit_entries(contest, noted, complete=complete).roster
+    named = [_required_image(RUNNER, ImageSource(image=contest.file.cluster.runner), prefix)]
+    named += [
+        _required_image(each.id, source, prefix) for each, source in zip(roster, sources, strict=True) if source.image
+    ]
+    found: dict[str, RequiredImage] = {}
+    for each in named:
+        found.setdefault(str(each.place), each)
+    return list(found.values())
+
+
+def _required_image(who: str, source: ImageSource, prefix: str) -> RequiredImage:
+    """Returns what is to lie where; a folder's image is the one that was built from it, by our own record."""
+    image = source.image or ""
+    proof = entry_images.needs_proof(source)
+    shelf_name = (entry_images.registry_image_name(source) if proof else None) or image
+    try:
+        place = parse_reference(shelf_name, prefix.rstrip("/"))
+    except InvalidReferenceError as error:
+        raise UsageError(f"{who}: {error}; name it like team/entry:1") from error
+    ours = f"{place.host}/{place.repository}".startswith(prefix)
+    if not proof or source.folder is None:
+        return RequiredImage(who, image, place, ours=ours)
+    built = BuildRecord.here().image_of(scan_folder(source.folder).digest, source.flavour)
+    return RequiredImage(who, built or shelf_name, place, built, ours=ours, folder=source.folder)
+
+
+def _received_images(desk: ContestAdmin, prefix: str) -> list[RequiredImage]:
+    """Returns the received images that still play. What was received as a folder has none."""
+    contest = desk.contest.file.contest
+    return [
+        RequiredImage(
+            entry.id,
+            entry.digest,
+            parse_reference(prefix + received_image_name(contest, entry.id, entry.digest)),
+            entry.digest,
+        )
+        for entry in desk.season.entries.values()
+        if entry.plays and not entry.folder
+    ]

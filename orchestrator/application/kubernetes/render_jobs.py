@@ -1,0 +1,175 @@
+"""A contest's rounds on a cluster, put together; here what would be created there, for review."""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from orchestrator.application.rounds import entry_images
+from orchestrator.application.rounds.play_rounds import ROUND_NAME, TaskRound
+from orchestrator.application.rounds.round_config import round_config
+from orchestrator.domain.ids import digest
+from orchestrator.domain.plan import Job, Plan
+from orchestrator.domain.samples import Samples
+from orchestrator.domain.text import printable
+from orchestrator.errors import BackendUnavailable, Problem, Rejected, UsageError
+from orchestrator.execution.planner import make_plan
+from orchestrator.execution.round_context import RoundContext
+from orchestrator.executors.kubernetes import lease
+from orchestrator.executors.kubernetes.job_manifest import active_deadline, render_job
+from orchestrator.executors.kubernetes.labels import Attempt, RoundRef
+from orchestrator.executors.kubernetes.registry_backend import RegistryBackend
+from orchestrator.executors.kubernetes.settings import ClusterSettings
+from orchestrator.intake.admission import AdmittedRoster, admit_entries
+from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.round_folder import RoundFolder, open_blobs
+from orchestrator.oci.references import InvalidReferenceError, parse_reference
+from orchestrator.sandboxes.base import Image, ImageSource
+
+PLACEHOLDER_DIGEST = "sha256:" + "0" * 64
+"""Stands for a digest that is not known: of an image that was not asked for, of a secret that is not drawn yet."""
+PLACEHOLDER_COMMAND = ("the-command-of-this-image",)
+PLACEHOLDER_PICTURES = 1000
+"""How many pictures stand for those that were not there to be read."""
+_SHAPE = (1, 8, 8)
+_OFFLINE_REMEDY = "or give --offline: what only the registry knows is a placeholder then"
+
+
+@dataclass(frozen=True, slots=True)
+class RenderRequest:
+    """What is to be rendered. `task` is the only one by default; `out` the folder of a round that was begun."""
+
+    task: str | None = None
+    whole: bool = False
+    offline: bool = False
+    out: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedJobs:
+    """The Jobs of a plan's first wave, or of all of it; how many of them there are; and the round they are named for.
+
+    `lease` is what its controller holds. `begun` is false where names hold a stand-in for the round's commitment,
+    `pictures` where they hold one for pictures that were not there to be read.
+    """
+
+    jobs: tuple[dict[str, Any], ...]
+    lease: dict[str, Any]
+    planned: int
+    bout: RoundRef
+    begun: bool
+    pictures: bool
+
+
+def cluster_settings(contest: Contest) -> ClusterSettings:
+    """Returns how a contest's rounds are played on a cluster."""
+    return contest.file.cluster
+
+
+def render_jobs(contest: Contest, asked: RenderRequest) -> RenderedJobs:
+    """Returns the Jobs that a round would create: each job's first attempt. No cluster is asked.
+
+    Raises:
+        Rejected: the contest or a submission cannot play.
+        UsageError: there is no such task, or no round in `out`; or the settings cannot be what they are.
+        BackendUnavailable: the registry does not answer.
+    """
+    settings = cluster_settings(contest)
+    part = TaskRound(contest, asked.task or contest.only_task, _admit_entries(contest, settings, offline=asked.offline))
+    secret = _secret(asked.out)
+    samples, read = _samples(contest, part.task, offline=asked.offline)
+    with tempfile.TemporaryDirectory(prefix="sparring-render-") as scratch:
+        setting = _round_context(part, samples, settings, secret or b"", Path(scratch))
+    plan = make_plan(setting, part.cells(setting.roster))
+    bout = RoundRef(
+        contest.file.contest, setting.round, setting.task.name, digest(secret) if secret else PLACEHOLDER_DIGEST
+    )
+    chosen = plan.jobs if asked.whole else tuple(_first_wave(plan))
+    made = [
+        render_job(
+            Attempt(bout, each, 1),
+            setting.images[each.submission],
+            setting.policy,
+            settings,
+            active_deadline(each, setting.limits, setting.task.count, settings.pending_seconds),
+        )
+        for each in chosen
+    ]
+    held = lease.lease_manifest(f"sparring-{bout.of}")
+    held["metadata"]["namespace"] = settings.namespace
+    return RenderedJobs(tuple(made), held, len(plan.jobs), bout, begun=secret is not None, pictures=read)
+
+
+def _admit_entries(contest: Contest, settings: ClusterSettings, *, offline: bool) -> AdmittedRoster:
+    if offline:
+        return admit_entries(contest, lambda source: _placeholder_image(settings, source))
+    try:
+        return admit_entries(contest, entry_images.admitter_without_builds(RegistryBackend(settings)))
+    except BackendUnavailable as error:
+        raise BackendUnavailable(f"{error}; {_OFFLINE_REMEDY}") from error
+
+
+def _placeholder_image(settings: ClusterSettings, source: ImageSource) -> Image:
+    """Returns what can be said of an image without asking for it."""
+    try:
+        name = parse_reference(source.image or "", "" if settings.registry == "none" else settings.registry.rstrip("/"))
+    except InvalidReferenceError as error:
+        remedy = "build and push it, and name it like registry/team/entry:1"
+        raise Rejected("submission", [Problem("image", str(error), remedy)]) from error
+    known = name.digest or PLACEHOLDER_DIGEST
+    command = source.command or PLACEHOLDER_COMMAND
+    return Image(known, printable(source.image or ""), command, reference=name.at(known))
+
+
+def _secret(out: Path | None) -> bytes | None:
+    """Returns the secret of the round in a folder, None where none is named."""
+    if out is None:
+        return None
+    folder = RoundFolder(out)
+    if not folder.exists:
+        raise UsageError(f"there is no round in {out}; leave --out away to look at one that was not begun")
+    return folder.secret()
+
+
+def _samples(contest: Contest, task: str, *, offline: bool) -> tuple[Samples, bool]:
+    """Returns a task's pictures, and whether they could be read; offline, stand-ins where they lie on the cluster only.
+
+    Raises:
+        Rejected: they cannot be read, and it is not offline.
+    """
+    try:
+        return contest.samples(task), True
+    except Rejected:
+        if not offline:
+            raise
+    section = next(section for section in contest.file.every_task if section.name == task)
+    count = section.dataset.get("first") or PLACEHOLDER_PICTURES
+    pixels = np.zeros((count, *_SHAPE), np.uint8)
+    return Samples(pixels, np.zeros(count, np.int64), ("0", "1")), False
+
+
+def _round_context(
+    part: TaskRound, samples: Samples, settings: ClusterSettings, secret: bytes, scratch: Path
+) -> RoundContext:
+    contest = part.contest
+    return RoundContext(
+        **round_config(contest.file, contest.format.rules),
+        round=ROUND_NAME,
+        task=contest.task(samples, part.task),
+        samples=samples,
+        secret=secret,
+        roster=part.admitted.roster,
+        images=part.admitted.images,
+        backend=RegistryBackend(settings),
+        blobs=open_blobs(scratch),
+    )
+
+
+def _first_wave(plan: Plan) -> Iterator[Job]:
+    """Yields the jobs that wait for no other."""
+    agenda = plan.agenda(frozenset())
+    while (ready := agenda.take()) is not None:
+        yield ready

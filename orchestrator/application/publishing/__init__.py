@@ -1,0 +1,1 @@
+"""Reports written to disk, and bundles published."""

@@ -1,0 +1,192 @@
+"""A contest's bundles and receipts: published by the organizers, checked by anybody."""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator import __version__, plugins
+from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.application.rounds import play_rounds
+from orchestrator.bundles import receipts, verifier, writer
+from orchestrator.bundles.layout import BundleKind, BundleManifest, RoundPart
+from orchestrator.bundles.prior_evidence import NO_EVIDENCE, PriorEvidence
+from orchestrator.bundles.reader import Bundle
+from orchestrator.bundles.verifier import VerificationReport
+from orchestrator.bundles.writer import RoundSource
+from orchestrator.domain import contest_events, events
+from orchestrator.domain.ids import digest
+from orchestrator.domain.season import Season
+from orchestrator.domain.text import printable
+from orchestrator.errors import StoreFault, UsageError
+from orchestrator.formats.base import Eligibility, Format
+from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.ledger.read_model import RoundView
+from orchestrator.ledger.season_view import season_view
+from orchestrator.ledger.stores.base import GENESIS, LedgerEntry
+
+_FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedBundle:
+    """A bundle that was written, checked and noted."""
+
+    path: Path
+    verified: VerificationReport
+
+
+def publish_bundle(
+    desk: ContestAdmin, out: Path, kind: BundleKind, *, pictures: bool = False, unfinished: bool = False
+) -> PublishedBundle:
+    """Writes a bundle of every round that was played, checks it as anybody would, and notes it in the ledger.
+
+    Args:
+        desk: the contest.
+        out: the bundle's folder; it is made.
+        kind: `sealed` shows no answer, no label, no secret; `full` shows them.
+        pictures: whether a full bundle holds the pictures, and what the attacks made of them.
+        unfinished: whether to publish in full although rounds are still to be played with the same labels.
+
+    Raises:
+        UsageError: nothing was played, a round is not finished, or there is something at `out`.
+        StoreFault: the record is damaged, or the key is not the contest's.
+        NotGenuine: what was written does not hold.
+    """
+    played = list(desk.season.rounds.values())
+    if not played:
+        raise UsageError(f"no round was played in {desk.folder.path}; there is nothing to publish")
+    if kind == "full" and not unfinished:
+        _require_finished(desk)
+    if pictures and kind != "full":
+        raise UsageError("a sealed bundle holds no pictures; give --full with --pictures")
+    if out.exists():
+        raise UsageError(f"{out} is there already; give a new folder")
+    key = desk.key()
+    with _temporary_sibling(out) as folder:
+        sources = [_round_source(desk, act) for act in played]
+        writer.write_contest(folder, _ledger_entries(desk.folder))
+        for source in sources:
+            if kind == "full":
+                writer.write_full_round(folder, source)
+            else:
+                writer.write_sealed_round(folder, source, resolve_rules, desk.season)
+        if kind == "full":
+            writer.write_blobs(folder, sources, desk.folder.blobs(), pictures=pictures)
+        draft = BundleManifest(
+            kind=kind,
+            pictures=pictures,
+            contest=desk.contest.file.contest,
+            software=__version__,
+            key=key.public.hex(),
+            head=desk.head,
+            rounds=[source.part for source in sources],
+            files=[],
+        )
+        named = writer.write_signed_manifest(folder, draft, key)
+        verified = verifier.verify_bundle(Bundle.at(folder, key.fingerprint), resolve_rules)
+        desk.act(contest_events.BundlePublished(by=desk.by, bundle=kind, digest=named))
+        folder.rename(out)
+    return PublishedBundle(out, verified)
+
+
+def verify_bundle_or_receipt(
+    path: Path, key: str | None = None, sealed: Path | None = None, held: PriorEvidence = NO_EVIDENCE
+) -> VerificationReport | receipts.VerifiedReceipt:
+    """Returns what was checked of a bundle, or a receipt that is genuine. Nothing but the path is read.
+
+    Args:
+        path: a bundle's folder, or a receipt.
+        key: the fingerprint of the organizers' key; without it anybody may have signed.
+        sealed: an earlier bundle, whose commitments a full one has to open.
+        held: what the reader kept from before, which a bundle has to have.
+
+    Raises:
+        NotGenuine: at the first thing that does not hold.
+        UsageError: `key` is no fingerprint, a head no hash, or there is nothing at the path.
+    """
+    if key is not None and not _FINGERPRINT.fullmatch(key):
+        raise UsageError(f"{printable(key, 80)!r} is no fingerprint: sha256: and 64 hexadecimal digits")
+    for head in held.heads:
+        if not _FINGERPRINT.fullmatch(head):
+            raise UsageError(f"{printable(head, 80)!r} is no hash of an entry: sha256: and 64 hexadecimal digits")
+    for each in (path, sealed, *held.receipts):
+        if each is not None and not each.exists():
+            raise UsageError(f"there is no {each}; give a bundle's folder, or a receipt")
+    if path.is_file():
+        if sealed is not None or held != NO_EVIDENCE:
+            raise UsageError("a receipt is checked alone; leave --sealed, --head and --receipt away")
+        return receipts.verify_receipt(path, key)
+    bundle = Bundle.at(path, key)
+    return verifier.verify_bundle(
+        bundle, resolve_rules, None if sealed is None else Bundle.at(sealed, bundle.key), held
+    )
+
+
+def resolve_rules(season: Season, opened: events.RoundOpened) -> tuple[Format[Any], Mapping[str, Eligibility]]:
+    """Returns the format with the rules that hold for a round, and what the season says of its submissions."""
+    kind = plugins.load_plugin("formats", opened.contest["format"])
+    seen = season_view(season, opened.task.name, first=opened.phase == kind.phases[0])
+    return kind(kind.rules_type.model_validate(seen.rules or opened.contest["rules"])), seen.standings
+
+
+def _require_finished(desk: ContestAdmin) -> None:
+    """Raises UsageError while a round is to be played whose labels a full bundle would show."""
+    last = desk.contest.format.phases[-1]
+    for task in desk.contest.file.every_task:
+        if (last, task.name) not in desk.season.rounds:
+            raise UsageError(
+                f"the {last} round of {task.name} was not played, and a full bundle holds its labels: "
+                "publish --sealed, or say --unfinished"
+            )
+
+
+def _round_source(desk: ContestAdmin, act: contest_events.RoundPlayed) -> RoundSource:
+    folder = desk.folder.round(act.round, act.task)
+    folder.require()
+    ledger = folder.ledger()
+    try:
+        entries = list(ledger.read())
+    finally:
+        ledger.close()
+    head = entries[-1].hash if entries else GENESIS
+    record = RoundView(folder.blobs(), (entry.event for entry in entries))
+    if head != act.head or not record.round.closed:
+        raise UsageError(
+            f"the {act.round} round of {act.task} is not as it was when it was last complete: "
+            f"run `sparring round run {desk.folder.path} {act.round}` to go on"
+        )
+    opened = record.round.opened
+    if not (folder.path / "secret").exists() or opened is None or digest(folder.secret()) != opened.commitment:
+        raise StoreFault(f"{folder.path / 'secret'} is not the secret that the round committed to; restore it")
+    results = play_rounds.score_round(record, folder.path).results(head)
+    return RoundSource(RoundPart(round=act.round, task=act.task, head=head), entries, record, folder.secret(), results)
+
+
+def _ledger_entries(folder: ContestFolder) -> list[LedgerEntry]:
+    ledger = folder.ledger()
+    try:
+        return list(ledger.read())
+    finally:
+        ledger.close()
+
+
+@contextmanager
+def _temporary_sibling(out: Path) -> Iterator[Path]:
+    """Gives a new folder beside `out`, removed again unless it was renamed. Raises UsageError where it cannot be."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        folder.chmod(0o755)
+    except OSError as error:
+        raise UsageError(f"{out} cannot be made: {error}; give another --out") from error
+    try:
+        yield folder
+    except OSError as error:
+        raise StoreFault(f"{out} cannot be written: {error}") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

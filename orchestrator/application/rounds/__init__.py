@@ -1,0 +1,1 @@
+"""Rounds played, here or on a cluster."""

@@ -1,0 +1,148 @@
+"""Entries of a contest file with a folder: what is started for each was built from it here, and is built where not.
+
+A backend that starts images starts what a name leads to. So a folder's image is looked up in our own record of builds
+(`intake.build_record`), never by a name or a label, and built where there is none; an unchanged folder is built once.
+Builds have a name by their content, so no name that the organizers or a manifest gave is moved.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+
+from orchestrator import composition
+from orchestrator.domain.images import is_image_id
+from orchestrator.errors import Problem, Rejected, UsageError
+from orchestrator.intake import build_log, image_build
+from orchestrator.intake.build_record import BuildRecord
+from orchestrator.intake.image_build import ImageBuildOptions
+from orchestrator.intake.source_tree import scan_folder
+from orchestrator.sandboxes.base import Backend, BuildRequest, Image, ImageSource, ImageStore
+
+REPOSITORY = "sparring-built"
+"""What images of folders are called that were built for a round."""
+BUILDS = "builds"
+"""Where the logs go, in the folder of a round or of a contest."""
+_DIGEST_DIGITS = 16
+"""Digits of a digest in a name."""
+
+_log = structlog.get_logger()
+
+
+def admitter_with_builds(
+    backend: Backend, folder: Path, record: BuildRecord | None = None
+) -> Callable[[ImageSource], Image]:
+    """Returns what admits a source: a folder's image is the one that was built from it, and is built where needed.
+
+    `folder` is where logs of builds go. Raises like `Backend.admit`, and Rejected where a build fails.
+    """
+    workshop = _image_store(backend)
+    known = record or BuildRecord.here()
+
+    def admitted(source: ImageSource) -> Image:
+        if workshop is None or not needs_proof(source):
+            return backend.admit(_with_registry_name(backend, source))
+        identity = proven_image(backend, source, known) or _build_image(workshop, source, folder, known)
+        return replace(backend.admit(replace(source, image=identity)), name=_display_name(source))
+
+    return admitted
+
+
+def admitter_without_builds(backend: Backend, record: BuildRecord | None = None) -> Callable[[ImageSource], Image]:
+    """Returns what admits a source without building: what would be built stands for itself, by its files' digest."""
+    workshop = _image_store(backend)
+    known = record or BuildRecord.here()
+
+    def admitted(source: ImageSource) -> Image:
+        if workshop is None or not needs_proof(source):
+            return backend.admit(_with_registry_name(backend, source))
+        identity = proven_image(backend, source, known)
+        if not identity and source.folder is not None:
+            prepared = image_build.prepare_build(
+                source.folder, ImageBuildOptions(flavour=source.flavour, tag=_build_name(source, "unbuilt"))
+            )
+            return Image(prepared.tree.digest, _display_name(source))
+        return replace(backend.admit(replace(source, image=identity)), name=_display_name(source))
+
+    return admitted
+
+
+def proven_image(backend: Backend, source: ImageSource, record: BuildRecord) -> str:
+    """Returns the id of the image that was built here from a source's folder as it is now, empty where none is here."""
+    if source.folder is None:
+        return ""
+    identity = record.image_of(scan_folder(source.folder).digest, source.flavour)
+    try:
+        return backend.look_into(identity, files=False).identity if identity else ""
+    except UsageError:  # it was removed from the engine
+        return ""
+
+
+def _image_store(backend: Backend) -> ImageStore | None:
+    try:
+        return backend.workshop()
+    except UsageError:  # it starts folders, or only what others built
+        return None
+
+
+def needs_proof(source: ImageSource) -> bool:
+    """Returns whether it has to be shown that an image was built from a source's folder.
+
+    A contest file that names the image by its id or digest is the organizers' own record of what it is.
+    """
+    return source.folder is not None and not (source.image and is_image_id(source.image))
+
+
+def registry_image_name(source: ImageSource) -> str | None:
+    """Returns the name in the contest's registry of the image of a folder: its own, with its files' digest as the tag.
+
+    Only the organizers write to that registry, and only what is on record as built from those files is pushed there
+    under that tag (`application.kubernetes.push_images`). None for an image that has no name.
+    """
+    if source.folder is None or not source.image:
+        return source.image
+    digest = scan_folder(source.folder).digest.removeprefix("sha256:")[:_DIGEST_DIGITS]
+    return f"{source.image.rpartition(':')[0] or source.image}:{source.flavour}-{digest}"
+
+
+def _with_registry_name(backend: Backend, source: ImageSource) -> ImageSource:
+    """Returns a source as a cluster's nodes find it, where they start it."""
+    if backend.name == composition.KUBERNETES and needs_proof(source):
+        return replace(source, image=registry_image_name(source))
+    return source
+
+
+def _display_name(source: ImageSource) -> str:
+    return source.image or (source.folder.name if source.folder else "")
+
+
+def _build_image(workshop: ImageStore, source: ImageSource, folder: Path, record: BuildRecord) -> str:
+    """Builds a folder's image, notes it and returns its id. Raises Rejected."""
+    path = source.folder or Path()
+    digest = scan_folder(path).digest
+    wanted = ImageBuildOptions(flavour=source.flavour, tag=_build_name(source, digest))
+    prepared = image_build.prepare_build(path, wanted)
+    log = folder / BUILDS / f"{prepared.manifest.name}-{digest.removeprefix('sha256:')[:12]}.log"
+    _log.info("image_building", folder=str(path), log=str(log))
+    with build_log.open_build_log(log) as words:
+        identity = _run_build(workshop, prepared.recipe, words, path)
+    if scan_folder(path).digest != digest or prepared.tree.digest != digest:
+        raise Rejected(f"folder {path}", [Problem("files", "changed while it was built", "run it again")])
+    record.note(digest, source.flavour, identity)
+    return identity
+
+
+def _run_build(workshop: ImageStore, recipe: BuildRequest, log: build_log.BuildLog, folder: Path) -> str:
+    try:
+        return workshop.build(recipe, log)
+    except Rejected as error:
+        more = [Problem("log", f"it ends with: {log.last[-1]}", f"all of it is in {log.path}")] if log.last else []
+        hint = image_build.missing_wheels_problem(folder)
+        more += [Problem("wheels", hint[0], f"`make images` builds what is shipped; else {hint[1]}")] if hint else []
+        raise Rejected(error.subject, [*error.problems, *more]) from error
+
+
+def _build_name(source: ImageSource, digest: str) -> str:
+    name = (source.image or "entry").rpartition("/")[2].partition(":")[0]
+    return f"{REPOSITORY}/{name}:{source.flavour}-{digest.removeprefix('sha256:')[:_DIGEST_DIGITS]}"

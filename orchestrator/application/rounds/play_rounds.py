@@ -1,0 +1,338 @@
+"""A round put together: played, read again, reported."""
+
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from orchestrator import composition, plugins, reports
+from orchestrator.application.rounds import entry_images, execution_target, replay_cost
+from orchestrator.application.rounds.execution_target import ExecutionTarget, TargetSession
+from orchestrator.application.rounds.replay_cost import ReplayForecast
+from orchestrator.application.rounds.round_config import round_config
+from orchestrator.domain.ids import digest
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.season import Season
+from orchestrator.domain.submissions import Roster
+from orchestrator.errors import InfrastructureFault, JobsParked, UsageError
+from orchestrator.execution.estimate import RunEstimate, estimate_run
+from orchestrator.execution.reuse import ReusableRound
+from orchestrator.execution.round_context import RoundContext
+from orchestrator.execution.round_runner import EventCallback, RoundRunner
+from orchestrator.intake.admission import AdmittedRoster, admit_entries
+from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.ledger.read_model import RoundView
+from orchestrator.ledger.round_folder import RoundFolder
+from orchestrator.ledger.season_view import SeasonView, fold_season, season_view
+from orchestrator.ledger.stores.base import GENESIS, put_array
+from orchestrator.reports import cells_csv, example_choice
+from orchestrator.sandboxes.base import Backend
+from orchestrator.scoring.results_file import Results
+from orchestrator.scoring.round_scoring import RoundScoring
+
+ROUND_NAME = "round-1"
+"""The name of a round: a contest file describes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How the operator wants a round played."""
+
+    backend: str | None = None
+    """None: `process`, or none at all on the engine `kubernetes`, which has pods in place of a backend."""
+    slots: int | None = None
+    allow_unisolated: bool = False
+    engine: str = execution_target.LOCAL
+    cluster: execution_target.ClusterAccess = field(default_factory=execution_target.ClusterAccess)
+    """For the engine `kubernetes`."""
+    announce: Callable[[ReplayForecast], None] = lambda _: None
+    """Is told what replays will cost, before each round is played."""
+
+
+@dataclass(frozen=True)
+class TaskRound:
+    """One task of one round: who plays it, which round of a season it is, and what earlier rounds finished."""
+
+    contest: Contest
+    task: str
+    admitted: AdmittedRoster
+    round: str = ROUND_NAME
+    phase: str = ""
+    finalists: frozenset[str] = frozenset()
+    earlier: tuple[ReusableRound, ...] = ()
+
+    def cells(self, roster: Roster) -> tuple[Cell, ...]:
+        """Returns what has to be played."""
+        cells: tuple[Cell, ...] = self.contest.format.cells(roster, self.phase, self.finalists)
+        return cells
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPaths:
+    """A round's results and where they were written."""
+
+    results: Results
+    results_file: Path
+    cells_file: Path
+    report_file: Path
+
+
+def play_round(contest: Contest, out: Path, how: RunOptions, watch: EventCallback) -> ReportPaths:
+    """Plays the one round of a contest file, or what is left of it, and writes its results.
+
+    Raises:
+        Rejected: the contest file or a submission cannot play.
+        UsageError: `out` holds something else.
+        Parked: submissions wait for another run; everybody else was played, and the results were written.
+        InfrastructureFault: something that every job needs failed; run again to go on.
+        Cancelled: the operator ended it; run again to go on.
+    """
+    folder = RoundFolder(out)
+    with folder.created():  # before the backend, which works in it
+        host = choose_target(contest, out, how)
+        with host.alone(folder) as place, folder.locked():
+            host.backend.sweep()
+            part = TaskRound(
+                contest,
+                contest.only_task,
+                admit_entries(contest, entry_images.admitter_with_builds(host.backend, folder.path)),
+            )
+            try:
+                play_task(part, folder, place, how, watch)
+            except JobsParked:
+                write_results(folder)
+                raise
+            return write_results(folder)
+
+
+def preview_round(contest: Contest, out: Path, how: RunOptions) -> RunEstimate:
+    """Returns what `play` would play now, without playing or writing anything. Raises like `play`."""
+    with tempfile.TemporaryDirectory(prefix="sparring-preview-") as workspace:
+        host = choose_target(contest, Path(workspace), how)
+        part = TaskRound(
+            contest, contest.only_task, admit_entries(contest, entry_images.admitter_without_builds(host.backend))
+        )
+        return preview_task(part, RoundFolder(out), host, Path(workspace))
+
+
+def preview_task(part: TaskRound, folder: RoundFolder, host: ExecutionTarget, workspace: Path) -> RunEstimate:
+    """Returns what would be played of one task of one round; `workspace` stands in for a round not yet begun."""
+    begun = folder.exists
+    lies = folder if begun else RoundFolder(workspace / part.task)
+    lies.create()
+    setting = _round_context(part, lies, host.backend)
+    record, head = read_round(lies.path) if begun else (RoundView(setting.blobs), GENESIS)
+    if begun:
+        _require_same_round(record, part, setting, folder.path)
+    now = ReusableRound.of(part.round, head, record, setting.blobs)
+    slots = host.places(setting.limits)
+    return estimate_run(setting, part.cells(setting.roster), now, part.earlier, slots=slots)
+
+
+def choose_target(contest: Contest, workspace: Path, how: RunOptions) -> ExecutionTarget:
+    """Returns where a contest is played, once it is seen to work.
+
+    Raises:
+        UsageError: there is no such engine or backend, or it was asked for the impossible, or for another's.
+        InfrastructureFault: it does not work.
+    """
+    plugins.load_plugin("executors", how.engine)
+    _refuse_ignored_options(how)
+    if how.engine == execution_target.KUBERNETES:
+        cluster = execution_target.KubernetesTarget(contest, how.cluster, how.slots)
+        cluster.backend.check(contest.file.runtime)
+        return cluster
+    here = execution_target.LocalTarget(ready_backend(contest, workspace, how), how.slots)
+    here.places(contest.file.sandbox_policy().limits)
+    return here
+
+
+def _refuse_ignored_options(how: RunOptions) -> None:
+    """Raises UsageError for options that this engine would not heed: whoever gives one counts on it."""
+    if how.engine == execution_target.KUBERNETES:
+        given: dict[str, object] = {"--backend": how.backend is not None, "--allow-unisolated": how.allow_unisolated}
+        why = "plays every submission in a pod"
+    else:
+        on = how.cluster
+        given = {"--kubeconfig": on.kubeconfig, "--context": on.context, "--unproved-network": on.override}
+        why = "plays on this machine"
+    if unheeded := [option for option, value in given.items() if value]:
+        raise UsageError(
+            f"{' and '.join(unheeded)} cannot be heeded: --engine {how.engine} {why}; "
+            "leave that away, or give another --engine"
+        )
+
+
+def ready_backend(contest: Contest, workspace: Path, how: RunOptions) -> Backend:
+    """Returns the backend, once it is seen to work with the contest's runtime. Raises BackendUnavailable."""
+    backend = composition.make_backend(how.backend or "process", workspace, allow_unisolated=how.allow_unisolated)
+    backend.check(contest.file.runtime)
+    return backend
+
+
+def play_task(
+    part: TaskRound, folder: RoundFolder, place: TargetSession, how: RunOptions, watch: EventCallback
+) -> None:
+    """Plays one task of one round into a locked folder, or what is left of it, at a place that is its own."""
+    setting = _round_context(part, folder, place.backend)
+    engine = place.engine(setting)
+    ledger = folder.ledger()
+    try:
+        record = RoundView(setting.blobs, (entry.event for entry in ledger.read()))
+        dispatcher = RoundRunner(setting, ledger, record, _timestamp, watch)
+        if record.round.opened is None:
+            dispatcher.open(part.contest.file.model_dump(mode="json"), part.phase)
+        else:
+            _require_same_round(record, part, setting, folder.path)
+            for whole in (setting.samples.pixels, setting.samples.labels):
+                put_array(setting.blobs, whole)  # where a power cut damaged them
+        dispatcher.mend()
+        dispatcher.grow()
+        cells = part.cells(setting.roster)
+        how.announce(replay_cost.forecast_replays(setting, cells))
+        dispatcher.run(engine, cells, part.earlier, place.noted)
+    finally:
+        ledger.close()
+        with suppress(InfrastructureFault):  # what could not be ended while the engine was away; else the next sweep
+            place.backend.sweep(ended=setting.run)
+
+
+def read_round(out: Path) -> tuple[RoundView, str]:
+    """Returns the record of the round in a folder, and the hash of its last ledger entry."""
+    folder = RoundFolder(out)
+    folder.require()
+    ledger = folder.ledger()
+    try:
+        return RoundView(folder.blobs(), (entry.event for entry in ledger.read())), ledger.head
+    finally:
+        ledger.close()
+
+
+def round_results(out: Path) -> Results:
+    """Returns the results of the round in a folder, folded from its ledger."""
+    record, head = read_round(out)
+    return score_round(record, out).results(head)
+
+
+def write_results(folder: RoundFolder) -> ReportPaths:
+    """Folds the ledger and writes cells.csv and report/index.html, and results.json last: where it is, all are."""
+    with folder.writing():
+        return write_held(folder)
+
+
+def write_held(folder: RoundFolder) -> ReportPaths:
+    """Does what `write` does, for a caller that holds the round's contest already."""
+    record, head = read_round(folder.path)
+    judged = score_round(record, folder.path)
+    document = judged.results(head)
+    cells = folder.write("cells.csv", cells_csv.render_cells_csv(document))
+    page = folder.write(
+        "report/index.html", reports.render_round(document, example_choice.choose_examples(record, judged))
+    )
+    last = folder.write(folder.results.name, document.model_dump_json(indent=2) + "\n")
+    return ReportPaths(results=document, results_file=last, cells_file=cells, report_file=page)
+
+
+def score_round(record: RoundView, out: Path, rules: dict[str, Any] | None = None) -> RoundScoring:
+    """Returns what can be said of a round, with what its contest says of the submissions.
+
+    `rules` replace those that it was opened with, and those that its contest changed to since.
+    """
+    opened = record.round.opened
+    if opened is None:
+        raise UsageError(f"the round in {out} was never opened; run it again")
+    kind = plugins.load_plugin("formats", opened.contest["format"])
+    seen = SeasonView()
+    if (above := RoundFolder(out).contest) is not None:
+        season = _read_season(ContestFolder(above))
+        seen = season_view(season, opened.task.name, first=opened.phase == kind.phases[0])
+    judged = kind(kind.rules_type.model_validate(rules or seen.rules or opened.contest["rules"]))
+    return RoundScoring(record, judged, seen.standings)
+
+
+def _read_season(contest: ContestFolder) -> Season:
+    ledger = contest.ledger()
+    try:
+        return fold_season(ledger.read())
+    finally:
+        ledger.close()
+
+
+def _round_context(part: TaskRound, folder: RoundFolder, backend: Backend) -> RoundContext:
+    contest = part.contest
+    samples = contest.samples(part.task)
+    return RoundContext(
+        **round_config(contest.file, contest.format.rules),
+        round=part.round,
+        task=contest.task(samples, part.task),
+        samples=samples,
+        secret=folder.secret(),
+        roster=part.admitted.roster,
+        images=part.admitted.images,
+        backend=backend,
+        blobs=folder.blobs(),
+    )
+
+
+def _require_same_round(record: RoundView, part: TaskRound, setting: RoundContext, out: Path) -> None:
+    """Raises UsageError, naming what differs, when the folder holds the round of something else.
+
+    In a season the roster may grow, and rules may change: they are judged again by `sparring rejudge`.
+    """
+    opened = record.round.opened
+    if opened is None:
+        return
+    then = {s.id: s.digest for s in record.round.roster}
+    mine = {s.id: s.digest for s in setting.roster}
+    if part.phase:  # who came later or left is no difference
+        both = then.keys() & mine.keys()
+        then, mine = ({name: digests[name] for name in both} for digests in (then, mine))
+    changes = {
+        "the contest file": (
+            _keys_of_play(part.contest.file.model_dump(mode="json"), part),
+            _keys_of_play(opened.contest, part),
+        ),
+        f"the backend ({opened.backend} then, {setting.backend.name} now)": (setting.backend.name, opened.backend),
+        "the pictures": (setting.task.digest, opened.task.digest),
+        "the submissions": (mine, then),
+        "the secret": (digest(setting.secret), opened.commitment),
+    }
+    changed = [name for name, (now, before) in changes.items() if now != before]
+    if changed:
+        raise UsageError(
+            f"the round in {out} was opened differently: changed since then: {', '.join(changed)}; "
+            "put it back to go on, or give a new folder as --out"
+        )
+
+
+_KEYS_WITHOUT_EFFECT = frozenset({"opens", "closes", "friendly_pictures", "submissions", "title"})
+"""Keys of a contest file that decide nothing of what is played in a season."""
+_RULES_OF_PLAY = ("on_missing", "on_violation")
+"""Rules that decide what is played, not only how it is judged."""
+
+
+def changed_rules_of_play(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Returns the rules that differ and decide what is played; both are complete, with every default."""
+    return [f"rules.{name}" for name in _RULES_OF_PLAY if before[name] != now[name]]
+
+
+def _keys_of_play(file: dict[str, Any], part: TaskRound) -> dict[str, Any]:
+    """Returns what of a contest file decides what is played: not where pods run.
+
+    In a season that is everything but times, entries, other tasks, and rules that only judge.
+    """
+    file = {key: value for key, value in file.items() if key != "cluster"}
+    if not part.phase or file["format"] != part.contest.file.format:
+        return file
+    left = {key: value for key, value in file.items() if key not in _KEYS_WITHOUT_EFFECT}
+    rules = type(part.contest.format.rules).model_validate(file["rules"]).model_dump(mode="json")
+    tasks = [task | {"sample": None} for task in file["tasks"] if task["name"] == part.task]
+    return left | {"tasks": tasks, "rules": {key: rules[key] for key in _RULES_OF_PLAY}}
+
+
+def _timestamp() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

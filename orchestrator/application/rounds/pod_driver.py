@@ -1,0 +1,120 @@
+"""The driver of a pod: plays the one job that the controller put down, with the one player that the pod has.
+
+What it is told and what it says goes through a folder (see executors.kubernetes.shared_volume); nothing of a round's
+ledger is here.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from orchestrator import composition, plugins
+from orchestrator.application.rounds.round_config import round_config
+from orchestrator.domain.assignment import Assignment
+from orchestrator.domain.events import Event
+from orchestrator.domain.ids import JobId
+from orchestrator.domain.plan import Cell, Job
+from orchestrator.domain.tasks import Budget, Norm, Task
+from orchestrator.errors import InfrastructureFault, PodUsedUp, StoreFault
+from orchestrator.execution.job_runner import JobRunner
+from orchestrator.execution.round_context import RoundContext
+from orchestrator.executors.kubernetes.shared_volume import AttemptFolder, DriverOutcome
+from orchestrator.intake.contest_file import ContestFile
+from orchestrator.ledger.read_model import RoundView
+from orchestrator.ledger.round_folder import open_blobs
+from orchestrator.ledger.stores.base import Blobs
+from orchestrator.sandboxes.base import Backend, ImageSource
+
+
+@dataclass(frozen=True, slots=True)
+class DriverPaths:
+    """Where things are in the driver's container: the attempt's folder, the blobs, and the FIFOs of the pod."""
+
+    job: Path
+    blobs: Path
+    io: Path
+
+
+def play_job(place: DriverPaths, who: str) -> DriverOutcome:
+    """Plays what is left of the job and says how it ended; `who` names this driver.
+
+    Raises:
+        PodUsedUp: another driver took the job before.
+        StoreFault: the volume cannot be used; nothing can be said.
+        Cancelled: the pod is being ended; nothing is said.
+    """
+    outbox, backend = AttemptFolder(place.job), composition.make_backend("pod", place.io)
+    try:
+        return _run_job(outbox, make_job_runner(outbox.take(who), open_blobs(place.blobs), backend))
+    finally:
+        backend.sweep(ended=who)  # where no player was needed, one still waits to be started
+
+
+def _run_job(outbox: AttemptFolder, performance: JobRunner) -> DriverOutcome:
+    try:
+        performance.run(outbox.put)
+    except PodUsedUp:
+        outbox.leave(DriverOutcome.SPENT, performance.half)
+        return DriverOutcome.SPENT
+    except InfrastructureFault as fault:
+        outbox.leave(DriverOutcome.FAULT, performance.half, fault.code, str(fault))
+        return DriverOutcome.FAULT
+    outbox.leave(DriverOutcome.FINISHED)
+    return DriverOutcome.FINISHED
+
+
+def substitute_events(assignment: Assignment, blobs: Blobs, why: str) -> list[tuple[Event, ...]]:
+    """Returns what is left of a job as it comes out where its player is never started: what to keep together, in order.
+
+    Raises:
+        StoreFault: the assignment is not whole, or a blob cannot be kept.
+    """
+    from orchestrator.executors.kubernetes.failed_start import FailedStartBackend  # noqa: PLC0415  a controller's; a driver's start is short
+
+    told: list[tuple[Event, ...]] = []
+    backend = FailedStartBackend(composition.make_backend("pod", Path()), why)
+    make_job_runner(assignment, blobs, backend).run(lambda *happened: told.append(happened))
+    return told
+
+
+def make_job_runner(assignment: Assignment, blobs: Blobs, backend: Backend) -> JobRunner:
+    """Returns the performance of what was assigned. Raises StoreFault where the assignment is not whole."""
+    record = RoundView(blobs, assignment.events)
+    setting = _round_context(assignment, record, blobs, backend)
+    return JobRunner(_job(assignment, record), setting, record, None, assignment.half)
+
+
+def _job(assignment: Assignment, record: RoundView) -> Job:
+    planned = record.round.jobs.get(assignment.job)
+    if planned is None:
+        raise StoreFault(f"job {assignment.job} is not in its assignment; use one version of the runner")
+    cells = tuple(Cell(cell.defence, cell.attack) for cell in planned.cells)
+    return Job(JobId(planned.id), planned.stage, planned.submission, cells, keys=planned.keys)
+
+
+def _round_context(assignment: Assignment, record: RoundView, blobs: Blobs, backend: Backend) -> RoundContext:
+    opened = record.round.opened
+    if opened is None:
+        raise StoreFault(f"the round of job {assignment.job} is not in its assignment; use one version of the runner")
+    file, task = ContestFile.model_validate(opened.contest), opened.task
+    rules = plugins.load_plugin("formats", file.format).rules_type.model_validate(file.rules)
+    channels, height, width = task.shape
+    player = record.round.jobs[assignment.job].submission
+    return RoundContext(
+        **(round_config(file, rules) | {"run": assignment.run}),
+        round=opened.round,
+        task=Task(
+            name=task.name,
+            classes=tuple(task.classes),
+            shape=(channels, height, width),
+            count=task.count,
+            digest=task.digest,
+            budget=Budget(Norm(task.norm), Fraction(task.epsilon)),
+        ),
+        samples=record.samples,
+        secret=bytes.fromhex(assignment.secret),
+        roster=record.round.roster,
+        images={player: backend.admit(ImageSource(image=assignment.image))},
+        backend=backend,
+        blobs=blobs,
+    )

@@ -1,0 +1,34 @@
+"""What replays will cost, said before anything is played."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.tasks import Isolation
+from orchestrator.execution.round_context import RoundContext
+from orchestrator.integrity import power
+from orchestrator.integrity.power import ReplayCost, SamplingDesign
+
+
+@dataclass(frozen=True)
+class ReplayForecast:
+    """What a contest asks of its replays, and what that costs each defence at most, by its id."""
+
+    task: str
+    design: SamplingDesign
+    costs: dict[str, ReplayCost]
+    attacks: int
+
+
+def forecast_replays(setting: RoundContext, cells: Sequence[Cell]) -> ReplayForecast:
+    """Returns what the replays of these cells cost, if every candidate is played and every question answered."""
+    counts, pictures = Counter(cell.defence for cell in cells), setting.task.count
+    mixed, batch = setting.isolation is Isolation.ROUND, setting.limits.classify_batch
+    costs = {
+        defence: power.replay_cost(count * pictures, pictures, setting.replay, batch=batch, mixed=mixed)
+        for defence, count in counts.items()
+        if setting.replay.power
+    }
+    attacks = len({cell.attack for cell in cells} - {None})
+    return ReplayForecast(setting.task.name, setting.replay, costs, attacks)

@@ -1,0 +1,1 @@
+"""Submissions received, tried and checked."""

@@ -1,0 +1,37 @@
+"""Whose an image is that a submission only names: an engine has those of every team, and the organizers' own.
+
+What comes in a package is the submission's, whatever it is; a name may be anybody's.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from orchestrator.domain.season import Season
+from orchestrator.errors import Problem, Rejected
+from orchestrator.intake.build_record import BuildRecord
+from orchestrator.intake.source_tree import scan_folder
+from orchestrator.sandboxes.base import Image
+
+_REMEDY = "build it from this team's folder with `sparring submission build`, or hand in a package of it"
+
+
+def ownership_problems(season: Season, team: str, folder: Path | None, image: Image) -> Iterator[Problem]:
+    """Yields why an image that was named, by the manifest in `folder` or at the desk, is not this team's.
+
+    What another team handed in before is theirs. What a manifest names has to be built from its folder, here and by
+    us, as our own record has it: the label that says so is whatever the image's maker wrote.
+    """
+    for entry in season.entries.values():
+        if entry.digest == image.digest and entry.team != team:
+            yield Problem("image", f"{image.name} was handed in before by {entry.team}, as {entry.id}", _REMEDY)
+            break
+    if folder is None:
+        return
+    try:
+        here = scan_folder(folder).digest
+    except Rejected as error:
+        yield from error.problems
+        return
+    if here not in (known := BuildRecord.here().sources_of(image.digest)):
+        of_what = f"was built from {', '.join(sorted(known))}" if known else "is of no build that is on record here"
+        yield Problem("image", f"{image.name} {of_what}, and this folder is {here}", _REMEDY)

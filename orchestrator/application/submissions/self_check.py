@@ -1,0 +1,307 @@
+"""What participants do before they hand in: check a submission as the organizers will, try it, hear what it says."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from orchestrator import composition
+from orchestrator.application.rounds import entry_images
+from orchestrator.application.submissions import trial_matches
+from orchestrator.application.submissions.trial_matches import Applicant
+from orchestrator.domain.outcomes import Tally
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.samples import Samples
+from orchestrator.domain.submissions import Side, Submission
+from orchestrator.errors import Problem, Rejected, UsageError
+from orchestrator.execution.round_runner import EventCallback
+from orchestrator.intake import admission, image_build, image_check, manifest
+from orchestrator.intake.build_record import BuildRecord
+from orchestrator.intake.compliance.debug_session import DebugSession
+from orchestrator.intake.compliance.trial_match import CheckStep
+from orchestrator.intake.contest_file import Contest
+from orchestrator.intake.image_build import ImageBuildOptions
+from orchestrator.intake.manifest import Manifest
+from orchestrator.measures import uncertainty
+from orchestrator.protocol.transcript import TranscriptEntry
+from orchestrator.reports import example_choice
+from orchestrator.reports.examples import Example
+from orchestrator.sandboxes.base import Backend, Image, ImageSource
+
+MANIFEST_STEP, BUILD_STEP, POLICY_STEP, SCORE_STEP = "manifest", "build", "image policy", "expected score"
+MAX_PICTURES = 50
+"""Pictures of the public sample that the expected score is of."""
+MAX_EXAMPLES = 12
+"""Pictures on the page of a trial."""
+OnStep = Callable[[CheckStep], None]
+"""Is told each step once it is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSubject:
+    """What is tried: a folder with a manifest, or an image of a side."""
+
+    folder: Path | None = None
+    image: str = ""
+    side: Side | None = None
+
+
+@dataclass(frozen=True)
+class CheckSetup:
+    """Under which terms: the contest's, one of its tasks, and where it is played."""
+
+    contest: Contest
+    task: str
+    backend: Backend
+    workspace: Path
+    """Where logs of builds may go."""
+
+    @property
+    def samples(self) -> Samples:
+        """The public pictures: the task's `sample`, else its dataset, which who runs this has. Raises Rejected."""
+        found = self.contest.sample(self.task) or self.contest.samples(self.task)
+        return found.first(min(MAX_PICTURES, len(found)))
+
+
+@dataclass(eq=False)
+class CheckReport:
+    """A check: its steps, and what the player said last."""
+
+    steps: list[CheckStep] = field(default_factory=list)
+    conversation: list[TranscriptEntry] = field(default_factory=list)
+    stderr: bytes = b""
+    build_log: list[str] = field(default_factory=list)
+    """What the builder said, printable, line by line."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether no step failed."""
+        return all(step.passed is not False for step in self.steps)
+
+
+@dataclass(frozen=True)
+class TryResult:
+    """A single cell on public pictures: the defence on clean pictures and under the attack, and some pictures."""
+
+    attack: str
+    defence: str
+    clean: Tally
+    attacked: Tally
+    own: str
+    """Which of the two was tried."""
+    faults: dict[str, int]
+    """Faults of either side, by `submission: code`."""
+    examples: list[Example]
+
+
+@contextmanager
+def check_setup(contest: Contest, task: str | None, backend: str) -> Iterator[CheckSetup]:
+    """Gives the terms of a trial; what the backend kept is gone afterwards. The participant's own code is trusted."""
+    with tempfile.TemporaryDirectory(prefix="sparring-trial-") as workspace:
+        made = composition.make_backend(backend, Path(workspace), allow_unisolated=True)
+        made.check(contest.file.runtime)
+        yield CheckSetup(contest, task or contest.only_task, made, Path(workspace))
+
+
+def check_submission(subject: CheckSubject, under: CheckSetup, tell: OnStep) -> CheckReport:
+    """Returns every step up to the first that failed, told one by one.
+
+    Raises:
+        InfrastructureFault: something of ours failed: that says nothing of the submission.
+    """
+    done = CheckReport()
+
+    def note(step: CheckStep) -> bool:
+        done.steps.append(step)
+        tell(step)
+        return step.passed is not False
+
+    own = _admit_subject(subject, under, note, done.build_log)
+    if own is None:
+        return done
+    with trial_matches.open_trial_match(
+        under.contest, own, under.backend, _match_samples(under), tell=note, keep=True
+    ) as played:
+        played.play()
+    done.conversation = [entry for each in played.heard.conversations[-1:] for entry in each]
+    done.stderr = played.heard.stderr
+    if done.passed:
+        note(_score_step(own, under))
+    return done
+
+
+def admit_applicant(subject: CheckSubject, under: CheckSetup) -> Applicant:
+    """Returns what would be admitted. Raises Rejected with the first step that failed."""
+    failed: list[CheckStep] = []
+
+    def note(step: CheckStep) -> bool:
+        if step.passed is False:
+            failed.append(step)
+        return step.passed is not False
+
+    found = _admit_subject(subject, under, note, [])
+    if found is None:
+        raise Rejected(failed[0].name, [Problem(failed[0].name, failed[0].problem, failed[0].remedy)])
+    return found
+
+
+@contextmanager
+def debug_session(own: Applicant, under: CheckSetup) -> Iterator[DebugSession]:
+    """Gives a conversation with a candidate about the public pictures; at the end its player is gone."""
+    with trial_matches.solo_context(under.contest, own, under.backend, under.samples) as (setting, device):
+        held = DebugSession(setting, own.submission, device)
+        try:
+            yield held
+        finally:
+            held.close()
+
+
+def play_against(own: Applicant, against: str, under: CheckSetup, watch: EventCallback) -> TryResult:
+    """Plays a candidate against one baseline, on the public pictures.
+
+    Raises:
+        UsageError: there is no such baseline on the other side.
+        Rejected: the backend cannot start it.
+    """
+    other, image = _admit_opponent(against, own.side, under)
+    if other.id == own.name:
+        own = replace(own, name="candidate")
+    players = {own.submission: own.image, other: image}
+    with trial_matches.play_trial_round(under.contest, own.task, players, under.backend, under.samples, watch) as (
+        record,
+        scoring,
+    ):
+        attack, defence = (own.name, other.id) if own.side is Side.ATTACK else (other.id, own.name)
+        faults: dict[str, int] = {}
+        for step in (step for steps in record.round.steps.values() for step in steps.values()):
+            for fault in step.faults:
+                key = f"{step.submission}: {fault.code}"
+                faults[key] = faults.get(key, 0) + fault.pictures
+        return TryResult(
+            attack,
+            defence,
+            scoring.tallies[Cell(defence)],
+            scoring.tallies[Cell(defence, attack)],
+            own.name,
+            faults,
+            example_choice.choose_examples(record, scoring, MAX_EXAMPLES),
+        )
+
+
+def opponents(contest: Contest, side: Side) -> list[str]:
+    """Returns the names of a contest's baselines that a submission of this side can be tried against."""
+    return [s.id for s in admission.describe_roster(contest, complete=False) if s.baseline and s.side is not side]
+
+
+def accuracy_text(tally: Tally) -> str:
+    """Returns an accuracy with its 95 % interval, for people."""
+    limits = uncertainty.accuracy_intervals(tally.held, tally.total)
+    low, high = 100 * float(limits.low), 100 * float(limits.high)
+    return f"{100 * float(tally.accuracy):.1f} % ({low:.0f} to {high:.0f})"
+
+
+def _match_samples(under: CheckSetup) -> Samples:
+    samples = under.samples
+    return samples.first(min(len(samples), max(1, under.contest.file.friendly_pictures)))
+
+
+def _admit_subject(
+    subject: CheckSubject, under: CheckSetup, note: Callable[[CheckStep], bool], log: list[str]
+) -> Applicant | None:
+    """Makes the steps before anything is started; returns what would be started, None where one failed."""
+    side, source, described = subject.side, ImageSource(image=subject.image or None, trusted=True), None
+    if subject.folder is None:
+        if side is None:
+            raise UsageError("an image has no manifest: give --side attack or --side defence")
+        note(CheckStep(MANIFEST_STEP, None, "an image has none"))
+        note(CheckStep(BUILD_STEP, None, "it is built already"))
+    else:
+        try:
+            described = manifest.read_manifest(subject.folder)
+        except Rejected as error:
+            note(_failed_step(MANIFEST_STEP, str(subject.folder / manifest.FILE_NAME), error))
+            return None
+        side = described.side
+        note(
+            CheckStep(
+                MANIFEST_STEP, True, f"{described.name}, {described.side}, licence {described.licence or 'not named'}"
+            )
+        )
+        image, go_on = _build_image(subject.folder, described, under, note, log)
+        if not go_on:
+            return None
+        source = ImageSource(folder=subject.folder, image=image, command=tuple(described.command), trusted=True)
+    try:
+        image_found = under.backend.admit(source)
+    except Rejected as error:
+        note(_failed_step(POLICY_STEP, "it would not be admitted", error))
+        return None
+    note(_policy_step(image_found, under))
+    return Applicant(under.task, side, image_found, described.name if described else "candidate")
+
+
+def _build_image(
+    folder: Path, described: Manifest, under: CheckSetup, note: Callable[[CheckStep], bool], log: list[str]
+) -> tuple[str | None, bool]:
+    """Returns the image of a folder, where the backend has images, and whether to go on."""
+    if under.backend.name == "process":
+        note(CheckStep(BUILD_STEP, None, "the process backend starts the folder itself"))
+        return None, True
+    cuda = under.contest.file.limits.gpus and described.gpu
+    flavour = "cuda" if cuda else "cpu"
+    own = described.image and image_build.shipped_folder_with_image(folder, described.image) is None
+    wanted = ImageBuildOptions(flavour=flavour, tag=described.image if own else f"sparring-trial/{described.name}")
+    try:
+        prepared = image_build.prepare_build(folder, wanted)
+        recipe = prepared.recipe
+        identity = under.backend.workshop().build(recipe, log.append)
+        BuildRecord.here().note(prepared.tree.digest, flavour, identity)
+    except Rejected as error:
+        note(_failed_step(BUILD_STEP, "the image was not built", error))
+        return None, False
+    note(CheckStep(BUILD_STEP, True, f"{recipe.tag} is {identity}"))
+    return recipe.tag, True
+
+
+def _policy_step(image: Image, under: CheckSetup) -> CheckStep:
+    if image.folder is not None:
+        return CheckStep(POLICY_STEP, None, "no image: the folder was copied, as it will be at the organizers'")
+    # What lies in the base image's files gains nothing in a sandbox: `sparring image inspect` shows it.
+    told = image_check.inspect_image(under.backend, image.digest).warnings
+    close = "; ".join(str(problem) for problem in told if problem.place != "files")
+    return CheckStep(POLICY_STEP, True, f"{image.name} is {image.digest}", close=close)
+
+
+def _failed_step(name: str, detail: str, error: Rejected) -> CheckStep:
+    problems = [f"{problem.place}: {problem.what}" for problem in error.problems]
+    remedies = [problem.remedy for problem in error.problems if problem.remedy]
+    return CheckStep(name, False, detail, "; ".join(problems), "; ".join(dict.fromkeys(remedies)))
+
+
+def _score_step(own: Applicant, under: CheckSetup) -> CheckStep:
+    """Returns what it is worth on the public pictures against the first baseline that plays here."""
+    for name in opponents(under.contest, own.side):
+        try:
+            tried = play_against(own, name, under, lambda _: None)
+        except Rejected:
+            continue  # the next one; this machine lacks its image
+        if any(place.startswith(f"{name}: ") for place in tried.faults):
+            continue  # it could not play here, so nothing was measured
+        if own.side is Side.ATTACK:
+            loss = 100 * float(tried.clean.accuracy - tried.attacked.accuracy)
+            worth = f"{accuracy_text(tried.clean)} on clean pictures, {accuracy_text(tried.attacked)} under it"
+            detail = f"{name}: {worth}, delta {loss:.1f}"
+        else:
+            detail = f"{accuracy_text(tried.clean)} on clean pictures, {accuracy_text(tried.attacked)} under {name}"
+        return CheckStep(SCORE_STEP, True, f"{detail}; on {tried.clean.total} public pictures")
+    remedy = "on process `pip install 'sparring[demo]'`, on docker `make images`"
+    return CheckStep(SCORE_STEP, None, f"no baseline of the contest plays here: {remedy}")
+
+
+def _admit_opponent(name: str, side: Side, under: CheckSetup) -> tuple[Submission, Image]:
+    known = opponents(under.contest, side)
+    if name not in known:
+        raise UsageError(f"no baseline {name!r} to try a submission against; there is {', '.join(known) or 'none'}")
+    identify = entry_images.admitter_with_builds(under.backend, under.workspace)
+    return admission.admit_baseline(under.contest, identify, name)

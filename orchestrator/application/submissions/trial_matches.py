@@ -1,0 +1,146 @@
+"""Friendly matches put together: a submission alone, a few pictures, the contest's own task and limits."""
+
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from orchestrator import composition, plugins
+from orchestrator.application.rounds.round_config import round_config
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.samples import Samples
+from orchestrator.domain.submissions import Roster, Side, Submission
+from orchestrator.errors import InfrastructureFault, Problem
+from orchestrator.execution.round_context import RoundContext
+from orchestrator.execution.round_runner import EventCallback, RoundRunner
+from orchestrator.intake.compliance import trial_match
+from orchestrator.intake.compliance.trial_match import CheckStep, TrialMatch
+from orchestrator.intake.contest_file import Contest
+from orchestrator.integrity.power import SamplingDesign
+from orchestrator.ledger.read_model import RoundView
+from orchestrator.ledger.round_folder import SECRET_BYTES, open_blobs
+from orchestrator.sandboxes.base import Backend, Image
+from orchestrator.scoring.round_scoring import RoundScoring
+
+
+@dataclass(frozen=True, slots=True)
+class Applicant:
+    """Who would be admitted: for which task, on which side, and what is started."""
+
+    task: str
+    side: Side
+    image: Image
+    name: str = "candidate"
+
+    @property
+    def submission(self) -> Submission:
+        """The candidate as an entry of a round."""
+        return Submission(self.name, self.name, "", self.side, self.image.digest, self.image.name)
+
+
+@contextmanager
+def open_trial_match(
+    contest: Contest,
+    candidate: Applicant,
+    backend: Backend,
+    samples: Samples,
+    *,
+    tell: Callable[[CheckStep], object] = lambda _: None,
+    keep: bool = False,
+) -> Iterator[TrialMatch]:
+    """Gives a friendly match on these pictures; at the end nothing of it is left running.
+
+    `tell` is told each step, `keep` writes the payloads of the conversation down too.
+    """
+    with solo_context(contest, candidate, backend, samples) as (setting, device):
+        yield TrialMatch(setting, candidate.submission, device, tell=tell, keep=keep)
+
+
+@contextmanager
+def solo_context(
+    contest: Contest, candidate: Applicant, backend: Backend, samples: Samples
+) -> Iterator[tuple[RoundContext, str | None]]:
+    """Gives the setting in which a candidate plays by itself, and its device. Raises BackendUnavailable without one."""
+    roster, images = Roster((candidate.submission,)), {candidate.name: candidate.image}
+    with _trial_context(contest, candidate.task, roster, images, backend, samples) as setting:
+        (device,) = composition.slot_devices(setting.limits, 1)
+        yield setting, device
+
+
+@contextmanager
+def play_trial_round(
+    contest: Contest,
+    task: str,
+    players: Mapping[Submission, Image],
+    backend: Backend,
+    samples: Samples,
+    watch: EventCallback,
+) -> Iterator[tuple[RoundView, RoundScoring]]:
+    """Plays everybody against everybody on these pictures, without replays, and gives what came of it."""
+    roster, images = Roster(tuple(players)), {submission.id: image for submission, image in players.items()}
+    with _trial_context(contest, task, roster, images, backend, samples) as once:
+        setting = replace(once, replay=SamplingDesign(power=0.0))
+        record = RoundView(setting.blobs)
+        ledger = plugins.load_plugin("stores", "memory")()
+        dispatcher = RoundRunner(setting, ledger, record, lambda: datetime.now(UTC).isoformat(), watch)
+        dispatcher.open(contest.file.model_dump(mode="json"))
+        attacks = [None, *(attack.id for attack in roster.side(Side.ATTACK))]
+        cells = [Cell(defence.id, attack) for defence in roster.side(Side.DEFENCE) for attack in attacks]
+        dispatcher.run(composition.make_local_executor(setting.limits, None), cells)
+        yield record, RoundScoring(record, contest.format)
+
+
+def trial_pictures(contest: Contest, task: str) -> Samples:
+    """Returns what the desk shows in a friendly match: the first pictures of the task's public sample, else noise.
+
+    Hidden pictures are not shown before a round. Raises Rejected when pictures cannot be read.
+    """
+    count = contest.file.friendly_pictures
+    sample = contest.sample(task)
+    if sample is not None:
+        return sample.first(min(count, len(sample)))
+    return trial_match.noise_pictures(contest.task(contest.samples(task), task), count)
+
+
+def play_trial_match(contest: Contest, candidate: Applicant, backend: Backend) -> tuple[list[Problem], list[str]]:
+    """Plays a friendly match. Returns why the candidate is not admitted, and what its authors should know.
+
+    A candidate beyond the budget, and what a fresh sandbox answers differently, is no objection here: the rules of a
+    round judge that (A9, A10, A14).
+    """
+    if not contest.file.friendly_pictures:
+        return [], []
+    with open_trial_match(contest, candidate, backend, trial_pictures(contest, candidate.task)) as friendly:
+        steps = friendly.play()
+    told = [f"match, {step.name}: {step.close}" for step in steps if step.close]
+    problems = [Problem(f"match, {step.name}", step.problem, step.remedy) for step in steps if not step.passed]
+    if problems and steps[-1].name in trial_match.JUDGED_BY_RULES:
+        return [], [*told, *map(str, problems)]
+    return problems, told
+
+
+@contextmanager
+def _trial_context(
+    contest: Contest, task: str, roster: Roster, images: Mapping[str, Image], backend: Backend, samples: Samples
+) -> Iterator[RoundContext]:
+    """Gives a setting that is gone afterwards, with everything that was started in it."""
+    with tempfile.TemporaryDirectory(prefix="sparring-friendly-") as scratch:
+        setting = RoundContext(
+            **round_config(contest.file, contest.format.rules),
+            round="friendly",
+            task=contest.task(samples, task),
+            samples=samples,
+            secret=secrets.token_bytes(SECRET_BYTES),
+            roster=roster,
+            images=images,
+            backend=backend,
+            blobs=open_blobs(Path(scratch)),
+        )
+        try:
+            yield setting
+        finally:
+            with suppress(InfrastructureFault):  # what could not be ended while the engine was away: the next sweep
+                backend.sweep(ended=setting.run)

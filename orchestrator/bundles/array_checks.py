@@ -1,0 +1,149 @@
+"""Whether a full bundle's arrays can be what they are said to be: every picture once, no answer too few.
+
+A picture that was not asked counts as held, so somebody who leaves out answers could make a defence look better. What
+is checked here holds for every honest round; nothing of it is left to the organizers' word.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.domain import events
+from orchestrator.domain.ids import digest
+from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_PLAYED, Forfeit, OnMissing, OnViolation
+from orchestrator.domain.plan import Cell, Stage
+from orchestrator.domain.samples import AdversarialExamples, Samples
+from orchestrator.domain.submissions import Side
+from orchestrator.domain.tasks import Budget
+from orchestrator.errors import GaveUp, NotGenuine
+from orchestrator.execution.gate import question_mask
+from orchestrator.ledger.read_model import RoundView
+from orchestrator.measures import norms
+
+_ATTACK_ARRAYS = {"index": ("iu", 1), "forfeits": ("u", 1), "violations": ("b", 1), "distances": ("f", 1)}
+"""Kind and number of axes of an attack's arrays."""
+
+
+def check_arrays(record: RoundView, place: str, on_missing: OnMissing, on_violation: OnViolation) -> None:
+    """Raises NotGenuine, naming step or cell, where the arrays of a round cannot be those of a round."""
+    samples = record.samples
+    _check_labels(samples, record, place)
+    count = len(samples)
+    made = {}
+    for attack in record.round.roster.side(Side.ATTACK):
+        steps = [step for job in record.played(Stage.PERTURB, attack.id) for step in job]
+        if steps:
+            _check_attack(record, steps, count, f"{place} attack {attack.id}", on_violation)
+            made[attack.id] = record.candidates(attack.id)
+    for defence in record.round.roster.side(Side.DEFENCE):
+        _check_defence(record, defence.id, count, made, on_missing, place)
+
+
+def check_pictures(record: RoundView, place: str, budget: Budget) -> None:
+    """Raises NotGenuine where the pictures are not the task's, or a candidate is not as far from its own as stated."""
+    opened, samples = record.round.opened, record.samples
+    if opened is None or samples.digest != opened.task.digest:
+        raise NotGenuine(f"{place} pictures", "are not those of the task's digest")
+    for attack in record.round.roster.side(Side.ATTACK):
+        made = record.candidates(attack.id)
+        if made is None:
+            continue
+        where = f"{place} attack {attack.id}"
+        if made.pixels.shape != samples.pixels.shape or made.pixels.dtype != np.uint8:
+            raise NotGenuine(where, f"its candidates have the shape {made.pixels.shape}")
+        _check_distances(samples, made, where, budget)
+
+
+def _check_distances(samples: Samples, made: AdversarialExamples, where: str, budget: Budget) -> None:
+    counted = made.forfeits == Forfeit.NONE
+    beyond = counted & ~norms.within_budget(samples.pixels, made.pixels, budget)
+    as_sent = counted & ~made.violations  # a clipped candidate is nearer than what was delivered
+    far = norms.distance(samples.pixels, made.pixels, budget.norm)
+    other = as_sent & (np.abs(far - made.distances) > 1e-9 * np.maximum(far, 1))
+    for bad, what in ((beyond, "is beyond the budget and counts (A14)"), (other, "is not as far away as stated")):
+        if bad.any():
+            raise NotGenuine(f"{where} picture {int(np.argmax(bad))}", what)
+
+
+def _check_labels(samples: Samples, record: RoundView, place: str) -> None:
+    task = record.round.opened.task if record.round.opened else None
+    labels = samples.labels
+    if task is None or labels.dtype != np.int64 or labels.shape != (task.count,) or not task.count:
+        raise NotGenuine(f"{place} labels", "are not one integer a picture")
+    if not ((labels >= 0) & (labels < len(task.classes))).all():
+        raise NotGenuine(f"{place} labels", f"are not all among the {len(task.classes)} classes")
+
+
+def _check_attack(
+    record: RoundView, steps: Iterable[events.StepFinished], count: int, place: str, on_violation: OnViolation
+) -> None:
+    parts: dict[str, list[NDArray[Any]]] = {name: [] for name in _ATTACK_ARRAYS}
+    for step in steps:
+        for name, (kinds, axes) in _ATTACK_ARRAYS.items():
+            if name not in step.blobs:
+                raise NotGenuine(f"{place} step {step.step}", f"has no {name}")
+            found = record.array(step, name)
+            if found.dtype.kind not in kinds or found.ndim != axes:
+                raise NotGenuine(f"{place} step {step.step}", f"its {name} are {found.dtype} {found.shape}")
+            parts[name].append(found)
+        if len({len(each[-1]) for each in parts.values()}) > 1:
+            raise NotGenuine(f"{place} step {step.step}", "its arrays are of several lengths")
+    index, forfeits, violations, _ = (np.concatenate(part) for part in parts.values())
+    if not np.array_equal(np.sort(index), np.arange(count)):
+        raise NotGenuine(place, f"its steps do not hold each of the {count} pictures once")
+    if forfeits.max(initial=0) > max(Forfeit):
+        raise NotGenuine(place, "has a forfeit of no known kind")
+    beyond = forfeits == Forfeit.BUDGET
+    if (beyond & ~violations).any() or (on_violation is not OnViolation.CLIP and (violations & ~beyond).any()):
+        raise NotGenuine(place, "its violations and its forfeits do not agree (A14)")
+
+
+def _check_defence(
+    record: RoundView,
+    defence: str,
+    count: int,
+    made: Mapping[str, AdversarialExamples | None],
+    on_missing: OnMissing,
+    place: str,
+) -> None:
+    classes = len(record.samples.classes)
+    seen: dict[Cell, list[NDArray[np.int32]]] = {}
+    for step in (step for job in record.played(Stage.CLASSIFY, defence) for step in job):
+        where = f"{place} defence {defence} job {step.job} step {step.step}"
+        rows: NDArray[Any] = record.array(step, "rows") if "rows" in step.blobs else np.empty(0)
+        if rows.dtype != np.int32 or rows.shape[1:] != (4,):
+            raise NotGenuine(where, "its rows are not four integers each")
+        cells, pictures, answers = rows[:, 0], rows[:, 1], rows[:, 2]
+        if not (((cells >= 0) & (cells < len(step.cells))).all() and ((pictures >= 0) & (pictures < count)).all()):
+            raise NotGenuine(where, "answers for a cell or a picture that there is not")
+        if not _possible_answers(answers, classes, step).all():
+            raise NotGenuine(where, "has an answer that is none")
+        for position, named in enumerate(step.cells):
+            seen.setdefault(Cell(named.defence, named.attack), []).append(pictures[cells == position])
+    for cell, parts in seen.items():
+        where = f"{place} cell {cell.defence} against {cell.attack or 'clean pictures'}"
+        theirs = made.get(cell.attack) if cell.attack else None
+        if cell.attack and cell.attack not in made and cell.defence == defence:
+            continue  # of one who left before this round: a sandbox of an earlier one saw it too; it is on no board
+        if cell.defence != defence or (cell.attack and theirs is None):
+            raise NotGenuine(where, "was answered by somebody else, or for an attack that did not play")
+        wanted = np.arange(count) if theirs is None else np.flatnonzero(question_mask(theirs.forfeits, on_missing))
+        if not np.array_equal(np.sort(np.concatenate(parts)), wanted):
+            raise NotGenuine(where, "not every picture that had to be asked was answered, once each")
+
+
+def _possible_answers(answers: NDArray[np.int32], classes: int, step: events.StepFinished) -> NDArray[np.bool_]:
+    """Returns which answers can be such; a picture is left out only where the step says that its job gave up (A7)."""
+    gave_up = any(fault.code == GaveUp.code for fault in step.faults)
+    silent = (ABSTAINED, FAULTED, *([NOT_PLAYED] if gave_up else []))
+    known: NDArray[np.bool_] = ((answers >= 0) & (answers < classes)) | np.isin(answers, silent)
+    return known
+
+
+def check_secret(record: RoundView, secret: bytes, place: str) -> None:
+    """Raises NotGenuine where the secret is not the one that the round committed to before play."""
+    opened = record.round.opened
+    if opened is None or digest(secret) != opened.commitment:
+        raise NotGenuine(place, "is not the secret whose hash was recorded before play")

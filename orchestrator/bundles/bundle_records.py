@@ -1,0 +1,177 @@
+"""A round's record as a bundle tells it: without pictures, and in a sealed bundle without labels and answers."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.domain import events
+from orchestrator.domain.outcomes import (
+    ABSTAINED,
+    FAULTED,
+    MALFORMED_FORFEITS,
+    NOT_PLAYED,
+    Answers,
+    Forfeit,
+    PictureOutcome,
+    decide_outcomes,
+)
+from orchestrator.domain.plan import Cell, Stage
+from orchestrator.domain.samples import GREY_VALUE, AdversarialExamples, Labels, Samples
+from orchestrator.errors import StoreFault
+from orchestrator.ledger.read_model import RoundView
+from orchestrator.ledger.stores.base import Blobs, get_array
+
+FAULT = "x"
+"""Fooled, because the defence gave no valid answer (rule A7)."""
+OUTCOME_LETTERS = {
+    PictureOutcome.HELD: "h",
+    PictureOutcome.FOOLED: "f",
+    PictureOutcome.ABSTAINED: "a",
+    PictureOutcome.NOT_PLAYED: "n",
+}
+_LETTER_CODES = np.array([ord(OUTCOME_LETTERS[call]) for call in PictureOutcome], np.uint8)
+_LETTER_ANSWERS = {"h": 0, "f": 1, "a": ABSTAINED, "n": NOT_PLAYED, FAULT: FAULTED}
+"""Answers that, to pictures of class 0, are called as the letters say."""
+
+
+def encode_outcomes(labels: Labels, answers: Answers) -> str:
+    """Returns what became of each picture, a letter each."""
+    shown = _LETTER_CODES[decide_outcomes(labels, answers)]
+    shown[answers == FAULTED] = ord(FAULT)
+    return shown.tobytes().decode("ascii")
+
+
+def decode_outcomes(calls: str) -> Answers:
+    """Returns answers that, to pictures of class 0, are called as these letters say. Raises KeyError for another."""
+    table = np.zeros(128, np.int32)
+    for letter, answer in _LETTER_ANSWERS.items():
+        table[ord(letter)] = answer
+    if unknown := set(calls) - _LETTER_ANSWERS.keys():
+        raise KeyError(min(unknown))
+    return table[np.frombuffer(calls.encode("ascii"), np.uint8)]
+
+
+class UnavailableBlobs:
+    """Blobs of which none is at hand."""
+
+    def put(self, data: bytes) -> str:
+        """Raises StoreFault."""
+        raise StoreFault(f"{len(data)} bytes were not kept: a bundle is only read")
+
+    def get(self, digest: str) -> bytes:
+        """Raises StoreFault."""
+        raise StoreFault(f"a sealed bundle holds no {digest}")
+
+
+@dataclass(frozen=True, slots=True)
+class AttackCounts:
+    """What a sealed bundle says of an attack's pictures: how many are forfeits, and how many left the budget (A14).
+
+    `beyond` of the forfeits are such for leaving it; `violations` are all that left it, clipped ones too. `malformed`
+    counts the forfeits of `domain.outcomes.MALFORMED_FORFEITS` by reason, and is None in a bundle of the first
+    software.
+    """
+
+    forfeits: int
+    beyond: int
+    violations: int
+    malformed: Mapping[str, int] | None
+
+    @classmethod
+    def of(cls, made: AdversarialExamples) -> "AttackCounts":
+        """Returns the counts of what an attack made."""
+        beyond = int((made.forfeits == Forfeit.BUDGET).sum())
+        malformed = {forfeit.reason: int((made.forfeits == forfeit).sum()) for forfeit in MALFORMED_FORFEITS}
+        return cls(int((made.forfeits != Forfeit.NONE).sum()), beyond, int(made.violations.sum()), malformed)
+
+    def possible(self, pictures: int) -> bool:
+        """Returns whether so many pictures can give these counts."""
+        told = self.beyond + sum((self.malformed or {}).values())
+        return 0 <= told <= self.forfeits <= pictures and self.beyond <= self.violations <= pictures
+
+    def forfeits_of(self, pictures: int) -> NDArray[np.uint8]:
+        """Returns a `Forfeit` for each of so many pictures: as many of each kind as are counted, in no order."""
+        counts = {forfeit: (self.malformed or {}).get(forfeit.reason, 0) for forfeit in MALFORMED_FORFEITS}
+        counts |= {Forfeit.BUDGET: self.beyond}
+        counts |= {Forfeit.MISSING: self.forfeits - sum(counts.values()), Forfeit.NONE: pictures - self.forfeits}
+        return np.repeat(list(counts), list(counts.values())).astype(np.uint8)
+
+
+class SealedRoundView(RoundView):
+    """The record of a sealed round. Its pictures are in the order of their opaque ids, and all of class 0.
+
+    An answer is 0 where the picture was held and 1 where it was fooled, so that the same rules make the same numbers.
+    """
+
+    def __init__(
+        self, past: Iterable[events.Event], calls: Mapping[Cell, str], counted: Mapping[str, AttackCounts], count: int
+    ) -> None:
+        super().__init__(UnavailableBlobs(), past)
+        self._calls, self._counted, self._count = calls, counted, count
+
+    @property
+    def samples(self) -> Samples:
+        """So many grey pictures of class 0."""
+        return Samples(*_grey_pictures(self._count), self._classes)
+
+    def candidates(self, attack: str) -> AdversarialExamples | None:
+        """Returns as many forfeits and violations as are counted. Which pictures they are is not known."""
+        counted = self._counted.get(attack)
+        if counted is None:
+            return None
+        return AdversarialExamples(
+            pixels=_grey_pictures(self._count)[0],
+            forfeits=counted.forfeits_of(self._count),
+            violations=np.arange(self._count) < counted.violations,
+            distances=np.full(self._count, np.nan),
+        )
+
+    def answers(self, defence: str, count: int) -> dict[Cell, Answers]:
+        """Returns what became of a defence's pictures, as answers."""
+        del count
+        return {cell: decode_outcomes(calls) for cell, calls in self._calls.items() if cell.defence == defence}
+
+    @property
+    def tells_reasons(self) -> bool:
+        """Whether it is known of every attack for which reasons its candidates do not count."""
+        return all(counted.malformed is not None for counted in self._counted.values())
+
+    @property
+    def _classes(self) -> tuple[str, ...]:
+        return tuple(self.round.opened.task.classes) if self.round.opened else ()
+
+
+class FullRoundView(RoundView):
+    """The record of a round whose labels and answers are at hand, and its pictures are not."""
+
+    def __init__(self, blobs: Blobs, past: Iterable[events.Event] = ()) -> None:
+        super().__init__(blobs, past)
+        self._arrays = blobs
+
+    @property
+    def samples(self) -> Samples:
+        """The labels, with grey in place of the pictures."""
+        if self.round.opened is None:
+            raise StoreFault("the ledger is empty: no round was opened")
+        task = self.round.opened.task
+        labels = get_array(self._arrays, task.labels)
+        return Samples(_grey_pictures(len(labels))[0], labels, tuple(task.classes))
+
+    def candidates(self, attack: str) -> AdversarialExamples | None:
+        """Returns what became of an attack's candidates, with grey in their place."""
+        steps = [step for job in self.played(Stage.PERTURB, attack) for step in job]
+        if not steps:
+            return None
+        index, forfeits, violations, distances = (
+            np.concatenate([self.array(step, name) for step in steps])
+            for name in ("index", "forfeits", "violations", "distances")
+        )
+        order = np.argsort(index)
+        return AdversarialExamples(_grey_pictures(len(index))[0], forfeits[order], violations[order], distances[order])
+
+
+def _grey_pictures(count: int) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.uint8]], Labels]:
+    """Returns so many grey pictures [n, 1, 1, 1], and labels of class 0."""
+    return np.full((count, 1, 1, 1), GREY_VALUE, np.uint8), np.zeros(count, np.int64)

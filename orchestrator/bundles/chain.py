@@ -1,0 +1,99 @@
+"""A ledger as a bundle shows it: entries in full, or withheld, with their leaf alone."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, BinaryIO
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from orchestrator.bundles import encoding
+from orchestrator.domain.events import Digest, Event, read_event
+from orchestrator.domain.ids import canonical_json
+from orchestrator.domain.text import printable
+from orchestrator.errors import NotGenuine
+from orchestrator.ledger.stores.base import GENESIS, LedgerEntry, entry_hash, leaf_hash
+
+RedactEvent = Callable[[Event], dict[str, Any] | None]
+"""Returns what is shown of a withheld event, empty for its leaf alone; None where the event is shown."""
+
+
+class _LedgerLine(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    seq: Annotated[int, Field(ge=1)]
+    hash: Digest
+
+
+class _FullLine(_LedgerLine):
+    time: Annotated[str, Field(max_length=40)]
+    salt: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    event: dict[str, Any]
+
+
+class _RedactedLine(_LedgerLine):
+    leaf: Digest
+    public: dict[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ChainEntry:
+    """One entry of a chain that was checked. `event` is None where it is withheld; `public` is what is said instead."""
+
+    seq: int
+    leaf: str
+    hash: str
+    time: str
+    event: Event | None
+    public: dict[str, Any]
+
+
+def encode_ledger(entries: Iterable[LedgerEntry], public: RedactEvent) -> bytes:
+    """Returns a ledger's entries as a bundle holds them."""
+    return encoding.encode_lines(_ledger_line(entry, public(entry.event)) for entry in entries)
+
+
+def _ledger_line(entry: LedgerEntry, public: dict[str, Any] | None) -> dict[str, Any]:
+    if public is None:
+        event = entry.event.model_dump(mode="json")
+        return {"seq": entry.seq, "hash": entry.hash, "time": entry.time, "salt": entry.salt, "event": event}
+    return {"seq": entry.seq, "hash": entry.hash, "leaf": entry.leaf} | ({"public": public} if public else {})
+
+
+def read_chain(file: BinaryIO, name: str, public: RedactEvent) -> Iterator[ChainEntry]:
+    """Yields the entries of a ledger in a bundle, each checked against the one before.
+
+    Raises:
+        NotGenuine: at the first entry that does not continue the chain, is no event, or is shown or withheld where
+            `public` says otherwise.
+    """
+    previous = GENESIS
+    for number, (place, value) in enumerate(encoding.decode_lines(file, name), start=1):
+        where = place.replace(" line ", " entry ")
+        link = _chain_entry(value, where, previous)
+        if link.seq != number:
+            raise NotGenuine(where, f"has the number {link.seq}")
+        if link.event is not None and public(link.event) is not None:
+            raise NotGenuine(where, f"shows a {link.event.kind} event, which such a bundle withholds")
+        yield link
+        previous = link.hash
+
+
+def _chain_entry(value: Any, where: str, previous: str) -> ChainEntry:
+    withheld = isinstance(value, dict) and "leaf" in value
+    try:
+        if withheld:
+            closed = _RedactedLine.model_validate(value)
+            leaf, event, time, public = closed.leaf, None, "", closed.public
+        else:
+            shown = _FullLine.model_validate(value)
+            event, time, public = read_event(shown.event), shown.time, {}
+            if event.model_dump(mode="json") != shown.event:
+                raise NotGenuine(where, "does not write its event as this software does")
+            leaf = leaf_hash(shown.seq, shown.time, shown.salt, canonical_json(shown.event))
+    except ValidationError as error:
+        first = error.errors()[0]
+        at = ".".join(map(str, first["loc"]))
+        raise NotGenuine(where, f"is no entry of a ledger: {printable(at)}: {printable(str(first['msg']))}") from None
+    seq, stated = value["seq"], value["hash"]
+    if entry_hash(previous, leaf) != stated:
+        raise NotGenuine(where, "does not continue the chain: its hash is another")
+    return ChainEntry(seq, leaf, stated, time, event, public)

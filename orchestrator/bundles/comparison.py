@@ -1,0 +1,71 @@
+"""Where two values differ first."""
+
+from collections.abc import Iterable
+from itertools import zip_longest
+from typing import Any, BinaryIO
+
+from orchestrator.bundles import encoding
+from orchestrator.domain.ids import canonical_json
+from orchestrator.domain.text import printable
+from orchestrator.errors import NotGenuine
+
+TOLERANCE = 2e-6
+"""So far, relatively, may a stated and a recomputed number lie apart that is no integer: another processor adds up in
+another order, and what is rounded to six decimals may fall on either side. Counts have to be the same, and so have
+scores, which are stated as fractions too."""
+_ABSENT = object()
+
+
+def check_equal(name: str, stated: Any, found: Any) -> None:
+    """Raises NotGenuine, naming the place, where a stated value is not the one that was found."""
+    difference = _difference(stated, found, name)
+    if difference is not None:
+        place, one, other = difference
+        raise NotGenuine(place, f"is {_display(one)}, and {_display(other)} follows from the record")
+
+
+def check_lines(file: BinaryIO, name: str, found: Iterable[Any]) -> None:
+    """Raises NotGenuine, naming the line, where a file's values are not the ones that were found."""
+    lines = encoding.decode_lines(file, name)
+    number = 0
+    for number, value in enumerate(found, start=1):
+        place, stated = next(lines, (f"{name} line {number}", _ABSENT))
+        if stated is _ABSENT:
+            raise NotGenuine(place, "is missing")
+        check_equal(place, stated, value)
+    for place, _ in lines:
+        raise NotGenuine(place, f"is one too many; {number} follow from the record")
+
+
+def count_numbers(value: Any) -> int:
+    """Returns how many numbers a value holds."""
+    if isinstance(value, dict):
+        return sum(map(count_numbers, value.values()))
+    if isinstance(value, list):
+        return sum(map(count_numbers, value))
+    return int(isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _difference(stated: Any, found: Any, place: str) -> tuple[str, Any, Any] | None:
+    if isinstance(stated, dict) and isinstance(found, dict):
+        keys = sorted(stated.keys() | found.keys())
+        inside = (
+            _difference(stated.get(key, _ABSENT), found.get(key, _ABSENT), f"{place} {printable(key, 80)}")
+            for key in keys
+        )
+        return next((each for each in inside if each is not None), None)
+    if isinstance(stated, list) and isinstance(found, list):
+        pairs = enumerate(zip_longest(stated, found, fillvalue=_ABSENT))
+        inside = (_difference(one, other, f"{place} [{number}]") for number, (one, other) in pairs)
+        return next((each for each in inside if each is not None), None)
+    return None if _are_equal(stated, found) else (place, stated, found)
+
+
+def _are_equal(stated: Any, found: Any) -> bool:
+    if isinstance(stated, float) and isinstance(found, float):
+        return abs(stated - found) <= TOLERANCE * max(1.0, abs(found))
+    return type(stated) is type(found) and bool(stated == found)
+
+
+def _display(value: Any) -> str:
+    return "nothing" if value is _ABSENT else printable(canonical_json(value), 120)

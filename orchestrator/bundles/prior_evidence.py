@@ -1,0 +1,78 @@
+"""What a reader holds from before, and a bundle of today has to have: hashes of ledgers, and receipts.
+
+A ledger whose end was cut, or in which an entry was changed or left out, has other hashes from there on. A bundle by
+itself cannot show that: it is compared with what left the organizers' hands earlier.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.bundles import chain, encoding, event_redaction, receipts
+from orchestrator.bundles.layout import CONTEST, LEDGER
+from orchestrator.bundles.reader import Bundle
+from orchestrator.bundles.receipts import Receipt
+from orchestrator.domain import contest_events
+from orchestrator.domain.text import printable
+from orchestrator.errors import NotGenuine
+
+
+@dataclass(frozen=True, slots=True)
+class PriorEvidence:
+    """What somebody kept: hashes of entries, as boards, pages and receipts show them, and receipts."""
+
+    heads: Sequence[str] = ()
+    receipts: Sequence[Path] = ()
+
+
+NO_EVIDENCE = PriorEvidence()
+
+
+def find_evidence(bundle: Bundle, held: PriorEvidence) -> list[str]:
+    """Returns where in a bundle that holds by itself each thing is: `contest.jsonl entry 12`.
+
+    Raises:
+        NotGenuine: at the first that is not there, or is there in other words.
+    """
+    found = []
+    places = _entry_places(bundle) if held.heads else {}
+    for head in held.heads:
+        if head not in places:
+            what = f"{head} is the hash of no entry of a ledger here: it was cut or changed, or is older than that"
+            raise NotGenuine("head", what)
+        found.append(places[head])
+    return found + [_receipt_place(bundle, path) for path in held.receipts]
+
+
+def _entry_places(bundle: Bundle) -> dict[str, str]:
+    names = [CONTEST, *(f"{part.folder}/{LEDGER}" for part in bundle.manifest.rounds)]
+    found: dict[str, str] = {}
+    for name in names:
+        with bundle.open(name) as file:
+            for place, value in encoding.decode_lines(file, name):
+                found[value["hash"]] = place.replace(" line ", " entry ")
+    return found
+
+
+def _receipt_place(bundle: Bundle, path: Path) -> str:
+    name = f"receipt {printable(path.name, 80)}"
+    body = receipts.verify_receipt(path, bundle.key).body
+    if body.contest != bundle.manifest.contest:
+        raise NotGenuine(name, f"is of the contest {printable(body.contest, 80)}")
+    place = f"{CONTEST} entry {body.entry}"
+    with bundle.open(CONTEST) as file:
+        links = chain.read_chain(file, CONTEST, event_redaction.redact_contest_event)
+        link = next((each for each in links if each.seq == body.entry), None)
+    if link is None or link.hash != body.head:
+        what = f"is for {place}, which is another here or is not there: the ledger was cut or changed"
+        raise NotGenuine(name, what)
+    if not isinstance(link.event, contest_events.SubmissionReceived) or not _matches(body, link.event, link.time):
+        raise NotGenuine(name, f"says something else than {place}")
+    return place
+
+
+def _matches(body: Receipt, act: contest_events.SubmissionReceived, time: str) -> bool:
+    """Returns whether a receipt says what the ledger does."""
+    stated = (body.submission, body.team, body.task, body.side, body.digest, body.received, body.attempt, body.left)
+    known = (act.id, act.team, act.task, act.side.value, act.digest, time, act.attempt, act.left)
+    return stated == known and list(body.warnings) == act.warnings

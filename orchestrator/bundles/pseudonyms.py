@@ -1,0 +1,55 @@
+"""What a picture is called in a sealed bundle, and the commitment to what is withheld of it.
+
+Names and salts come from the round's secret, so that a full bundle opens what a sealed one closed.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.domain.ids import canonical_json
+from orchestrator.domain.outcomes import Answers
+from orchestrator.domain.samples import Labels
+
+ID_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PicturePseudonyms:
+    """The names and salts of one round's pictures."""
+
+    secret: bytes
+
+    def name(self, picture: int) -> str:
+        """Returns a picture's opaque id: sixteen hex digits that tell nothing of its place."""
+        return self._mac("picture", picture).hex()[:ID_DIGITS]
+
+    def salt(self, picture: int) -> bytes:
+        """Returns the 32 bytes that keep everybody from guessing what a picture's commitment commits to."""
+        return self._mac("salt", picture)
+
+    def order(self, count: int) -> list[int]:
+        """Returns the pictures in the order of their names: a sealed bundle's."""
+        return sorted(range(count), key=self.name)
+
+    def _mac(self, use: str, picture: int) -> bytes:
+        return hmac.new(self.secret, canonical_json(["bundle", use, picture]).encode(), hashlib.sha256).digest()
+
+
+def commitments(veil: PicturePseudonyms, labels: Labels, cells: Sequence[Answers]) -> list[str]:
+    """Returns one commitment per picture: the SHA-256 of its salt, its place, its label and its answers.
+
+    Place, label and answers are little-endian 32-bit integers; `cells` are the answers [n] of each cell.
+    """
+    rows: NDArray[np.int32] = np.empty((len(labels), len(cells) + 2), "<i4")
+    rows[:, 0] = np.arange(len(labels))
+    rows[:, 1] = labels
+    for column, answers in enumerate(cells, start=2):
+        rows[:, column] = answers
+    return [
+        "sha256:" + hashlib.sha256(veil.salt(picture) + row.tobytes()).hexdigest() for picture, row in enumerate(rows)
+    ]

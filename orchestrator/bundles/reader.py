@@ -1,0 +1,201 @@
+"""A bundle's folder, read with suspicion: names, sizes, digests and the signature."""
+
+import os
+import stat
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from orchestrator.bundles import encoding
+from orchestrator.bundles.layout import (
+    MANIFEST,
+    MAX_BUNDLE_BYTES,
+    MAX_DOCUMENT_BYTES,
+    SIGNATURE,
+    BundleManifest,
+    expected_files,
+)
+from orchestrator.bundles.packed_blobs import file_digest
+from orchestrator.domain.ids import digest
+from orchestrator.domain.text import printable
+from orchestrator.errors import NotGenuine
+from orchestrator.signatures import KEY_BYTES, SIGNATURE_BYTES, SigningKey, fingerprint, verify_signature
+
+_SIGNATURE_CONTEXT = "sparring bundle 1\n"
+"""Comes before what is signed, so that no other signature of the same key can pass for a bundle's."""
+_SIGNATURE_SIZE = 2 * KEY_BYTES + 1 + 71 + 1 + 2 * SIGNATURE_BYTES + 1
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def encode_signature(manifest: bytes, key: SigningKey) -> bytes:
+    """Returns `manifest.sig`: the public key, the manifest's digest, and the signature of that, a line each."""
+    named = digest(manifest)
+    signature = key.sign((_SIGNATURE_CONTEXT + named + "\n").encode())
+    return f"{key.public.hex()}\n{named}\n{signature.hex()}\n".encode("ascii")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle whose manifest is signed, and whose files have the names and sizes that the manifest lists.
+
+    What is in a file is checked by who reads it, and against its digest by `altered`.
+    """
+
+    path: Path
+    manifest: BundleManifest
+    key: str
+    """The fingerprint of the key that signed it."""
+    digest: str
+    """Of the manifest."""
+
+    @classmethod
+    def at(cls, path: Path, key: str | None = None) -> "Bundle":
+        """Opens a bundle. Raises NotGenuine at the first thing that does not hold, another key than `key` included."""
+        public, named = _read_signature(path)
+        found = fingerprint(public)
+        if key is not None and found != key:
+            raise NotGenuine(SIGNATURE, f"signed by {found}, not by {printable(key, 80)}")
+        data = read_file(path, MANIFEST, MAX_DOCUMENT_BYTES)
+        if digest(data) != named:
+            raise NotGenuine(MANIFEST, f"its digest is {digest(data)}; what was signed is {named}")
+        manifest = parse_model(BundleManifest, encoding.decode(data, MANIFEST), MANIFEST)
+        if manifest.key != public.hex():
+            raise NotGenuine(f"{MANIFEST} key", "is not the key that signed it")
+        names = [file.name for file in manifest.files]
+        wanted = expected_files(manifest.kind, manifest.rounds)
+        for one, other in zip([*names, ""], [*wanted, ""], strict=False):
+            if one != other:
+                raise NotGenuine(f"{MANIFEST} files", f"lists {printable(one) or 'no more'}; here belongs {other}")
+        if sum(file.size for file in manifest.files) > MAX_BUNDLE_BYTES:
+            raise NotGenuine(f"{MANIFEST} files", f"are larger than {MAX_BUNDLE_BYTES} bytes together")
+        bundle = cls(path, manifest, found, named)
+        bundle._check_listing()
+        return bundle
+
+    def open(self, name: str) -> BinaryIO:
+        """Returns a listed file, open for reading."""
+        return _open(self.path, name)
+
+    def size(self, name: str) -> int:
+        """Returns how long a listed file is."""
+        return next(file.size for file in self.manifest.files if file.name == name)
+
+    def document(self, name: str) -> object:
+        """Returns the value of a JSON document. Raises NotGenuine where it is not in the one form, or too large."""
+        return encoding.decode(read_file(self.path, name, MAX_DOCUMENT_BYTES), name)
+
+    def text(self, name: str, size: int) -> str:
+        """Returns a short file of ASCII characters."""
+        try:
+            return read_file(self.path, name, size).decode("ascii")
+        except UnicodeDecodeError:
+            raise NotGenuine(name, "is no ASCII text") from None
+
+    def altered(self, most: int = MAX_BUNDLE_BYTES) -> NotGenuine | None:
+        """Returns what is wrong with the first file whose digest is not the one that was signed, None without one.
+
+        No more than `most` bytes are read: the smaller files come first, the others are left out.
+        """
+        by_size = sorted(self.manifest.files, key=lambda file: file.size)
+        totals = accumulate(file.size for file in by_size)
+        read = {file.name for file, total in zip(by_size, totals, strict=True) if total <= most}
+        for listed in self.manifest.files:
+            if listed.name not in read:
+                continue
+            with self.open(listed.name) as file:
+                found = file_digest(file)
+            if found != listed.sha256:
+                return NotGenuine(listed.name, f"its digest is {found}; what was signed is {listed.sha256}")
+        return None
+
+    def _check_listing(self) -> None:
+        """Raises NotGenuine for a file that is missing, not listed, not plain, or of another size."""
+        sizes = {file.name: file.size for file in self.manifest.files}
+        folders = {parent for name in sizes for parent in _parents(name)}
+        seen = set()
+        for name, info in _walk(self.path, ""):
+            if stat.S_ISDIR(info.st_mode) and name in folders:
+                continue
+            if name not in sizes and name not in {MANIFEST, SIGNATURE}:
+                raise NotGenuine(printable(name), f"is not listed in {MANIFEST}; nothing else may lie in a bundle")
+            if not stat.S_ISREG(info.st_mode):
+                raise NotGenuine(name, "is no plain file")
+            if name in sizes and info.st_size != sizes[name]:
+                raise NotGenuine(name, f"has {info.st_size} bytes; the manifest lists {sizes[name]}")
+            seen.add(name)
+        for name in sizes:
+            if name not in seen:
+                raise NotGenuine(name, "is missing")
+
+
+def parse_model(kind: type[M], value: object, place: str) -> M:
+    """Returns a value as a model. Raises NotGenuine where it is none."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        at = " ".join(printable(str(part), 80) for part in first["loc"])
+        raise NotGenuine(f"{place} {at}".strip(), printable(str(first["msg"]))) from None
+
+
+def _read_signature(path: Path) -> tuple[bytes, str]:
+    """Returns the public key and the signed digest in `manifest.sig`, once the signature is seen to fit both."""
+    data = read_file(path, SIGNATURE, _SIGNATURE_SIZE)
+    lines = data.decode("ascii", "replace").split("\n")
+    shape = [2 * KEY_BYTES, 71, 2 * SIGNATURE_BYTES, 0]
+    digits = "".join(lines).replace("sha256:", "", 1)
+    if [len(line) for line in lines] != shape or not set(digits) <= set("0123456789abcdef"):
+        raise NotGenuine(SIGNATURE, "is not a key, a digest and a signature, each on a line")
+    public, named, signature = bytes.fromhex(lines[0]), lines[1], bytes.fromhex(lines[2])
+    if not named.startswith("sha256:") or not verify_signature(
+        public, signature, (_SIGNATURE_CONTEXT + named + "\n").encode()
+    ):
+        raise NotGenuine(SIGNATURE, "its signature is not that of its key and digest")
+    return public, named
+
+
+def read_file(root: Path, name: str, limit: int) -> bytes:
+    """Returns a plain file of at most `limit` bytes. Raises NotGenuine for anything else, links included."""
+    with _open(root, name) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise NotGenuine(name, f"is longer than {limit} bytes")
+    return data
+
+
+def _open(root: Path, name: str) -> BinaryIO:
+    """Opens a plain file for reading: no link, no pipe that would never answer."""
+    try:
+        handle = os.open(root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        raise NotGenuine(
+            name, f"cannot be read: {printable(getattr(error, 'strerror', None) or 'no such name')}"
+        ) from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise NotGenuine(name, "is no plain file")
+    return os.fdopen(handle, "rb")
+
+
+def _walk(root: Path, below: str) -> "list[tuple[str, os.stat_result]]":
+    found = []
+    try:
+        with os.scandir(root / below) as entries:
+            for entry in sorted(entries, key=lambda each: each.name):
+                name = f"{below}{entry.name}"
+                info = entry.stat(follow_symlinks=False)
+                found.append((name, info))
+                if stat.S_ISDIR(info.st_mode) and below.count("/") < 4:  # noqa: PLR2004  deeper than any of our folders
+                    found += _walk(root, f"{name}/")
+    except OSError as error:
+        raise NotGenuine(printable(below) or "the bundle", f"cannot be read: {error.strerror}") from None
+    return found
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split("/")[:-1]
+    return ["/".join(parts[: count + 1]) for count in range(len(parts))]

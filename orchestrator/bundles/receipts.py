@@ -1,0 +1,90 @@
+"""A receipt that a team gets for its submission: signed when it is handed out, and checked by whoever has it."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.bundles.reader import parse_model, read_file
+from orchestrator.domain.ids import canonical_json
+from orchestrator.domain.text import printable
+from orchestrator.errors import NotGenuine
+from orchestrator.signatures import SIGNATURE_BYTES, SigningKey, fingerprint, verify_signature
+
+MAX_RECEIPT_BYTES = 64 * 1024
+_UNSIGNED = "00" * SIGNATURE_BYTES
+
+
+class Receipt(BaseModel):
+    """What a team gets for a submission, signed by the organizers' key, so that nobody can deny it later.
+
+    Everything but `signature` is signed, as canonical JSON; `key` is public. `entry` is the number of its entry in the
+    contest's ledger and `head` that entry's hash: a ledger from which it was taken out has another there.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    contest: str
+    submission: str
+    team: str
+    task: str
+    side: str
+    digest: str
+    received: str
+    entry: int
+    head: str
+    attempt: int
+    left: int
+    warnings: Annotated[tuple[str, ...], Field(strict=False)]
+    key: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    signature: Annotated[str, Field(pattern=r"^[0-9a-f]{128}$")]
+
+    @classmethod
+    def signed(cls, key: SigningKey, **said: object) -> "Receipt":
+        """Returns a receipt that says this, signed; `said` is everything but `key` and `signature`."""
+        unsigned = cls.model_validate(said | {"key": key.public.hex(), "signature": _UNSIGNED})
+        return unsigned.model_copy(update={"signature": key.sign(unsigned.text()).hex()})
+
+    def text(self) -> bytes:
+        """Returns what is signed."""
+        return canonical_json(self.model_dump(mode="json", exclude={"signature"})).encode()
+
+    def document(self) -> dict[str, Any]:
+        """Returns the receipt as it is handed out: its keys in order, the signature last."""
+        said: dict[str, Any] = json.loads(self.text())
+        return said | {"signature": self.signature}
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedReceipt:
+    """A receipt that is signed by its key, which has this fingerprint."""
+
+    body: Receipt
+    key: str
+
+
+def encode_receipt(document: Any) -> bytes:
+    """Returns a receipt's file. Raises ValueError for what is no JSON document."""
+    return (json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def verify_receipt(path: Path, key: str | None = None) -> VerifiedReceipt:
+    """Returns a receipt that is genuine. Raises NotGenuine where its signature does not fit, or another key signed."""
+    name = path.name
+    data = read_file(path.parent, name, MAX_RECEIPT_BYTES)
+    try:
+        value = json.loads(data)
+        same = encode_receipt(value) == data
+    except (ValueError, RecursionError) as error:
+        raise NotGenuine(printable(name), f"is no JSON: {printable(str(error), 120)}") from None
+    body = parse_model(Receipt, value, name)
+    if not same or list(value) != list(body.document()):
+        raise NotGenuine(printable(name), "is not written as receipts are handed out")
+    public = bytes.fromhex(body.key)
+    if not verify_signature(public, bytes.fromhex(body.signature), body.text()):
+        raise NotGenuine(printable(name), "its signature is not that of its key and its text")
+    found = fingerprint(public)
+    if key is not None and found != key:
+        raise NotGenuine(printable(name), f"signed by {found}, not by {printable(key, 80)}")
+    return VerifiedReceipt(body, found)

@@ -1,0 +1,70 @@
+"""A round in full: labels, answers and forfeits as lists, the secret, and every commitment opened."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.bundles.layout import ATTACKS, CELLS, PICTURES
+from orchestrator.bundles.pseudonyms import PicturePseudonyms, commitments
+from orchestrator.bundles.sealed_lists import sorted_cells
+from orchestrator.domain import events
+from orchestrator.domain.submissions import Side
+from orchestrator.ledger.read_model import RoundView
+
+_PICTURE_ARRAY = "candidates"
+"""What of a step's arrays shows pictures."""
+
+
+def full_round_lists(record: RoundView, secret: bytes) -> dict[str, Any]:
+    """Returns what the lists of a full round hold, by file: `pictures.jsonl`, `cells.jsonl`, `attacks.jsonl`."""
+    labels, cells, veil = record.samples.labels, sorted_cells(record), PicturePseudonyms(secret)
+    commitment = commitments(veil, labels, list(cells.values()))
+    return {
+        PICTURES: [
+            {
+                "index": picture,
+                "label": int(label),
+                "id": veil.name(picture),
+                "salt": veil.salt(picture).hex(),
+                "commitment": commitment[picture],
+            }
+            for picture, label in enumerate(labels)
+        ],
+        CELLS: [
+            {"defence": cell.defence, "attack": cell.attack, "answers": answers.tolist()}
+            for cell, answers in cells.items()
+        ],
+        ATTACKS: list(_attacks(record)),
+    }
+
+
+def _attacks(record: RoundView) -> Iterator[dict[str, Any]]:
+    for attack in sorted(attack.id for attack in record.round.roster.side(Side.ATTACK)):
+        made = record.candidates(attack)
+        if made is not None:
+            yield {
+                "attack": attack,
+                "forfeits": made.forfeits.tolist(),
+                "violations": made.violations.astype(int).tolist(),
+                "distances": _distances(made.distances),
+            }
+
+
+def _distances(distances: NDArray[np.float64]) -> list[float | None]:
+    return [None if np.isnan(each) else float(each) for each in distances]
+
+
+def blob_digests(past: Iterable[events.Event], *, pictures: bool) -> set[str]:
+    """Returns the blobs of a round that a full bundle may hold: what its numbers follow from, pictures where wanted.
+
+    Standard error is never among them.
+    """
+    found: set[str] = set()
+    for event in past:
+        if isinstance(event, events.RoundOpened):
+            found |= {event.task.labels, event.task.pixels} if pictures else {event.task.labels}
+        if isinstance(event, events.StepFinished):
+            found |= {digest for name, digest in event.blobs.items() if pictures or name != _PICTURE_ARRAY}
+    return found

@@ -1,0 +1,220 @@
+"""A sealed round: enough to count everything again, and nothing that tells a label.
+
+`round.json` says what the withheld entries of the ledger would: how the round was opened, what was finished, how many
+of an attack's pictures are forfeits, findings as codes. `cells.jsonl` has one letter a picture, `pictures.jsonl` their
+opaque ids with a commitment each to what is withheld.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.bundles import event_redaction
+from orchestrator.bundles.bundle_records import AttackCounts, SealedRoundView, encode_outcomes
+from orchestrator.bundles.layout import CELLS, PICTURES, ROUND
+from orchestrator.bundles.pseudonyms import PicturePseudonyms, commitments
+from orchestrator.domain import events
+from orchestrator.domain.outcomes import Answers
+from orchestrator.domain.plan import Cell, Stage
+from orchestrator.domain.submissions import Side
+from orchestrator.ledger.read_model import RoundView
+from orchestrator.scoring.redaction import round_to_figures
+from orchestrator.scoring.results_file import Results, SubmissionPart
+
+MEASURED_FIELDS = ("sandboxes", "cpu_seconds", "peak_bytes", "bytes_in", "bytes_out", "endings")
+"""Of a submission's results, what no array tells: taken over as the organizers state it."""
+MAX_PICTURES = 10_000_000
+
+_Count = Annotated[int, Field(ge=0, le=MAX_PICTURES)]
+
+
+class _SealedModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FaultCount(_SealedModel):
+    """A submission's faults of one kind, without its words."""
+
+    code: str
+    reason: str
+    times: int
+    pictures: int
+
+
+class WorkPart(_SealedModel):
+    """All jobs of one stage of one submission; `finished` says whether none is left.
+
+    `fresh_copy` says whether they are replays that ran from a fresh copy of the image; None in earlier bundles.
+    """
+
+    submission: str
+    stage: Stage
+    finished: bool
+    seconds: float
+    faults: list[FaultCount]
+    fresh_copy: bool | None = None
+
+
+class MalformedPart(_SealedModel):
+    """Forfeits of what was delivered and is no picture like its own, by reason."""
+
+    type: _Count
+    shape: _Count
+    not_finite: _Count
+
+
+class AttackPart(_SealedModel):
+    """See bundles.bundle_records.AttackCounts."""
+
+    attack: str
+    forfeits: _Count
+    beyond: _Count
+    violations: _Count
+    malformed: MalformedPart | None = None
+
+    def counted(self) -> AttackCounts:
+        """Returns the same for those who count."""
+        malformed = None if self.malformed is None else self.malformed.model_dump()
+        return AttackCounts(self.forfeits, self.beyond, self.violations, malformed)
+
+
+class SealedRound(_SealedModel):
+    """`round.json`."""
+
+    opened: events.RoundOpened
+    work: list[WorkPart]
+    attacks: list[AttackPart]
+    replays: list[events.ReplayJudged]
+    findings: list[events.FindingMade]
+
+
+def sorted_cells(record: RoundView) -> dict[Cell, Answers]:
+    """Returns the answers of every cell that was played, in the one order of a bundle: by defence, then by attack."""
+    return dict(sorted(record.cells(), key=lambda item: (item[0].defence, item[0].attack or "")))
+
+
+def sealed_round_lists(record: RoundView, secret: bytes) -> dict[str, Any]:
+    """Returns what a sealed round's files hold, by name: `round.json`, and the lines of the other two."""
+    cells = sorted_cells(record)
+    labels = record.samples.labels
+    veil = PicturePseudonyms(secret)
+    order = veil.order(len(labels))
+    commitment = commitments(veil, labels, list(cells.values()))
+    return {
+        ROUND: _round_document(record),
+        PICTURES: [{"id": veil.name(picture), "commitment": commitment[picture]} for picture in order],
+        CELLS: [
+            {"defence": cell.defence, "attack": cell.attack, "calls": encode_outcomes(labels[order], answers[order])}
+            for cell, answers in cells.items()
+        ],
+    }
+
+
+def _round_document(record: RoundView) -> dict[str, Any]:
+    round_ = record.round
+    if round_.opened is None:
+        raise ValueError("no round was opened")
+    attacks = {attack.id: record.candidates(attack.id) for attack in round_.roster.side(Side.ATTACK)}
+    made = [event for event in round_.judgements if isinstance(event, events.FindingMade)]
+    judged = sorted(round_.replays.values(), key=lambda event: (event.submission, event.job))
+    return {
+        "opened": event_redaction.redact_round_opened(round_.opened),
+        "work": [_work_part(record, *key).model_dump(mode="json") for key in _work_keys(record)],
+        "attacks": [
+            {"attack": attack, **{name: getattr(AttackCounts.of(pictures), name) for name in AttackCounts.__slots__}}
+            for attack, pictures in attacks.items()
+            if pictures is not None
+        ],
+        "replays": [event_redaction.redact_replay(number, event) for number, event in enumerate(judged, start=1)],
+        "findings": [event_redaction.redact_finding(number, event) for number, event in enumerate(made, start=1)],
+    }
+
+
+def _work_keys(record: RoundView) -> list[tuple[str, Stage]]:
+    order = list(Stage)
+    found = {(job.submission, job.stage) for job in record.round.planned}
+    return sorted(found, key=lambda key: (order.index(key[1]), key[0]))
+
+
+def _work_part(record: RoundView, submission: str, stage: Stage) -> WorkPart:
+    round_ = record.round
+    jobs = [job.id for job in round_.planned_of.get(submission, ()) if job.stage is stage]
+    times: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
+    for fault in (fault for job in jobs for step in round_.steps.get(job, {}).values() for fault in step.faults):
+        times[fault.code, fault.reason] += fault.times
+        counts[fault.code, fault.reason] += fault.pictures
+    seconds = sum(round_.finished[job].seconds for job in jobs if job in round_.finished)
+    return WorkPart(
+        submission=submission,
+        stage=stage,
+        finished=all(job in round_.finished for job in jobs),
+        seconds=round_to_figures(float(seconds)) or 0.0,
+        faults=[
+            FaultCount(code=code, reason=reason, times=times[code, reason], pictures=n)
+            for (code, reason), n in sorted(counts.items())
+        ],
+        fresh_copy=stage is Stage.REPLAY and round_.copied(submission),
+    )
+
+
+def sealed_round_view(
+    sealed: SealedRound, shown: Sequence[events.Event], calls: Mapping[Cell, str], pictures: int
+) -> SealedRoundView:
+    """Returns the record that a sealed round's files tell; `shown` are the events that its ledger shows."""
+    past: list[events.Event] = [sealed.opened]
+    past += [event for event in shown if isinstance(event, events.SubmissionAdmitted)]
+    past.append(events.PlanMade(jobs=[_work_job(work) for work in sealed.work]))
+    for work in sealed.work:
+        past += _work_events(work)
+    past += [*sealed.replays, *sealed.findings]
+    past += [event for event in shown if isinstance(event, events.RoundClosed)]
+    counted = {part.attack: part.counted() for part in sealed.attacks}
+    return SealedRoundView(past, calls, counted, pictures)
+
+
+def _work_job(work: WorkPart) -> events.JobRecord:
+    return events.JobRecord(id=f"{work.stage.value} {work.submission}", stage=work.stage, submission=work.submission)
+
+
+def _work_events(work: WorkPart) -> list[events.Event]:
+    job = _work_job(work)
+    faults = [events.FaultRecord(**fault.model_dump(), message="") for fault in work.faults]
+    step = events.StepFinished(
+        job=job.id, stage=job.stage, submission=job.submission, step=0, cells=[], blobs={}, faults=faults, seconds=0.0
+    )
+    if not work.finished:
+        return [step]
+    done = events.JobFinished(
+        job=job.id,
+        stage=job.stage,
+        submission=job.submission,
+        device=None,
+        seconds=work.seconds,
+        sandboxes=[],
+        fresh_copy=event_redaction.WITHHELD if work.fresh_copy else "",
+    )
+    return [step, done]
+
+
+def rounded_measurements(results: Results) -> dict[str, dict[str, Any]]:
+    """Returns, by submission, what was measured, to two figures (rule A2)."""
+    amounts = ("cpu_seconds", "peak_bytes", "bytes_in", "bytes_out")
+    return {
+        part.id: {name: getattr(part, name) for name in MEASURED_FIELDS}
+        | {name: round_to_figures(getattr(part, name)) for name in amounts}
+        for part in results.submissions
+    }
+
+
+def with_measurements(results: Results, measured: Mapping[str, Mapping[str, Any]]) -> Results:
+    """Returns results with what was measured, which no array tells."""
+    parts: list[SubmissionPart] = [part.model_copy(update=dict(measured[part.id])) for part in results.submissions]
+    return results.model_copy(update={"submissions": parts})
+
+
+def measurements_in(results: Results) -> dict[str, dict[str, Any]]:
+    """Returns what results state as measured, by submission."""
+    return {part.id: {name: getattr(part, name) for name in MEASURED_FIELDS} for part in results.submissions}

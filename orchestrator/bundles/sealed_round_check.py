@@ -1,0 +1,159 @@
+"""Checking one round of a sealed bundle."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.bundles import chain, comparison, compat_0_1, encoding, event_redaction
+from orchestrator.bundles.bundle_records import SealedRoundView
+from orchestrator.bundles.layout import CELLS, LEDGER, PICTURES, RESULTS, ROUND, RoundPart
+from orchestrator.bundles.reader import Bundle, parse_model
+from orchestrator.bundles.round_checks import (
+    CheckCounts,
+    RulesResolver,
+    check_end,
+    check_opened,
+    check_roster,
+    resolve_checked_rules,
+    untrusted,
+)
+from orchestrator.bundles.sealed_lists import (
+    MAX_PICTURES,
+    SealedRound,
+    measurements_in,
+    sealed_round_view,
+    with_measurements,
+)
+from orchestrator.domain import events
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.season import Season
+from orchestrator.domain.submissions import Roster, Side
+from orchestrator.errors import NotGenuine
+from orchestrator.scoring.results_file import Results
+from orchestrator.scoring.round_scoring import RoundScoring
+
+
+class _PictureLine(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    id: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    commitment: events.Digest
+
+
+class _CellLine(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    defence: str
+    attack: str | None
+    calls: Annotated[str, Field(pattern=r"^[hfanx]*$", max_length=MAX_PICTURES)]
+
+
+def check_sealed_round(
+    bundle: Bundle, part: RoundPart, season: Season, judge: RulesResolver
+) -> tuple[SealedRoundView, CheckCounts]:
+    """Returns a round's record and how much was checked. Raises NotGenuine at the first thing that does not hold."""
+    links = read_ledger(bundle, part)
+    record, pictures, cells = read_round(bundle, part, links, season)
+    stated = read_results(bundle, part)
+    place = f"{part.folder}/{RESULTS}"
+    with untrusted(place):
+        found = recount_results(record, part, judge, season)
+        measured = measurements_in(stated)
+        if [one.id for one in stated.submissions] != [one.id for one in found.submissions]:
+            raise NotGenuine(f"{place} submissions", "are not those whom the ledger admitted")
+        body = with_measurements(found, measured).model_dump(mode="json")
+    value = bundle.document(place)
+    body = compat_0_1.results_like(value, body)
+    if not record.tells_reasons and compat_0_1.has_forfeit_reasons(value):
+        raise NotGenuine(f"{place} submissions", f"tell why candidates do not count, and {ROUND} does not")
+    comparison.check_equal(place, value, body)
+    withheld = sum(link.event is None for link in links)
+    return record, CheckCounts(len(links), withheld, len(pictures), cells, comparison.count_numbers(body))
+
+
+def read_ledger(bundle: Bundle, part: RoundPart) -> list[chain.ChainEntry]:
+    """Returns the entries of a round's ledger, checked."""
+    name = f"{part.folder}/{LEDGER}"
+    with bundle.open(name) as file:
+        links = list(chain.read_chain(file, name, event_redaction.redact_sealed_event))
+    check_end(links, part, name)
+    return links
+
+
+def read_round(
+    bundle: Bundle, part: RoundPart, links: list[chain.ChainEntry], season: Season
+) -> tuple[SealedRoundView, list[_PictureLine], int]:
+    """Returns the record that a round's files tell, its pictures' commitments, and the number of its cells."""
+    name = f"{part.folder}/{ROUND}"
+    sealed = parse_model(SealedRound, bundle.document(name), name)
+    file = check_opened(sealed.opened, part, f"{name} opened")
+    if compat_0_1.round_like(bundle.document(name), sealed.model_dump(mode="json")) != bundle.document(name):
+        raise NotGenuine(name, "is not written as this software writes it")
+    pictures = list(_read_pictures(bundle, part))
+    if len(pictures) != sealed.opened.task.count or not pictures:
+        raise NotGenuine(f"{part.folder}/{PICTURES}", f"has {len(pictures)} pictures of {sealed.opened.task.count}")
+    shown = [link.event for link in links if link.event is not None]
+    roster = sealed_round_view(sealed, shown, {}, len(pictures)).round.roster
+    check_roster(roster, season, file, f"{part.folder}/{LEDGER}")
+    calls = dict(_read_cells(bundle, part, len(pictures), roster))
+    record = sealed_round_view(sealed, shown, calls, len(pictures))
+    _check_attacks(sealed, record, calls, f"{name} attacks", len(pictures))
+    return record, pictures, len(calls)
+
+
+def recount_results(record: SealedRoundView, part: RoundPart, judge: RulesResolver, season: Season) -> Results:
+    """Returns the results that a sealed round's files give, nothing measured among them."""
+    opened = record.round.opened
+    if opened is None:
+        raise ValueError("no round was opened")
+    contest_format, standings = resolve_checked_rules(judge, season, opened)
+    return RoundScoring(record, contest_format, standings).results(part.head)
+
+
+def read_results(bundle: Bundle, part: RoundPart) -> Results:
+    """Returns the results that are stated. Raises NotGenuine where they are not written as this software does."""
+    name = f"{part.folder}/{RESULTS}"
+    value = bundle.document(name)
+    stated = parse_model(Results, value, name)
+    comparison.check_equal(name, value, compat_0_1.results_like(value, stated.model_dump(mode="json")))
+    return stated
+
+
+def _read_pictures(bundle: Bundle, part: RoundPart) -> Iterator[_PictureLine]:
+    name, before = f"{part.folder}/{PICTURES}", ""
+    with bundle.open(name) as file:
+        for place, value in encoding.decode_lines(file, name):
+            line = parse_model(_PictureLine, value, place)
+            if line.id <= before:
+                raise NotGenuine(place, f"{line.id} does not come after the id before")
+            before = line.id
+            yield line
+
+
+def _read_cells(bundle: Bundle, part: RoundPart, count: int, roster: Roster) -> Iterator[tuple[Cell, str]]:
+    name, before = f"{part.folder}/{CELLS}", ("", "")
+    attacks, defences = ({each.id for each in roster.side(side)} for side in (Side.ATTACK, Side.DEFENCE))
+    with bundle.open(name) as file:
+        for place, value in encoding.decode_lines(file, name):
+            line = parse_model(_CellLine, value, place)
+            key = (line.defence, line.attack or "")
+            if line.defence not in defences or (line.attack is not None and line.attack not in attacks):
+                raise NotGenuine(place, "is a cell of somebody whom the ledger did not admit")
+            if key <= before:
+                raise NotGenuine(place, "does not come after the cell before")
+            if len(line.calls) != count:
+                raise NotGenuine(place, f"has {len(line.calls)} calls for {count} pictures")
+            before = key
+            yield Cell(line.defence, line.attack), line.calls
+
+
+def _check_attacks(sealed: SealedRound, record: SealedRoundView, calls: Any, place: str, count: int) -> None:
+    attacks = [part.attack for part in sealed.attacks]
+    admitted = [attack.id for attack in record.round.roster.side(Side.ATTACK)]
+    if attacks != [attack for attack in admitted if attack in attacks]:
+        raise NotGenuine(place, "are not those whom the ledger admitted, each once, in its order")
+    for part in sealed.attacks:
+        if not part.counted().possible(count):
+            raise NotGenuine(f"{place} {part.attack}", "has counts that no attack can have")
+    for cell in calls:
+        if cell.attack is not None and cell.attack not in attacks:
+            raise NotGenuine(place, f"have no {cell.attack}, whose pictures were answered")

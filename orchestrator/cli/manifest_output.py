@@ -1,0 +1,91 @@
+"""Objects for a cluster as a stream of YAML documents.
+
+Whoever reads it may be of an older YAML, in which `on` is a truth and `012` a number, and words of a submission's
+command are in it. So a text that is not plain in every version is quoted, and everything beyond ASCII is escaped.
+"""
+
+import io
+import re
+import sys
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+from orchestrator.application.kubernetes.render_jobs import (
+    PLACEHOLDER_COMMAND,
+    PLACEHOLDER_DIGEST,
+    PLACEHOLDER_PICTURES,
+    RenderedJobs,
+)
+
+_PLAIN_TEXT = re.compile(r"[A-Za-z/][A-Za-z0-9/._-]*")
+_RESERVED_TEXTS = frozenset({"y", "yes", "n", "no", "on", "off", "true", "false", "null"})
+_SEPARATOR = "---\n"
+
+
+def yaml_stream(objects: tuple[dict[str, Any], ...]) -> str:
+    """Returns objects as YAML documents, each behind its `---`."""
+    yaml = YAML()
+    yaml.allow_unicode = False
+    yaml.width = 2**20
+    yaml.representer.ignore_aliases = lambda *_: True  # each object for itself, readable without the others
+    made = io.StringIO()
+    for each in objects:
+        made.write(_SEPARATOR)
+        yaml.dump(_quote_texts(each), made)
+    return made.getvalue()
+
+
+def print_manifests(rendered: RenderedJobs, *, offline: bool) -> None:
+    """Prints what would be created, behind a comment that says what it is."""
+    for line in review_notes(rendered, offline=offline):
+        sys.stdout.write(f"# {line}\n")
+    sys.stdout.write(yaml_stream((*rendered.jobs, rendered.lease)))
+
+
+def manifest_document(rendered: RenderedJobs, *, offline: bool) -> dict[str, Any]:
+    """Returns the same as one document."""
+    return {
+        "notes": review_notes(rendered, offline=offline),
+        "planned": rendered.planned,
+        "placeholders": {"images": offline, "names": not rendered.begun, "pictures": not rendered.pictures},
+        "objects": [*rendered.jobs, rendered.lease],
+    }
+
+
+def review_notes(rendered: RenderedJobs, *, offline: bool) -> list[str]:
+    """Returns what a reviewer has to know of these objects."""
+    bout, shown = rendered.bout, len(rendered.jobs)
+    lines = [
+        f"Contest {bout.contest}, task {bout.task}: {shown} of {rendered.planned} Jobs, the first attempt of each."
+    ]
+    if shown < rendered.planned:
+        lines.append(f"{rendered.planned - shown} more wait for others, replays last: --all shows them too.")
+    lines += [
+        "Later: a next attempt for each player that has to be replaced and each fault of ours, under a new name.",
+        "The Lease at the end is its controller's, which fills it in.",
+    ]
+    if not rendered.begun:
+        lines.append(f"Placeholder: {bout.of} in names and labels; a round that is begun has its own (see --out).")
+    if not rendered.pictures:
+        lines.append(
+            f"Placeholder: {PLACEHOLDER_PICTURES} pictures for those of the task, which are not here: they "
+            f"decide the digits in"
+        )
+        lines.append("a Job's name and its deadline.")
+    if offline:
+        lines.append(
+            f"Placeholder: {PLACEHOLDER_DIGEST} is an image's digest that was not asked for, {PLACEHOLDER_COMMAND[0]}"
+        )
+        lines.append("its command, and what of its variables is blanked is not known. What runs is fixed at admission.")
+    return lines
+
+
+def _quote_texts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _quote_texts(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_quote_texts(each) for each in value]
+    plain = not isinstance(value, str) or (_PLAIN_TEXT.fullmatch(value) and value.lower() not in _RESERVED_TEXTS)
+    return value if plain else DoubleQuotedScalarString(value)

@@ -1,0 +1,134 @@
+"""Replays on a terminal: what they will cost, what they covered, and what they found."""
+
+import shlex
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import structlog
+from rich import box
+from rich.table import Table
+
+from orchestrator.application.rounds.replay_cost import ReplayForecast
+from orchestrator.cli.console import err, out, safe_text
+from orchestrator.integrity.power import DetectionPower, ReplayCost, SamplingDesign
+from orchestrator.reports import evidence
+from orchestrator.reports.leaderboards import submission_labels
+from orchestrator.scoring.results_file import FindingPart, Results
+
+_log = structlog.get_logger()
+
+
+def forecast_announcer(*, log_json: bool) -> Callable[[ReplayForecast], None]:
+    """Returns what says, before anything is played, what replays will cost: in sentences, or as log events."""
+    return log_forecast if log_json else print_forecast
+
+
+def log_forecast(found: ReplayForecast) -> None:
+    """Logs what replays will cost each defence, and what they are good for; and what is asked of attacks again."""
+    log = _log.bind(task=found.task)
+    for defence, cost in found.costs.items():
+        amounts = asdict(cost) | {"share": round(cost.share, 6), "short": cost.promise.short_of(found.design.power)}
+        log.info("replays_forecast", submission=defence, cheat=found.design.cheat, **amounts)
+    if found.design.attacks and found.attacks:
+        log.info("attack_replays_forecast", attacks=found.attacks, share=found.design.attacks)
+
+
+def print_forecast(found: ReplayForecast) -> None:
+    """Says on stderr what replays will cost, and what they are good for, before anything is played."""
+    design = found.design
+    groups: dict[ReplayCost, list[str]] = {}
+    for defence, cost in found.costs.items():
+        groups.setdefault(cost, []).append(defence)
+    for cost, defences in groups.items():
+        who = f"each of {len(defences)} defences" if len(defences) > 1 else defences[0]
+        others = cost.again + cost.twin + cost.alone
+        companions = f"up to {cost.companions:,} clean companions and " if cost.companions else ""
+        err.print(
+            f"replays of {safe_text(who)} on {safe_text(found.task)}: of {cost.questions:,} questions "
+            f"{cost.drawn:,} are drawn "
+            f"and asked again, with {companions}{others:,} others: "
+            f"{100 * cost.share:.1f} % of the play, {cost.sandboxes} fresh sandboxes",
+            soft_wrap=True,
+        )
+        for line in detection_lines(design, cost.promise):
+            err.print(f"  {line}", soft_wrap=True)
+    if design.attacks and found.attacks:
+        err.print(
+            f"replays of {found.attacks} attacks on {safe_text(found.task)}: {100 * design.attacks:g} % of "
+            f"their questions, "
+            "twice where the first time differs",
+            soft_wrap=True,
+        )
+
+
+def detection_lines(design: SamplingDesign, promise: DetectionPower) -> list[str]:
+    """Returns what replays promise, in sentences; where that is less than the contest asks for, a warning."""
+    sequence, chance, start = (evidence.power_text(each) for each in (promise.sequence, promise.chance, promise.start))
+    clashes = (
+        f"who changes {100 * design.cheat:g} % of its answers clashes with a probability of "
+        f"{evidence.power_text(promise.clash)}; whoever clashes is asked more"
+    )
+    accused = (
+        f"and is accused with a probability of {sequence} where a sequence of questions repeats it, {chance} where it "
+        f"is by chance, {start} where a start or the company decides"
+    )
+    lines = [clashes, accused]
+    if promise.short_of(design.power):
+        lines.append(
+            f"warning: that is less than replay.power ({evidence.power_text(design.power)}): so few questions "
+            f"do not tell "
+            f"such a cheat from devices that disagree on {100 * design.noise:g} %; raise replay.cheat, lower "
+            "replay.noise, or play more pictures"
+        )
+    return lines
+
+
+def print_findings(document: Results, folder: Path | None, indent: str = "") -> None:
+    """Prints each finding with the sequence that shows it and the command that plays it again."""
+    where = "DIR" if folder is None else shlex.quote(str(folder))
+    for part in document.findings:
+        _print_finding(document, part, evidence.reproduce_command(part.id, document.backend, where), indent)
+
+
+def _print_finding(document: Results, part: FindingPart, command: str, indent: str) -> None:
+    shown = evidence.evidence_of(document, part, submission_labels(document))
+    head = f"[bold red]finding {part.id}[/] against {safe_text(part.submission)}, {part.kind.value}: {shown.kind}"
+    out.print(f"{indent}{head}", soft_wrap=True)
+    out.print(f"{indent}  {safe_text(part.summary)}", soft_wrap=True)
+    if shown.sequence:
+        asked = ", ".join(
+            f"{one.number}: {safe_text(one.against)} {one.picture} -> {safe_text(one.answer)}"
+            + (f" after {one.pause}" if one.pause else "")
+            if one.number
+            else safe_text(one.answer)
+            for one in shown.sequence
+        )
+        alone = f"; by itself: {safe_text(shown.alone)}" if shown.alone else ""
+        out.print(f"{indent}  smallest sequence: {asked}{alone}", soft_wrap=True)
+    out.print(f"{indent}  see it again: {safe_text(command)}", soft_wrap=True)
+
+
+def print_coverage(document: Results) -> None:
+    """Prints what the replays of each defence covered."""
+    lines = evidence.replay_coverage(document, submission_labels(document))
+    if not lines:
+        return
+    design = document.replay
+    planned = (
+        f"planned {evidence.power_text(design.power)} that a cheat of {100 * design.cheat:g}% of the answers clashes"
+    )
+    out.print(f"[bold]Replays[/]: {planned}; accused: by a sequence / by chance / by its start")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("defence", overflow="fold")
+    for name in ("questions", "drawn", "decided", "clashes with", "accused with", "noise", "refused", "late"):
+        table.add_column(name, justify="right")
+    table.add_column("ran from", overflow="fold")
+    table.add_column("outcome", overflow="fold")
+    for one in lines:
+        part, achieved = one.part, f"[bold red]{one.achieved}[/]" if one.short else one.achieved
+        counts = (part.questions, part.drawn, part.decided, achieved, " / ".join(one.accused))
+        failures = (part.noise, part.refused, part.late)
+        outcome = one.outcome if one.clear else f"[bold red]{one.outcome}[/]"
+        table.add_row(safe_text(part.submission), *map(str, (*counts, *failures)), one.ran_from, outcome)
+    out.print(table)

@@ -1,0 +1,198 @@
+"""Boards, matrix and progress on a terminal."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from orchestrator.application.contests.rejudging import RejudgedRound
+from orchestrator.application.rounds.play_rounds import ReportPaths
+from orchestrator.cli import console, replay_output
+from orchestrator.cli.console import err, out, safe_text
+from orchestrator.domain import events
+from orchestrator.scoring.results_file import LeaderboardPart, Results, RowPart
+
+
+class ProgressWatch:
+    """Sees the events of a round: a bar moves with them, and it is counted how much was played."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar, self._task = bar, bar.add_task("playing", total=None)
+        self.steps = 0
+        """So many were played."""
+
+    def __call__(self, event: events.Event) -> None:
+        """Takes notice of an event."""
+        if isinstance(event, events.PlanMade):
+            self._bar.update(self._task, total=len(event.jobs))
+        elif isinstance(event, events.JobFinished):
+            what = f"{event.stage} {safe_text(event.submission, 40)}"
+            self._bar.update(self._task, advance=1, description=what)
+        elif isinstance(event, events.StepFinished):
+            self.steps += 1
+
+
+@contextmanager
+def progress_bar() -> Iterator[ProgressWatch]:
+    """Shows a bar of finished jobs on stderr while a round is played; gives the watch that moves it."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        yield ProgressWatch(bar)
+
+
+def print_if_idle(documents: list[Results], watched: ProgressWatch) -> None:
+    """Says so where a command found everything finished."""
+    if not watched.steps and all(document.complete for document in documents):
+        out.print("complete, nothing was played: these are the results as they were", soft_wrap=True)
+
+
+def print_results(document: Results, folder: Path | None = None) -> None:
+    """Prints the boards, the matrix and what a reader has to know. `folder` is where the round lies."""
+    print_alarms(document)
+    for board in document.boards:
+        better = "more is better" if board.more_is_better else "less is better"
+        out.print(f"[bold]{board.title}[/]: {safe_text(board.measure)}, in {board.unit}, {better}", soft_wrap=True)
+        out.print(_leaderboard_table(board, document))
+    out.print("[bold]Accuracy in %[/]")
+    out.print(_matrix_table(document))
+    replay_output.print_coverage(document)
+    replay_output.print_findings(document, folder)
+    for note in document.notes:
+        out.print(f"[yellow]note:[/] {safe_text(note)}", soft_wrap=True)
+
+
+def print_alarms(document: Results, indent: str = "") -> None:
+    """Prints what has to be mended before the boards mean anything, and who waits for another run."""
+    for alarm in document.alarms:
+        out.print(f"{indent}[bold red]alarm:[/] {safe_text(alarm, 600)}", soft_wrap=True)
+    for part in document.waiting:
+        words = f"{part.stage} {part.code}: {safe_text(part.message, 1000)}"
+        out.print(f"{indent}[bold red]waits:[/] {safe_text(part.submission)}, {words}", soft_wrap=True)
+
+
+def print_season(documents: list[Results], *, as_json: bool) -> None:
+    """Prints the results of several tasks, one after another, or as one JSON document."""
+    if as_json:
+        console.print_json([document.model_dump(mode="json") for document in documents])
+        return
+    for document in documents:
+        out.rule(f"{safe_text(document.task.name)}, {safe_text(document.round)} round")
+        print_results(document)
+
+
+def print_rejudged(one: RejudgedRound) -> None:
+    """Prints what changes on every board of one round, and of the first round who would go on."""
+    out.rule(f"{safe_text(one.task)}, {safe_text(one.round)} round")
+    document = rejudged_document(one)
+    for change in document["rows"]:
+        before, after = (_rank_text(change[when]) for when in ("before", "after"))
+        out.print(
+            f"{safe_text(change['board'])}: {safe_text(change['submission'])}: {before} -> {after}", soft_wrap=True
+        )
+    if not document["rows"]:
+        out.print("every row stays as it is")
+    promoted = document["promoted"] or {"before": None, "after": None}
+    if promoted["before"] != promoted["after"]:
+        for when, names in promoted.items():
+            out.print(
+                f"would go on {when}: {safe_text(', '.join(names['attacks'] + names['defences']))}", soft_wrap=True
+            )
+
+
+def rejudged_document(one: RejudgedRound) -> dict[str, Any]:
+    """Returns the rows that differ under other rules; of the first round also who would go on before and after."""
+    then = {(board.name, row.submission): row for board in one.before.boards for row in board.rows}
+    rows = []
+    for name, row in [(board.name, row) for board in one.after.boards for row in board.rows]:
+        old = then.get((name, row.submission))
+        if old is None or (old.rank, old.exact, old.reason) != (row.rank, row.exact, row.reason):
+            rows.append(
+                {"board": name, "submission": row.submission, "before": _row_summary(old), "after": _row_summary(row)}
+            )
+    sides = {
+        when: {"attacks": list(found.attacks), "defences": list(found.defences)}
+        for when, found in (("before", one.promoted_before), ("after", one.promoted_after))
+        if found is not None
+    }
+    return {"task": one.task, "round": one.round, "rows": rows, "promoted": sides or None}
+
+
+def _row_summary(row: RowPart | None) -> dict[str, Any]:
+    """Returns where a row stands; without one, that there is no such board."""
+    if row is None:
+        return {"rank": None, "score": None, "reason": "no such board"}
+    return {"rank": row.rank, "score": row.score, "reason": row.reason}
+
+
+def _rank_text(row: dict[str, Any]) -> str:
+    score = "no score" if row["score"] is None else f"{row['score']:.2f}"
+    return f"rank {row['rank']}, {score}" if row["rank"] else f"unranked, {score} ({safe_text(row['reason'])})"
+
+
+def print_paths(reported: ReportPaths) -> None:
+    """Prints where the results were written."""
+    out.print(f"results  {safe_text(str(reported.results_file))}", soft_wrap=True)
+    out.print(f"cells    {safe_text(str(reported.cells_file))}", soft_wrap=True)
+    out.print(f"report   {safe_text(str(reported.report_file))}", soft_wrap=True)
+
+
+def _leaderboard_table(board: LeaderboardPart, document: Results) -> Table:
+    teams = {submission.id: submission.team for submission in document.submissions}
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("rank", justify="right")
+    table.add_column("submission", overflow="fold")
+    table.add_column("team", overflow="fold")
+    table.add_column("score", justify="right")
+    table.add_column("95 %", justify="right")
+    table.add_column("could be", justify="right")
+    table.add_column("remarks", overflow="fold")
+    for row in board.rows:
+        table.add_row(
+            str(row.rank or "-"),
+            safe_text(row.submission),
+            safe_text(teams.get(row.submission, "")),
+            "-" if row.score is None else f"{row.score:.2f}",
+            "" if row.interval is None else "{:.1f} to {:.1f}".format(*row.interval),
+            "" if row.ranks is None else _rank_range(*row.ranks),
+            safe_text(row.reason or (row.no_prize and f"no prize: {row.no_prize}")),
+            style=None if row.rank else "dim",
+        )
+    return table
+
+
+def _rank_range(best: int, worst: int) -> str:
+    return str(best) if best == worst else f"{best} to {worst}"
+
+
+def _matrix_table(document: Results) -> Table:
+    """Returns the matrix with the longer side downwards, so that it fits a terminal."""
+    attacks = list(dict.fromkeys(cell.attack for cell in document.cells))
+    defences = list(dict.fromkeys(cell.defence for cell in document.cells))
+    shown = {
+        (cell.defence, cell.attack): "not played" if cell.not_played else f"{100 * cell.accuracy:.1f}"
+        for cell in document.cells
+    }
+    down = len(attacks) > len(defences)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("attack" if down else "defence", overflow="fold")
+    if down:
+        for defence in defences:
+            table.add_column(safe_text(defence), justify="right", overflow="fold")
+        for attack in attacks:
+            table.add_row(safe_text(attack or "clean"), *(shown.get((defence, attack), "-") for defence in defences))
+    else:
+        for attack in attacks:
+            table.add_column(safe_text(attack or "clean"), justify="right", overflow="fold")
+        for defence in defences:
+            table.add_row(safe_text(defence), *(shown.get((defence, attack), "-") for attack in attacks))
+    return table

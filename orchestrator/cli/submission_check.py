@@ -1,0 +1,313 @@
+"""`sparring submission check`, `try` and `debug`: what participants do before they hand in."""
+
+import shlex
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from orchestrator import reports, resources
+from orchestrator.application.submissions import self_check
+from orchestrator.application.submissions.self_check import CheckReport, CheckSubject, TryResult
+from orchestrator.cli import console, output_paths, results_output
+from orchestrator.cli.console import Backend, ExitCode, Json, err, out, safe_text
+from orchestrator.domain.submissions import Side
+from orchestrator.domain.text import printable
+from orchestrator.errors import SubmissionFault, UsageError
+from orchestrator.intake.compliance.debug_session import DebugSession, ReplyComparison
+from orchestrator.intake.compliance.trial_match import CheckStep
+from orchestrator.intake.contest_file import Contest
+from orchestrator.protocol import transcript
+
+STDERR_LINES = 20
+"""Lines of a player's stderr that are shown."""
+_MARKS = {True: "[green]passed[/]", False: "[bold red]FAILED[/]", None: "[dim]skipped[/]"}
+
+SubjectArgument = Annotated[
+    str, typer.Argument(help="A folder with a submission.yaml, or an image.", metavar="PATH|IMAGE")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """Under which terms a submission is tried."""
+
+    contest: Annotated[
+        Path | None,
+        typer.Option("--contest", help="The contest file its organizers gave you; default: a shipped one, on digits."),
+    ] = None
+    task: Annotated[str | None, typer.Option("--task", help="The task; needed where there are several.")] = None
+    backend: Backend = "process"
+    side: Annotated[Side | None, typer.Option("--side", help="Its side, for an image.")] = None
+
+    def read(self) -> Contest:
+        """Returns the contest."""
+        return Contest(self.contest or resources.resource_path("examples", "friendly", "contest.yaml"))
+
+
+@console.command
+def check(
+    what: SubjectArgument = ".",
+    under: CheckOptions = CheckOptions(),
+    save: Annotated[Path | None, typer.Option("--save", help="Where the conversation goes, as a transcript.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Play what the organizers play before they receive a submission, step by step, and say what to mend.
+
+    Exits with 1 when a step failed. The first failure ends it.
+    """
+    if save is not None:
+        output_paths.require_file_path(save, "--save")
+    _warn_unisolated(under)
+
+    def tell(step: CheckStep) -> None:
+        if not as_json:
+            _print_step(len(told) + 1, step)
+        told.append(step)
+
+    told: list[CheckStep] = []
+    with self_check.check_setup(under.read(), under.task, under.backend) as terms:
+        done = self_check.check_submission(_subject(what, under), terms, tell)
+    if save is not None:
+        _save_transcript(save, done.conversation)
+    if as_json:
+        console.print_json(_document(done))
+    elif not done.passed:
+        _print_failure(done)
+    else:
+        out.print("[bold green]it would be received[/]" + _near_limit_text(done))
+    if not done.passed:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@console.command
+def try_(
+    what: SubjectArgument,
+    against: Annotated[str, typer.Option("--against", help="A baseline of the contest, of the other side.")],
+    under: CheckOptions = CheckOptions(),
+    pictures: Annotated[
+        Path | None, typer.Option("--pictures", help="Where a page with pictures goes; default: trial.html.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Play one cell on public pictures: a submission against one baseline; count, and show pictures.
+
+    Exits with 1 when the submission broke a limit or the protocol.
+    """
+    target = output_paths.require_file_path(pictures or Path("trial.html"), "--pictures")
+    _warn_unisolated(under)
+    with (
+        self_check.check_setup(under.read(), under.task, under.backend) as terms,
+        results_output.progress_bar() as watch,
+    ):
+        tried = self_check.play_against(self_check.admit_applicant(_subject(what, under), terms), against, terms, watch)
+    lines = _try_lines(tried)
+    _write(target, reports.render_trial(f"{tried.attack} against {tried.defence}", lines, tried.examples))
+    if as_json:
+        console.print_json(_try_document(tried, target))
+    else:
+        for line in (*lines, f"pictures {target}"):
+            out.print(safe_text(line), soft_wrap=True)
+    if any(place.startswith(f"{tried.own}: ") for place in tried.faults):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@console.command
+def debug(
+    what: SubjectArgument = ".",
+    under: CheckOptions = CheckOptions(),
+    batch: Annotated[int, typer.Option("--batch", min=1, max=4096, help="Pictures in the first question.")] = 4,
+    save: Annotated[Path | None, typer.Option("--save", help="Where the transcript goes.")] = None,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", help="Ask what this transcript asked, and compare the replies.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Talk to a player: hello and one question, then what you type; show every frame, and its stderr at the end.
+
+    Without a terminal it ends after the first question. Exits with 1 after a fault, or where a reply differs.
+    """
+    if save is not None:
+        output_paths.require_file_path(save, "--save")
+    _warn_unisolated(under)
+    recorded = None if replay is None else transcript.read_transcript(_read_transcript(replay))
+    with self_check.check_setup(under.read(), under.task, under.backend) as terms:
+        own = self_check.admit_applicant(_subject(what, under), terms)
+        with self_check.debug_session(own, terms) as held:
+            failed = _converse(held, batch, quiet=as_json) if recorded is None else ""
+            compared = [] if recorded is None else list(held.repeat(recorded))
+        said, stderr = held.said, held.heard.stderr
+    if save is not None:
+        _save_transcript(save, said)
+    if as_json:
+        console.print_json(_debug_document(said, stderr, failed, compared))
+    elif recorded is None:
+        _print_stderr(stderr)
+    else:
+        _print_comparison(compared)
+    if failed or not all(one.same for one in compared):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _converse(held: DebugSession, batch: int, *, quiet: bool) -> str:
+    """Asks for as long as somebody types; returns the fault that ended it, or nothing."""
+    shown = 0
+
+    def tell() -> int:
+        if not quiet:
+            out.print(safe_transcript(held.said[shown:]), end="", soft_wrap=True)
+        return len(held.said)
+
+    try:
+        held.greet()
+        held.ask(batch)
+        shown = tell()
+        while not quiet and out.is_terminal and (typed := _prompt_count()):
+            held.ask(typed)
+            shown = tell()
+    except SubmissionFault as fault:
+        tell()
+        if not quiet:
+            out.print(f"[bold red]{fault.code}[/]: {safe_text(str(fault))}", soft_wrap=True)
+        return f"{fault.code}: {printable(str(fault))}"
+    return ""
+
+
+def _prompt_count() -> int:
+    """Returns how many pictures to ask about next, 0 to end."""
+    text = typer.prompt("pictures in the next question, 0 ends", default="1", err=True)
+    if not text.isdecimal() or int(text) > 4096:  # noqa: PLR2004  as --batch
+        err.print("a number from 0 to 4096, please")
+        return _prompt_count()
+    return int(text)
+
+
+def safe_transcript(entries: list[transcript.TranscriptEntry]) -> str:
+    """Returns a conversation fit for the terminal."""
+    return "".join(safe_text(line, 400) + "\n" for line in transcript.render_transcript(entries).splitlines())
+
+
+def _subject(what: str, under: CheckOptions) -> CheckSubject:
+    path = Path(what)
+    if path.is_dir():
+        return CheckSubject(folder=path.resolve())
+    if path.exists():
+        raise UsageError(f"{what} is a file; give a folder with a submission.yaml, or the name of an image")
+    if under.backend == "process":
+        raise UsageError(f"there is no folder {what!r}, and the process backend has no images; say --backend docker")
+    return CheckSubject(image=what, side=under.side)
+
+
+def _warn_unisolated(under: CheckOptions) -> None:
+    console.quiet_logs(watched=True)
+    if under.backend == "process":
+        err.print("[yellow]note:[/] on the process backend your player runs with your rights, without walls")
+
+
+def _print_step(number: int, step: CheckStep) -> None:
+    out.print(f"{number:3} {step.name:16} {_MARKS[step.passed]}  {safe_text(step.detail)}", soft_wrap=True)
+    if step.close:
+        out.print(f"{'':21}[yellow]mind:[/] {safe_text(step.close, 1000)}", soft_wrap=True)
+    if step.passed is False:
+        out.print(f"{'':21}[red]{safe_text(step.problem, 1000)}[/]", soft_wrap=True)
+        out.print(f"{'':21}remedy: {safe_text(step.remedy, 1000)}", soft_wrap=True)
+
+
+def _print_failure(done: CheckReport) -> None:
+    if done.steps[-1].name == self_check.BUILD_STEP:
+        out.print("\nwhat the builder said last:" if done.build_log else "\nthe builder was not asked")
+        for line in done.build_log[-STDERR_LINES:]:
+            out.print(f"  {safe_text(line)}", soft_wrap=True)
+    if done.steps[-1].name in {self_check.MANIFEST_STEP, self_check.BUILD_STEP, self_check.POLICY_STEP}:
+        return
+    if done.conversation:
+        out.print("\nwhat was said (> to the player, < from it):")
+        out.print(safe_transcript(done.conversation), end="", soft_wrap=True)
+    _print_stderr(done.stderr)
+
+
+def _print_stderr(stderr: bytes) -> None:
+    lines = stderr.decode("utf-8", "replace").splitlines()[-STDERR_LINES:]
+    out.print("\nits last words on stderr:" if lines else "\nit wrote nothing to stderr")
+    for line in lines:
+        out.print(f"  {safe_text(line)}", soft_wrap=True)
+
+
+def _near_limit_text(done: CheckReport) -> str:
+    minded = [step.name for step in done.steps if step.close]
+    return f"; mind {', '.join(minded)}" if minded else ""
+
+
+def _print_comparison(compared: list[ReplyComparison]) -> None:
+    for number, one in enumerate(compared, start=1):
+        if one.same:
+            out.print(f"reply {number}: the same")
+            continue
+        now = [] if one.now is None else [one.now]
+        out.print(f"[bold red]reply {number} differs[/]: then, and now")
+        out.print(safe_transcript([one.then]), end="", soft_wrap=True)
+        out.print(safe_transcript(now) if now else "  nothing came in time\n", end="", soft_wrap=True)
+    same = sum(one.same for one in compared)
+    out.print(f"{same} of {len(compared)} replies are the same")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error}") from error
+
+
+def _save_transcript(path: Path, entries: list[transcript.TranscriptEntry]) -> None:
+    _write(path, transcript.write_transcript(entries))
+    err.print(
+        f"transcript {safe_text(str(path))}; again: sparring submission debug --replay "
+        f"{safe_text(shlex.quote(str(path)))}"
+    )
+
+
+def _read_transcript(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read as a transcript: {error}") from error
+
+
+def _document(done: CheckReport) -> dict[str, Any]:
+    steps = [{"number": number} | asdict(step) for number, step in enumerate(done.steps, start=1)]
+    said = [entry.model_dump(mode="json", exclude={"payload"}) for entry in done.conversation]
+    return {"passed": done.passed, "steps": steps, "said": said, "stderr": printable(done.stderr, 10_000)}
+
+
+def _try_lines(tried: TryResult) -> list[str]:
+    loss = 100 * float(tried.clean.accuracy - tried.attacked.accuracy)
+    forfeits = f"; {tried.attacked.forfeits} candidates do not count" if tried.attacked.forfeits else ""
+    return [
+        f"clean    {self_check.accuracy_text(tried.clean)} of {tried.clean.total} pictures held by {tried.defence}",
+        f"attacked {self_check.accuracy_text(tried.attacked)} held under {tried.attack}",
+        f"delta    {loss:.1f} points{forfeits}",
+        *(f"fault    {place} on {count} pictures" for place, count in tried.faults.items()),
+    ]
+
+
+def _try_document(tried: TryResult, target: Path) -> dict[str, Any]:
+    cells = {name: asdict(found) for name, found in (("clean", tried.clean), ("attacked", tried.attacked))}
+    return {
+        "attack": tried.attack,
+        "defence": tried.defence,
+        "cells": cells,
+        "faults": tried.faults,
+        "pictures": str(target),
+    }
+
+
+def _debug_document(
+    said: list[transcript.TranscriptEntry], stderr: bytes, failed: str, compared: list[ReplyComparison]
+) -> dict[str, Any]:
+    return {
+        "said": [entry.model_dump(mode="json", exclude={"payload"}) for entry in said],
+        "stderr": printable(stderr, 10_000),
+        "fault": failed,
+        "replies": [one.same for one in compared],
+    }

@@ -1,0 +1,201 @@
+"""`sparring submission build` and `sparring submission pack`."""
+
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator import composition
+from orchestrator.cli import console, output_paths
+from orchestrator.cli.console import Json, err, out, safe_text
+from orchestrator.domain.text import printable
+from orchestrator.errors import BackendUnavailable, Problem, Rejected, UsageError
+from orchestrator.intake import build_log, manifest, package_writer, source_tree
+from orchestrator.intake import image_build as building
+from orchestrator.intake.admission import with_tag
+from orchestrator.intake.archive_paths import PACKAGE_SUFFIX
+from orchestrator.intake.build_record import BuildRecord
+from orchestrator.intake.image_build import SOURCE_LABEL, ImageBuildOptions
+from orchestrator.sandboxes.base import Backend
+
+FolderArgument = Annotated[Path, typer.Argument(help="The submission's folder.", metavar="PATH")]
+CURRENT_FOLDER = Path()
+_IMAGE_TAG = re.compile(
+    r"[a-z0-9][a-z0-9._-]*(:[0-9]{1,5}/[a-z0-9._-]+)?(/[a-z0-9._-]+)*(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?"
+)
+"""How an image is called, perhaps with its registry."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """How an image is built."""
+
+    flavour: Annotated[str, typer.Option("--flavour", help="cpu, or cuda for what says `gpu: true`.")] = "cpu"
+    tag: Annotated[str, typer.Option("--tag", help="The image's name; default: `image` in submission.yaml.")] = ""
+    base: Annotated[str, typer.Option("--base", help="What BASE in the Dockerfile is.")] = ""
+    network: Annotated[bool, typer.Option("--network", help="Give the build a network; organizers do not.")] = False
+    log: Annotated[Path | None, typer.Option("--log", help="Where the builder's words are kept.")] = None
+
+
+@console.command
+def build(folder: FolderArgument = CURRENT_FOLDER, how: BuildOptions = BuildOptions(), as_json: Json = False) -> None:
+    """Build the image of a submission's folder, without a network, and print its id.
+
+    What the builder says goes to standard error and into a log. Exits with 1 when a step fails.
+    """
+    if how.tag and not _IMAGE_TAG.fullmatch(how.tag):
+        raise UsageError(
+            f"--tag {printable(how.tag, 80)}: no image can be called so; write name or name:tag, lower case"
+        )
+    wanted = ImageBuildOptions(how.flavour, how.tag, how.base, how.network, _revision(folder))
+    prepared = building.prepare_build(folder, wanted)
+    path = (
+        output_paths.require_file_path(how.log, "--log")
+        if how.log
+        else _cache_folder() / "builds" / f"{prepared.manifest.name}-{how.flavour}.log"
+    )
+    if how.network:
+        err.print("[yellow]warning:[/] this build has a network; where organizers build it, there is none")
+    with (
+        tempfile.TemporaryDirectory(prefix="sparring-build-") as workspace,
+        build_log.open_build_log(path, _print_log_line) as log,
+    ):
+        workshop = _docker(workspace).workshop()
+        try:
+            identity = workshop.build(prepared.recipe, log)
+        except Rejected as error:
+            raise _explained_failure(error, folder, log, network=how.network) from None
+    if not how.base and not how.network:
+        BuildRecord.here().note(prepared.tree.digest, how.flavour, identity)
+    if as_json:
+        document = {"image": identity, "tag": prepared.recipe.tag, "source": prepared.tree.digest, "log": str(path)}
+        console.print_json({**document, "left_out": list(prepared.tree.left_out)})
+        return
+    _print_left_out(prepared.tree.left_out)
+    out.print(f"image    {safe_text(prepared.recipe.tag)}", soft_wrap=True)
+    out.print(f"id       {identity}", soft_wrap=True)
+    out.print(f"log      {safe_text(str(path))}", soft_wrap=True)
+
+
+@console.command
+def pack(
+    folder: FolderArgument = CURRENT_FOLDER,
+    image: Annotated[
+        str, typer.Option("--image", help="The image to pack; default: that of submission.yaml, if it is built.")
+    ] = "",
+    no_image: Annotated[
+        bool, typer.Option("--no-image", help="Pack the folder only: the image is built there.")
+    ] = False,
+    target: Annotated[Path | None, typer.Option("--out", help="The file; default: the name and .sparring.tar.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a submission as one file, with its image, for `sparring submit` elsewhere.
+
+    The same folder and image give the same file. Prints its digest, its size, and what was left out.
+    """
+    if image and no_image:
+        raise UsageError("--image and --no-image: choose one")
+    found = manifest.read_manifest(folder)
+    wanted = with_tag(image or ("" if no_image else found.image))
+    path = output_paths.require_file_path(target or Path(f"{found.name}{PACKAGE_SUFFIX}"), "--out")
+    warnings: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="sparring-pack-") as workspace:
+        backend = None if wanted is None else _backend_with_image(workspace, wanted, needed=bool(image))
+        if backend is not None and wanted is not None:
+            warnings = _stale_warnings(backend, wanted, folder, found)
+        packed = package_writer.write_package(
+            folder, path, None if backend is None else backend.workshop(), wanted or ""
+        )
+    if as_json:
+        document = {"package": str(path), "digest": packed.digest, "size": packed.size, "image": packed.image or None}
+        console.print_json({**document, "files": packed.files, "left_out": list(packed.left_out), "warnings": warnings})
+        return
+    _print_left_out(packed.left_out)
+    out.print(f"package  {safe_text(str(path))}", soft_wrap=True)
+    out.print(f"digest   {packed.digest}", soft_wrap=True)
+    out.print(f"size     {packed.size} bytes, {packed.files} files{' and an image' if packed.image else ', no image'}")
+    if packed.image:
+        out.print(f"image    {packed.image}, wherever it is brought in", soft_wrap=True)
+    for warning in warnings:
+        err.print(f"[yellow]warning:[/] {safe_text(warning)}", soft_wrap=True)
+
+
+def _backend_with_image(workspace: str, wanted: str, *, needed: bool) -> Backend | None:
+    """Returns the backend, once it is seen to have an image; None, said so, where it has none and none was asked for.
+
+    Raises:
+        UsageError, BackendUnavailable: it was asked for, and is not there.
+    """
+    try:
+        backend = _docker(workspace)
+        backend.check()
+        backend.look_into(wanted, files=False)
+    except (BackendUnavailable, UsageError) as error:
+        if needed:
+            raise
+        err.print(f"no image: {safe_text(str(error))}", soft_wrap=True)
+        err.print("the folder is packed alone; where it is handed in, its image is built from it", soft_wrap=True)
+        return None
+    return backend
+
+
+def _docker(workspace: str) -> Backend:
+    return composition.make_backend("docker", Path(workspace))
+
+
+def _stale_warnings(backend: Backend, wanted: str, folder: Path, found: manifest.Manifest) -> list[str]:
+    """Returns what in the image does not fit the folder that it is packed with."""
+    facts = backend.look_into(wanted, files=False)
+    warnings = []
+    made_of = facts.labels.get(SOURCE_LABEL, "")
+    if made_of and made_of != source_tree.scan_folder(folder).digest:
+        warnings.append(f"{wanted} was built from other files than this folder's; build it again, or pack it knowingly")
+    if (words := [*facts.entrypoint, *facts.command]) != found.command:
+        warnings.append(f"{wanted} starts {' '.join(words)!r}, submission.yaml says {' '.join(found.command)!r}")
+    return warnings
+
+
+def _print_log_line(line: str) -> None:
+    err.print(safe_text(line, 2000), style="dim", soft_wrap=True)
+
+
+def _print_left_out(names: tuple[str, ...]) -> None:
+    if names:
+        err.print(f"left out {safe_text(', '.join(names), 1000)}", soft_wrap=True)
+
+
+def _explained_failure(error: Rejected, folder: Path, log: build_log.BuildLog, *, network: bool) -> Rejected:
+    """Returns a failed build's error with where its log is, its last lines where they were not shown, and a hint."""
+    hint = None if network else building.missing_wheels_problem(folder)
+    for line in log.last if log.hidden else ():
+        err.print(safe_text(line, 2000), soft_wrap=True)
+    problems = list(error.problems)
+    if log.last:
+        problems.append(Problem("log", f"it ends with: {log.last[-1]}", f"all of it is in {log.path}"))
+    if hint:
+        problems.append(Problem("wheels", *hint))
+    return Rejected(error.subject, problems)
+
+
+def _cache_folder() -> Path:
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(named) if named.startswith("/") else Path.home() / ".cache") / "sparring"
+
+
+def _revision(folder: Path) -> str:
+    """Returns the commit that a folder is at, empty where git does not say, or says that it was changed since."""
+    words = ["git", "-c", "core.fsmonitor=false", "-C", str(folder)]
+    try:
+        head = subprocess.run([*words, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
+        changed = subprocess.run(
+            [*words, "status", "--porcelain", "--", "."], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    commit = head.stdout.strip()
+    return "" if changed.stdout.strip() or not commit.isalnum() else commit

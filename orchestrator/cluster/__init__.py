@@ -1,1 +1,0 @@
-"""Rounds on a Kubernetes cluster."""

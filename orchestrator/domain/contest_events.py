@@ -1,0 +1,181 @@
+"""What people do in a contest, as its ledger keeps it: who, and why. When is the ledger's own.
+
+Nothing is ever edited: a withdrawal, a disqualification, a correction and a changed rule are acts of their own. Models
+for the same reason as in `events`: they are read back from disk years later.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from orchestrator.domain.submissions import Side
+from orchestrator.domain.text import reject_control_characters
+
+ACTOR_LIMIT = 120
+Actor = Annotated[str, Field(min_length=1, max_length=ACTOR_LIMIT), AfterValidator(reject_control_characters)]
+"""Who acted, as the operator gave it. It is published."""
+Reason = Annotated[str, Field(min_length=1, max_length=2000)]
+
+
+class _ContestEvent(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ContestOpened(_ContestEvent):
+    """The first act. `contest` is the whole resolved contest file; `key` the fingerprint of the organizers' key."""
+
+    kind: Literal["contest_opened"] = "contest_opened"
+    by: Actor
+    contest: dict[str, Any]
+    key: str
+    software: str
+
+
+class PersonRecord(_ContestEvent):
+    """A participant (rule A1). `id` is what tells people apart, such as an e-mail address; it is not published."""
+
+    id: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(reject_control_characters)]
+    name: Annotated[str, Field(min_length=1, max_length=120), AfterValidator(reject_control_characters)]
+    organizer: bool = False
+    """Whether this person is of the organizing institution (rule A5)."""
+
+
+class TeamAdded(_ContestEvent):
+    """A team with its people. Adding it again replaces its people from then on."""
+
+    kind: Literal["team_added"] = "team_added"
+    by: Actor
+    team: Annotated[str, Field(min_length=1, max_length=120), AfterValidator(reject_control_characters)]
+    people: list[PersonRecord]
+
+
+class SubmissionReceived(_ContestEvent):
+    """A submission was admitted to the contest; `attempt` of `attempt + left` its team may make (rule A4).
+
+    `digest` is the identity of what is started, `folder` where the organizers keep its files, empty for an image.
+    `warnings` are what its team was told, such as a missing licence (rule A6).
+    """
+
+    kind: Literal["submission_received"] = "submission_received"
+    by: Actor
+    id: str
+    name: str
+    team: str
+    task: str
+    side: Side
+    digest: str
+    image: str
+    folder: str = ""
+    licence: str = ""
+    source: str = ""
+    attempt: int = Field(ge=1)
+    left: int = Field(ge=0)
+    warnings: list[str] = []
+
+
+class SubmissionRefused(_ContestEvent):
+    """A submission was not admitted, for these reasons. It used up nothing."""
+
+    kind: Literal["submission_refused"] = "submission_refused"
+    by: Actor
+    name: str
+    team: str
+    task: str
+    side: Side | None
+    problems: list[str]
+
+
+class SubmissionWithdrawn(_ContestEvent):
+    """Its team takes a submission back. It stays on record, unranked, and counts as an attempt."""
+
+    kind: Literal["submission_withdrawn"] = "submission_withdrawn"
+    by: Actor
+    id: str
+    reason: Reason
+
+
+class SubmissionDisqualified(_ContestEvent):
+    """The organizers take a submission out of the ranking."""
+
+    kind: Literal["submission_disqualified"] = "submission_disqualified"
+    by: Actor
+    id: str
+    reason: Reason
+
+
+class SubmissionCorrected(_ContestEvent):
+    """What a submission says of itself was wrong or late: its licence or its source address (rule A6)."""
+
+    kind: Literal["submission_corrected"] = "submission_corrected"
+    by: Actor
+    id: str
+    licence: str | None = None
+    source: str | None = None
+    reason: Reason
+
+
+class RoundPlayed(_ContestEvent):
+    """A round of one task is complete. `head` is the hash of the last entry of its own ledger."""
+
+    kind: Literal["round_played"] = "round_played"
+    by: Actor
+    round: str
+    task: str
+    head: str
+
+
+class FinalistsPromoted(_ContestEvent):
+    """Who goes on to the next round of a task, and who stands for each team (rules A4, A11, A12)."""
+
+    kind: Literal["finalists_promoted"] = "finalists_promoted"
+    by: Actor
+    task: str
+    attacks: list[str]
+    defences: list[str]
+    not_standing: dict[str, str] = {}
+    """Submissions that another one of their team stands for, by id."""
+    reason: Annotated[str, Field(max_length=2000)] = ""
+    """Why it was done again after the next round was begun; empty otherwise."""
+
+
+class RulesChanged(_ContestEvent):
+    """The boards are judged by these rules from now on. What was played stays."""
+
+    kind: Literal["rules_changed"] = "rules_changed"
+    by: Actor
+    rules: dict[str, Any]
+    reason: Reason
+
+
+class RejudgementDropped(_ContestEvent):
+    """A change of rules was looked at and not made."""
+
+    kind: Literal["rejudgement_dropped"] = "rejudgement_dropped"
+    by: Actor
+    rules: dict[str, Any]
+    reason: Reason
+
+
+class BundlePublished(_ContestEvent):
+    """A bundle left the house: `sealed` or `full`, with the digest of its manifest."""
+
+    kind: Literal["bundle_published"] = "bundle_published"
+    by: Actor
+    bundle: Literal["sealed", "full"]
+    digest: str
+
+
+ContestEvent = (
+    ContestOpened
+    | TeamAdded
+    | SubmissionReceived
+    | SubmissionRefused
+    | SubmissionWithdrawn
+    | SubmissionDisqualified
+    | SubmissionCorrected
+    | RoundPlayed
+    | FinalistsPromoted
+    | RulesChanged
+    | RejudgementDropped
+    | BundlePublished
+)

@@ -1,0 +1,167 @@
+"""One picture decided. Everything here works on whole cells, one array element a picture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.domain.samples import Labels
+
+Answers = NDArray[np.int32]
+"""A label, or one of the four negative values below."""
+
+ABSTAINED = -1
+FAULTED = -2
+"""The defence was asked and gave no valid answer (rule A7)."""
+NOT_ASKED = -3
+"""The candidate was forfeited and the rules do not ask the defence (rule A8)."""
+NOT_PLAYED = -4
+"""Nobody asked, because faults of the defence had used up what they may cost (rule A7)."""
+
+
+def answer_text(answer: int, classes: Sequence[str]) -> str:
+    """Returns an answer in words: a class's name, or what stands where there is no label."""
+    if 0 <= answer < len(classes):
+        return classes[answer]
+    return {ABSTAINED: "abstained", FAULTED: "no answer", NOT_ASKED: "not asked", NOT_PLAYED: "not played"}.get(
+        answer, str(answer)
+    )
+
+
+class Forfeit(IntEnum):
+    """Why a candidate does not count as delivered."""
+
+    NONE = 0
+    MISSING = 1
+    """Not delivered: error, crash, deadline, malformed reply (rule A8)."""
+    TYPE = 2
+    """Not unsigned 8-bit values."""
+    SHAPE = 3
+    """Not the shape of its picture."""
+    NOT_FINITE = 4
+    """Floating-point values that are not even finite."""
+    BUDGET = 5
+    """Farther from its picture than the budget (rule A14)."""
+
+    @property
+    def reason(self) -> str:
+        """What it is called in results: `not_finite`."""
+        return self.name.lower()
+
+
+MALFORMED_FORFEITS = (Forfeit.TYPE, Forfeit.SHAPE, Forfeit.NOT_FINITE)
+"""Forfeits of what was delivered and is no picture like the one that was asked about."""
+
+
+class PictureOutcome(IntEnum):
+    """What became of one picture."""
+
+    HELD = 0
+    FOOLED = 1
+    ABSTAINED = 2
+    NOT_PLAYED = 3
+
+
+class OnMissing(StrEnum):
+    """What becomes of a picture that an attack does not deliver (rule A8)."""
+
+    HELD = "held"
+    ASK = "ask"
+    CLEAN = "clean"
+
+
+class OnViolation(StrEnum):
+    """What becomes of a candidate beyond the budget (rule A14)."""
+
+    FORFEIT = "forfeit"
+    CLIP = "clip"
+    DISQUALIFY = "disqualify"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A cell counted. `held + fooled + abstained + not_played == total`: always all pictures of the task.
+
+    `forfeits` are the attack's (rules A8 and A14) and `violations` those of them beyond the budget; `faults` are the
+    defence's (rule A7), and are among `fooled`.
+    """
+
+    total: int
+    held: int
+    fooled: int
+    abstained: int
+    forfeits: int = 0
+    violations: int = 0
+    faults: int = 0
+    not_played: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every picture was played."""
+        return not self.not_played
+
+    @property
+    def credited(self) -> int:
+        """How many pictures count as classified correctly: those held, and none where not every picture was played.
+
+        Which pictures were played before faults had used up their time is decided by the secret order, and a score must
+        not depend on that: so the defence gets the worst case for the whole cell (rule A7).
+        """
+        return self.held if self.complete else 0
+
+    @property
+    def accuracy(self) -> Fraction:
+        """The share of all pictures that count as classified correctly, exactly."""
+        return Fraction(self.credited, self.total)
+
+
+def count_by_reason(forfeits: NDArray[np.uint8]) -> dict[str, int]:
+    """Returns how many candidates do not count for each reason that there is among them."""
+    reasons = (forfeit for forfeit in Forfeit if forfeit is not Forfeit.NONE)
+    counts = {forfeit.reason: int((forfeits == forfeit).sum()) for forfeit in reasons}
+    return {reason: count for reason, count in counts.items() if count}
+
+
+def decide_outcomes(labels: Labels, answers: Answers) -> NDArray[np.int8]:
+    """Returns one `Call` per picture.
+
+    A picture that was not asked is held (A8). An abstention is its own call, and so is a picture that was not played
+    (A7). Every other answer than the true label, and every fault of the defence (A7), is fooled.
+    """
+    calls = np.full(answers.shape, PictureOutcome.FOOLED, np.int8)
+    calls[answers == labels] = PictureOutcome.HELD
+    calls[answers == NOT_ASKED] = PictureOutcome.HELD
+    calls[answers == ABSTAINED] = PictureOutcome.ABSTAINED
+    calls[answers == NOT_PLAYED] = PictureOutcome.NOT_PLAYED
+    return calls
+
+
+def credited_pictures(calls: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """Returns which pictures of one cell count as classified correctly: those of `Tally.credited`."""
+    held: NDArray[np.bool_] = (calls == PictureOutcome.HELD) & ~(calls == PictureOutcome.NOT_PLAYED).any()
+    return held
+
+
+def tally_cell(labels: Labels, answers: Answers, forfeits: NDArray[np.uint8] | None = None) -> Tally:
+    """Returns the counts of one cell; `forfeits` holds a `Forfeit` per picture, None for clean pictures."""
+    held, fooled, abstained, not_played = np.bincount(
+        decide_outcomes(labels, answers), minlength=len(PictureOutcome)
+    ).tolist()
+    return Tally(
+        total=len(labels),
+        held=held,
+        fooled=fooled,
+        abstained=abstained,
+        forfeits=0 if forfeits is None else int((forfeits != Forfeit.NONE).sum()),
+        violations=0 if forfeits is None else int((forfeits == Forfeit.BUDGET).sum()),
+        faults=int((answers == FAULTED).sum()),
+        not_played=not_played,
+    )
+
+
+def accuracy_drop(before: Fraction, after: Fraction) -> Fraction:
+    """Returns delta, the decrease in accuracy in percentage points: 80 % to 60 % is 20 (rule A11)."""
+    return (before - after) * 100

@@ -1,0 +1,165 @@
+"""What a round would play, said before it is played (X4): jobs, questions, container starts and time."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from statistics import median
+
+from orchestrator.domain.ids import JobId
+from orchestrator.domain.plan import Cell, Job, Stage
+from orchestrator.domain.submissions import Side
+from orchestrator.domain.tasks import Isolation
+from orchestrator.execution.planner import make_plan
+from orchestrator.execution.reuse import ReusableRound, finished_planned_jobs
+from orchestrator.execution.round_context import RoundContext
+from orchestrator.integrity import power
+from orchestrator.ledger.read_model import RoundView
+
+SecondsPerQuestion = Mapping[tuple[Stage, str], float]
+"""Seconds of a sandbox a question, by stage and submission."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageEstimate:
+    """One stage of a round.
+
+    `jobs` would be played; `finished` are finished in this round, `reused` in an earlier one of the contest. The rest
+    is of `jobs` alone: `cells`, `questions` (at most: a forfeited candidate may not be asked), `sandboxes` (container
+    starts, before any is replaced), `seconds` of sandboxes as measured before (None where nothing comparable was),
+    and `most`, where every deadline is used up.
+    """
+
+    stage: Stage
+    jobs: int
+    finished: int
+    reused: int
+    cells: int
+    questions: int
+    sandboxes: int
+    seconds: float | None
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunEstimate:
+    """A task of a round, stage by stage, and on how many slots it would be played at once."""
+
+    task: str
+    round: str
+    slots: int
+    stages: tuple[StageEstimate, ...]
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds of sandboxes that are expected; None where a stage has nothing to go by."""
+        known = [stage.seconds for stage in self.stages if stage.seconds is not None]
+        return sum(known) if len(known) == len(self.stages) else None
+
+    @property
+    def most(self) -> float:
+        """Seconds of sandboxes where every deadline is used up."""
+        return sum(stage.most for stage in self.stages)
+
+
+@dataclass(frozen=True, slots=True)
+class _JobWorkload:
+    """What one job takes: questions, steps, container starts, and seconds at most."""
+
+    questions: int
+    sandboxes: int
+    most: float
+
+
+def estimate_run(
+    setting: RoundContext,
+    cells: Sequence[Cell],
+    now: ReusableRound,
+    earlier: Sequence[ReusableRound] = (),
+    *,
+    slots: int = 1,
+) -> RunEstimate:
+    """Returns what would be played of `cells`; `now` is this round so far, `earlier` those before it, latest first.
+
+    Writes nothing and starts nothing. What is damaged counts as not finished.
+    """
+    rounds = (now, *earlier)
+    finished = [job for past in rounds for job in past.finished.values()]
+    plan = make_plan(setting, cells, finished, finished_planned_jobs(now.record, now.finished))
+    before = {job for past in earlier for job in past.finished}
+    rates = _measured_rates(setting, [past.record for past in rounds])
+    stages = []
+    for stage in Stage:
+        own = [job for job in plan.jobs if job.stage is stage]
+        left = [job for job in own if job.id not in now.finished and job.id not in before]
+        ended = sum(1 for job in own if job.id in now.finished)
+        stages.append(_estimate_stage(setting, stage, left, rates, finished=ended, reused=len(own) - len(left) - ended))
+    return RunEstimate(setting.task.name, setting.round, slots, tuple(stages))
+
+
+def _estimate_stage(
+    setting: RoundContext, stage: Stage, jobs: Sequence[Job], rates: SecondsPerQuestion, *, finished: int, reused: int
+) -> StageEstimate:
+    works = [_job_workload(setting, job) for job in jobs]
+    expected = [_expected_seconds(rates, job, work) for job, work in zip(jobs, works, strict=True)]
+    known = [seconds for seconds in expected if seconds is not None]
+    return StageEstimate(
+        stage=stage,
+        jobs=len(jobs),
+        finished=finished,
+        reused=reused,
+        cells=sum(len(job.cells) for job in jobs),
+        questions=sum(work.questions for work in works),
+        sandboxes=sum(work.sandboxes for work in works),
+        seconds=sum(known) if len(known) == len(jobs) else None,
+        most=sum(work.most for work in works),
+    )
+
+
+def _job_workload(setting: RoundContext, job: Job) -> _JobWorkload:
+    limits, count = setting.limits, setting.task.count
+    seconds, batch = limits.classify_seconds, limits.classify_batch
+    sandboxes = 1
+    if setting.roster[job.submission].side is Side.ATTACK:
+        seconds, batch = limits.perturb_seconds, limits.perturb_batch
+        again = ceil(setting.replay.attacks * ceil(count / batch)) * batch
+        questions = count if job.stage is Stage.PERTURB else min(count, again)
+    else:
+        questions = len(job.cells) * count
+        if job.stage is Stage.REPLAY:
+            mixed = setting.isolation is Isolation.ROUND
+            cost = power.replay_cost(questions, count, setting.replay, batch=batch, mixed=mixed)
+            questions, sandboxes = cost.asked, cost.sandboxes
+        elif setting.isolation is Isolation.PICTURE:
+            sandboxes = questions
+    starts = (sandboxes + limits.restarts) * limits.ready_seconds
+    return _JobWorkload(questions, sandboxes, ceil(questions / batch) * seconds + starts)
+
+
+def _expected_seconds(rates: SecondsPerQuestion, job: Job, work: _JobWorkload) -> float | None:
+    """Returns the seconds of a job: at its submission's own rate, else at the median rate of its stage."""
+    stages = (job.stage, Stage.CLASSIFY) if job.cells else (job.stage, Stage.PERTURB)
+    for stage in stages:
+        if (own := rates.get((stage, job.submission))) is not None:
+            return own * work.questions
+    for stage in stages:
+        if others := [rate for (of, _), rate in rates.items() if of is stage]:
+            return median(others) * work.questions
+    return None
+
+
+def _measured_rates(setting: RoundContext, records: Iterable[RoundView]) -> dict[tuple[Stage, str], float]:
+    """Returns the rates at which finished jobs were played; a sandbox's whole life counts, its start and load too."""
+    questions: dict[tuple[Stage, str], int] = {}
+    seconds: dict[tuple[Stage, str], float] = {}
+    for record in records:
+        for end in record.round.finished.values():
+            if end.submission not in setting.images:
+                continue  # it left: nothing of it is played
+            key = (end.stage, end.submission)
+            cells = tuple(Cell(cell.defence, cell.attack) for cell in record.round.jobs[end.job].cells)
+            steps = record.round.steps.get(end.job, {}).values()
+            sandboxes = [sandbox for step in steps for sandbox in step.sandboxes] + end.sandboxes
+            job = Job(JobId(end.job), end.stage, end.submission, cells)
+            questions[key] = questions.get(key, 0) + _job_workload(setting, job).questions
+            seconds[key] = seconds.get(key, 0.0) + sum(sandbox.wall_seconds for sandbox in sandboxes)
+    return {key: seconds[key] / count for key, count in questions.items() if count}

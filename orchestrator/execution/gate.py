@@ -1,0 +1,65 @@
+"""The gate: is a candidate admissible (rules A8 and A14)?
+
+Checked here, on the bytes that came, and never trusted to the attack: type, shape, finite values, and the exact norm on
+8-bit pixels.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.domain.outcomes import Forfeit, OnMissing, OnViolation
+from orchestrator.domain.samples import AdversarialExamples, Pixels, grey_picture
+from orchestrator.domain.tasks import Budget
+from orchestrator.measures import norms
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The admissibility check of one task under one reading of the rules."""
+
+    budget: Budget
+    on_missing: OnMissing
+    on_violation: OnViolation
+
+    def nothing(self, originals: Pixels) -> AdversarialExamples:
+        """Returns candidates for pictures of which none has arrived yet: all forfeited as missing (A8)."""
+        count = len(originals)
+        pixels = originals.copy() if self.on_missing is OnMissing.CLEAN else grey_picture(originals.shape)
+        return AdversarialExamples(
+            pixels=pixels,
+            forfeits=np.full(count, Forfeit.MISSING, np.uint8),
+            violations=np.zeros(count, np.bool_),
+            distances=np.full(count, np.nan),
+        )
+
+    def admit(
+        self, into: AdversarialExamples, originals: Pixels, index: tuple[int, ...], delivered: NDArray[Any]
+    ) -> None:
+        """Judges what was delivered for the positions `index` [k] of `originals` and writes it into `into`."""
+        places = list(index)
+        if delivered.shape[1:] != originals.shape[1:]:
+            into.forfeits[places] = Forfeit.SHAPE
+            return
+        if delivered.dtype != np.uint8:
+            finite = np.isfinite(delivered).reshape(len(places), -1).all(axis=1)
+            into.forfeits[places] = np.where(finite, Forfeit.TYPE, Forfeit.NOT_FINITE)
+            return
+        clean = originals[places]
+        inside = norms.within_budget(clean, delivered, self.budget)
+        into.distances[places] = norms.distance(clean, delivered, self.budget.norm)
+        into.violations[places] = ~inside
+        if self.on_violation is OnViolation.CLIP:
+            delivered = norms.project_to_budget(clean, delivered, self.budget)
+            inside = np.ones_like(inside)
+        into.forfeits[places] = np.where(inside, Forfeit.NONE, Forfeit.BUDGET)
+        kept = np.asarray(places)[inside]
+        into.pixels[kept] = delivered[inside]
+
+
+def question_mask(forfeits: NDArray[np.uint8], on_missing: OnMissing) -> NDArray[np.bool_]:
+    """Returns for each picture whether the defence is asked: a forfeit is not, unless the rules say so (A8)."""
+    everything = np.ones(len(forfeits), np.bool_)
+    return everything & (forfeits == Forfeit.NONE) if on_missing is OnMissing.HELD else everything

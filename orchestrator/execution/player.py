@@ -1,0 +1,136 @@
+"""A player at work: a sandbox, the protocol's session, and deadlines.
+
+What arrived before a deadline counts. After any fault the player is over: a late reply must never be read as the next
+question's, so its sandbox is stopped and the job goes on with another.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from orchestrator.domain.samples import Pixels
+from orchestrator.domain.tasks import Limits
+from orchestrator.errors import (
+    AmbiguousExit,
+    Cancelled,
+    DeadlinePassed,
+    InfrastructureFault,
+    OutOfMemory,
+    OutputFlood,
+    PlayerDied,
+)
+from orchestrator.execution.ambiguous_exits import AmbiguousExitTracker
+from orchestrator.execution.round_context import Clock
+from orchestrator.protocol import session as wire
+from orchestrator.protocol.messages import LimitsHeader, TaskHeader
+from orchestrator.sandboxes.base import POLL_SECONDS, Ending, Exit, Sandbox
+
+GRACE_SECONDS = 1.0
+"""Seconds after a deadline in which bytes that were already on their way are still read."""
+EXIT_SECONDS = 0.5
+"""Seconds a player has to exit by itself after `bye`."""
+
+
+class Player:
+    """One player, from start to end.
+
+    Every question raises SubmissionFault for what the player did, InfrastructureFault for what we did, and Cancelled.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        session: wire.Session,
+        clock: Clock,
+        cancelled: Callable[[], bool],
+        doubts: AmbiguousExitTracker | None = None,
+    ) -> None:
+        self._sandbox, self._session = sandbox, session
+        self._clock, self._cancelled = clock, cancelled
+        self._doubts = doubts or AmbiguousExitTracker()
+
+    def greet(self, task: TaskHeader, limits: LimitsHeader, seed: int) -> None:
+        """Says hello and waits until the player has loaded."""
+        self._ask(self._session.ask_hello(task, limits, seed), limits.ready_seconds)
+
+    def perturb(self, pixels: Pixels, labels: list[int] | None, limits: Limits) -> Iterator[wire.CandidatesReply]:
+        """Yields an attack's candidates for pixels [n, c, h, w] as they arrive, each position once (rule A15)."""
+        deadline = self._send(self._session.ask_perturb(pixels, labels), limits.perturb_limit(len(pixels)))
+        while self._session.waiting:
+            for reply in self._replies(deadline):
+                if isinstance(reply, wire.CandidatesReply):
+                    yield reply
+
+    def classify(self, pixels: Pixels, limits: Limits) -> wire.AnswersReply:
+        """Returns a defence's labels for pixels [n, c, h, w], None where it abstains, and scores if it gives them."""
+        reply = self._ask(self._session.ask_classify(pixels), limits.classify_seconds)
+        if not isinstance(reply, wire.AnswersReply):  # pragma: no cover  the session allows nothing else
+            raise TypeError(f"{reply} does not answer classify")
+        return reply
+
+    def farewell(self) -> OutputFlood | None:
+        """Says bye and gives the player a moment to leave; returns a fault where it wrote after its last reply.
+
+        The player is still to be stopped.
+        """
+        until = self._clock() + EXIT_SECONDS
+        count = self._session.unread
+        with suppress(InfrastructureFault):  # an engine that goes down meanwhile; how it ended is said by `stop`
+            if not count and self._sandbox.send(self._session.bye(), until):
+                count = len(self._sandbox.receive(until) or b"")
+        return OutputFlood(f"{count} bytes after the last reply") if count else None
+
+    def stop(self) -> Exit:
+        """Ends the sandbox. Safe to call twice."""
+        return self._sandbox.stop()
+
+    def _ask(self, question: bytes, seconds: float) -> wire.PlayerReply:
+        deadline = self._send(question, seconds)
+        while True:
+            for reply in self._replies(deadline):
+                return reply
+
+    def _send(self, question: bytes, seconds: float) -> float:
+        deadline = self._clock() + seconds
+        with self._doubted():
+            sent = self._sandbox.send(question, deadline, self._cancelled)
+            if not sent:
+                self._heed()
+            ended = not sent and self._sandbox.receive(self._clock()) == b""
+        if ended:
+            self._died()
+        if not sent:
+            raise DeadlinePassed(f"the player did not read its question of {len(question)} bytes in {seconds:g} s")
+        return deadline
+
+    def _replies(self, deadline: float) -> Iterator[wire.PlayerReply]:
+        """Yields the replies that the next bytes complete, perhaps none."""
+        self._heed()
+        now = self._clock()
+        with self._doubted():
+            data = self._sandbox.receive(min(deadline, now + POLL_SECONDS))
+        if data == b"":
+            self._died()
+        if data:
+            yield from self._session.feed(data)
+        late = self._clock() - deadline
+        if self._session.waiting and (late > GRACE_SECONDS or (late >= 0 and data is None)):
+            raise DeadlinePassed("no complete answer before the deadline")
+
+    def _heed(self) -> None:
+        if self._cancelled():
+            raise Cancelled("cancelled by the operator")
+
+    @contextmanager
+    def _doubted(self) -> Iterator[None]:
+        """An end that nobody can attribute is played again, or counts."""
+        try:
+            yield
+        except AmbiguousExit as end:
+            raise self._doubts.settle(end) from end
+
+    def _died(self) -> None:
+        ended = self.stop()
+        if ended.ending is Ending.OUT_OF_MEMORY:
+            raise OutOfMemory("the player was killed at its memory limit")
+        code = "" if ended.code is None else f" with exit code {ended.code}"
+        raise PlayerDied(f"the player ended{code} before it answered")

@@ -1,0 +1,92 @@
+"""What stays the same through a round: everything that its jobs share."""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from orchestrator.domain.ids import derive_seed
+from orchestrator.domain.outcomes import OnMissing, OnViolation
+from orchestrator.domain.policy import SandboxPolicy
+from orchestrator.domain.samples import Samples
+from orchestrator.domain.submissions import Roster, Submission
+from orchestrator.domain.tasks import Isolation, Limits, Task
+from orchestrator.integrity.findings import CheckParameters
+from orchestrator.integrity.power import SamplingDesign
+from orchestrator.ledger.stores.base import Blobs
+from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, TaskHeader
+from orchestrator.sandboxes.base import Backend, Image
+
+Clock = Callable[[], float]
+"""Returns seconds that only go forward, like `time.monotonic`."""
+
+
+@dataclass(frozen=True)
+class RoundContext:
+    """A round's task, players, rules of play and tools."""
+
+    contest: str
+    round: str
+    run: str
+    """Names what this orchestrator starts, so that a later one can tell what a dead one left behind."""
+    task: Task
+    samples: Samples
+    policy: SandboxPolicy
+    isolation: Isolation
+    labels: bool
+    on_missing: OnMissing
+    on_violation: OnViolation
+    replay: SamplingDesign
+    seed: int
+    secret: bytes
+    roster: Roster
+    images: Mapping[str, Image]
+    backend: Backend
+    blobs: Blobs
+    clock: Clock
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def examined(self) -> CheckParameters:
+        """What an examination needs of this round."""
+        return CheckParameters(self.replay, self.isolation, self.limits.classify_batch, self.secret)
+
+    @property
+    def limits(self) -> Limits:
+        """The amounts in the policy."""
+        return self.policy.limits
+
+    def task_header(self) -> TaskHeader:
+        """Returns what a player is told of the task (rule A2)."""
+        budget = self.task.budget
+        return TaskHeader(
+            name=self.task.name,
+            classes=list(self.task.classes),
+            shape=list(self.task.shape),
+            budget=BudgetHeader(norm=budget.norm.value, epsilon=float(budget.epsilon)),
+        )
+
+    def limits_header(self, step_seconds: float, batch: int) -> LimitsHeader:
+        """Returns what a player is told of its limits."""
+        return LimitsHeader(
+            ready_seconds=self.limits.ready_seconds,
+            step_seconds=step_seconds,
+            batch=batch,
+            payload_bytes=self.payload_limit,
+            memory_bytes=self.limits.memory,
+            threads=self.limits.threads,
+        )
+
+    @property
+    def payload_limit(self) -> int:
+        """The longest payload read from a player: the largest batch as 32-bit floats, and no less than 64 KiB."""
+        c, h, w = self.task.shape
+        batch = max(self.limits.perturb_batch, self.limits.classify_batch)
+        return max(4 * batch * max(c * h * w, len(self.task.classes)), 65_536)
+
+    def attack_seed(self, attack: Submission) -> int:
+        """Returns an attack's seed: public, on record, and the same on every backend."""
+        return derive_seed(b"attack", str(self.seed), self.task.digest, attack.id)
+
+    def secret_seed(self, *parts: str) -> int:
+        """Returns a seed that nobody knows before the round's secret is revealed."""
+        return derive_seed(self.secret, *parts)

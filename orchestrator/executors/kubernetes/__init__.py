@@ -1,0 +1,3 @@
+"""Rounds on a Kubernetes cluster."""
+
+plugin = "orchestrator.executors.kubernetes.executor:KubernetesExecutor"

@@ -1,0 +1,365 @@
+"""The few verbs that we use on a cluster's objects: plain dicts in, plain dicts out. Nothing else knows the client.
+
+What may pass is asked again, with growing pauses or after the `Retry-After` that the server names, until `patience`
+seconds are over; what would be refused again is raised at once:
+
+    passing     429, 500, 502, 503, 504; no connection, one that broke, no answer in time; 409 on a create that is no
+                AlreadyExists (a quota that changed meanwhile); 410 on a list, which begins again
+    permanent   400, 401, 403, 404, 405, 413, 415, 422 and what else is not listed; a certificate that does not hold
+
+An answer that was lost after the deed does no harm: a second create finds the object there, a second delete finds none.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar
+
+from tenacity import Retrying, retry_if_exception_type, stop_before_delay
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import ClusterRefused, ClusterUnavailable, UsageError
+from orchestrator.executors.kubernetes.api_response import (
+    ApiResponse,
+    Object,
+    TransientApiError,
+    describe_broken_connection,
+    retry_pause,
+)
+
+_Result = TypeVar("_Result")
+
+RETRY_SECONDS = 120.0
+"""Seconds after which what may pass is given up."""
+PAGE_SIZE = 500
+"""Objects that are asked for at a time."""
+_CONNECT_SECONDS, _RESPONSE_SECONDS = 10.0, 60.0
+_LIST_RESTARTS = 5
+_GONE_OR_CHANGED = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of object as the API's paths name it."""
+
+    group: str
+    plural: str
+    namespaced: bool = True
+    version: str = "v1"
+
+
+JOBS = Kind("batch", "jobs")
+PODS = Kind("", "pods")
+EVENTS = Kind("", "events")
+LEASES = Kind("coordination.k8s.io", "leases")
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What a controller must be allowed to do with one kind, in its namespace."""
+
+    kind: Kind
+    verbs: tuple[str, ...]
+
+
+CONTROLLER_RIGHTS = (
+    Right(JOBS, ("create", "delete", "get", "list", "watch")),
+    Right(PODS, ("list", "watch")),
+    Right(EVENTS, ("list",)),
+    Right(LEASES, ("create", "delete", "get", "update")),
+)
+"""All that a controller needs. The Role in k8s/ and `sparring cluster check` are made from this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a list held, and the version of the whole from which a watch may go on."""
+
+    items: list[Object]
+    version: str
+
+
+class Watch(Protocol):
+    """Changes as they happen. Ends when the server ends it; `close` ends it from any thread."""
+
+    def __iter__(self) -> Iterator[Object]:
+        """Yields the events of the stream. Raises ClusterUnavailable when it breaks or its version is forgotten."""
+        ...
+
+    def close(self) -> None:
+        """Ends it. Safe to call twice."""
+        ...
+
+
+class Api(Protocol):
+    """The API of one namespace. Every verb raises ClusterUnavailable and ClusterRefused."""
+
+    def create(self, kind: Kind, body: Object) -> Object | None:
+        """Creates an object; returns None where one of its name is there."""
+        ...
+
+    def read(self, kind: Kind, name: str) -> Object | None:
+        """Returns an object as it is now; None where there is none."""
+        ...
+
+    def search(self, kind: Kind, labels: str = "", fields: str = "") -> Listing:
+        """Returns every object that the selectors choose, as of now."""
+        ...
+
+    def replace(self, kind: Kind, body: Object) -> Object | None:
+        """Writes over the version that `body` names; returns None where it has changed meanwhile, or is gone."""
+        ...
+
+    def delete(self, kind: Kind, name: str, uid: str = "") -> bool:
+        """Deletes an object, and in the background what it owns; returns whether there was such an object."""
+        ...
+
+    def watch(self, kind: Kind, labels: str, version: str, seconds: float) -> Watch:
+        """Tells of changes since a version, for at most so many seconds. Not asked again when it fails."""
+        ...
+
+
+class _Expired(Exception):
+    """The version that a list or a watch goes on from is forgotten."""
+
+
+class Client:
+    """The API over the official client. Safe to use from several threads.
+
+    Args:
+        client: a `kubernetes.client.ApiClient`; see `connect`.
+        namespace: where namespaced objects are.
+        patience: seconds for which what may pass is asked again.
+        sleep: how to pause between.
+    """
+
+    def __init__(
+        self, client: Any, namespace: str, patience: float = RETRY_SECONDS, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._client, self.namespace = client, namespace
+        self._patience, self._sleep = patience, sleep
+
+    @classmethod
+    def connect(cls, namespace: str, kubeconfig: Path | None = None, context: str | None = None) -> Self:
+        """Connects as a pod's service account where there is one, else as a kubeconfig file says (or KUBECONFIG).
+
+        Raises:
+            UsageError: there is neither, or the client library is not installed.
+        """
+        try:
+            from kubernetes import config  # noqa: PLC0415  it takes a second
+            from kubernetes.client import Configuration  # noqa: PLC0415
+        except ImportError as error:
+            raise UsageError("the client for Kubernetes is missing: pip install 'sparring[kubernetes]'") from error
+        made = Configuration()
+        try:
+            if kubeconfig is None and context is None:
+                with suppress(config.ConfigException):
+                    config.load_incluster_config(client_configuration=made)  # type: ignore[no-untyped-call]
+                    return cls(_make_client(made), namespace)
+            file = None if kubeconfig is None else str(kubeconfig)
+            config.load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=file, context=context, client_configuration=made
+            )
+        except (config.ConfigException, OSError, ValueError) as error:
+            why = printable(str(error))
+            raise UsageError(
+                f"no cluster to talk to: {why}; run in a pod with a service account, or set KUBECONFIG"
+            ) from error
+        return cls(_make_client(made), namespace)
+
+    @classmethod
+    def at(cls, url: str, namespace: str, patience: float = RETRY_SECONDS) -> Self:
+        """Connects to a server that wants no credentials, as `kubectl proxy` is one."""
+        from kubernetes.client import Configuration  # noqa: PLC0415  it takes a second
+
+        return cls(_make_client(Configuration(host=url)), namespace, patience)
+
+    def hurried(self, patience: float) -> Self:
+        """Returns the same connection with another patience, which is also the longest wait for an answer."""
+        return type(self)(self._client, self.namespace, patience, self._sleep)
+
+    def server(self) -> str:
+        """Returns the server's version, as `v1.37.0`."""
+        found = self._lasting("get version", lambda: self._ask("GET", "/version").object())
+        return str(found.get("gitVersion", ""))
+
+    def create(self, kind: Kind, body: Object) -> Object | None:
+        """Creates an object; returns None where one of its name is there."""
+        return self._lasting(f"create {kind.plural}", lambda: self._created(kind, body))
+
+    def _created(self, kind: Kind, body: Object) -> Object | None:
+        answer = self._ask("POST", self._path(kind), body=body)
+        if answer.code == HTTPStatus.CONFLICT:
+            if answer.status.get("reason") == "AlreadyExists":
+                return None
+            raise TransientApiError(answer.words)
+        return answer.object()
+
+    def read(self, kind: Kind, name: str) -> Object | None:
+        """Returns an object as it is now; None where there is none."""
+        return self._lasting(
+            f"get {kind.plural}", lambda: self._known("GET", self._path(kind, name), (HTTPStatus.NOT_FOUND,))
+        )
+
+    def search(self, kind: Kind, labels: str = "", fields: str = "") -> Listing:
+        """Returns every object that the selectors choose, as of now.
+
+        No resourceVersion is named. 0 would be cheaper for the server, but may answer with any past: a Job that was
+        just made would look as if somebody had deleted it.
+        """
+        for _ in range(_LIST_RESTARTS):
+            with suppress(_Expired):
+                return self._pages(kind, {"labelSelector": labels, "fieldSelector": fields})
+        raise ClusterUnavailable(
+            f"list {kind.plural}: its pages expired {_LIST_RESTARTS} times; is the server overloaded?"
+        )
+
+    def _pages(self, kind: Kind, selectors: dict[str, str]) -> Listing:
+        found: list[Object] = []
+        token = version = ""
+        while True:
+            query = {**selectors, "limit": str(PAGE_SIZE), "continue": token}
+            page = self._lasting(f"list {kind.plural}", partial(self._page, kind, query))
+            found += page.get("items") or []
+            version = version or str(page["metadata"].get("resourceVersion", ""))
+            token = str(page["metadata"].get("continue") or "")
+            if not token:
+                return Listing(found, version)
+
+    def _page(self, kind: Kind, query: dict[str, str]) -> Object:
+        answer = self._ask("GET", self._path(kind), query)
+        if answer.code == HTTPStatus.GONE:
+            raise _Expired
+        return answer.object()
+
+    def replace(self, kind: Kind, body: Object) -> Object | None:
+        """Writes over the version that `body` names; returns None where it has changed meanwhile, or is gone."""
+        path = self._path(kind, body["metadata"]["name"])
+        return self._lasting(f"update {kind.plural}", lambda: self._known("PUT", path, _GONE_OR_CHANGED, body))
+
+    def delete(self, kind: Kind, name: str, uid: str = "") -> bool:
+        """Deletes an object, and in the background what it owns; returns whether there was such an object.
+
+        A Job's pods would be orphaned without saying so.
+        """
+        options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        path = self._path(kind, name)
+        gone = self._lasting(f"delete {kind.plural}", lambda: self._known("DELETE", path, _GONE_OR_CHANGED, options))
+        return gone is not None
+
+    def watch(self, kind: Kind, labels: str, version: str, seconds: float) -> Watch:
+        """Tells of changes since a version, for at most so many seconds. Not asked again when it fails."""
+        query = {"watch": "1", "labelSelector": labels, "resourceVersion": version, "timeoutSeconds": str(int(seconds))}
+        try:
+            response = self._send("GET", self._path(kind), query | {"allowWatchBookmarks": "true"}, None, seconds)
+        except TransientApiError as error:
+            raise ClusterUnavailable(f"watch {kind.plural}: {error}") from error
+        if response.status != HTTPStatus.OK:
+            told = ApiResponse(response.status, response.read(), response.headers).words
+            raise ClusterUnavailable(f"watch {kind.plural}: {told}")
+        return _HttpWatch(response.response)
+
+    def _lasting(self, what: str, act: Callable[[], _Result]) -> _Result:
+        """Asks again while what comes may pass. Raises ClusterUnavailable, and ClusterRefused with what was asked."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(TransientApiError),
+            stop=stop_before_delay(self._patience),
+            wait=retry_pause,
+            sleep=self._sleep,
+            reraise=True,
+        )
+        began = time.monotonic()
+        try:
+            return retrying(act)
+        except TransientApiError as error:
+            times, seconds = retrying.statistics.get("attempt_number", 1), time.monotonic() - began
+            raise ClusterUnavailable(
+                f"{what}: {error}, asked {times} times in {seconds:.0f} s; see to the cluster, and run again"
+            ) from error
+        except ClusterRefused as error:
+            raise ClusterRefused(f"{what}: {error}", error.status) from error
+
+    def _known(self, method: str, path: str, none: Iterable[int], body: Object | None = None) -> Object | None:
+        answer = self._ask(method, path, body=body)
+        return None if answer.code in none else answer.object()
+
+    def _path(self, kind: Kind, name: str = "") -> str:
+        base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+        place = f"/namespaces/{self.namespace}" if kind.namespaced else ""
+        return f"{base}{place}/{kind.plural}" + (f"/{name}" if name else "")
+
+    def _ask(
+        self, method: str, path: str, query: dict[str, str] | None = None, body: Object | None = None
+    ) -> "ApiResponse":
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415  what the client stands on
+
+        response = self._send(method, path, query or {}, body, 0.0)
+        try:
+            return ApiResponse(response.status, response.read(), response.headers)
+        except (HTTPError, OSError) as error:
+            raise TransientApiError(describe_broken_connection(error)) from error
+
+    def _send(self, method: str, path: str, query: dict[str, str], body: Object | None, longer: float) -> Any:
+        """Returns the response, its head read. Raises Passing, and ClusterRefused where TLS does not hold."""
+        from kubernetes.client import ApiException  # noqa: PLC0415  it takes a second
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415  what the client stands on
+
+        given = [(name, value) for name, value in query.items() if value]
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        request = self._client.param_serialize(
+            method, path, query_params=given, header_params=headers, body=body, auth_settings=["BearerToken"]
+        )
+        wait = min(_RESPONSE_SECONDS, max(1.0, self._patience))
+        try:
+            return self._client.call_api(*request, _request_timeout=(min(_CONNECT_SECONDS, wait), wait + longer))
+        except ApiException as error:
+            raise ClusterRefused(
+                f"{printable(str(error.reason))}; is the cluster's certificate the right one?"
+            ) from error
+        except (HTTPError, OSError) as error:
+            raise TransientApiError(describe_broken_connection(error)) from error
+
+
+class _HttpWatch:
+    """A watch: one JSON document a line."""
+
+    def __init__(self, response: Any) -> None:
+        self._response, self._closed = response, False
+
+    def __iter__(self) -> Iterator[Object]:
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415  what the client stands on
+
+        rest = b""
+        try:
+            for data in self._response.stream(amt=None, decode_content=False):
+                *lines, rest = (rest + data).split(b"\n")
+                for line in filter(None, lines):
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise ClusterUnavailable(f"a watch ended: {printable(str(event['object'].get('message')))}")
+                    yield event
+        except (HTTPError, OSError, ValueError, AttributeError) as error:  # the last two: closed while it was read
+            if not self._closed:
+                raise ClusterUnavailable(f"a watch ended: {describe_broken_connection(error)}") from error
+
+    def close(self) -> None:
+        """Ends it: shut down first, since a socket that is read cannot be closed from another thread."""
+        self._closed = True
+        with suppress(OSError, ValueError, RuntimeError):
+            self._response.shutdown()
+
+
+def _make_client(configuration: Any) -> Any:
+    """Returns the official client; it asks nothing again by itself."""
+    from kubernetes.client import ApiClient  # noqa: PLC0415  it takes a second
+
+    configuration.retries = False
+    return ApiClient(configuration)

@@ -1,0 +1,88 @@
+"""What an API server answers: which failures may pass, which would come again, and how long to wait."""
+
+import json
+from http import HTTPStatus
+from typing import Any
+
+from tenacity import RetryCallState, wait_random_exponential
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import ClusterRefused
+
+Object = dict[str, Any]
+_MAX_PAUSE = 30.0
+_MIN_PAUSE = 0.05
+_SHOWN = 1000
+TRANSIENT_STATUSES = {
+    429: "too many requests at once",
+    500: "the server or its store failed, for now",
+    502: "a proxy did not reach the server",
+    503: "the server is starting, ending or overloaded",
+    504: "the server or its store took too long",
+}
+"""Answers that may be others a moment later, and why."""
+REMEDIES = {
+    401: "the credentials are unknown or have run out",
+    403: "give the rights in k8s/base, see sparring cluster check",
+    404: "is the namespace there?",
+    422: "use a version of Kubernetes that sparring cluster check accepts",
+}
+_DEFAULT_REMEDY = "see sparring cluster check"
+
+
+class TransientApiError(Exception):
+    """An answer that may be another in a moment; `after` is how many seconds the server wants to be left alone."""
+
+    def __init__(self, why: str, after: float | None = None) -> None:
+        super().__init__(why)
+        self.after = after
+
+
+class ApiResponse:
+    """A whole answer."""
+
+    def __init__(self, code: int, text: bytes, headers: Any) -> None:
+        self.code, self._text, self._headers = code, text, headers
+
+    @property
+    def status(self) -> Object:
+        """The body, where it is an object."""
+        try:
+            found = json.loads(self._text)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def words(self) -> str:
+        """What was answered, fit to show."""
+        said = self.status.get("message") or self._text
+        return f"the API server answered {self.code} ({printable(said, _SHOWN)})"
+
+    def object(self) -> Object:
+        """Returns the object. Raises Passing and ClusterRefused where the answer is none."""
+        if self.code in {HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED}:
+            return self.status
+        if self.code in TRANSIENT_STATUSES:
+            raise TransientApiError(self.words, self._after())
+        raise ClusterRefused(f"{self.words}; {REMEDIES.get(self.code, _DEFAULT_REMEDY)}", self.code)
+
+    def _after(self) -> float | None:
+        said = self._headers.get("Retry-After") or (self.status.get("details") or {}).get("retryAfterSeconds")
+        try:
+            return None if said is None else max(0.0, float(said))
+        except (TypeError, ValueError):  # a date, which no API server sends
+            return None
+
+
+def retry_pause(state: RetryCallState) -> float:
+    """Returns the seconds until the next try: what the server asks for, or more with each try."""
+    error = state.outcome.exception() if state.outcome else None
+    after = error.after if isinstance(error, TransientApiError) else None
+    growing = wait_random_exponential(multiplier=0.25, max=10)(state)
+    return growing if after is None else min(max(after, _MIN_PAUSE), _MAX_PAUSE)
+
+
+def describe_broken_connection(error: BaseException) -> str:
+    """Returns what to say where no answer came."""
+    return f"no answer ({printable(str(error) or type(error).__name__)})"

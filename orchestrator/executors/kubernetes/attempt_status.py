@@ -1,0 +1,351 @@
+"""What a Job and its pods say: where an attempt stands, in words, and whose fault an end without a result is.
+
+Pure. The driver's result on the volume decides whenever there is one; what is here counts only where there is none,
+and then everything is ours (rule X1): what a player did is in the driver's words, or it is played again. Reasons are
+those of the kubelet (`pkg/kubelet/images`, `pkg/kubelet/container`), of the Job controller and of the pod conditions
+("Disruptions", "Pod disruption conditions"). All texts are strangers' and are made fit to show.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import DriverLost, ImagePullFailed, PlayerRefused, PodLost, PodRefused, Unschedulable
+from orchestrator.executors.kubernetes.labels import QUEUE_LABEL
+from orchestrator.executors.kubernetes.shared_volume import NO_ASSIGNMENT
+
+Object = dict[str, Any]
+PLAYER, DRIVER = "player", "driver"
+_SHOWN = 400
+_SCHEDULER_EVENT = "FailedScheduling"
+_FIRST_SIGNAL_CODE = 128
+_IMAGE_ERRORS = {
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+}
+_START_ERRORS = {
+    "ContainerCannotRun",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+    "StartError",
+}
+_WRONG_VOLUME = (
+    "it is not where this controller put it, on the volume of cluster.claim below cluster.folder; let --out have its "
+    "blobs and cluster there; `sparring cluster check CONTEST --out DIR` tries it"
+)
+_NORMAL_WAITS = {"ContainerCreating", "PodInitializing", ""}
+_DISRUPTION_WORDS = {
+    "PreemptionByScheduler": "preempted",
+    "DeletionByTaintManager": "evicted from a node that does not answer or is tainted",
+    "EvictionByEvictionAPI": "evicted",
+    "DeletionByPodGC": "removed with its node",
+    "TerminationByKubelet": "ended by its node",
+}
+
+
+class AttemptState(StrEnum):
+    """Where an attempt stands."""
+
+    WAITING = "waiting"
+    """Its driver has not started."""
+    RUNNING = "running"
+    """Its driver runs."""
+    LEAVING = "leaving"
+    """Its pod was told to go, and nobody has confirmed that it went."""
+    OVER = "over"
+    """Nothing more comes from its driver than what is on the volume, perhaps not to be seen yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStatus:
+    """Where an attempt stands, and in which words.
+
+    `fault` is what it is if it is given up here. `bounded` tells a wait that is given up at some time from one that is
+    not. `explained` says that nothing more is to be learnt from events. `spoken` says that the driver ended by itself,
+    so that its last word may still be on its way. `stuck` says that a container, mostly the player's, cannot start,
+    which explains what a driver says of it. `oom` is whether the kernel ended the player's container at its memory
+    limit, None as long as that is not known; `player` is in words how that container ended, where
+    it told nothing itself. `node` is its pod's, empty before it has one.
+    """
+
+    state: AttemptState
+    words: str
+    fault: type[PodLost] = PodLost
+    bounded: bool = True
+    explained: bool = True
+    spoken: bool = False
+    stuck: bool = False
+    oom: bool | None = None
+    player: str = "its player's container ended without a word, and its pod is gone"
+    node: str = ""
+
+    @property
+    def endless(self) -> bool:
+        """Whether it is a wait that nobody gives up: for a queue, or for quota."""
+        return self.state is AttemptState.WAITING and not self.bounded
+
+
+def derive_status(
+    job: Object | None, pods: Sequence[Object], warnings: Mapping[str, str], *, begun: bool
+) -> AttemptStatus:
+    """Returns where an attempt stands.
+
+    Args:
+        job: its Job, None where somebody deleted it.
+        pods: the Job's, in any order.
+        warnings: the last warning about each Job and pod, by its name, as `reason: message`.
+        begun: whether a driver has taken the attempt.
+    """
+    if job is None:
+        return AttemptStatus(AttemptState.OVER, "its Job was deleted", oom=False)
+    pod = max(pods, key=lambda each: str(_metadata(each).get("creationTimestamp")), default=None)
+    failed = _true_condition(job, "Failed") or _true_condition(job, "FailureTarget")
+    if (ended := _job_end_status(job, failed, pod)) is not None:
+        return ended
+    if pod is not None and not _is_suspended(job):
+        node = str((pod.get("spec") or {}).get("nodeName") or "")
+        return replace(_pod_status(pod, warnings), node=node, player=_player_exit(pod))
+    if failed is not None or _true_condition(job, "Complete") is not None:
+        return AttemptStatus(AttemptState.OVER, _job_end_reason(failed), oom=_was_oom_killed(pod))
+    return _suspended_status(job, pod, begun=begun) if _is_suspended(job) else _status_without_pod(job, warnings)
+
+
+def _job_end_status(job: Object, failed: Object | None, pod: Object | None) -> AttemptStatus | None:
+    """Returns what ends an attempt whatever its pod does."""
+    if _metadata(job).get("deletionTimestamp"):
+        return AttemptStatus(AttemptState.OVER, "its Job is being deleted", oom=_was_oom_killed(pod))
+    if failed is not None and failed.get("reason") == "DeadlineExceeded":
+        limit = job["spec"].get("activeDeadlineSeconds")
+        return AttemptStatus(
+            AttemptState.OVER, f"it ran past its Job's deadline of {limit} s", DriverLost, oom=_was_oom_killed(pod)
+        )
+    return None
+
+
+def _job_end_reason(failed: Object | None) -> str:
+    """Returns why a Job ended whose pod is gone."""
+    said = _safe_text((failed or {}).get("message"))
+    if "DisruptionTarget" in said:
+        return f"its pod was evicted, preempted, or lost with its node: {said}"
+    return f"its pod is gone, and its Job ended: {said}"
+
+
+def _is_suspended(job: Object) -> bool:
+    return bool(job["spec"].get("suspend"))
+
+
+def _suspended_status(job: Object, pod: Object | None, *, begun: bool) -> AttemptStatus:
+    queue = (_metadata(job).get("labels") or {}).get(QUEUE_LABEL)
+    if begun:
+        return AttemptStatus(AttemptState.OVER, "its Job was suspended while it ran", oom=_was_oom_killed(pod))
+    words = f"suspended by Kueue, waits in queue {_safe_text(queue)}" if queue else "its Job is suspended; resume it"
+    return AttemptStatus(AttemptState.WAITING, words, PodRefused, bounded=False)
+
+
+def _status_without_pod(job: Object, warnings: Mapping[str, str]) -> AttemptStatus:
+    told = warnings.get(str(_metadata(job)["name"]), "")
+    if "exceeded quota" in told:
+        return AttemptStatus(AttemptState.WAITING, describe_quota(told), PodRefused, bounded=False, explained=False)
+    return AttemptStatus(
+        AttemptState.WAITING, f"no pod: {_safe_text(told)}" if told else "no pod yet", PodRefused, explained=False
+    )
+
+
+def describe_quota(message: str) -> str:
+    """Returns what to say where a quota is used up: `exceeded quota: ...`."""
+    return f"waits for quota: {_safe_text(message[message.find('exceeded quota') :])}"
+
+
+def _pod_status(pod: Object, warnings: Mapping[str, str]) -> AttemptStatus:
+    status, oom = pod.get("status") or {}, _was_oom_killed(pod)
+    ended = _container_state(pod, DRIVER).get("terminated")
+    if ended is not None:
+        return _driver_end_status(pod, ended, oom)
+    if status.get("phase") in {"Failed", "Succeeded"}:
+        return AttemptStatus(AttemptState.OVER, _pod_end_reason(pod), oom=bool(oom))
+    if _metadata(pod).get("deletionTimestamp"):
+        return AttemptStatus(AttemptState.LEAVING, _pod_end_reason(pod), oom=oom)
+    return _live_pod_status(pod, warnings, oom)
+
+
+def _live_pod_status(pod: Object, warnings: Mapping[str, str], oom: bool | None) -> AttemptStatus:
+    stuck = _start_error(pod)
+    if (pod.get("status") or {}).get("phase") == "Unknown":
+        return AttemptStatus(AttemptState.RUNNING, f"its {_describe_node(pod)} does not answer", oom=oom)
+    if "running" in _container_state(pod, DRIVER):
+        if stuck is not None:
+            state = AttemptState.OVER if stuck[1] is PlayerRefused else AttemptState.RUNNING
+            return AttemptStatus(state, f"its player cannot start: {stuck[0]}", stuck[1], stuck=True, oom=oom)
+        return AttemptStatus(AttemptState.RUNNING, f"plays on {_describe_node(pod)}", oom=oom)
+    return _waiting_status(pod, warnings) if stuck is None else AttemptStatus(AttemptState.WAITING, *stuck, stuck=True)
+
+
+def _driver_end_status(pod: Object, ended: Object, oom: bool | None) -> AttemptStatus:
+    code, reason = ended.get("exitCode"), _safe_text(ended.get("reason"))
+    disrupted = _disruption_reason(pod)
+    if disrupted:
+        return AttemptStatus(AttemptState.OVER, disrupted, oom=bool(oom))
+    if stuck := _start_error(pod):
+        words = f"its player could not start: {stuck[0]}"
+        return AttemptStatus(AttemptState.OVER, words, stuck[1], spoken=True, stuck=True, oom=False)
+    last = _last_line(ended.get("message"))
+    words = f"the driver ended with exit code {code} ({reason}) and left no result" + (f": {last}" if last else "")
+    if NO_ASSIGNMENT in last:
+        return AttemptStatus(AttemptState.OVER, f"{last}: {_WRONG_VOLUME}", DriverLost, oom=oom)
+    by_itself = isinstance(code, int) and code < _FIRST_SIGNAL_CODE
+    if not by_itself and _metadata(pod).get("deletionTimestamp"):
+        return AttemptStatus(AttemptState.OVER, "its pod was deleted", oom=bool(oom))
+    return AttemptStatus(AttemptState.OVER, words, DriverLost, spoken=by_itself, oom=oom)
+
+
+def _last_line(message: Any) -> str:
+    """Returns a driver's last line that is no pointer to a document; empty where it said nothing."""
+    lines = [line for line in str(message or "").splitlines() if line.strip() and not line.startswith("docs/")]
+    return _safe_text(lines[-1]) if lines else ""
+
+
+def _pod_end_reason(pod: Object) -> str:
+    status = pod.get("status") or {}
+    said = f"{_safe_text(status.get('reason'))}: {_safe_text(status.get('message'))}"
+    if disrupted := _disruption_reason(pod):
+        return disrupted
+    if status.get("reason"):
+        return f"the pod ended: {said}"
+    for name, state in _container_states(status.get("initContainerStatuses")):
+        code = (state.get("terminated") or {}).get("exitCode")
+        if code:
+            return f"its init container {name} ended with exit code {code}"
+    return "its pod was deleted" if _metadata(pod).get("deletionTimestamp") else "its pod ended before its driver began"
+
+
+def _disruption_reason(pod: Object) -> str:
+    """Returns why the cluster took the pod away; empty where it did not."""
+    found = _true_condition(pod, "DisruptionTarget")
+    if found is None:
+        return ""
+    what = _DISRUPTION_WORDS.get(str(found.get("reason")), f"disrupted ({_safe_text(found.get('reason'))})")
+    return f"its pod on {_describe_node(pod)} was {what}: {_safe_text(found.get('message'))}"
+
+
+def _start_error(pod: Object) -> tuple[str, type[PodLost]] | None:
+    """Returns why a container cannot start, and which fault that is: its image, or the runtime refuses the player's."""
+    if image := _image_error(pod):
+        return image, ImagePullFailed
+    for state, said in _container_state(pod, PLAYER).items():
+        if said.get("reason") in _START_ERRORS:
+            words = f"container {PLAYER}: {_safe_text(said['reason'])}: {_safe_text(said.get('message'))}"
+            # A container that is never restarted has one try. While it waits, the kubelet tries again.
+            return words, PlayerRefused if state == "terminated" else PodRefused
+    return None
+
+
+def _image_error(pod: Object) -> str:
+    """Returns which image cannot be pulled, and why; empty where none is known."""
+    status = pod.get("status") or {}
+    for part in ("initContainerStatuses", "containerStatuses"):
+        for each in status.get(part) or ():
+            waiting = (each.get("state") or {}).get("waiting") or {}
+            if waiting.get("reason") in _IMAGE_ERRORS:
+                image, why = _safe_text(each.get("image")), _safe_text(waiting.get("message"))
+                return f"image {image} of container {each['name']}: {waiting['reason']}" + (f": {why}" if why else "")
+    return ""
+
+
+def _waiting_status(pod: Object, warnings: Mapping[str, str]) -> AttemptStatus:
+    for each in (pod.get("status") or {}).get("conditions") or ():
+        if each.get("type") == "PodScheduled" and each.get("status") == "False":
+            if each.get("reason") == "SchedulingGated":
+                return AttemptStatus(AttemptState.WAITING, "its pod waits for its scheduling gates", bounded=False)
+            return AttemptStatus(AttemptState.WAITING, describe_scheduling(str(each.get("message"))), Unschedulable)
+    for part in ("initContainerStatuses", "containerStatuses"):
+        for name, state in _container_states((pod.get("status") or {}).get(part)):
+            waiting = state.get("waiting") or {}
+            if waiting and waiting.get("reason", "") not in _NORMAL_WAITS:
+                words = f"container {name}: {_safe_text(waiting['reason'])}: {_safe_text(waiting.get('message'))}"
+                return AttemptStatus(AttemptState.WAITING, words, PodRefused)
+    if not (pod.get("spec") or {}).get("nodeName"):
+        return AttemptStatus(AttemptState.WAITING, "waits for the scheduler", Unschedulable)
+    told = warnings.get(str(_metadata(pod)["name"]), "")
+    if told.startswith(_SCHEDULER_EVENT):  # of the time before it had a node
+        told = ""
+    words = f"on {_describe_node(pod)}: {_safe_text(told)}" if told else f"starts on {_describe_node(pod)}"
+    return AttemptStatus(AttemptState.WAITING, words, PodRefused, explained=False)
+
+
+def describe_scheduling(message: str) -> str:
+    """Returns the scheduler's words, shorter: `insufficient nvidia.com/gpu: 0 of 3 nodes have one free`."""
+    found = re.match(r"\d+/(\d+) nodes are available: (.+?)\.(?:\s|$)", message)
+    if found is None:
+        return f"unschedulable: {_safe_text(message)}"
+    total, reasons = int(found[1]), found[2].split(", ")
+    parts = []
+    for reason in reasons:
+        lack = re.fullmatch(r"(\d+) Insufficient (\S+)", reason)
+        if lack is None:
+            parts.append(_safe_text(reason))
+        elif len(reasons) == 1:
+            free = "one free" if "/" in lack[2] else "enough free"
+            parts.append(f"insufficient {_safe_text(lack[2])}: {total - int(lack[1])} of {total} nodes have {free}")
+        else:
+            parts.append(f"insufficient {_safe_text(lack[2])} on {lack[1]} of {total} nodes")
+    return "; ".join(parts)
+
+
+def _was_oom_killed(pod: Object | None) -> bool | None:
+    """Whether the kernel ended the player's container at its limit; None where it is not said, False if it never is."""
+    if pod is None:
+        return False
+    ended = _container_state(pod, PLAYER).get("terminated")
+    return None if ended is None else ended.get("reason") == "OOMKilled"
+
+
+def _player_exit(pod: Object) -> str:
+    """Returns how a player's container ended of which its first process never told."""
+    ended = _container_state(pod, PLAYER).get("terminated")
+    if ended is None:
+        return f"its player's container on {_describe_node(pod)} ended without a word, and its status does not say how"
+    how = f"with exit code {ended.get('exitCode')} ({_safe_text(ended.get('reason'))})"
+    return f"its player's container was ended from outside on {_describe_node(pod)}, {how}, not at its memory limit"
+
+
+def _container_state(pod: Object, wanted: str) -> Object:
+    found = (
+        state for name, state in _container_states((pod.get("status") or {}).get("containerStatuses")) if name == wanted
+    )
+    return next(found, {})
+
+
+def _container_states(statuses: Any) -> Iterator[tuple[str, Object]]:
+    for each in statuses or ():
+        yield _safe_text(each.get("name")), each.get("state") or {}
+
+
+def _true_condition(thing: Object, kind: str) -> Object | None:
+    """Returns a condition of an object if it holds."""
+    for each in (thing.get("status") or {}).get("conditions") or ():
+        if each.get("type") == kind and each.get("status") == "True":
+            found: Object = each
+            return found
+    return None
+
+
+def _metadata(thing: Object) -> Object:
+    found: Object = thing["metadata"]
+    return found
+
+
+def _describe_node(pod: Object) -> str:
+    return f"node {_safe_text((pod.get('spec') or {}).get('nodeName') or 'nowhere')}"
+
+
+def _safe_text(said: Any) -> str:
+    return "" if said is None else printable(str(said), _SHOWN).strip().rstrip(".")

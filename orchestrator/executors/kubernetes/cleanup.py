@@ -1,0 +1,56 @@
+"""Jobs that nobody needs any more are removed, with their pods."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import UsageError
+from orchestrator.executors.kubernetes.api import JOBS, LEASES, Api
+from orchestrator.executors.kubernetes.labels import LABEL_PREFIX, ROUND_LABEL, round_label_value
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupResult:
+    """What was removed: how many Jobs of each round, by its label."""
+
+    rounds: dict[str, int]
+
+    @property
+    def jobs(self) -> int:
+        """How many Jobs in all."""
+        return sum(self.rounds.values())
+
+
+def round_selector(commitment: str) -> str:
+    """Returns the selector of one round's objects."""
+    return f"{ROUND_LABEL}={round_label_value(commitment)}"
+
+
+def contest_selector(name: str) -> str:
+    """Returns the selector of the objects of all rounds of a contest."""
+    return f"{LABEL_PREFIX}contest={name}"
+
+
+def delete_jobs(api: Api, selector: str, *, held: bool) -> CleanupResult:
+    """Removes the Jobs that a selector chooses, and what they own.
+
+    `held`: also those of a round that a controller holds, which makes them again as new attempts.
+
+    Raises:
+        UsageError: a controller holds a round, and `held` is not given.
+    """
+    found = api.search(JOBS, selector).items
+    rounds = Counter(str((each["metadata"].get("labels") or {}).get(ROUND_LABEL, "")) for each in found)
+    for of in rounds:
+        holder = ((api.read(LEASES, f"sparring-{of}") or {}).get("spec") or {}).get("holderIdentity") if of else None
+        if holder and not held:
+            raise UsageError(
+                f"{printable(str(holder))} holds the round {of}: end that controller first, as with kubectl scale "
+                f"--replicas 0, or give --held, and it plays what was removed again"
+            )
+    gone = Counter(
+        str((each["metadata"].get("labels") or {}).get(ROUND_LABEL, ""))
+        for each in found
+        if api.delete(JOBS, each["metadata"]["name"], each["metadata"]["uid"])
+    )
+    return CleanupResult(dict(gone))

@@ -1,0 +1,247 @@
+"""What a probe does inside its pod: it tries to reach things, listens, or writes to the volume.
+
+What it says of that goes into the container's termination message, which the API shows to whoever may read pods:
+neither volume nor network is needed to bring the news out.
+"""
+
+import errno
+import json
+import os
+import secrets
+import selectors
+import socket
+import struct
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.domain.kernel_files import COUNTERS
+from orchestrator.domain.text import printable
+from orchestrator.errors import StoreFault, UsageError
+
+MAX_REPORT_BYTES = 4096
+"""Bytes of a termination message that a kubelet keeps."""
+LISTENER_NAME = "listener"
+MAX_NAME_LENGTH = 40
+MAX_TARGETS = 16
+"""The most targets of one probe: what it says of them has to fit."""
+KUBELET_PORT = 10250
+"""The port of every node that something listens on."""
+_REFUSAL_ERRNOS = frozenset({errno.ECONNREFUSED, errno.ECONNRESET})
+_DNS_NAME = "kubernetes.default.svc.cluster.local"
+
+
+class Reachability(StrEnum):
+    """What came of an attempt to reach something."""
+
+    CONNECTED = "connected"
+    """Something answered."""
+    REFUSED = "refused"
+    """A refusal came back: from the target, or from a network that refuses instead of dropping."""
+    SILENT = "silent"
+    """Nothing came back, or there is no way there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be reached: over TCP by a connection, over UDP by a question to a name server."""
+
+    name: str
+    protocol: Literal["tcp", "udp"]
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.protocol}:{self.host}:{self.port}"
+
+
+class TargetResult(BaseModel):
+    """One target, and what came of it; `detail` is the system's word."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(max_length=MAX_NAME_LENGTH)
+    reach: Reachability
+    detail: str = Field(default="", max_length=80)
+
+
+class ProbeReport(BaseModel):
+    """What a probe says at its end.
+
+    `tried`: its targets, in their order. `nameservers`: those of its own resolv.conf. `wrote`: seconds that writing and
+    reading back took. `missing`: what was to be found beside that, and is not there. `error`: why it could not do what
+    it was asked for. `counters`: the files with counters of the whole machine that it could read, None where it did not
+    look.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tried: list[TargetResult] = []
+    nameservers: list[str] = Field(default=[], max_length=8)
+    wrote: float | None = None
+    missing: list[str] = []
+    counters: list[str] | None = Field(default=None, max_length=len(COUNTERS))
+    error: str = ""
+
+
+def counters(root: Path = Path("/")) -> list[str]:
+    """Returns which counters of the whole machine can be read here: what is masked is empty, or not to be had."""
+    return [path for path in COUNTERS if _first(root / path.lstrip("/"))]
+
+
+def _first(path: Path) -> bytes:
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(1)
+    return b""
+
+
+def parse_target(text: str) -> Target:
+    """Returns the target that is written `NAME=tcp:HOST:PORT` or `NAME=udp:HOST:PORT`. Raises UsageError."""
+    name, _, rest = text.partition("=")
+    protocol, _, place = rest.partition(":")
+    host, _, port = place.rpartition(":")
+    if protocol not in {"tcp", "udp"} or not name or len(name) > MAX_NAME_LENGTH or not host or not port.isdecimal():
+        what = f"NAME=tcp:HOST:PORT, or udp for a name server; NAME has at most {MAX_NAME_LENGTH} characters"
+        raise UsageError(f"{printable(text)}: give {what}")
+    return Target(name, "tcp" if protocol == "tcp" else "udp", host, int(port))
+
+
+def targets_from_environment(environment: Mapping[str, str]) -> list[Target]:
+    """Returns what a pod's environment tells it of: the API server, and its node where the pod was told."""
+    found = []
+    if host := environment.get("KUBERNETES_SERVICE_HOST"):
+        found.append(Target("api", "tcp", host, int(environment.get("KUBERNETES_SERVICE_PORT", "443"))))
+    if host := environment.get("NODE_ADDRESS"):
+        found.append(Target("node", "tcp", host, KUBELET_PORT))
+    return found
+
+
+def try_target(wanted: Target, seconds: float) -> TargetResult:
+    """Tries to reach a target for so long at most."""
+    try:
+        if wanted.protocol == "tcp":
+            socket.create_connection((wanted.host, wanted.port), timeout=seconds).close()
+        else:
+            _query_dns(wanted.host, wanted.port, seconds)
+    except OSError as error:
+        answer = Reachability.REFUSED if error.errno in _REFUSAL_ERRNOS else Reachability.SILENT
+        return TargetResult(name=wanted.name, reach=answer, detail=(error.strerror or str(error) or "timed out")[:80])
+    return TargetResult(name=wanted.name, reach=Reachability.CONNECTED)
+
+
+def _query_dns(host: str, port: int, seconds: float) -> None:
+    """Asks a name server for an address; any answer will do."""
+    head = struct.pack(">HHHHHH", secrets.randbits(16), 0x0100, 1, 0, 0, 0)
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in _DNS_NAME.split("."))
+    family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind) as asking:
+        asking.settimeout(seconds)
+        asking.connect(address)
+        asking.send(head + labels + b"\0" + struct.pack(">HH", 1, 1))
+        asking.recv(512)
+
+
+def parse_listeners(text: str) -> list[Target]:
+    """Returns what `HOST,HOST:PORT` names: all addresses of a pod, and the one port on each. Raises UsageError."""
+    hosts, _, port = text.rpartition(":")
+    return [parse_target(f"{LISTENER_NAME}-{n}=tcp:{host}:{port}") for n, host in enumerate(hosts.split(","), 1)]
+
+
+def accept_connections(places: Iterable[Target], seconds: float) -> int:
+    """Answers connections to all of these for so long; returns how many there were.
+
+    Raises:
+        UsageError: one of them cannot be listened on.
+    """
+    until, count = time.monotonic() + seconds, 0
+    with ExitStack() as stack:
+        ready = stack.enter_context(selectors.DefaultSelector())
+        for each in places:
+            family = socket.AF_INET6 if ":" in each.host else socket.AF_INET
+            try:
+                server = stack.enter_context(socket.create_server((each.host, each.port), family=family))
+            except OSError as error:
+                raise UsageError(f"{each.host}:{each.port} cannot be listened on: {error}") from error
+            server.setblocking(False)
+            ready.register(server, selectors.EVENT_READ, server)
+        while (left := until - time.monotonic()) > 0:
+            for key, _ in ready.select(left):
+                with suppress(OSError):  # whoever asked has left again
+                    key.data.accept()[0].close()
+                    count += 1
+    return count
+
+
+def try_until_connected(wanted: Target, seconds: float) -> TargetResult:
+    """Tries again and again, until it is reached or the time is over: what listens may start later."""
+    until = time.monotonic() + seconds
+    while True:
+        tried = try_target(wanted, 1.0)
+        if tried.reach is Reachability.CONNECTED or time.monotonic() >= until:
+            return tried
+        time.sleep(0.1)
+
+
+def read_nameservers(resolver: Path) -> list[str]:
+    """Returns the name servers that a resolv.conf names, at most eight."""
+    try:
+        lines = resolver.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    return [line.split()[1] for line in lines if line.startswith("nameserver") and len(line.split()) > 1][:8]
+
+
+def time_volume_write(folder: Path) -> float:
+    """Writes a file as the engine does, reads it back, removes it; returns the seconds. Raises StoreFault."""
+    begun = time.monotonic()
+    path, bytes_ = folder / f".probe-{secrets.token_hex(8)}", os.urandom(2**20)
+    fresh = path.with_suffix(".new")
+    try:
+        with fresh.open("xb") as file:
+            file.write(bytes_)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+        same = path.read_bytes() == bytes_
+    except OSError as error:
+        raise StoreFault(f"{folder} cannot be written as user {os.getuid()}: {error.strerror or error}") from error
+    finally:
+        for left in (fresh, path):
+            with suppress(OSError):
+                left.unlink()
+    if not same:
+        raise StoreFault(f"{folder} does not give back what was written")
+    return time.monotonic() - begun
+
+
+def find_missing_files(folder: Path, names: Iterable[str], seconds: float) -> list[str]:
+    """Returns which of these files are not in a folder, once all are or so many seconds are over."""
+    until = time.monotonic() + seconds
+    while (lacking := [name for name in names if not (folder / name).is_file()]) and time.monotonic() < until:
+        time.sleep(0.1)
+    return lacking
+
+
+def write_report(said: ProbeReport, place: Path) -> None:
+    """Puts down what a probe says, where the kubelet looks for it. Raises StoreFault."""
+    text = said.model_dump_json()
+    if len(text) > MAX_REPORT_BYTES:
+        text = json.dumps({"error": f"{len(text)} bytes are too many; try fewer targets at a time"})
+    try:
+        place.write_text(text, "utf-8")
+    except OSError as error:
+        raise StoreFault(f"{place} cannot be written: {error.strerror or error}") from error
+
+
+def try_targets(targets: Iterable[Target], seconds: float) -> list[TargetResult]:
+    """Tries one target after the other. Raises UsageError where there are too many."""
+    wanted = list(targets)
+    if len(wanted) > MAX_TARGETS:
+        raise UsageError(f"{len(wanted)} targets; a probe tries at most {MAX_TARGETS}")
+    return [try_target(each, seconds) for each in wanted]

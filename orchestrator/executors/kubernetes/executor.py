@@ -1,0 +1,41 @@
+"""Jobs as Jobs of Kubernetes: one attempt at a job is one pod, whose driver plays it (docs/run-on-kubernetes.md).
+
+A generator that is closed lets go at once. What runs goes on, and the next controller finds it again.
+"""
+
+from collections.abc import Generator
+from collections.abc import Set as AbstractSet
+
+from orchestrator.domain.assignment import Assignment, PartialStep
+from orchestrator.domain.ids import JobId
+from orchestrator.domain.plan import Job, Plan
+from orchestrator.executors.base import DevicePreference, EventBatch, MakeJob, any_device
+from orchestrator.executors.kubernetes.controller import Controller, ControllerDeps
+
+
+class KubernetesExecutor:
+    """Runs jobs on a cluster.
+
+    Args:
+        site: where, and who may; its lease is held already.
+    """
+
+    def __init__(self, site: ControllerDeps) -> None:
+        self._site = site
+
+    def run(
+        self, plan: Plan, done: AbstractSet[JobId], perform: MakeJob, suits: DevicePreference = any_device
+    ) -> Generator[EventBatch, None, None]:
+        """Yields what happens until the plan is done; the cluster chooses devices, so `suits` is not asked.
+
+        Raises:
+            LeaseLost: another controller may have taken over; nothing was yielded or changed since.
+            ClusterUnavailable, ClusterRefused, StoreFault: the cluster or the volume failed.
+            ValueError: jobs are left that wait for something which nothing in the plan makes, and none is parked.
+        """
+        del suits
+
+        def assign(job: Job, half: PartialStep | None) -> Assignment:
+            return perform(job, None).assignment(half)
+
+        yield from Controller(self._site, plan, done, assign).run()

@@ -1,0 +1,52 @@
+"""Players that no node would start: what is left of their jobs is played without a pod."""
+
+from typing import ClassVar
+
+from orchestrator.domain.policy import Runtime
+from orchestrator.sandboxes.base import Backend, Check, Image, ImageFacts, ImageSource, ImageStore, Sandbox, SandboxSpec
+from orchestrator.sandboxes.never_started import NeverStarted
+
+
+class FailedStartBackend:
+    """A backend whose players have ended before they began, as on docker those whose image keeps them from starting.
+
+    Args:
+        inner: what knows the images.
+        why: what the cluster said, kept as if the player had written it to stderr.
+    """
+
+    name: ClassVar[str] = "unstarted"
+
+    def __init__(self, inner: Backend, why: str) -> None:
+        self._inner, self._why = inner, why
+
+    def check(self, runtime: Runtime | None = None) -> None:
+        """Needs nothing."""
+
+    def examine(self) -> list[Check]:
+        """Returns what the other one says."""
+        return self._inner.examine()
+
+    def admit(self, source: ImageSource) -> Image:
+        """Returns the image as the other one does."""
+        return self._inner.admit(source)
+
+    def fresh_copy(self, image: Image, run: str) -> Image:  # noqa: ARG002  nobody is started
+        """Returns the image."""
+        return image
+
+    def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:
+        """Returns what the other one finds."""
+        return self._inner.look_into(reference, files=files, largest=largest)
+
+    def workshop(self) -> ImageStore:
+        """Returns the other one's."""
+        return self._inner.workshop()
+
+    def start(self, order: SandboxSpec) -> Sandbox:  # noqa: ARG002  nobody is started
+        """Returns a player that has ended."""
+        return NeverStarted(self._why)
+
+    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:  # noqa: ARG002  as every sweep is called
+        """Nothing is left behind."""
+        return 0

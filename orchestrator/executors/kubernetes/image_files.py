@@ -1,0 +1,89 @@
+"""What lies in an image of a registry: judged by its layers' headers as the docker backend judges an image's files.
+
+Each layer is fetched once in the life of this process and read as it comes. Nothing but its paths is kept, of so many
+layers as `_KEPT` allows: entries stand on the same few.
+"""
+
+import threading
+
+from orchestrator.domain.images import MAX_IMAGE_BYTES, ImageConfig, oversized
+from orchestrator.errors import Problem
+from orchestrator.oci.manifests import Descriptor
+from orchestrator.oci.references import ImageReference
+from orchestrator.oci.resolver import ImageResolver, ResolvedImage
+from orchestrator.sandboxes.image_files import file_checks, layers, mount_points
+from orchestrator.sandboxes.image_files.layers import Layer, Room, TooLargeError, UnreadableError, ZstdError
+
+_KEPT = 512 * 1024**2
+"""Bytes of memory for layers that are kept for the next images."""
+_AGAIN = "build the image again and push it with docker, podman or skopeo"
+_GZIP = "pack its layers with gzip, or push it by `sparring cluster push`, from a machine whose engine has it"
+
+
+class Files:
+    """Judges images by their layers. Threads may share it; they wait for one another."""
+
+    def __init__(self, registries: ImageResolver) -> None:
+        self._registries = registries
+        self._lock = threading.Lock()
+        self._layers: dict[tuple[str, str], Layer] = {}
+        self._judged: dict[tuple[str, str], tuple[Problem, ...]] = {}
+
+    def problems(
+        self, name: ImageReference, found: ResolvedImage, config: ImageConfig, architecture: str
+    ) -> list[Problem]:
+        """Returns what of an image's files keeps it from playing, whose configuration is as it should be.
+
+        Raises:
+            UnusableImageError: a layer is not there, or not what its digest says.
+            BackendUnavailable: the registry is away, busy or not to be trusted.
+        """
+        with self._lock:
+            key = found.digest, architecture
+            if key not in self._judged:
+                self._judged[key] = tuple(self._judge(name, found, config, architecture))
+            return list(self._judged[key])
+
+    def _judge(
+        self, name: ImageReference, found: ResolvedImage, config: ImageConfig, architecture: str
+    ) -> list[Problem]:
+        room, layers = Room(MAX_IMAGE_BYTES), []
+        for number, each in enumerate(found.layers, start=1):
+            try:
+                layers.append(self._layer(name, each, room))
+            except UnreadableError as error:
+                remedy = _GZIP if isinstance(error, ZstdError) else _AGAIN
+                return [Problem(f"layer {number}", str(error), remedy)]
+            except TooLargeError as error:
+                return [_too_large(error)]
+        look = mount_points.merge_layers([layer.look for layer in reversed(layers)])
+        return file_checks.judged(look, config, architecture)
+
+    def _layer(self, name: ImageReference, layer: Descriptor, room: Room) -> Layer:
+        """Returns a layer, and takes what it has from the room that its image has."""
+        key = layer.digest, layer.media_type
+        kept = self._layers.pop(key, None)
+        if kept is None:
+            kept = self._registries.layer(name, layer, lambda pieces: layers.read(pieces, layer.media_type, room))
+        room.take(kept)
+        if room.files < 0:
+            raise TooLargeError("bytes")
+        if room.kept < 0:
+            raise TooLargeError("paths")
+        self._layers[key] = kept
+        self._forget()
+        return kept
+
+    def _forget(self) -> None:
+        """Forgets the layers that were not asked for the longest, so that the rest fits."""
+        size = sum(layer.kept + layer.heads for layer in self._layers.values())
+        while size > _KEPT:
+            oldest = self._layers.pop(next(iter(self._layers)))
+            size -= oldest.kept + oldest.heads
+
+
+def _too_large(error: TooLargeError) -> Problem:
+    if str(error) == "bytes":
+        return oversized(f"more than {MAX_IMAGE_BYTES}")
+    most = layers.MOST_KEPT
+    return Problem("size", f"more files than can be looked at: their names take more than {most} bytes", _AGAIN)

@@ -1,0 +1,99 @@
+"""What an attempt at a job is called, as a Job, as a folder, and in labels.
+
+Names are deterministic: a controller that starts again asks for the same objects, and 409 means that one is there.
+Submissions' names are hostile text; what becomes of them here is only for people to read.
+"""
+
+import re
+from dataclasses import dataclass
+
+from orchestrator import __version__
+from orchestrator.domain.ids import digest
+from orchestrator.domain.plan import Job
+
+LABEL_PREFIX = "sparring/"
+ROUND_LABEL = LABEL_PREFIX + "of"
+"""The label that all Jobs and pods of one round have: the one selector of a controller."""
+JOB_LABEL, ATTEMPT_LABEL = LABEL_PREFIX + "job", LABEL_PREFIX + "attempt"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+
+_MAX_NAME = 24
+_MAX_LABEL = 63
+
+
+def round_label_value(commitment: str) -> str:
+    """Returns the label's value that tells the round of this commitment from all others."""
+    return commitment.removeprefix("sha256:")[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRef:
+    """The round that objects belong to. `commitment` is the hash of its secret: no two rounds share one."""
+
+    contest: str
+    round: str
+    task: str
+    commitment: str
+
+    @property
+    def of(self) -> str:
+        """The label's value that tells this round from all others."""
+        return round_label_value(self.commitment)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at a job, counted from 1: one Job, one pod, one folder.
+
+    `avoided` are the nodes that its pod is kept off.
+    """
+
+    bout: RoundRef
+    job: Job
+    number: int
+    avoided: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> str:
+        """Twelve hex digits that all attempts at this job of this round share."""
+        return digest(f"{self.bout.commitment}\n{self.job.id}").removeprefix("sha256:")[:12]
+
+    @property
+    def name(self) -> str:
+        """The Job's name, at most 63 characters, a DNS label."""
+        return f"{self.job.stage.value}-{_dns_label(self.job.submission)}-{self.key}-{self.number}"
+
+    def labels(self) -> dict[str, str]:
+        """Returns what Job and pod are found by."""
+        return {
+            "app.kubernetes.io/name": "sparring",
+            "app.kubernetes.io/component": "match",
+            "app.kubernetes.io/part-of": _label_value(self.bout.contest),
+            "app.kubernetes.io/managed-by": "sparring",
+            "app.kubernetes.io/version": _label_value(__version__),
+            ROUND_LABEL: self.bout.of,
+            JOB_LABEL: self.job.id,
+            ATTEMPT_LABEL: str(self.number),
+            LABEL_PREFIX + "contest": _label_value(self.bout.contest),
+            LABEL_PREFIX + "round": _label_value(self.bout.round),
+            LABEL_PREFIX + "task": _label_value(self.bout.task),
+            LABEL_PREFIX + "stage": self.job.stage.value,
+            LABEL_PREFIX + "submission": _label_value(self.job.submission),
+        }
+
+    def annotations(self) -> dict[str, str]:
+        """Returns the same texts unshortened."""
+        return {
+            LABEL_PREFIX + "contest": self.bout.contest,
+            LABEL_PREFIX + "round": self.bout.round,
+            LABEL_PREFIX + "task": self.bout.task,
+            LABEL_PREFIX + "submission": self.job.submission,
+        }
+
+
+def _dns_label(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:_MAX_NAME].strip("-") or "x"
+
+
+def _label_value(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text)[:_MAX_LABEL].strip("-_.")

@@ -1,0 +1,236 @@
+"""One controller a round: a Lease that is held while it works, taken over when its holder falls silent.
+
+Another's clock is never believed. Who waits measures, on its own clock, how long it has seen no change of the Lease;
+who holds it counts from before its last renewal was sent, and trusts it for two thirds of its time. So a controller
+that was stopped for a while knows that it may have been replaced, before it writes anything: it then renews, which
+succeeds only where nobody changed the Lease meanwhile.
+
+An API server that is away for less than `PATIENCE` ends neither who waits nor who holds.
+"""
+
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import Cancelled, ClusterRefused, ClusterUnavailable, LeaseLost
+from orchestrator.executors.kubernetes.api import LEASES, RETRY_SECONDS, Api
+
+LEASE_SECONDS = 30.0
+"""How long a Lease outlives its last renewal, in seconds."""
+_TRUSTED_SHARE = 2 / 3
+_RENEWALS_PER_TERM = 4
+_POLLS_PER_TERM = 15
+
+_log = structlog.get_logger()
+
+
+def holder_identity() -> str:
+    """Returns a name for this process that no other has, not even one with its id after it."""
+    return f"{socket.gethostname()[:63]}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def lease_manifest(name: str) -> dict[str, Any]:
+    """Returns a Lease that nobody holds yet."""
+    labels = {
+        "app.kubernetes.io/name": "sparring",
+        "app.kubernetes.io/component": "controller",
+        "app.kubernetes.io/part-of": "sparring",
+        "app.kubernetes.io/managed-by": "sparring",
+    }
+    metadata = {"name": name, "labels": labels}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
+
+
+def boot_clock() -> float:
+    """Returns seconds that go on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Lease:
+    """The right to run one round. As a context manager it is removed at the end.
+
+    Acquire it before the ledger is read: what another controller wrote until then must be in it.
+
+    Args:
+        api: with a patience well below `seconds` (see `Client.hurried`).
+        name: of the Lease, `sparring-` and what the round's objects are found by.
+        me: who holds it; see `identity`.
+        seconds: how long it outlives its last renewal.
+        clock: seconds that never go back.
+        patience: seconds without an answer of the API server after which it is given up.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        name: str,
+        me: str,
+        seconds: float = LEASE_SECONDS,
+        clock: Callable[[], float] = boot_clock,
+        patience: float = RETRY_SECONDS,
+    ) -> None:
+        self._api, self._name, self._me, self._seconds, self._clock = api, name, me, seconds, clock
+        self._patience = patience
+        self._renewing = threading.Lock()
+        self._lease: dict[str, Any] = {}
+        self._renewed: float | None = None
+        self._taken = False
+        self._end = threading.Event()
+        self._keeper: threading.Thread | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether no other controller can have it."""
+        renewed = self._renewed
+        return not self._taken and renewed is not None and self._clock() - renewed < _TRUSTED_SHARE * self._seconds
+
+    def check(self) -> None:
+        """Raises LeaseLost where another controller may have it, and it cannot be renewed."""
+        if self.held:
+            return
+        if self._renewed is None:
+            raise LeaseLost(f"the lease {self._name} was never acquired")
+        if self._recover():
+            return
+        ago = self._clock() - self._renewed
+        why = "another holds it" if self._taken else "another controller may have taken over"
+        raise LeaseLost(f"the lease {self._name} was last renewed {ago:.1f} s ago; {why}; run again")
+
+    def acquire(self, tell: Callable[[str], None], cancelled: Callable[[], bool] = lambda: False) -> Self:
+        """Waits until it is ours, and renews it from then on; `tell` hears who has it.
+
+        Raises:
+            ClusterUnavailable: the API server did not answer for the whole patience.
+            ClusterRefused: it refuses.
+            Cancelled: `cancelled` said so while another had it.
+        """
+        seen, since = "", self._clock()
+        answered = since
+        while True:
+            began = self._clock()
+            try:
+                lease = self._api.read(LEASES, self._name)
+                version = str(((lease or {}).get("metadata") or {}).get("resourceVersion"))
+                if version != seen:
+                    seen, since = version, began
+                if self._take(lease, self._clock() - since, began):
+                    self._keeper = threading.Thread(target=self._keep, name="lease", daemon=True)
+                    self._keeper.start()
+                    return self
+                answered = self._clock()
+            except ClusterUnavailable:
+                if self._clock() - answered >= self._patience:
+                    raise
+                tell(f"the API server does not answer; it is asked for the lease {self._name} again")
+            else:
+                if lease is not None:
+                    holder = printable(str(_spec(lease).get("holderIdentity")), 80)
+                    tell(f"another controller, {holder}, runs this round; this one goes on when that has ended")
+            if cancelled() or self._end.wait(min(2.0, self._seconds / _POLLS_PER_TERM)):
+                raise Cancelled(f"cancelled while another controller had the lease {self._name}")
+
+    def release(self) -> None:
+        """Removes it, so that the next one has it at once. Does nothing where it is not ours any more."""
+        self._end.set()
+        if self._keeper is not None:
+            self._keeper.join()
+            self._keeper = None
+        if self.held:
+            try:
+                self._api.delete(LEASES, self._name, str(self._lease["metadata"]["uid"]))
+            except (ClusterRefused, ClusterUnavailable) as error:
+                _log.warning("lease_not_released", lease=self._name, reason=str(error))
+        self._taken = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _take(self, lease: dict[str, Any] | None, unchanged: float, began: float) -> bool:
+        """Takes it where it is free, or nobody renewed it for its whole time; returns whether it is ours."""
+        if lease is None:
+            made = self._api.create(LEASES, lease_manifest(self._name) | {"spec": self._held(0)})
+        else:
+            spec = _spec(lease)
+            holder, lasts = spec.get("holderIdentity"), spec.get("leaseDurationSeconds")
+            if holder and holder != self._me and unchanged < (lasts if isinstance(lasts, int) else self._seconds):
+                return False
+            changes = spec.get("leaseTransitions")
+            body = lease | {"spec": self._held(changes + 1 if isinstance(changes, int) else 1)}
+            made = self._api.replace(LEASES, body)
+        return made is not None and self._note(made, began)
+
+    def _held(self, changes: int) -> dict[str, Any]:
+        now = _micro_time()
+        return {
+            "holderIdentity": self._me,
+            "leaseDurationSeconds": max(1, round(self._seconds)),
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": changes,
+        }
+
+    def _note(self, made: dict[str, Any], began: float) -> bool:
+        self._lease, self._renewed = made, began
+        return True
+
+    def _keep(self) -> None:
+        while not self._taken and not self._end.wait(self._seconds / _RENEWALS_PER_TERM):
+            try:
+                self._renew()
+            except (ClusterRefused, ClusterUnavailable) as error:
+                _log.warning("lease_not_renewed", lease=self._name, reason=str(error))
+
+    def _recover(self) -> bool:
+        """Renews once more where the time has passed, and returns whether it is ours: nobody changed it meanwhile."""
+        began = self._clock()
+        while not (self._taken or self._end.is_set() or self.held):
+            try:
+                self._renew()
+            except ClusterUnavailable as error:
+                if self._clock() - began >= self._patience:
+                    return False
+                _log.warning("lease_not_renewed", lease=self._name, reason=str(error))
+                self._end.wait(min(2.0, self._seconds / _POLLS_PER_TERM))
+            except ClusterRefused as error:
+                _log.warning("lease_not_renewed", lease=self._name, reason=str(error))
+                return False
+        return self.held
+
+    def _renew(self) -> None:
+        with self._renewing:
+            self._renew_it()
+
+    def _renew_it(self) -> None:
+        lease, began = self._lease, self._clock()
+        made = self._api.replace(LEASES, lease | {"spec": _spec(lease) | {"renewTime": _micro_time()}})
+        if made is not None:
+            self._note(made, began)
+            return
+        found = self._api.read(LEASES, self._name)  # our own renewal whose answer was lost, or another's
+        if found is None or _spec(found).get("holderIdentity") != self._me:
+            self._taken = True
+        else:
+            self._lease = found  # and renewed the next time
+
+
+def _spec(lease: dict[str, Any]) -> dict[str, Any]:
+    return lease.get("spec") or {}
+
+
+def _micro_time() -> str:
+    """Returns the time as MicroTime: six digits, always. It is only for people."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

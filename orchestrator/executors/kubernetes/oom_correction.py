@@ -1,0 +1,73 @@
+"""A player whose container ended without a word: whose doing that was is read from the pod's status.
+
+Where all of a container goes at once, its first process says nothing more, and the driver notes an end that it cannot
+attribute (`lost`). If the container's status says `OOMKilled`, the kernel ended it at its memory limit: it was out of
+memory, as on every other engine. Else somebody on the node ended it, which no player can bring about, so what was
+played with it is ours to play again (rule X1). A pod has one player, so what an earlier pod left, and this one only
+carried on, is not touched.
+"""
+
+from typing import TypeVar
+
+from orchestrator.domain.assignment import PartialStep
+from orchestrator.domain.events import FaultRecord, JobFinished, SandboxRecord, StepFinished
+from orchestrator.domain.exit_reasons import ExitReason
+from orchestrator.errors import OutOfMemory, PlayerDied
+
+OOM_MESSAGE = "the player was killed at its memory limit"
+"""What the arena says of it."""
+_Report = TypeVar("_Report", StepFinished, JobFinished, PartialStep)
+
+
+def has_ambiguous_exit(sandboxes: list[SandboxRecord], carried: int) -> bool:
+    """Whether one of a pod's own sandboxes ended without a word; the first `carried` are not its own."""
+    return any(_is_unattributed(each) for each in sandboxes[carried:])
+
+
+def is_charged_to_player(told: StepFinished | JobFinished | PartialStep, carried: int, faults: int) -> bool:
+    """Whether such an end is held against the player: one of the pod's own faults is a death.
+
+    Args:
+        told: what the driver handed out.
+        carried: how many of its sandboxes are an earlier pod's.
+        faults: how many of its faults are.
+    """
+    if isinstance(told, JobFinished) or not has_ambiguous_exit(told.sandboxes, carried):
+        return False
+    return any(fault.code == PlayerDied.code for fault in told.faults[faults:])
+
+
+def with_oom(told: _Report, carried: int, faults: int) -> _Report:
+    """Returns it with the pod's own end without a word as out of memory, and the death that it was as well.
+
+    Args:
+        told: what the driver handed out.
+        carried: how many of its sandboxes are an earlier pod's.
+        faults: how many of its faults are.
+    """
+    ended = [
+        _as_oom_record(each) if at >= carried and _is_unattributed(each) else each
+        for at, each in enumerate(told.sandboxes)
+    ]
+    update: dict[str, object] = {"sandboxes": ended}
+    if not isinstance(told, JobFinished):
+        update["faults"] = _faults_with_oom(told.faults, faults)
+    copy: _Report = told.model_copy(update=update)
+    return copy
+
+
+def _is_unattributed(sandbox: SandboxRecord) -> bool:
+    return sandbox.ending == ExitReason.LOST
+
+
+def _as_oom_record(sandbox: SandboxRecord) -> SandboxRecord:
+    reason = ExitReason.OUT_OF_MEMORY
+    return sandbox.model_copy(update={"ending": reason.value, "reason": reason})
+
+
+def _faults_with_oom(faults: list[FaultRecord], carried: int) -> list[FaultRecord]:
+    found = [at for at, fault in enumerate(faults) if fault.code == PlayerDied.code and at >= carried]
+    if not found:
+        return faults
+    changed = faults[found[-1]].model_copy(update={"code": OutOfMemory.code, "message": OOM_MESSAGE})
+    return [*faults[: found[-1]], changed, *faults[found[-1] + 1 :]]

@@ -1,0 +1,332 @@
+"""What `sparring cluster check` reads of a cluster, each fact with its remedy. Nothing is made here; see `probing`.
+
+A cluster's administrator gives rights sparingly. What may not be read is said to be absent, not taken for fine.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Protocol
+
+from orchestrator.domain.text import printable
+from orchestrator.executors.kubernetes.api import CONTROLLER_RIGHTS as NEEDED
+from orchestrator.executors.kubernetes.api import PODS, Api, Kind, Right
+from orchestrator.executors.kubernetes.probe_job import RECORD_NAME
+from orchestrator.executors.kubernetes.quantities import parse_quantity
+from orchestrator.executors.kubernetes.settings import ClusterSettings
+from orchestrator.sandboxes.base import Check, CheckStatus
+
+TESTED_MINOR_VERSIONS = (35, 36, 37)
+"""The minor versions whose schemas every object is held against in the tests."""
+OLDEST_MINOR_VERSION = 31
+"""Since when a Job's failure policy is generally available."""
+APPLY_OVERLAY_REMEDY = "apply an overlay of k8s/, as docs/run-on-kubernetes.md says"
+_POD_SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
+
+
+CLAIMS = Kind("", "persistentvolumeclaims")
+CONFIG_MAPS = Kind("", "configmaps")
+NAMESPACES = Kind("", "namespaces", namespaced=False)
+NODES = Kind("", "nodes", namespaced=False)
+POLICIES = Kind("networking.k8s.io", "networkpolicies")
+PRIORITIES = Kind("scheduling.k8s.io", "priorityclasses", namespaced=False)
+QUEUES = Kind("kueue.x-k8s.io", "localqueues", version="v1beta2")
+QUOTAS = Kind("", "resourcequotas")
+RUNTIMES = Kind("node.k8s.io", "runtimeclasses", namespaced=False)
+REVIEWS = Kind("authorization.k8s.io", "selfsubjectaccessreviews", namespaced=False)
+
+CHECK_RIGHTS = (
+    Right(CLAIMS, ("get",)),
+    Right(CONFIG_MAPS, ("create", "get", "update")),
+    Right(NAMESPACES, ("get",)),
+    Right(POLICIES, ("list",)),
+    Right(QUEUES, ("get",)),
+    Right(QUOTAS, ("list",)),
+)
+"""What a check uses beyond the controller's rights, within the namespace: it reads, and keeps what a probe found."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRequest:
+    """One verb on one kind, or on one object of it, and whether in the contest's namespace or in all."""
+
+    verb: str
+    kind: Kind
+    subresource: str = ""
+    everywhere: bool = False
+    name: str = ""
+
+    def __str__(self) -> str:
+        child = f"/{self.subresource}" if self.subresource else ""
+        group = f".{self.kind.group}" if self.kind.group else ""
+        return f"{self.verb} {self.kind.plural}{group}{child}" + (" everywhere" if self.everywhere else "")
+
+
+_RBAC = "rbac.authorization.k8s.io"
+EXCESS_RIGHTS = (
+    AccessRequest("get", Kind("", "secrets")),
+    AccessRequest("list", Kind("", "secrets")),
+    AccessRequest("create", PODS),
+    AccessRequest("create", PODS, "exec"),
+    AccessRequest("create", Kind("", "serviceaccounts"), "token"),
+    AccessRequest("create", Kind(_RBAC, "rolebindings")),
+    AccessRequest("delete", POLICIES),
+    AccessRequest("list", Kind("", "secrets"), everywhere=True),
+    AccessRequest("create", Kind(_RBAC, "clusterrolebindings", namespaced=False), everywhere=True),
+)
+"""What a controller has no use for, and whoever takes it over would have."""
+
+
+class ClusterApi(Api, Protocol):
+    """The API, and what server it is of."""
+
+    def server(self) -> str:
+        """Returns the server's version, as `v1.37.0`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """What a contest needs of its cluster. `needs` is what the pod of one match asks for, as a quota counts it."""
+
+    settings: ClusterSettings
+    runtime_class: str | None = None
+    needs: Mapping[str, Fraction] = field(default_factory=dict)
+    gpus: int = 0
+
+    @classmethod
+    def of(cls, settings: ClusterSettings, spec: Mapping[str, Any]) -> "Requirements":
+        """Returns what matches with pods of this specification need."""
+        needs = {"pods": Fraction(1), "count/pods": Fraction(1), "count/jobs.batch": Fraction(1)}
+        for container in spec["containers"]:
+            for resource, text in container["resources"]["requests"].items():
+                asked = parse_quantity(text) or Fraction(0)
+                for name in (f"requests.{resource}", f"limits.{resource}", resource):
+                    needs[name] = needs.get(name, Fraction(0)) + asked
+        gpus = int(needs.get(settings.gpu, 0))
+        return cls(settings, spec.get("runtimeClassName"), needs, gpus)
+
+
+def check_cluster(cluster: ClusterApi, wanted: Requirements) -> Iterator[Check]:
+    """Yields what a cluster shows when it is only read."""
+    yield check_version(cluster)
+    yield from check_rights(cluster, wanted)
+    yield check_excess_rights(cluster, wanted)
+    looks: list[tuple[str, str, Kind, Callable[[Api, Requirements], Check]]] = [
+        ("namespace", "get", NAMESPACES, check_namespace),
+        ("volume", "get", CLAIMS, check_claim),
+        ("quota", "list", QUOTAS, check_quota),
+        ("network policies", "list", POLICIES, check_policies),
+        ("runtime class", "get", RUNTIMES, check_runtime_class),
+        ("priority class", "get", PRIORITIES, check_priority_class),
+        ("GPUs", "list", NODES, check_gpus),
+        ("queue", "get", QUEUES, check_queue),
+    ]
+    for name, verb, kind, look in looks:
+        if idle := _skip_reason(name, wanted):
+            yield Check(name, CheckStatus.ABSENT, idle)
+        elif not is_allowed(cluster, AccessRequest(verb, kind), wanted.settings.namespace):
+            said = f"not seen: there is no right to {verb} {kind.plural}"
+            yield Check(name, CheckStatus.ABSENT, said, "ask an administrator, who may run this too")
+        else:
+            yield look(cluster, wanted)
+
+
+def is_allowed(cluster: Api, deed: AccessRequest, namespace: str) -> bool:
+    """Whether whoever asks has a right. A server asks itself (SelfSubjectAccessReview)."""
+    asked = {"verb": deed.verb, "group": deed.kind.group, "resource": deed.kind.plural}
+    if deed.name or deed.kind is NAMESPACES:
+        asked["name"] = deed.name or namespace
+    if not deed.everywhere and (deed.kind.namespaced or deed.kind is NAMESPACES):
+        asked["namespace"] = namespace
+    if deed.subresource:
+        asked["subresource"] = deed.subresource
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+    answer = cluster.create(REVIEWS, body | {"spec": {"resourceAttributes": asked}})
+    return bool(((answer or {}).get("status") or {}).get("allowed"))
+
+
+def _skip_reason(name: str, wanted: Requirements) -> str:
+    asked = {
+        "runtime class": wanted.runtime_class,
+        "priority class": wanted.settings.priority_class,
+        "GPUs": wanted.gpus,
+        "queue": wanted.settings.queue,
+    }
+    return "" if asked.get(name, True) else "the contest asks for none"
+
+
+def check_version(cluster: ClusterApi) -> Check:
+    """Whether the server is one of those that the tests know."""
+    said = cluster.server()
+    tested, found = (
+        f"1.{TESTED_MINOR_VERSIONS[0]} to 1.{TESTED_MINOR_VERSIONS[-1]}",
+        re.match(r"v1\.([0-9]{1,4})", said),
+    )
+    if found is None:
+        return Check("server", CheckStatus.WARN, f"version {printable(said)} is unknown", f"use Kubernetes {tested}")
+    if int(found[1]) < OLDEST_MINOR_VERSION:
+        return Check("server", CheckStatus.FAIL, f"{printable(said)} is too old", f"use Kubernetes {tested}")
+    if int(found[1]) not in TESTED_MINOR_VERSIONS:
+        return Check("server", CheckStatus.WARN, f"{printable(said)}; tested are {tested}", f"prefer {tested}")
+    return Check("server", CheckStatus.OK, printable(said))
+
+
+def check_rights(cluster: Api, wanted: Requirements) -> Iterator[Check]:
+    """Whether a controller with these credentials can do its work, and a check its own: one line for each resource."""
+    for right in (*NEEDED, *CHECK_RIGHTS):
+        if right.kind is QUEUES and wanted.settings.queue is None:
+            continue
+        deeds = [AccessRequest(verb, right.kind, name=_object_name(verb, right.kind)) for verb in right.verbs]
+        missing = [deed.verb for deed in deeds if not is_allowed(cluster, deed, wanted.settings.namespace)]
+        name = f"right to {right.kind.plural}"
+        if not missing:
+            yield Check(name, CheckStatus.OK, ", ".join(right.verbs))
+        elif right in NEEDED or right.kind is CONFIG_MAPS:
+            yield Check(name, CheckStatus.FAIL, f"missing: {', '.join(missing)}", APPLY_OVERLAY_REMEDY)
+        else:
+            yield Check(
+                name, CheckStatus.WARN, f"missing: {', '.join(missing)}; less is seen below", APPLY_OVERLAY_REMEDY
+            )
+
+
+def _object_name(verb: str, kind: Kind) -> str:
+    """Returns the one object of a kind that is used; what is created has no name yet when rights are looked at."""
+    return RECORD_NAME if kind is CONFIG_MAPS and verb != "create" else ""
+
+
+def check_excess_rights(cluster: Api, wanted: Requirements) -> Check:
+    """Whether these credentials can do what no controller needs."""
+    found = [str(deed) for deed in EXCESS_RIGHTS if is_allowed(cluster, deed, wanted.settings.namespace)]
+    if not found:
+        return Check("rights too many", CheckStatus.OK, f"none of {len(EXCESS_RIGHTS)} that were asked for")
+    remedy = "let the controller's own account run this: kubectl exec deploy/sparring-controller -- ..."
+    return Check("rights too many", CheckStatus.WARN, f"these credentials may {', '.join(found)}", remedy)
+
+
+def check_namespace(cluster: Api, wanted: Requirements) -> Check:
+    """Whether the namespace is there and lets only restricted pods in."""
+    name = wanted.settings.namespace
+    found = cluster.read(NAMESPACES, name)
+    if found is None:
+        return Check("namespace", CheckStatus.FAIL, f"there is no namespace {name}", APPLY_OVERLAY_REMEDY)
+    labels = found["metadata"].get("labels") or {}
+    level, pinned = labels.get(_POD_SECURITY_LABEL), labels.get(f"{_POD_SECURITY_LABEL}-version", "latest")
+    if level != "restricted":
+        remedy = f"kubectl label namespace {name} {_POD_SECURITY_LABEL}=restricted"
+        return Check("namespace", CheckStatus.WARN, f"{name} enforces {printable(level or 'nothing')}", remedy)
+    if pinned == "latest":
+        remedy = f"kubectl label namespace {name} {_POD_SECURITY_LABEL}-version=v1.{TESTED_MINOR_VERSIONS[0]}"
+        return Check("namespace", CheckStatus.WARN, f"{name} enforces restricted, which changes with versions", remedy)
+    return Check("namespace", CheckStatus.OK, f"{name} enforces restricted as of {printable(pinned)}")
+
+
+def check_claim(cluster: Api, wanted: Requirements) -> Check:
+    """Whether the shared volume is there, and how many nodes can write to it."""
+    name = wanted.settings.claim
+    found = cluster.read(CLAIMS, name)
+    if found is None:
+        return Check(
+            "volume", CheckStatus.FAIL, f"there is no claim {name}", f"{APPLY_OVERLAY_REMEDY}, or set `cluster.claim`"
+        )
+    status = found.get("status") or {}
+    modes, phase = status.get("accessModes") or found["spec"].get("accessModes") or [], status.get("phase")
+    said = f"{name}, {printable(', '.join(modes))}, {printable(str(phase))}"
+    if phase == "Lost":
+        return Check("volume", CheckStatus.FAIL, said, "its volume is gone: restore it, or make another claim")
+    if phase != "Bound":
+        remedy = f"if it stays so after the probes: kubectl describe pvc {name} says what it waits for"
+        return Check("volume", CheckStatus.WARN, said, remedy)
+    if "ReadWriteMany" not in modes:
+        return Check("volume", CheckStatus.WARN, said, "on more than one node take a ReadWriteMany storage class")
+    return Check("volume", CheckStatus.OK, said)
+
+
+def check_quota(cluster: Api, wanted: Requirements) -> Check:
+    """Whether the pod of a match fits into what the namespace may use, ever and now."""
+    needs, most = wanted.needs, None
+    for each in cluster.search(QUOTAS).items:
+        hard, used = (each.get("spec") or {}).get("hard") or {}, (each.get("status") or {}).get("used") or {}
+        for resource, text in hard.items():
+            need, limit = needs.get(resource), parse_quantity(text)
+            if not need or limit is None:
+                continue
+            if need > limit:
+                quota = printable(str(text))
+                said = f"a match asks for {_format_number(need)} of {printable(resource)}, the quota is {quota}"
+                return Check("quota", CheckStatus.FAIL, said, "raise the quota, or ask for less in `limits`")
+            fits = int((limit - (parse_quantity(used.get(resource, 0)) or 0)) / need)
+            most = fits if most is None else min(most, fits)
+    if most is None:
+        return Check("quota", CheckStatus.ABSENT, "nothing bounds what the namespace may use", APPLY_OVERLAY_REMEDY)
+    if most < 1:
+        return Check("quota", CheckStatus.WARN, "no match fits now", "wait for what runs, or raise the quota")
+    few = f"; `cluster.most` is {wanted.settings.most}, the others will wait" if most < wanted.settings.most else ""
+    return Check("quota", CheckStatus.OK, f"{most} matches fit at a time{few}")
+
+
+def _format_number(number: Fraction) -> str:
+    return str(number.numerator) if number.denominator == 1 else f"{float(number):g}"
+
+
+def check_policies(cluster: Api, _: Requirements) -> Check:
+    """Whether a policy denies everything to all pods. Whether it is enforced is the network probe's affair."""
+    found = cluster.search(POLICIES).items
+    for each in found:
+        spec = each["spec"]
+        whole = not any((spec.get("podSelector") or {}).values()) and not spec.get("ingress") and not spec.get("egress")
+        if whole and {"Ingress", "Egress"} <= set(spec.get("policyTypes") or ()):
+            return Check("network policies", CheckStatus.OK, f"{printable(each['metadata']['name'])} denies everything")
+    return Check(
+        "network policies",
+        CheckStatus.FAIL,
+        f"none of {len(found)} denies everything to all pods",
+        APPLY_OVERLAY_REMEDY,
+    )
+
+
+def check_runtime_class(cluster: Api, wanted: Requirements) -> Check:
+    """Whether the RuntimeClass that players run under is there."""
+    remedy = "add k8s/components/runtimes, or set `cluster.runtime_class` to one that there is"
+    return _check_exists(cluster, "runtime class", RUNTIMES, wanted.runtime_class or "", remedy)
+
+
+def check_priority_class(cluster: Api, wanted: Requirements) -> Check:
+    """Whether the PriorityClass of the pods is there."""
+    remedy = "make it, or leave `cluster.priority_class` out"
+    return _check_exists(cluster, "priority class", PRIORITIES, wanted.settings.priority_class or "", remedy)
+
+
+def _check_exists(cluster: Api, what: str, kind: Kind, name: str, remedy: str) -> Check:
+    if cluster.read(kind, name) is None:
+        return Check(what, CheckStatus.FAIL, f"there is no {name}", remedy)
+    return Check(what, CheckStatus.OK, name)
+
+
+def check_gpus(cluster: Api, wanted: Requirements) -> Check:
+    """Whether nodes that the pods may run on have GPUs to give."""
+    name, selector = wanted.settings.gpu, wanted.settings.node_selector
+    nodes = cluster.search(NODES, ",".join(f"{key}={value}" for key, value in selector.items())).items
+    have = [
+        int(parse_quantity(((each.get("status") or {}).get("allocatable") or {}).get(name, 0)) or 0) for each in nodes
+    ]
+    said = f"{sum(have)} of {name} on {sum(map(bool, have))} of {len(nodes)} nodes"
+    if sum(have):
+        return Check("GPUs", CheckStatus.OK, said)
+    return Check("GPUs", CheckStatus.FAIL, said, "install the device plug-in; mend `cluster.gpu`, `node_selector`")
+
+
+def check_queue(cluster: Api, wanted: Requirements) -> Check:
+    """Whether Kueue has the queue and lets Jobs start from it."""
+    name = wanted.settings.queue or ""
+    found = cluster.read(QUEUES, name) or cluster.read(replace(QUEUES, version="v1beta1"), name)
+    if found is None:
+        remedy = "install Kueue, and make the queue as k8s/overlays/kueue does; or leave `cluster.queue` out"
+        return Check("queue", CheckStatus.FAIL, f"there is no LocalQueue {name}", remedy)
+    for condition in (found.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "Active" and condition.get("status") != "True":
+            why = printable(condition.get("message", ""))
+            remedy = f"kubectl describe localqueue {name}"
+            return Check("queue", CheckStatus.FAIL, f"{name} is not active: {why}", remedy)
+    return Check("queue", CheckStatus.OK, name)

@@ -1,0 +1,238 @@
+"""Probes of a cluster: Jobs as players' Jobs are, whose one container tries what no player may be able to do.
+
+A network policy is only words where nothing enforces it, and no object of the API tells whether something does. So a
+pod with the labels, the runtime and the settings of a player's pod tries to connect out. What it tries has to be there,
+or its silence proves nothing: a listener of ours is one target, and a container beside it in its own pod, which no
+policy keeps from it, shows that it listens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
+
+from orchestrator.domain.ids import digest, job_id
+from orchestrator.domain.plan import Job, Stage
+from orchestrator.domain.policy import Runtime, SandboxPolicy
+from orchestrator.domain.text import printable
+from orchestrator.executors.kubernetes import pod_manifest
+from orchestrator.executors.kubernetes.connectivity_probe import (
+    LISTENER_NAME,
+    ProbeReport,
+    Reachability,
+    Target,
+    TargetResult,
+)
+from orchestrator.executors.kubernetes.job_manifest import render_job
+from orchestrator.executors.kubernetes.labels import Attempt, RoundRef
+from orchestrator.executors.kubernetes.settings import ClusterSettings
+from orchestrator.sandboxes.base import Image
+
+RECORD_NAME = "sparring-network-probe"
+"""The ConfigMap that keeps what the last network probe found."""
+RECORD_KEY = "probe.json"
+RECORD_LIFETIME = timedelta(hours=24)
+"""How long a probe's word holds."""
+JOB_SECONDS = 900
+"""After how long a probe's Job is over in any case."""
+LISTEN_SECONDS = 600
+LISTENER_PORT = 8080
+CONTROL_CONTAINER, PROBE_CONTAINER = "control", "probe"
+METADATA_TARGET = Target("metadata", "tcp", "169.254.169.254", 80)
+"""Where clouds hand their credentials to whoever asks."""
+_PLACEHOLDER_IMAGE = Image(digest("probe"), "probe", ("probe",), None, f"probe@{digest('probe')}")
+
+
+class NetworkOutcome(StrEnum):
+    """What a network probe showed."""
+
+    BLOCKED = "blocked"
+    """Nothing was reached, and there was something to be reached."""
+    CONNECTED = "connected"
+    UNKNOWN = "unknown"
+    """Nothing was proved: the probe did not run, or its listener did not listen."""
+
+
+class ProbeRecord(BaseModel):
+    """The last network probe, as the namespace keeps it. `reached` are the targets that answered."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    at: AwareDatetime
+    outcome: NetworkOutcome
+    who: str
+    reached: list[str] = []
+    runtime_class: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeVerdict:
+    """Whether a round may begin on this cluster, and why not."""
+
+    fine: bool
+    why: str = ""
+
+
+def judge_record(record: ProbeRecord | None, now: datetime) -> ProbeVerdict:
+    """Returns whether a network probe holds: it was blocked, and is not older than 24 hours."""
+    remedy = "run `sparring cluster check`"
+    if record is None:
+        return ProbeVerdict(False, f"the network of this cluster was never probed; {remedy}")
+    when = f"{record.at:%Y-%m-%d %H:%M} UTC"
+    match record.outcome:
+        case NetworkOutcome.CONNECTED:
+            reached = printable(", ".join(record.reached))
+            return ProbeVerdict(False, f"on {when} a player's pod reached {reached}; mend the network, and {remedy}")
+        case NetworkOutcome.UNKNOWN:
+            return ProbeVerdict(False, f"the probe of {when} proved nothing: {printable(record.detail)}; {remedy}")
+    if record.at - now > timedelta(minutes=5):
+        return ProbeVerdict(False, f"the last network probe is of {when}, still to come; set the clocks, and {remedy}")
+    if now - record.at > RECORD_LIFETIME:
+        hours = int((now - record.at) / timedelta(hours=1))
+        return ProbeVerdict(False, f"the last network probe is {hours} hours old, which is more than 24; {remedy}")
+    return ProbeVerdict(True)
+
+
+def read_record(kept: dict[str, Any] | None) -> ProbeRecord | None:
+    """Returns what a ConfigMap holds, None where it is not there or holds something else."""
+    try:
+        return ProbeRecord.model_validate_json(((kept or {}).get("data") or {}).get(RECORD_KEY, ""))
+    except ValidationError:
+        return None
+
+
+def record_config_map(record: ProbeRecord, namespace: str) -> dict[str, Any]:
+    """Returns the ConfigMap of a record."""
+    labels = {
+        "app.kubernetes.io/name": "sparring",
+        "app.kubernetes.io/component": "check",
+        "app.kubernetes.io/part-of": "sparring",
+        "app.kubernetes.io/managed-by": "sparring",
+    }
+    metadata = {"name": RECORD_NAME, "namespace": namespace, "labels": labels}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "data": {RECORD_KEY: record.model_dump_json()},
+    }
+
+
+def judge_results(tried: list[TargetResult]) -> tuple[NetworkOutcome, list[str]]:
+    """Returns what a probe showed, and which targets answered.
+
+    A refusal came from somewhere, so what refuses was reached, unless the network itself refuses: then a listener,
+    which is known to listen, refuses too.
+    """
+    listeners = [each for each in tried if each.name.startswith(LISTENER_NAME)]
+    if not listeners:
+        return NetworkOutcome.UNKNOWN, []
+    answers = {Reachability.CONNECTED}
+    if all(each.reach is not Reachability.REFUSED for each in listeners):
+        answers.add(Reachability.REFUSED)
+    reached = [each.name for each in tried if each.reach in answers]
+    return (NetworkOutcome.CONNECTED if reached else NetworkOutcome.BLOCKED), reached
+
+
+def match_pod_spec(settings: ClusterSettings, policy: SandboxPolicy) -> dict[str, Any]:
+    """Returns the specification of a match's pod under this policy, of nobody's image. Raises UsageError."""
+    played = Job(job_id(probe="match"), Stage.CLASSIFY, "probe")
+    attempt = Attempt(RoundRef("probe", "probe", "probe", digest("probe")), played, 1)
+    spec: dict[str, Any] = pod_manifest.pod_template(attempt, _PLACEHOLDER_IMAGE, policy, settings)["spec"]
+    return spec
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeJobs:
+    """The Jobs of one check. `token` makes their names its own; `runtime` is the contest's."""
+
+    settings: ClusterSettings
+    token: str
+    contest: str = "probe"
+    runtime: Runtime = Runtime.RUNC
+    port: int = LISTENER_PORT
+
+    def listener(self) -> dict[str, Any]:
+        """Returns the Job that listens, with the control beside it."""
+        here = f"$(POD_ADDRESSES):{self.port}"
+        address = {"name": "POD_ADDRESSES", "valueFrom": {"fieldRef": {"fieldPath": "status.podIPs"}}}
+        made = self._job(
+            LISTENER_NAME,
+            self._container(LISTENER_NAME, "--listen", here, "--seconds", str(LISTEN_SECONDS)) | {"env": [address]},
+            self._container(CONTROL_CONTAINER, "--control", here, "--seconds", "30") | {"env": [address]},
+        )
+        # The name servers that pods usually get are a target: the control reads them from its own resolv.conf.
+        spec = made["spec"]["template"]["spec"]
+        del spec["dnsConfig"]
+        spec["dnsPolicy"] = "ClusterFirst"
+        return made
+
+    def probe(self, targets: list[Target]) -> dict[str, Any]:
+        """Returns the Job that tries to reach these, and what its environment tells it of."""
+        words = [word for each in targets for word in ("--connect", str(each))]
+        address = {"name": "NODE_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
+        return self._job(PROBE_CONTAINER, self._container(PROBE_CONTAINER, *words) | {"env": [address]})
+
+    def storage(self, files: Sequence[str] = ()) -> dict[str, Any]:
+        """Returns the Job that writes to the volume, as its controller and drivers do, and looks for files there.
+
+        `files` are paths below the folder of the settings, where a round's `--out` shows the same.
+        """
+        mount = {"name": "work", "mountPath": "/work"}
+        above = f"{self.settings.folder}/" if self.settings.folder else ""
+        find = [word for each in files for word in ("--find", f"{above}{each}")]
+        words = ("--storage", "/work", *find, "--seconds", "10")
+        made = self._job("storage", self._container("storage", *words) | {"volumeMounts": [mount]})
+        spec = made["spec"]["template"]["spec"]
+        spec["volumes"] = [{"name": "work", "persistentVolumeClaim": {"claimName": self.settings.claim}}]
+        spec["securityContext"]["fsGroup"] = self.settings.user
+        spec["securityContext"]["fsGroupChangePolicy"] = "OnRootMismatch"
+        return made
+
+    def _job(self, what: str, *containers: dict[str, Any]) -> dict[str, Any]:
+        """Returns a player's Job with other containers in it: labels, place, runtime and network are a player's."""
+        played = Job(job_id(probe=what), Stage.CLASSIFY, "probe")
+        attempt = Attempt(RoundRef(self.contest, "probe", "probe", digest(f"probe {self.token}")), played, 1)
+        made = render_job(attempt, _PLACEHOLDER_IMAGE, SandboxPolicy(runtime=self.runtime), self.settings, JOB_SECONDS)
+        made["metadata"]["name"] = f"sparring-{what}-{self.token}"
+        made["metadata"]["labels"] = attempt.labels()  # without a queue: a check waits for nobody
+        spec = made["spec"]
+        spec["suspend"] = False
+        del spec["podFailurePolicy"]  # which names the containers of a match
+        spec["ttlSecondsAfterFinished"] = JOB_SECONDS
+        spec["template"]["metadata"]["annotations"] = attempt.annotations()  # gVisor's are about volumes of a match
+        inside = spec["template"]["spec"]
+        del inside["initContainers"]
+        inside["volumes"], inside["containers"] = [], list(containers)
+        return made
+
+    def _container(self, name: str, *words: str) -> dict[str, Any]:
+        """Returns a container of the runner's image that runs `pod probe`."""
+        amounts = {"cpu": "200m", "memory": str(256 * 1024**2), "ephemeral-storage": "16Mi"}
+        return {
+            "name": name,
+            "image": pod_manifest.qualified_image(self.settings.runner, self.settings.registry),
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["python3", "-m", "orchestrator"],
+            "args": ["pod", "probe", *words, "--tell", "/dev/termination-log"],
+            "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File",
+            "resources": {"requests": dict(amounts), "limits": dict(amounts)},
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            },
+        }
+
+
+def parse_report(message: str | None) -> ProbeReport | None:
+    """Returns what a probe said in its termination message, None where it said nothing that can be read."""
+    try:
+        return ProbeReport.model_validate_json(message or "")
+    except ValidationError:
+        return None

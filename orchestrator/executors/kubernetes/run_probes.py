@@ -1,0 +1,226 @@
+"""Probes are made, waited for and removed; what the network probe found is kept in the namespace."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from orchestrator.domain.policy import Runtime
+from orchestrator.domain.text import printable
+from orchestrator.errors import ClusterRefused, ClusterUnavailable, InfrastructureFault
+from orchestrator.executors.kubernetes import probe_job
+from orchestrator.executors.kubernetes.api import EVENTS, JOBS, PODS, Api
+from orchestrator.executors.kubernetes.attempt_status import derive_status
+from orchestrator.executors.kubernetes.connectivity_probe import (
+    LISTENER_NAME,
+    MAX_TARGETS,
+    ProbeReport,
+    Reachability,
+    Target,
+)
+from orchestrator.executors.kubernetes.preflight import APPLY_OVERLAY_REMEDY, CONFIG_MAPS
+from orchestrator.executors.kubernetes.probe_job import (
+    CONTROL_CONTAINER,
+    PROBE_CONTAINER,
+    RECORD_NAME,
+    NetworkOutcome,
+    ProbeJobs,
+    ProbeRecord,
+)
+from orchestrator.sandboxes.base import Check, CheckStatus
+
+_SAVE_ATTEMPTS = 5
+_OWN_TARGETS = 3
+"""The targets that a probe finds in its environment, and some room."""
+_MOUNT_REMEDY = "let `blobs` and `cluster` in the --out folder be those of the claim's volume, below `cluster.folder`"
+_COUNTERS = "kernel counters"
+_OWN_KERNEL = (
+    "a defence can keep answers from one sandbox to the next by them: play strangers under `runtime: runsc` or `kata`, "
+    "or give each defence nodes of its own, and `cluster.replay_nodes: others`; docs/threat-model.md, memory by time"
+)
+_WAIT_REMEDY = "docs/run-on-kubernetes.md says what each such wait means"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTimeouts:
+    """How long a probe may take from its making to its end, in seconds, and how it is waited for."""
+
+    seconds: float = 300.0
+    between: float = 1.0
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeEnd:
+    """What a probe's container said at its end, or else `why` it did not; `addresses` are those of its pod."""
+
+    said: ProbeReport | None
+    why: str = ""
+    addresses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkResult:
+    """What a network probe showed: which targets answered, and what became of each, or what went wrong.
+
+    `counters` are the files with counters of the whole node that its pod could read; None where it did not say.
+    """
+
+    outcome: NetworkOutcome
+    reached: tuple[str, ...]
+    detail: str
+    counters: tuple[str, ...] | None = None
+
+    def record(self, who: str, now: datetime) -> ProbeRecord:
+        """Returns what is kept of it."""
+        return ProbeRecord(at=now, outcome=self.outcome, who=who, reached=list(self.reached), detail=self.detail)
+
+
+def probe_storage(api: Api, probes: ProbeJobs, patience: ProbeTimeouts, files: Sequence[str] = ()) -> Check:
+    """Whether the runner's image can be pulled, its user can write to the volume, and these files are on it."""
+    with _created_job(api, probes.storage(files)) as name:
+        ended = _wait_for_container(api, name, "storage", patience)
+    if ended.said is None or ended.said.error or ended.said.wrote is None:
+        why = ended.said.error if ended.said and ended.said.error else ended.why
+        who = f"let user {probes.settings.user} (cluster.user) write to the volume's root"
+        remedy = f"{who}, or see what the pod waits for: {_WAIT_REMEDY}"
+        return Check("storage and image", CheckStatus.FAIL, printable(why), remedy)
+    if ended.said.missing:
+        lacking = printable(", ".join(ended.said.missing))
+        what = f"claim {probes.settings.claim} has no {lacking}, which was put into --out just now"
+        return Check("storage and image", CheckStatus.FAIL, what, _MOUNT_REMEDY)
+    said = f"a pod of the runner's image wrote and read 1 MiB in {ended.said.wrote * 1000:.0f} ms"
+    return Check("storage and image", CheckStatus.OK, said)
+
+
+def probe_network(api: Api, probes: ProbeJobs, more: list[Target], patience: ProbeTimeouts) -> NetworkResult:
+    """Returns what a player's pod could reach of our listener, the name servers, its surroundings, and `more`."""
+    with _created_job(api, probes.listener()) as listener:
+        control = _wait_for_container(api, listener, CONTROL_CONTAINER, patience)
+        heard = [each.reach is Reachability.CONNECTED for each in control.said.tried] if control.said else []
+        if control.said is None or len(heard) != len(control.addresses) or not heard or not all(heard):
+            why = (control.said.error if control.said else "") or control.why or "its own pod cannot reach it"
+            return NetworkResult(NetworkOutcome.UNKNOWN, (), f"the listener does not listen: {printable(why)}")
+        targets = [
+            Target(f"{LISTENER_NAME}-{n}", "tcp", host, probes.port) for n, host in enumerate(control.addresses, 1)
+        ]
+        targets += [Target(f"dns-{n}", "udp", host, 53) for n, host in enumerate(control.said.nameservers, 1)]
+        with _created_job(api, probes.probe((targets + more)[: MAX_TARGETS - _OWN_TARGETS])) as name:
+            ended = _wait_for_container(api, name, PROBE_CONTAINER, patience)
+        listened = _is_running(api, listener, LISTENER_NAME)
+    if ended.said is None or ended.said.error:
+        why = ended.said.error if ended.said else ended.why
+        return NetworkResult(NetworkOutcome.UNKNOWN, (), f"the probe did not finish: {printable(why)}")
+    outcome, reached = probe_job.judge_results(ended.said.tried)
+    if outcome is NetworkOutcome.UNKNOWN:
+        return NetworkResult(outcome, (), "the probe did not try the listener")
+    if outcome is NetworkOutcome.BLOCKED and not listened:
+        return NetworkResult(NetworkOutcome.UNKNOWN, (), "the listener was gone before the probe ended")
+    tried = ", ".join(f"{each.name} {each.reach.value}" for each in ended.said.tried)
+    return NetworkResult(
+        outcome,
+        tuple(reached),
+        printable(tried, 1000),
+        None if ended.said.counters is None else tuple(ended.said.counters),
+    )
+
+
+def network_check(seen: NetworkResult) -> Check:
+    """Returns what is shown of a network probe."""
+    match seen.outcome:
+        case NetworkOutcome.BLOCKED:
+            return Check("network probe", CheckStatus.OK, f"a player's pod reached nothing ({seen.detail})")
+        case NetworkOutcome.CONNECTED:
+            said = f"a player's pod reached {printable(', '.join(seen.reached))} ({seen.detail})"
+            network = "on a network that enforces policies (Calico, Cilium, Antrea)"
+            remedy = f"{APPLY_OVERLAY_REMEDY}, {network}; play nothing here before"
+            if not any(name.startswith(LISTENER_NAME) for name in seen.reached):
+                remedy = "policies hold between pods here, but not towards all else; docs/run-on-kubernetes.md has why"
+            return Check("network probe", CheckStatus.FAIL, said, remedy)
+        case _:
+            return Check("network probe", CheckStatus.FAIL, f"nothing was proved: {seen.detail}", _WAIT_REMEDY)
+
+
+def counted(seen: NetworkResult, runtime: Runtime) -> Check | None:
+    """Returns what is shown of the counters that players can read, None where nobody looked."""
+    if runtime is not Runtime.RUNC:
+        return Check(_COUNTERS, CheckStatus.OK, f"{runtime.value}: a pod's kernel is its own, and so are its counters")
+    if seen.counters is None:
+        return None
+    if not seen.counters:
+        return Check(_COUNTERS, CheckStatus.OK, "a player's pod reads none of the node's")
+    said = f"a player's pod reads counters of the whole node: {', '.join(seen.counters)}"
+    return Check(_COUNTERS, CheckStatus.WARN, printable(said, 1500), _OWN_KERNEL)
+
+
+def save_record(api: Api, record: ProbeRecord, namespace: str) -> None:
+    """Keeps a record as the namespace's last one. Raises ClusterUnavailable where others change it all the time."""
+    body = probe_job.record_config_map(record, namespace)
+    for _ in range(_SAVE_ATTEMPTS):
+        before = api.read(CONFIG_MAPS, RECORD_NAME)
+        if before is None:
+            if api.create(CONFIG_MAPS, body) is not None:
+                return
+            continue
+        version = {"resourceVersion": before["metadata"]["resourceVersion"]}
+        if api.replace(CONFIG_MAPS, body | {"metadata": body["metadata"] | version}) is not None:
+            return
+    raise ClusterUnavailable(f"ConfigMap {RECORD_NAME} changes all the time; is another check running? run again")
+
+
+def last_record(api: Api) -> ProbeRecord | None:
+    """Returns what the last network probe of the namespace found, None where there was none."""
+    return probe_job.read_record(api.read(CONFIG_MAPS, RECORD_NAME))
+
+
+@contextmanager
+def _created_job(api: Api, job: dict[str, Any]) -> Iterator[str]:
+    """Makes a Job, yields its name, and removes it. Where that fails, its own time to live does."""
+    if api.create(JOBS, job) is None:
+        raise ClusterRefused(f"Job {job['metadata']['name']} is there already; run again, which takes another name")
+    try:
+        yield job["metadata"]["name"]
+    finally:
+        with suppress(InfrastructureFault):
+            api.delete(JOBS, job["metadata"]["name"])
+
+
+def _wait_for_container(api: Api, job: str, container: str, patience: ProbeTimeouts) -> ProbeEnd:
+    """Waits until a container of a Job's pod has ended."""
+    until = patience.clock() + patience.seconds
+    while True:
+        pods = api.search(PODS, f"batch.kubernetes.io/job-name={job}").items
+        for pod in pods:
+            status = pod.get("status") or {}
+            if (state := _container_state(status, container).get("terminated")) is not None:
+                said = probe_job.parse_report(state.get("message"))
+                why = (
+                    "" if said else f"its container ended with {state.get('exitCode')} ({state.get('reason')}), unheard"
+                )
+                return ProbeEnd(said, why, tuple(each["ip"] for each in status.get("podIPs") or ()))
+            if status.get("phase") == "Failed":
+                return ProbeEnd(None, _describe_wait(api, job, pods))
+        if patience.clock() >= until:
+            return ProbeEnd(None, f"not ended within {patience.seconds:g} s: {_describe_wait(api, job, pods)}")
+        patience.sleep(patience.between)
+
+
+def _is_running(api: Api, job: str, container: str) -> bool:
+    """Whether a container of a Job's pod runs still."""
+    pods = api.search(PODS, f"batch.kubernetes.io/job-name={job}").items
+    return any(_container_state(pod.get("status") or {}, container).get("running") is not None for pod in pods)
+
+
+def _container_state(status: dict[str, Any], container: str) -> dict[str, Any]:
+    states = (each.get("state") or {} for each in status.get("containerStatuses") or () if each["name"] == container)
+    return next(states, {})
+
+
+def _describe_wait(api: Api, job: str, pods: list[dict[str, Any]]) -> str:
+    """Returns what a Job's pod waits for, in words."""
+    events = api.search(EVENTS, fields="type=Warning").items
+    warnings = {each["involvedObject"]["name"]: f"{each.get('reason')}: {each.get('message')}" for each in events}
+    return derive_status(api.read(JOBS, job), pods, warnings, begun=False).words

@@ -1,0 +1,81 @@
+"""`cluster:` in a contest file: how its rounds are played on a Kubernetes cluster."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, field_validator
+
+ObjectName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
+"""The name of an object of Kubernetes (a DNS subdomain)."""
+LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
+"""A label's value."""
+VolumePath = Annotated[str, Field(pattern=r"^([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?$")]
+"""A path below a volume's root, without dots at the beginning of a part."""
+FIRST_PLAYER_UID, PLAYER_UIDS = 20_000, 40_000
+"""Players' users: below 65,536, since a user namespace of a pod has no more."""
+
+
+class Toleration(BaseModel):
+    """A taint that the pods bear; the keys are those of Kubernetes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)  # by name, as a ledger has it
+
+    key: str | None = None
+    operator: Literal["Exists", "Equal"] = "Equal"
+    value: str | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    toleration_seconds: Annotated[int | None, Field(alias="tolerationSeconds")] = None
+
+
+class ClusterSettings(BaseModel):
+    """Where Jobs are made, what they run on, and how many at a time; see docs/run-on-kubernetes.md."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    namespace: Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")] = "sparring"
+    """Where everything is made: a volume belongs to one namespace."""
+    claim: ObjectName = "sparring-work"
+    """The volume that drivers read and write, never a player; the controller has it under DIR."""
+    folder: VolumePath = ""
+    """Where on that volume this contest has its `blobs` and `cluster`; empty for its root."""
+    user: Annotated[int, Field(ge=1, lt=65_536)] = 10_002
+    """The number of the user who writes there: the controller and the drivers alike."""
+    runner: str = "sparring/runner:cpu"
+    """The image of driver and init container."""
+    registry: str = ""
+    """What is put before an image's name that has no registry in it; `none` where there is no registry to ask."""
+    insecure_registries: list[str] = []
+    """Registries, as host[:port], that are asked without TLS."""
+    platform: Annotated[str, Field(pattern=r"^[a-z0-9]+/[a-z0-9]+(/[a-z0-9]+)?$")] = "linux/amd64"
+    """Which image of several is played."""
+    most: Annotated[int, Field(ge=1, le=5000)] = 20
+    """The most Jobs at a time."""
+    runtime_class: ObjectName | None = None
+    """The RuntimeClass; where it is not said, none for `runtime: runc`, gvisor for runsc, kata for kata."""
+    node_selector: dict[str, str] = {}
+    tolerations: list[Toleration] = []
+    replay_nodes: Literal["any", "others-first", "others"] = "others-first"
+    """Where a submission's replays run: on any node, first on nodes where it has not played, or on such nodes alone."""
+    priority_class: ObjectName | None = None
+    pull_secrets: list[ObjectName] = []
+    queue: LabelValue | None = None
+    """The LocalQueue of Kueue that decides when a Job may start; none where it is not said."""
+    gpu: str = "nvidia.com/gpu"
+    """What a GPU is called as a resource."""
+    driver_cpus: Annotated[float, Field(gt=0, le=64)] = 1.0
+    """What the driver's container gets: its start takes most of a second of one core, in every job."""
+    driver_memory: Annotated[ByteSize, Field(ge=64 * 1024**2)] = ByteSize(1024**3)
+    """What the driver's container gets: it holds the pictures of its job."""
+    pending_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3600.0
+    """How long a pod may wait for a node or for its images before that attempt is given up."""
+    seccomp: str | None = None
+    """A seccomp profile on the nodes, by its path below the kubelet's; the runtime's own where it is not said."""
+    user_namespaces: bool = False
+    """Whether a pod's users are others than the node's (`hostUsers: false`)."""
+
+    @field_validator("user")
+    @classmethod
+    def _is_no_player(cls, user: int) -> int:
+        if FIRST_PLAYER_UID <= user < FIRST_PLAYER_UID + PLAYER_UIDS:
+            last = FIRST_PLAYER_UID + PLAYER_UIDS - 1
+            raise ValueError(f"{FIRST_PLAYER_UID} to {last} are players; give a user below or above")
+        return user

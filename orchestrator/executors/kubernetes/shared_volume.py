@@ -1,0 +1,195 @@
+"""The folder through which a controller and the drivers of its pods talk. Nothing of it goes through the API server.
+
+    cluster/
+      status.json               what waits, and for what: for `sparring round status`
+      <attempt>/                one folder for each attempt at a job; its pod sees this one alone
+        assignment.json         what is to be played: from the controller
+        begun                   a driver has taken it; no other may
+        0001.json, 0002.json    what is to be kept together, in order: from the driver
+        half.json               what was played of the step in hand, where it needs another player
+        end.json                how the attempt ended, and how many of the numbered files there are
+
+Every file is written whole or not at all and forced to the disk, so what is there can be relied on, whichever side was
+killed. Network file systems show a new file late: `end.json` says how many others to wait for.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from orchestrator.domain.assignment import Assignment, PartialStep
+from orchestrator.domain.events import Event
+from orchestrator.errors import PodUsedUp, StoreFault
+from orchestrator.files import write_whole
+
+NO_ASSIGNMENT = "there is no assignment"
+"""What a driver says, also in its pod's status, that has another folder than its controller."""
+_PRIVATE_MODE = 0o600
+_EVENT_LIST = TypeAdapter(list[Annotated[Event, Field(discriminator="kind")]])
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+class DriverOutcome(StrEnum):
+    """How a driver left its job."""
+
+    FINISHED = "finished"
+    """Every step was played."""
+    SPENT = "spent"
+    """It needs another player, and its pod has none."""
+    FAULT = "fault"
+    """Something of ours failed at every attempt that it had."""
+
+
+class AttemptEnd(BaseModel):
+    """A driver's last word. `batches` is how many numbered files there are; `code`, `message` tell a fault of ours."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    outcome: DriverOutcome
+    batches: int = Field(ge=0)
+    code: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedVolume:
+    """The controller's side. `folder` is made when something is put there."""
+
+    folder: Path
+
+    def assign(self, attempt: str, assignment: Assignment) -> None:
+        """Puts down what an attempt is to play. Raises StoreFault."""
+        write_whole(self.folder / attempt / "assignment.json", assignment.model_dump_json().encode(), _PRIVATE_MODE)
+
+    def known(self) -> list[tuple[str, int]]:
+        """Returns the key and the number of every attempt that has a folder, whatever its round. Raises StoreFault."""
+        try:
+            names = [entry.name for entry in self.folder.iterdir()]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _volume_fault(self.folder, error) from error
+        found = (re.fullmatch(r".+-([0-9a-f]{12})-([0-9]{1,9})", name) for name in names)
+        return [(each[1], int(each[2])) for each in found if each]
+
+    def assigned(self, attempt: str) -> Assignment | None:
+        """Returns what an attempt is to play, None where it was not assigned. Raises StoreFault."""
+        return _read_model(self.folder / attempt / "assignment.json", Assignment)
+
+    def begun(self, attempt: str) -> bool:
+        """Whether a driver has taken it."""
+        return (self.folder / attempt / "begun").exists()
+
+    def batches(self, attempt: str, after: int) -> Iterator[tuple[Event, ...]]:
+        """Yields what a driver handed out since the first `after` times, in order. Raises StoreFault."""
+        for number in range(after + 1, 10**6):
+            try:
+                text = _batch_path(self.folder / attempt, number).read_bytes()
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                raise _volume_fault(_batch_path(self.folder / attempt, number), error) from error
+            try:
+                yield tuple(_EVENT_LIST.validate_json(text))
+            except ValidationError as error:
+                raise _format_fault(_batch_path(self.folder / attempt, number), error) from error
+
+    def half(self, attempt: str) -> PartialStep | None:
+        """Returns what an attempt left half played. Raises StoreFault."""
+        return _read_model(self.folder / attempt / "half.json", PartialStep)
+
+    def end(self, attempt: str) -> AttemptEnd | None:
+        """Returns how an attempt ended, None while its driver has not said so. Raises StoreFault."""
+        return _read_model(self.folder / attempt / "end.json", AttemptEnd)
+
+    def ended(self, attempt: str) -> bool:
+        """Whether its driver has said how it ended."""
+        return (self.folder / attempt / "end.json").exists()
+
+    def forget(self, attempt: str) -> None:
+        """Removes an attempt's folder: everything in it is in the ledger."""
+        shutil.rmtree(self.folder / attempt, ignore_errors=True)
+
+
+class AttemptFolder:
+    """The driver's side: one attempt's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._put = 0
+
+    def take(self, who: str) -> Assignment:
+        """Takes the assignment for this driver; `who` names it.
+
+        Raises:
+            PodUsedUp: another driver has taken it, or this one did before it was killed.
+            StoreFault: there is none that can be read.
+        """
+        assignment = _read_model(self._folder / "assignment.json", Assignment)
+        if assignment is None:
+            raise StoreFault(f"{NO_ASSIGNMENT} in {self._folder}")
+        try:
+            with open(self._folder / "begun", "x", opener=_open_private) as file:
+                file.write(who)
+        except FileExistsError as error:
+            raise PodUsedUp(f"the attempt in {self._folder} was taken before; the controller makes another") from error
+        except OSError as error:
+            raise _volume_fault(self._folder / "begun", error) from error
+        return assignment
+
+    def put(self, *events: Event) -> None:
+        """Keeps events together; they are on the volume when this returns. Raises StoreFault."""
+        self._keep(_batch_path(self._folder, self._put + 1), _EVENT_LIST.dump_json(list(events)))
+        self._put += 1
+
+    def leave(self, outcome: DriverOutcome, half: PartialStep | None = None, code: str = "", message: str = "") -> None:
+        """Says how it ended; nothing may follow. Raises StoreFault."""
+        if half is not None:
+            self._keep(self._folder / "half.json", half.model_dump_json().encode())
+        end = AttemptEnd(outcome=outcome, batches=self._put, code=code, message=message)
+        self._keep(self._folder / "end.json", end.model_dump_json().encode())
+
+    def _keep(self, path: Path, data: bytes) -> None:
+        """Writes a file, but makes no folder anew: one that is gone was given up by the controller."""
+        try:
+            write_whole(path, data, _PRIVATE_MODE, folder=False)
+        except StoreFault:
+            if self._folder.is_dir():
+                raise
+            raise StoreFault(f"{self._folder} is gone: the controller gave this attempt up") from None
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, _PRIVATE_MODE)
+
+
+def _batch_path(folder: Path, number: int) -> Path:
+    return folder / f"{number:04d}.json"
+
+
+def _read_model(path: Path, kind: type[_Model]) -> _Model | None:
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _volume_fault(path, error) from error
+    except ValidationError as error:
+        raise _format_fault(path, error) from error
+
+
+def _volume_fault(path: Path, error: OSError) -> StoreFault:
+    return StoreFault(f"{path} cannot be used: {error.strerror or error}; see to the volume, and run again")
+
+
+def _format_fault(path: Path, error: ValidationError) -> StoreFault:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return StoreFault(f"{path} is not what this version writes: {place}: {first['msg']}; use one version of the runner")

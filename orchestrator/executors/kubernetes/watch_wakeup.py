@@ -1,0 +1,80 @@
+"""What shortens the wait for the next look: watches, and a glance at the volume. Nothing is decided by it.
+
+Watches may end at any time. The glance is needed because what a driver puts on the volume changes no object: its pod's
+status says a second or two later that it ended.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+
+from orchestrator.errors import ClusterRefused, ClusterUnavailable
+from orchestrator.executors.kubernetes.api import Api, Kind, Watch
+
+_WATCH_SECONDS = 240.0
+_RECONNECT_SECONDS = 1.0
+
+_log = structlog.get_logger()
+
+
+class ChangeNotifier:
+    """Says when something about the objects of one selector has changed."""
+
+    def __init__(self, api: Api, labels: str) -> None:
+        self._api, self._labels = api, labels
+        self._versions: dict[Kind, str] = {}
+        self._watches: dict[Kind, Watch] = {}
+        self._changed, self._over = threading.Event(), threading.Event()
+        self._lock = threading.Lock()
+        self._threads: dict[Kind, threading.Thread] = {}
+
+    def since(self, kind: Kind, version: str) -> None:
+        """Notes the version of the last list; the first time, a watch begins there."""
+        self._versions[kind] = version
+        if kind not in self._threads:
+            thread = threading.Thread(target=self._follow, args=(kind,), name=f"watch-{kind.plural}", daemon=True)
+            self._threads[kind] = thread
+            thread.start()
+
+    def wait(self, least: float, most: float, glance: float, news: Callable[[], bool]) -> None:
+        """Waits until something has changed, or `news` says so, which is asked every `glance` seconds.
+
+        At most `most` seconds; at least `least`, so that changes come together, but for `news`, after one glance.
+        """
+        began = time.monotonic()
+        while (left := began + most - time.monotonic()) > 0:
+            early = began + least - time.monotonic()
+            if early > 0:
+                self._over.wait(min(glance, early))
+            elif self._changed.wait(min(glance, left)):
+                break
+            if news():
+                break
+        self._changed.clear()
+
+    def close(self) -> None:
+        """Ends the watches."""
+        self._over.set()
+        self._changed.set()
+        with self._lock:
+            for watch in self._watches.values():
+                watch.close()
+        for thread in self._threads.values():
+            thread.join(5)
+
+    def _follow(self, kind: Kind) -> None:
+        while not self._over.is_set():
+            try:
+                watch = self._api.watch(kind, self._labels, self._versions[kind], _WATCH_SECONDS)
+                with self._lock:
+                    self._watches[kind] = watch
+                if self._over.is_set():
+                    watch.close()
+                for event in watch:
+                    if event.get("type") != "BOOKMARK":
+                        self._changed.set()
+            except (ClusterUnavailable, ClusterRefused) as error:
+                _log.debug("watch_ended", kind=kind.plural, reason=str(error))
+            self._over.wait(_RECONNECT_SECONDS)

@@ -1,0 +1,92 @@
+"""A folder of the NIPS 2017 layout becomes a submission: what is missing is written beside it, nothing is changed."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from orchestrator import resources
+from orchestrator.domain.submissions import Side
+from orchestrator.domain.text import printable
+from orchestrator.errors import UsageError
+from orchestrator.intake import dockerfile, manifest, nips2017_layout
+from orchestrator.intake.nips2017_layout import Metadata
+
+DOCKERIGNORE = ".dockerignore"
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptionRequest:
+    """What is asked for: without a name the folder's; `licence` is an SPDX id (rule A6), empty for none."""
+
+    name: str = ""
+    labels_from: Literal[0, 1] = 0
+    licence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What was made of a folder: its name and side, the files that were written, and the next commands."""
+
+    folder: Path
+    name: str
+    side: Side
+    entry_point: str
+    container: str
+    """The image that `metadata.json` names; hostile text, "" for none."""
+    written: tuple[str, ...]
+
+
+def adopt_folder(folder: Path, wanted: AdoptionRequest) -> Adoption:
+    """Writes a manifest beside a folder's `metadata.json`, and a Dockerfile where there is none.
+
+    Raises:
+        UsageError: it has a manifest already, its name cannot be a submission's, or it cannot be written to.
+        Rejected: it is not of the layout; with all problems.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {str(folder)!r}; name the one that holds {nips2017_layout.FILE_NAME}")
+    found = nips2017_layout.read_metadata(folder)
+    name = wanted.name or re.sub(r"[^a-z0-9_-]+", "-", folder.resolve().name.lower()).strip("-_")[:64]
+    if not manifest.is_slug(name):
+        remedy = "give another with --name: lower case, digits, - and _, at most 64"
+        raise UsageError(f"'{printable(name, 80)}' cannot be a submission's name; {remedy}")
+    if wanted.licence and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,99}", wanted.licence):
+        raise UsageError(f"'{printable(wanted.licence, 80)}' is no SPDX id; see https://spdx.org/licenses/")
+    texts = _file_texts(found, name, wanted)
+    if _exists(folder / manifest.FILE_NAME):
+        raise UsageError(
+            f"{folder / manifest.FILE_NAME} is there already; `sparring submission check` says if it will do"
+        )
+    missing = {file: text for file, text in texts.items() if not _exists(folder / file)}
+    try:
+        for file, text in missing.items():
+            with (folder / file).open("x", encoding="utf-8") as opened:
+                opened.write(text)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written to: {error.strerror or error}") from error
+    manifest.read_manifest(folder)
+    return Adoption(folder, name, found.side, found.entry_point, found.container, tuple(missing))
+
+
+def _exists(path: Path) -> bool:
+    return path.is_symlink() or path.exists()
+
+
+def _file_texts(found: Metadata, name: str, wanted: AdoptionRequest) -> dict[str, str]:
+    made_of = {
+        "sparring": "1",
+        "name": f'"{name}"',
+        "side": found.side.value,
+        "form": manifest.Form.FILES.value,
+        # Not `sparring/...`: those are the organizers' images, which an engine may hold too.
+        "image": "submission/" + re.sub(r"[_-]+", "-", f"{found.side}-{name}").strip("-"),
+        **({"labels_from": str(wanted.labels_from)} if wanted.labels_from else {}),
+        **({"licence": f'"{wanted.licence}"'} if wanted.licence else {}),
+    }
+    described = "".join(f"{key}: {value}\n" for key, value in made_of.items())
+    return {
+        manifest.FILE_NAME: "# Of the NIPS 2017 layout: what is called is in metadata.json.\n" + described,
+        dockerfile.FILE_NAME: nips2017_layout.adapter_dockerfile(wanted.labels_from),
+        DOCKERIGNORE: resources.resource_path("images", "templates", "shared", DOCKERIGNORE).read_text("utf-8"),
+    }

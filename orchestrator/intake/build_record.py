@@ -1,0 +1,55 @@
+"""Which image was built here from which folder: our own record, since what an image says of itself is a claim.
+
+A label can hold anything, and a name can be moved to another image. So every build of ours notes the id of what came
+out, with the digest of the folder's files, in a folder that only the user who builds writes to. An image's id is a
+digest of its content, so one note holds on every engine that has the image.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.domain.ids import canonical_json
+from orchestrator.files import write_whole
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRecord:
+    """Notes in a folder, one file a source and flavour: the latest build of it."""
+
+    folder: Path
+
+    @classmethod
+    def here(cls) -> "BuildRecord":
+        """Returns this user's record: in XDG_STATE_HOME, by default ~/.local/state."""
+        named = os.environ.get("XDG_STATE_HOME", "")
+        state = Path(named) if named.startswith("/") else Path.home() / ".local" / "state"
+        return cls(state / "sparring" / "built")
+
+    def note(self, source: str, flavour: str, image: str) -> None:
+        """Notes that an image (by its id) was built from files (by their digest). Raises StoreFault."""
+        body = {"source": source, "flavour": flavour, "image": image}
+        write_whole(self._file(source, flavour), f"{canonical_json(body)}\n".encode(), 0o600)
+
+    def image_of(self, source: str, flavour: str) -> str:
+        """Returns the id of what was built last from these files, empty where nothing was."""
+        found = _read_note(self._file(source, flavour))
+        return found.get("image", "") if (found.get("source"), found.get("flavour")) == (source, flavour) else ""
+
+    def sources_of(self, image: str) -> frozenset[str]:
+        """Returns the digests of all files that an image is known to be built from."""
+        every = (_read_note(path) for path in self.folder.glob("*.json"))
+        return frozenset(found["source"] for found in every if found.get("image") == image and "source" in found)
+
+    def _file(self, source: str, flavour: str) -> Path:
+        return self.folder / f"{source.removeprefix('sha256:')}-{flavour}.json"
+
+
+def _read_note(path: Path) -> dict[str, str]:
+    """Returns a note, nothing where there is none that can be read: then the image is built again."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}

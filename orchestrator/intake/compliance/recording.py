@@ -1,0 +1,71 @@
+"""Writes down what a player and we say to each other, while it is said."""
+
+from collections.abc import Callable
+
+from orchestrator.execution.round_context import Clock
+from orchestrator.protocol.transcript import Sender, TranscriptEntry, TranscriptRecorder
+from orchestrator.sandboxes.base import Exit, Sandbox, never_cancelled
+
+
+class ConversationRecorder:
+    """Listens to every sandbox of a match, one after another.
+
+    Args:
+        payload_limit: the longest payload that a player may send, in bytes.
+        clock: seconds that only go forward.
+        keep: whether payloads are written down too, so that the conversation can be held again.
+    """
+
+    def __init__(self, payload_limit: int, clock: Clock, *, keep: bool = False) -> None:
+        self._limit, self._clock, self._keep = payload_limit, clock, keep
+        self.conversations: list[list[TranscriptEntry]] = []
+        """What was said, by sandbox."""
+        self.exits: list[Exit] = []
+        """How those sandboxes ended that have."""
+
+    @property
+    def stderr(self) -> bytes:
+        """The last words of the sandbox that ended last: hostile text."""
+        return self.exits[-1].stderr if self.exits else b""
+
+    def seat(self, sandbox: Sandbox) -> Sandbox:
+        """Returns the sandbox, listened to from now on."""
+        entries: list[TranscriptEntry] = []
+        self.conversations.append(entries)
+        return _RecordedSandbox(sandbox, self, entries, self._clock, TranscriptRecorder(self._limit, keep=self._keep))
+
+
+class _RecordedSandbox:
+    """A sandbox with somebody listening."""
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        listener: ConversationRecorder,
+        entries: list[TranscriptEntry],
+        clock: Clock,
+        recorder: TranscriptRecorder,
+    ) -> None:
+        self._sandbox, self._listener, self._entries = sandbox, listener, entries
+        self._clock, self._began, self._recorder = clock, clock(), recorder
+        self._exit: Exit | None = None
+
+    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never_cancelled) -> bool:
+        self._entries += self._recorder.add(Sender.ORCHESTRATOR, self._ms(), data)
+        return self._sandbox.send(data, deadline, cancelled)
+
+    def receive(self, deadline: float) -> bytes | None:
+        data = self._sandbox.receive(deadline)
+        if data:
+            self._entries += self._recorder.add(Sender.PLAYER, self._ms(), data)
+        return data
+
+    def stop(self) -> Exit:
+        if self._exit is None:
+            self._exit = self._sandbox.stop()
+            self._entries += self._recorder.end(self._ms())
+            self._listener.exits.append(self._exit)
+        return self._exit
+
+    def _ms(self) -> int:
+        return int(1000 * (self._clock() - self._began))

@@ -1,0 +1,115 @@
+"""An entry of a contest file: what it says, and what its files say, without asking a backend."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, model_validator
+
+from orchestrator import resources
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import Problem, Rejected
+from orchestrator.intake import manifest
+from orchestrator.intake.manifest import Label, Slug
+from orchestrator.intake.yaml_file import KeyPath, YamlFile
+
+
+class EntrySection(BaseModel):
+    """One submission: a folder with a manifest, or an image that the engine has, with what the manifest would say."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    builtin: Slug | None = None
+    """A baseline that is shipped with this software, by its folder under images/."""
+    folder: str | None = None
+    image: str | None = None
+    name: Slug | None = None
+    side: Side | None = None
+    team: Label = "organizers"
+    submitted: AwareDatetime | None = None
+
+    @model_validator(mode="after")
+    def _enough_said(self) -> "EntrySection":
+        if (
+            self.folder is None
+            and self.builtin is None
+            and (self.image is None or self.name is None or self.side is None)
+        ):
+            raise ValueError("give `builtin`, or `folder`, or `image` with `name` and `side`")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class EntryDescription:
+    """An entry with its files read; `folder` and `manifest` are None for an image by itself."""
+
+    name: str
+    side: Side
+    folder: Path | None
+    manifest: manifest.Manifest | None
+
+
+def read_entry(entry: EntrySection, beside: Path) -> EntryDescription:
+    """Returns an entry with what its files say; `beside` is the folder that the contest file lies in.
+
+    Raises:
+        Rejected: its folder is not there, its manifest is wrong, or the two contradict each other.
+    """
+    folder = None if entry.folder is None else beside / entry.folder
+    if entry.builtin is not None:
+        folder = builtin_folder(entry.builtin)
+    if folder is not None and not (folder / manifest.FILE_NAME).exists():
+        what = f"there is no {folder / manifest.FILE_NAME}"
+        raise Rejected("entry", [Problem("folder", what, "a path begins where the contest file lies")])
+    described = None if folder is None else manifest.read_manifest(folder)
+    side = entry.side or (described.side if described else None)
+    if side is None:
+        raise Rejected("entry", [Problem("side", "is missing", "write `side: attack` or `side: defence`")])
+    if described and described.side is not side:
+        what = f"the contest file says {side}, its submission.yaml {described.side}"
+        raise Rejected("entry", [Problem("side", what, "make them agree")])
+    return EntryDescription(entry.name or (described.name if described else ""), Side(side), folder, described)
+
+
+def builtin_folder(name: str) -> Path:
+    """Returns the folder of a baseline that is shipped with this software. Raises Rejected when there is none."""
+    known = sorted(path.parent.name for path in resources.resource_path("images").glob("*/submission.yaml"))
+    if name not in known:
+        raise Rejected("entry", [Problem("builtin", f"there is no {name!r}", f"one of {', '.join(known)}")])
+    return resources.resource_path("images", name)
+
+
+def entry_problems(entries: Iterable[tuple[KeyPath, EntrySection]], file: YamlFile) -> list[Problem]:
+    """Returns what is wrong with the files of these entries and among their names, each at its line in the file."""
+    found: list[Problem] = []
+    names: set[str] = set()
+    folders: dict[str, Path] = {}
+    for place, entry in entries:
+        try:
+            described = read_entry(entry, file.path.resolve().parent)
+        except Rejected as error:
+            found += [file.problem(place, str(each)) for each in error.problems]
+            continue
+        if described.name in names:
+            found.append(file.problem(place, f"a second {described.name!r}", "give one of them a `name:`"))
+        names.add(described.name)
+        if shared := image_name_conflict(entry, described, folders):
+            found.append(file.problem(place, *shared))
+    return found
+
+
+def image_name_conflict(
+    entry: EntrySection, described: EntryDescription, folders: dict[str, Path]
+) -> tuple[str, str] | None:
+    """Notes in `folders` what an entry's image is called; returns what is wrong, and the remedy, where another's is.
+
+    A copy of a folder has its `image:` too. Whichever were built last would play for both.
+    """
+    image = entry.image or (described.manifest.image if described.manifest else "")
+    if described.folder is None or not image:
+        return None
+    other = folders.setdefault(image, described.folder.resolve())
+    if other == described.folder.resolve():
+        return None
+    what = f"its image is called {image}, as that of {other}, which is another folder"
+    return what, "give each folder an `image:` of its own, in its submission.yaml"

@@ -1,0 +1,137 @@
+""".dockerignore: what stays out of a build, as the engine's own client reads it.
+
+Patterns are Go's filepath.Match with `**` for any number of folders; the last that matches decides, and `!` brings a
+file back. A pattern that matches a folder matches all that lies in it. Matching takes time in proportion to pattern
+times name, whatever the pattern: a stranger wrote it.
+"""
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from orchestrator.errors import Problem, Rejected
+
+FILE_NAME = ".dockerignore"
+MAX_BYTES = 64 * 1024
+MAX_LINES = 500
+_NEVER_IGNORED = frozenset({"Dockerfile", FILE_NAME})
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    parts: tuple[str, ...]
+    back: bool
+
+
+class DockerIgnore:
+    """What one file says."""
+
+    def __init__(self, text: str) -> None:
+        self._patterns = [found for line in text.splitlines() if (found := _pattern(line)) is not None]
+
+    def __call__(self, path: PurePosixPath) -> bool:
+        """Whether a relative path stays out of the build. The recipe itself never does."""
+        ignored = False
+        for pattern in self._patterns:
+            if ignored is pattern.back and _covers(pattern.parts, path.parts):
+                ignored = not pattern.back
+        return ignored and str(path) not in _NEVER_IGNORED
+
+
+def read_dockerignore(folder: Path) -> DockerIgnore:
+    """Returns what a folder's `.dockerignore` says, if there is one. Raises Rejected."""
+    path = folder / FILE_NAME
+    if path.is_symlink() or not path.is_file():
+        return DockerIgnore("")
+    data = path.read_bytes()[: MAX_BYTES + 1]
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    if len(data) > MAX_BYTES or text.count("\n") > MAX_LINES:
+        what = f"more than {MAX_BYTES} bytes or {MAX_LINES} lines"
+        raise Rejected(f"folder {folder}", [Problem(FILE_NAME, what, "shorten it")])
+    return DockerIgnore(text)
+
+
+def _pattern(line: str) -> _Pattern | None:
+    if line.startswith("#"):
+        return None
+    text = line.strip()
+    back = text.startswith("!")
+    text = text.removeprefix("!").strip()
+    if not text:
+        return None
+    cleaned = posixpath.normpath(text).lstrip("/")
+    return _Pattern(tuple(cleaned.split("/")), back) if cleaned not in {"", "."} else None
+
+
+def _covers(pattern: Sequence[str], parts: Sequence[str]) -> bool:
+    """Whether a pattern matches a path or a folder above it."""
+    reached = {0}  # how many parts of the pattern may be used up by now
+    for part in parts:
+        reached = _skip_double_stars(pattern, reached)
+        reached = {
+            next_at
+            for at in reached
+            if at < len(pattern)
+            for next_at in ((at,) if pattern[at] == "**" else (at + 1,) if _matches(pattern[at], part) else ())
+        }
+        if len(pattern) in _skip_double_stars(pattern, reached):
+            return True
+    return False
+
+
+def _skip_double_stars(pattern: Sequence[str], reached: set[int]) -> set[int]:
+    """Adds where one gets when each `**` stands for no folder at all."""
+    found = set(reached)
+    for at in sorted(reached):
+        step = at
+        while step < len(pattern) and pattern[step] == "**":
+            step += 1
+            found.add(step)
+    return found
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Whether one part of a pattern matches one name."""
+    at = begin = 0
+    star, retry = -1, 0
+    while at < len(name):
+        length = _matched_length(pattern, begin, name[at])
+        if length:
+            begin, at = begin + length, at + 1
+        elif begin < len(pattern) and pattern[begin] == "*":
+            star, retry = begin, at
+            begin += 1
+        elif star >= 0:
+            retry += 1
+            begin, at = star + 1, retry
+        else:
+            return False
+    return not pattern[begin:].strip("*")
+
+
+def _matched_length(pattern: str, at: int, character: str) -> int:
+    """Returns how long the piece of a pattern is that matches one character; 0 when it does not, or is a star."""
+    if at >= len(pattern) or pattern[at] == "*":
+        return 0
+    if pattern[at] == "?":
+        return 1
+    if pattern[at] == "\\" and at + 1 < len(pattern):
+        return 2 if pattern[at + 1] == character else 0
+    if pattern[at] == "[" and (end := pattern.find("]", at + 2)) > 0:
+        return end + 1 - at if _in_class(pattern[at + 1 : end], character) else 0
+    return 1 if pattern[at] == character else 0
+
+
+def _in_class(inside: str, character: str) -> bool:
+    turned = inside.startswith("^")
+    text = inside[1:] if turned else inside
+    found, at = False, 0
+    while at < len(text):
+        if text[at + 1 : at + 2] == "-" and at + 2 < len(text):
+            found = found or text[at] <= character <= text[at + 2]
+            at += 3
+        else:
+            found = found or text[at] == character
+            at += 1
+    return found is not turned

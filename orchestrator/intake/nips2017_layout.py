@@ -1,0 +1,115 @@
+"""The form `files`: a submission of the NIPS 2017 competition's layout, played through an adapter in its sandbox.
+
+The layout is a folder with `metadata.json` and the entry script that it names. The adapter is a player like any other,
+`sparring_files`, and lies with the helper in images/_base/python. What is read here is a stranger's.
+"""
+
+import json
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from orchestrator.domain.submissions import Side
+from orchestrator.domain.text import printable
+from orchestrator.errors import Problem, Rejected
+
+FILE_NAME = "metadata.json"
+SIZE_LIMIT = 64 * 1024
+SIDES = {"attack": Side.ATTACK, "defense": Side.DEFENCE}
+"""The layout's word for a side, and the side."""
+TARGETED_ATTACK = "targeted_attack"
+LABELS_FROM_OPTION = "--labels-from"
+_DOCKERFILE = """\
+# BASE may be any image with the programs that the entry script calls, and the adapter: docs/migrating-from-nips-2017.md
+ARG BASE=sparring/base:cpu
+FROM ${BASE}
+COPY . /opt/player/
+WORKDIR /opt/player
+"""
+
+
+class Metadata(BaseModel):
+    """What `metadata.json` says. Its `container_gpu` and other keys are not looked at."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    type: Annotated[str, Field(max_length=100)]
+    entry_point: Annotated[str, Field(min_length=1, max_length=200)]
+    container: Annotated[str, Field(max_length=500)] = ""
+    """The image that it ran in; nothing is pulled."""
+
+    @property
+    def side(self) -> Side:
+        """The side that it plays; only of a file that was accepted."""
+        return SIDES[self.type]
+
+
+def read_metadata(folder: Path, side: Side | None = None) -> Metadata:
+    """Returns what a folder's `metadata.json` says. No link is followed.
+
+    Raises:
+        Rejected: with all problems: it is not of the layout, plays another side than `side`, or its script is missing.
+    """
+    path = folder / FILE_NAME
+    if path.is_symlink() or not path.is_file():
+        problem = Problem(FILE_NAME, "missing, or no plain file", "docs/migrating-from-nips-2017.md shows one")
+        raise Rejected(str(path), [problem])
+    try:
+        with path.open("rb") as file:
+            data = file.read(SIZE_LIMIT + 1)
+    except OSError as error:
+        raise Rejected(
+            str(path), [Problem(FILE_NAME, f"cannot be read: {error.strerror}", "make it readable")]
+        ) from error
+    if len(data) > SIZE_LIMIT:
+        raise Rejected(str(path), [Problem(FILE_NAME, f"more than {SIZE_LIMIT} bytes", "shorten it")])
+    try:
+        found = Metadata.model_validate_json(data.removeprefix(b"\xef\xbb\xbf"))
+    except ValidationError as error:
+        raise Rejected(str(path), [_validation_problem(each) for each in error.errors(include_url=False)]) from None
+    problems = [*_type_problems(found, side), *_entry_point_problems(found, folder)]
+    if problems:
+        raise Rejected(str(path), problems)
+    return found
+
+
+def adapter_command(labels_from: Literal[0, 1] = 0) -> list[str]:
+    """Returns how a folder of the layout is started. `labels_from` is the number that its first class has."""
+    return ["python", "-m", "sparring_files", *([LABELS_FROM_OPTION, str(labels_from)] if labels_from else [])]
+
+
+def adapter_dockerfile(labels_from: Literal[0, 1] = 0) -> str:
+    """Returns a Dockerfile for a folder of the layout."""
+    return f"{_DOCKERFILE}CMD {json.dumps(adapter_command(labels_from))}\n"
+
+
+def _validation_problem(error: ErrorDetails) -> Problem:
+    place = ".".join(str(part) for part in error["loc"])
+    what = printable(error["msg"], 200)
+    remedy = 'one JSON object with "type" and "entry_point", both text'
+    return Problem(f"{FILE_NAME}{place and f', {printable(place, 60)}'}", what[:1].lower() + what[1:], remedy)
+
+
+def _type_problems(found: Metadata, side: Side | None) -> list[Problem]:
+    place = f"{FILE_NAME}, type"
+    if found.type == TARGETED_ATTACK:
+        what = "targeted attacks have no contest here: nobody tells them a target class"
+        return [Problem(place, what, "an attack that leads to any wrong class can enter")]
+    if found.type not in SIDES:
+        return [Problem(place, f"{printable(found.type, 60)!r} is not known", f"one of {', '.join(SIDES)}")]
+    if side is not None and found.side is not side:
+        return [Problem(place, f"it is of side {found.side}, submission.yaml says {side}", "make them agree")]
+    return []
+
+
+def _entry_point_problems(found: Metadata, folder: Path) -> list[Problem]:
+    place, shown = f"{FILE_NAME}, entry_point", printable(found.entry_point, 100)
+    path = PurePosixPath(found.entry_point)
+    if path.is_absolute() or ".." in path.parts or "\0" in found.entry_point:
+        return [Problem(place, f"{shown!r} leads out of the folder", "name a file of the folder")]
+    inside = [folder.joinpath(*path.parts[: depth + 1]) for depth in range(len(path.parts))]
+    if any(step.is_symlink() for step in inside) or not inside or not inside[-1].is_file():
+        return [Problem(place, f"there is no plain file {shown!r}", "name the script that is called")]
+    return []

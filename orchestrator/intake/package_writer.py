@@ -1,0 +1,195 @@
+"""One file of a submission: its folder, what is in it, and its image if there is one. docs/packing.md is the format.
+
+The same folder and the same image give the same bytes. The image is written as an OCI layout with the configuration
+that it will have where it is brought in, so its id is known before. What is packed is read as a stranger's once, so
+that it is not refused elsewhere for what could have been seen here.
+"""
+
+import hashlib
+import json
+import posixpath
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from orchestrator.domain.ids import canonical_json, digest
+from orchestrator.errors import InfrastructureFault, UsageError
+from orchestrator.intake import image_archive, manifest, package
+from orchestrator.intake.decompress import PieceReader
+from orchestrator.intake.image_archive import CONFIG, LAYER, MANIFEST, MAX_DOCUMENT_BYTES
+from orchestrator.intake.package import IMAGE, SOURCE, Package, PackedFile
+from orchestrator.intake.source_tree import SourceFile, SourceTree, scan_folder, tar_end, tar_header, tar_members
+from orchestrator.intake.tar_stream import BLOCK, PIECE_BYTES, MalformedArchive, MemberKind, TarStream
+from orchestrator.sandboxes.base import ImageStore
+
+_SAVED_NAME = re.compile(r"[A-Za-z0-9._/-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPackage:
+    """A package that was written. `image` is the id of the image in it, empty without one."""
+
+    path: Path
+    digest: str
+    size: int
+    image: str
+    files: int
+    left_out: tuple[str, ...]
+
+
+def write_package(folder: Path, target: Path, workshop: ImageStore | None = None, image: str = "") -> WrittenPackage:
+    """Writes a folder, and an image of the workshop's engine, as one file; nothing is left when it fails.
+
+    Raises:
+        Rejected: the manifest, the folder or the image could not be read elsewhere.
+        UsageError: there is no such image, or `target` is another file.
+        InfrastructureFault: it cannot be written.
+    """
+    found = manifest.read_manifest(folder)
+    tree = scan_folder(folder)
+    _require_free_path(target)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".packing-", dir=target.parent) as place:
+            layout = Path(place) / IMAGE
+            identity = write_layout(workshop, image, layout) if workshop is not None and image else ""
+            whole = hashlib.sha256()
+            written = Path(place) / "package"
+            with written.open("xb") as file:
+                for piece in _package_pieces(found.name, tree, layout if identity else None, identity):
+                    whole.update(piece)
+                    file.write(piece)
+            written.chmod(0o644)
+            size = written.stat().st_size
+            written.rename(target)
+    except OSError as error:
+        raise InfrastructureFault(f"cannot write {target}: {error}; free space, or choose another --out") from error
+    return WrittenPackage(target, f"sha256:{whole.hexdigest()}", size, identity, len(tree.files), tree.left_out)
+
+
+def _require_free_path(target: Path) -> None:
+    """Raises UsageError where a file that is no package would be written over."""
+    try:
+        with target.open("rb") as file:
+            is_package = file.read(len(package.FILE_NAME)) == package.FILE_NAME.encode()
+    except FileNotFoundError:
+        is_package = True
+    except OSError as error:
+        raise UsageError(f"{target} cannot be looked at: {error.strerror}; choose another --out") from error
+    if not is_package:
+        raise UsageError(f"{target} is there, and is no package; choose another --out")
+    if not target.parent.is_dir():
+        raise UsageError(f"there is no folder {target.parent}; make it, or choose another --out")
+
+
+def _package_pieces(name: str, tree: SourceTree, layout: Path | None, identity: str) -> Iterator[bytes]:
+    """Yields the package: the list of its members first, then the folder, then the image."""
+    inner = SourceTree(layout, tuple(_layout_files(layout)), ()) if layout is not None else None
+    members = [_listed_file(tree, file, SOURCE) for file in tree.files]
+    members += [_listed_file(inner, file, IMAGE) for file in inner.files] if inner is not None else []
+    text = Package(sparring_package=1, name=name, image=identity, members=members).text()
+    yield tar_header(package.FILE_NAME, len(text), 0o644, 0) + text + bytes(-len(text) % BLOCK)
+    yield from tar_members(tree, tree.files, f"{SOURCE}/", 0)
+    if inner is not None:
+        yield from tar_members(inner, inner.files, f"{IMAGE}/", 0)
+    yield tar_end()
+
+
+def _layout_files(layout: Path) -> Iterator[SourceFile]:
+    for path in sorted(path for path in layout.rglob("*") if path.is_file()):
+        yield SourceFile(PurePosixPath(path.relative_to(layout)), path.stat().st_size, executable=False)
+
+
+def _listed_file(tree: SourceTree, file: SourceFile, folder: str) -> PackedFile:
+    found = hashlib.sha256()
+    for piece in tree.read(file):
+        found.update(piece)
+    return PackedFile(path=f"{folder}/{file.path}", size=file.size, sha256=found.hexdigest())
+
+
+def write_layout(workshop: ImageStore, reference: str, layout: Path) -> str:
+    """Writes an engine's image as an OCI layout into a new folder; returns the id it will have.
+
+    Raises:
+        Rejected: it could not be brought in anywhere.
+        UsageError: the engine has no such image.
+    """
+    blobs = layout / "blobs" / "sha256"
+    blobs.mkdir(parents=True)
+    config, layers = _split_saved_image(workshop.save(reference), blobs)
+    plain = workshop.plain(config)
+    (blobs / hashlib.sha256(plain).hexdigest()).write_bytes(plain)
+    described = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": _descriptor(CONFIG, plain),
+        "layers": [
+            {"mediaType": LAYER, "digest": f"sha256:{path.name}", "size": path.stat().st_size} for path in layers
+        ],
+    }
+    text = canonical_json(described).encode()
+    (blobs / hashlib.sha256(text).hexdigest()).write_bytes(text)
+    index = {"schemaVersion": 2, "manifests": [_descriptor(MANIFEST, text)]}
+    (layout / "index.json").write_text(canonical_json(index), "ascii")
+    (layout / "oci-layout").write_text('{"imageLayoutVersion":"1.0.0"}', "ascii")
+    image_archive.read_image_layout(layout)
+    return digest(plain)
+
+
+def _descriptor(kind: str, data: bytes) -> dict[str, Any]:
+    return {"mediaType": kind, "digest": digest(data), "size": len(data)}
+
+
+def _split_saved_image(pieces: Iterator[bytes], blobs: Path) -> tuple[dict[str, Any], list[Path]]:
+    """Takes what an engine saved apart; returns the image's configuration, and its layers as blobs."""
+    place = Path(tempfile.mkdtemp(prefix=".saved-", dir=blobs.parent))
+    files: dict[str, Path] = {}
+    links: dict[str, str] = {}
+    try:
+        stream = TarStream(PieceReader(pieces))
+        for member in stream:
+            name = posixpath.normpath(member.name.decode("utf-8", "replace"))
+            if member.kind is MemberKind.FILE and _SAVED_NAME.fullmatch(name):
+                files[name] = place / str(len(files))
+                _write(files[name], stream.content())
+            elif member.kind is MemberKind.LINK:  # a layer that is there twice
+                target = posixpath.join(posixpath.dirname(name), member.link.decode("utf-8", "replace"))
+                links[name] = posixpath.normpath(target)
+        [described] = _json(files["manifest.json"])
+        config = _json(files[described["Config"]])
+        layers = [_store_layer(files, links.get(name, name), blobs) for name in described["Layers"]]
+    except (MalformedArchive, KeyError, ValueError, TypeError) as error:
+        raise InfrastructureFault(f"the engine saved the image in a way that is not read here: {error}") from error
+    finally:
+        for path in place.iterdir():
+            path.unlink()
+        place.rmdir()
+    return config, layers
+
+
+def _json(path: Path) -> Any:
+    if path.stat().st_size > MAX_DOCUMENT_BYTES:
+        raise ValueError(f"a document of {path.stat().st_size} bytes")
+    return json.loads(path.read_bytes())
+
+
+def _store_layer(files: dict[str, Path], name: str, blobs: Path) -> Path:
+    """Gives a saved layer the name of its content."""
+    path = files[name]
+    if path.parent == blobs:
+        return path
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            found.update(piece)
+    files[name] = blobs / found.hexdigest()
+    path.rename(files[name])
+    return files[name]
+
+
+def _write(path: Path, pieces: Iterator[bytes]) -> None:
+    with path.open("xb") as file:
+        for piece in pieces:
+            file.write(piece)

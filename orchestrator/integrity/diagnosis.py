@@ -1,0 +1,271 @@
+"""One suspect answer looked into: confirmed by repetition, and told what it depends on.
+
+A proof is a sequence that changes the answer every time it is played in a fresh sandbox, while a control, in another
+sandbox that is told the same seed, gives the answer that the suspect gets alone. Chance and surroundings give no such
+sequence: they leave a hint, and the rates decide (`rates`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.domain.findings import FindingKind
+from orchestrator.integrity import minimise
+from orchestrator.integrity.minimise import QuestionContext, deviates
+from orchestrator.integrity.replay_session import (
+    DefencePlay,
+    Questions,
+    ReplaySession,
+    SessionGenerator,
+    SessionPurpose,
+    SessionTrace,
+    is_decision,
+)
+from orchestrator.integrity.screening import Mismatch
+
+BURST_LENGTH = 6
+BURST_PAUSES = {BURST_LENGTH: 0.7, 2 * BURST_LENGTH: 1.1}
+"""A suspect is asked in three bursts with these seconds between them."""
+BURST_SANDBOXES = 3
+MAX_BURST_SANDBOXES = 2 * BURST_SANDBOXES
+"""So many sandboxes are asked in bursts at most, where some of them fail; `SANDBOXES` where all of these do."""
+PROOF_PAIRS = 10
+"""So many times a sequence and its control have to differ, each pair with a seed of its own and in an order that is
+drawn. What a sandbox draws when it starts passes for a proof once in 4**10 times at most; what time does, whatever its
+period, once in 2**10."""
+MAX_WAIT_SECONDS = 60.0
+"""Seconds that a suspect is left waiting at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """What is to be proved: a sequence with the suspect at a place, and the control with the suspect at a place."""
+
+    kind: FindingKind
+    session: ReplaySession
+    place: int
+    control: ReplaySession
+    control_place: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """A sequence that changes an answer: its questions, the suspect's place in them, and what it is answered alone.
+
+    `sessions` are the numbers of the sessions that show it, pairs of control and sequence; the last is a sequence.
+    """
+
+    kind: FindingKind
+    session: ReplaySession
+    place: int
+    alone: int
+    sessions: tuple[int, ...]
+
+
+def diagnose_mismatch(
+    trace: SessionTrace, played: DefencePlay, clash: Mismatch, chance: np.random.Generator
+) -> SessionGenerator[Proof | FindingKind | None]:
+    """Returns a proof; the kind that the suspect's answers hint at; or None where nothing could be repeated."""
+    suspect = np.array([[clash.cell, clash.picture]], np.int32)
+    patterns = yield from _burst_patterns(trace, suspect)
+    if len(patterns) < BURST_SANDBOXES:
+        return None
+    if len({pattern.tobytes() for pattern in patterns}) > 1:
+        return hinted_kind(patterns)
+    alone = int(patterns[0][0])
+    if (patterns[0] != alone).any():
+        claim = yield from _claim_from_pattern(trace, suspect, patterns[0])
+        if isinstance(claim, FindingKind):
+            return claim
+        return (yield from prove_claim(trace, claim, chance)) or hinted_kind(patterns)
+    for context in _contexts_of_mismatch(trace, played, clash, alone):
+        for claim in (yield from _claims_from_context(trace, context)):
+            if proof := (yield from prove_claim(trace, claim, chance)):
+                return proof
+    return None
+
+
+def _burst_patterns(trace: SessionTrace, suspect: Questions) -> SessionGenerator[list[NDArray[np.int32]]]:
+    """Asks a suspect in bursts, in three sandboxes that answer everything: another one for each that does not."""
+    patterns: list[NDArray[np.int32]] = []
+    for tried in range(MAX_BURST_SANDBOXES):
+        if len(patterns) == BURST_SANDBOXES or (tried >= BURST_SANDBOXES and not patterns):
+            break
+        said = yield from trace.ask(burst_session(suspect, SessionPurpose.REPEATED))
+        if all(is_decision(int(answer)) for answer in said.answers):
+            patterns.append(said.answers)
+    return patterns
+
+
+def prove_claim(trace: SessionTrace, claim: Claim, chance: np.random.Generator) -> SessionGenerator[Proof | None]:
+    """Plays a sequence and its control in pairs with one seed each; returns the proof where every pair shows it.
+
+    A pair in which one is not answered is played again, as often as there are pairs.
+    """
+    shown: list[int] = []
+    alone: int | None = None
+    for _ in range(2 * PROOF_PAIRS):
+        changed, control, numbers = yield from _play_pair(trace, claim, bool(chance.integers(2)))
+        if not (is_decision(changed) and is_decision(control)):
+            continue
+        alone = control if alone is None else alone
+        if control != alone or changed == control:
+            return None
+        shown += numbers
+        if len(shown) == 2 * PROOF_PAIRS:
+            return Proof(claim.kind, claim.session, claim.place, alone, tuple(shown))
+    return None
+
+
+def _play_pair(
+    trace: SessionTrace, claim: Claim, control_first: bool
+) -> SessionGenerator[tuple[int, int, tuple[int, int]]]:
+    """Returns the suspect's answers in the sequence and in the control, and their sessions: the control's first."""
+    first, second = (claim.control, claim.session) if control_first else (claim.session, claim.control)
+    one = yield from trace.ask(first)
+    number = trace.last
+    other = yield from trace.ask(replace(second, seed_of=number))
+    said, control = (other, one) if control_first else (one, other)
+    numbers = (number, number + 1) if control_first else (number + 1, number)
+    return int(said.answers[claim.place]), int(control.answers[claim.control_place]), numbers
+
+
+def _control_session(question: Questions, batch: int = 1) -> ReplaySession:
+    return ReplaySession(SessionPurpose.PROOF_CONTROL, question, batch)
+
+
+def burst_session(question: Questions, purpose: SessionPurpose) -> ReplaySession:
+    """Returns the session that asks one question [2] again and again, with silence between the bursts."""
+    return ReplaySession(purpose, np.tile(question, (3 * BURST_LENGTH, 1)), pauses=BURST_PAUSES)
+
+
+def hinted_kind(patterns: list[NDArray[np.int32]]) -> FindingKind:
+    """Returns what differs: answers of one burst (chance), of bursts (clock), or of sandboxes only (environment)."""
+    within = across = 0
+    for pattern in patterns:
+        changes = np.flatnonzero(np.diff(pattern)) + 1
+        across += int(np.isin(changes, list(BURST_PAUSES)).sum())
+        within += len(changes) - int(np.isin(changes, list(BURST_PAUSES)).sum())
+    if within <= 1 and across > 1:
+        return FindingKind.CLOCK
+    return FindingKind.CHANCE if within or across else FindingKind.ENVIRONMENT
+
+
+def _claim_from_pattern(
+    trace: SessionTrace, suspect: Questions, pattern: NDArray[np.int32]
+) -> SessionGenerator[Claim | FindingKind]:
+    """Every fresh sandbox changes its answer at the same place: by the count of questions, or by the pauses so far.
+
+    Three sandboxes can agree by the time of day alone: what a run without pauses contradicts is a hint and no proof.
+    """
+    alone = int(pattern[0])
+    place = int(np.flatnonzero(pattern != alone)[0])
+    steady = yield from trace.ask(ReplaySession(SessionPurpose.REPEATED, np.tile(suspect, (3 * BURST_LENGTH, 1))))
+    if place in BURST_PAUSES and (steady.answers == alone).all():
+        pauses = {at: seconds for at, seconds in BURST_PAUSES.items() if at <= place}
+        waited = ReplaySession(SessionPurpose.PROOF, np.tile(suspect, (place + 1, 1)), pauses=pauses)
+        return Claim(FindingKind.CLOCK, waited, place, _control_session(suspect))
+    if steady.answers[0] != alone or not is_decision(int(steady.answers[place])) or steady.answers[place] == alone:
+        return hinted_kind([pattern] * BURST_SANDBOXES)
+    counted = ReplaySession(SessionPurpose.PROOF, np.tile(suspect, (place + 1, 1)))
+    return Claim(FindingKind.STATE, counted, place, _control_session(suspect))
+
+
+def _contexts_of_mismatch(
+    trace: SessionTrace, played: DefencePlay, clash: Mismatch, alone: int
+) -> Iterator[QuestionContext]:
+    """Yields where the suspect was answered otherwise than alone: in the replay, then in the play."""
+    question = [clash.cell, clash.picture]
+    session, said = trace.played[clash.session]
+    asked = [(session.questions, said.answers, session.batch)]
+    asked += [(rows[:, :2], rows[:, 2], played.batch) for rows in played.sandboxes]
+    for questions, answers, batch in asked:
+        for place in np.flatnonzero((questions == question).all(axis=1)).tolist():
+            if is_decision(int(answers[place])) and answers[place] != alone:
+                yield _context_at(questions, place, batch, alone)
+
+
+def _context_at(questions: Questions, place: int, batch: int, alone: int) -> QuestionContext:
+    start = place - place % batch
+    units = tuple(questions[at : at + batch] for at in range(0, start, batch))
+    return QuestionContext(units, questions[start : start + batch], place - start, batch, alone)
+
+
+def _claims_from_context(trace: SessionTrace, context: QuestionContext) -> SessionGenerator[list[Claim]]:
+    """Plays a context twice more; returns what may be the cause, to be proved in this order.
+
+    Time comes first: what waiting alone changes needs no questions. What shows both times is shrunk to what it needs.
+    """
+    once = yield from deviates(trace, context, SessionPurpose.CONTEXT)
+    again = yield from deviates(trace, context, SessionPurpose.CONTEXT)
+    uptime = float(trace.played[trace.last][1].at[context.place])
+    if not isfinite(uptime):  # it was not answered: nobody knows after how long it would have been
+        return []
+    waited = yield from _delay_claim(trace, context, 1.2 * uptime + 0.3 if once and again else 2 * uptime + 2)
+    found = [] if waited is None else [waited]
+    if not (once and again):
+        return found
+    if context.batch > 1:
+        outcome = yield from _batch_claim(trace, context)
+        if outcome is None:
+            return found
+        if isinstance(outcome, Claim):
+            return [*found, outcome]
+        context = outcome
+    shrunk = yield from _minimised_claim(trace, context)
+    return found if shrunk is None else [*found, shrunk]
+
+
+def _minimised_claim(trace: SessionTrace, context: QuestionContext) -> SessionGenerator[Claim | None]:
+    """Shrinks a context to what it needs."""
+    smallest = yield from minimise.minimise_context(trace, context)
+    if smallest is None:
+        return None
+    small = smallest.context
+    session = ReplaySession(SessionPurpose.PROOF, small.questions, small.batch)
+    return Claim(smallest.kind, session, small.place, _control_session(small.last, small.batch), small.offset)
+
+
+def _delay_claim(trace: SessionTrace, context: QuestionContext, seconds: float) -> SessionGenerator[Claim | None]:
+    """Asks the suspect alone after a long silence: whether that changes it as well."""
+    if context.batch > 1:
+        return None
+    pauses = {0: min(seconds, MAX_WAIT_SECONDS)}
+    said = yield from trace.ask(ReplaySession(SessionPurpose.WAITED, context.last, pauses=pauses))
+    if not is_decision(int(said.answers[0])) or said.answers[0] == context.alone:
+        return None
+    return Claim(
+        FindingKind.CLOCK,
+        ReplaySession(SessionPurpose.PROOF, context.last, pauses=pauses),
+        0,
+        _control_session(context.last),
+    )
+
+
+def _batch_claim(trace: SessionTrace, context: QuestionContext) -> SessionGenerator[Claim | QuestionContext | None]:
+    """Tells the company of the suspect's own question from what was asked before.
+
+    The shape of the question stays the same throughout: another shape alone may move an honest classifier's last bits.
+    """
+    batch, offset = context.batch, context.offset
+    same = np.tile(context.last[offset], (len(context.last), 1))
+    copies = yield from trace.ask(ReplaySession(SessionPurpose.SHRUNK, same, batch))
+    beside = yield from trace.ask(ReplaySession(SessionPurpose.SHRUNK, context.last, batch))
+    answers = {int(answer) for answer in copies.answers}
+    if not all(map(is_decision, (*answers, int(beside.answers[offset])))):
+        return None  # a fault stands against no label
+    control = ReplaySession(SessionPurpose.PROOF_CONTROL, same, batch)
+    if len(answers) > 1:
+        place = int(np.flatnonzero(copies.answers != copies.answers[0])[0])
+        return Claim(FindingKind.COMPANY, ReplaySession(SessionPurpose.PROOF, same, batch), place, control)
+    (still,) = answers
+    if beside.answers[offset] != still:
+        return Claim(
+            FindingKind.COMPANY, ReplaySession(SessionPurpose.PROOF, context.last, batch), offset, control, offset
+        )
+    if not (yield from deviates(trace, QuestionContext(context.units, context.last, offset, batch, still))):
+        return None  # only the number of pictures in a question matters: the same for every picture and every time
+    return QuestionContext(context.units, context.last, offset, batch, still)

@@ -1,0 +1,163 @@
+"""From a context that changes an answer to the smallest part of it that still does.
+
+A unit is what went into one question: one picture, or a batch. The last unit holds the suspect and is always kept.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from orchestrator.domain.findings import FindingKind
+from orchestrator.integrity.replay_session import (
+    Questions,
+    ReplaySession,
+    SessionGenerator,
+    SessionPurpose,
+    SessionTrace,
+    is_decision,
+)
+
+MAX_SANDBOXES = 24
+"""So many sandboxes are spent on one context at most."""
+MAX_OTHER_VERSIONS = 3
+"""So many other versions of the suspect are tried by themselves."""
+MAX_CONTROL_SETS = 8
+"""So many times other pictures are tried in the place of a version that changes the answer."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuestionContext:
+    """What was asked before a suspect answer.
+
+    `units` are the questions before, `last` is the one with the suspect at `offset`; `alone` is what the suspect is
+    answered without them.
+    """
+
+    units: tuple[Questions, ...]
+    last: Questions
+    offset: int
+    batch: int
+    alone: int
+
+    @property
+    def suspect(self) -> tuple[int, int]:
+        """The suspect's cell and picture."""
+        cell, picture = self.last[self.offset].tolist()
+        return cell, picture
+
+    @property
+    def place(self) -> int:
+        """The suspect's position in the whole sequence."""
+        return sum(len(unit) for unit in self.units) + self.offset
+
+    @property
+    def questions(self) -> Questions:
+        """The whole sequence [k, 2]."""
+        return np.concatenate([*self.units, self.last])
+
+    def only(self, units: Sequence[Questions]) -> "QuestionContext":
+        """Returns the suspect after other questions."""
+        return QuestionContext(tuple(units), self.last, self.offset, self.batch, self.alone)
+
+
+@dataclass(frozen=True, slots=True)
+class MinimalContext:
+    """The smallest sequence found, what kind of cheat its shape shows, and the number of the session that showed it."""
+
+    context: QuestionContext
+    kind: FindingKind
+    session: int
+
+
+def deviates(
+    trace: SessionTrace, context: QuestionContext, purpose: SessionPurpose = SessionPurpose.SHRUNK
+) -> SessionGenerator[bool]:
+    """Plays a context in a fresh sandbox; returns whether the suspect gets another decision than alone."""
+    said = yield from trace.ask(ReplaySession(purpose, context.questions, context.batch))
+    answer = int(said.answers[context.place])
+    return is_decision(answer) and answer != context.alone
+
+
+def minimise_context(trace: SessionTrace, context: QuestionContext) -> SessionGenerator[MinimalContext | None]:
+    """Returns the smallest sequence that still changes the suspect's answer; None where none does any more."""
+    budget = trace.last + MAX_SANDBOXES
+    found = (yield from _try_other_versions(trace, context)) or (yield from _try_repeats(trace, context))
+    if found:
+        return found
+    kept = context
+    for least in (context.units[-1:], context.units[-2:]):
+        if (yield from deviates(trace, context.only(least))):
+            return MinimalContext(context.only(least), FindingKind.STATE, trace.last)
+    while len(kept.units) > 1 and trace.last < budget:
+        half = kept.only(kept.units[len(kept.units) // 2 :])
+        if not (yield from deviates(trace, half)):
+            break
+        kept = half
+    size = max(1, len(kept.units) // 2)
+    while trace.last < budget:
+        shorter = yield from _without_one_part(trace, kept, size, budget)
+        if shorter is not None:
+            kept = shorter
+        elif size == 1:
+            break
+        size = max(1, min(size, len(kept.units)) // 2)
+    if not (yield from deviates(trace, kept)):
+        return None
+    return MinimalContext(kept, FindingKind.STATE, trace.last)
+
+
+def _try_other_versions(trace: SessionTrace, context: QuestionContext) -> SessionGenerator[MinimalContext | None]:
+    """Tries the other versions of the suspect alone, against as many questions about other pictures."""
+    _, picture = context.suspect
+    suspect = context.last[context.offset].tolist()
+    kin = [u for u in context.units if (u[:, 1] == picture).any() and suspect not in u.tolist()]
+    others = [u for u in context.units if not (u[:, 1] == picture).any()]
+    for part in (*([one] for one in kin[:MAX_OTHER_VERSIONS]), kin if len(kin) > MAX_OTHER_VERSIONS else []):
+        if part and (yield from deviates(trace, context.only(part))):
+            session = trace.last
+            for strangers in _similar_units(trace, part, others):
+                if (yield from deviates(trace, context.only(strangers))):
+                    return MinimalContext(context.only(strangers), FindingKind.STATE, trace.last)
+            return MinimalContext(context.only(part), FindingKind.MEMORY, session)
+    return None
+
+
+def _similar_units(
+    trace: SessionTrace, part: Sequence[Questions], others: Sequence[Questions]
+) -> Sequence[Sequence[Questions]]:
+    """Returns some sets of as many other questions, those first that were answered like the first of `part`.
+
+    An average over recent pictures moves an answer by what these pictures show: the more alike, the more it is moved.
+    """
+    answers: dict[tuple[int, ...], int] = {}
+    for session, said in trace.played:
+        answers |= zip(map(tuple, session.questions.tolist()), said.answers.tolist(), strict=True)
+    first = answers.get(tuple(part[0][0].tolist()))
+    alike = sorted(others, key=lambda unit: answers.get(tuple(unit[0].tolist())) != first)
+    return [alike[at : at + len(part)] for at in range(0, len(alike), len(part))][:MAX_CONTROL_SETS]
+
+
+def _try_repeats(trace: SessionTrace, context: QuestionContext) -> SessionGenerator[MinimalContext | None]:
+    """Asks the suspect itself as often as its context is long: shows counters, and state that any picture moves."""
+    if context.batch > 1 or not context.units:
+        return None
+    own = np.tile(context.last, (len(context.units) + 1, 1))
+    said = yield from trace.ask(ReplaySession(SessionPurpose.SHRUNK, own))
+    other = [i for i, a in enumerate(said.answers.tolist()) if is_decision(a) and a != context.alone]
+    if not other or other[0] == 0:
+        return None
+    return MinimalContext(context.only([context.last] * other[0]), FindingKind.STATE, trace.last)
+
+
+def _without_one_part(
+    trace: SessionTrace, context: QuestionContext, size: int, budget: int
+) -> SessionGenerator[QuestionContext | None]:
+    """Returns the context without the first part of `size` units that it does not need."""
+    for start in range(0, len(context.units), size):
+        if trace.last >= budget:
+            return None
+        rest = context.units[:start] + context.units[start + size :]
+        if (yield from deviates(trace, context.only(rest))):
+            return context.only(rest)
+    return None

@@ -1,0 +1,140 @@
+"""How often sandboxes disagree: what accuses where no single sequence can be shown.
+
+Chance, a start's environment and the time of day cannot be repeated at will. They are accused by rates: more
+disagreements than an honest device may have by the contest (`noise`), by an exact test that errs with probability
+`power.ALPHA`. Two twins (same questions, same order, two fresh sandboxes, each asked some questions again at its end)
+and the play itself give three rates, and the pattern says which kind it is.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from orchestrator.domain.findings import FindingKind
+from orchestrator.domain.outcomes import FAULTED
+from orchestrator.integrity import power, screening
+from orchestrator.integrity.power import ALPHA, SamplingDesign
+from orchestrator.integrity.replay_session import (
+    DefencePlay,
+    Questions,
+    ReplaySession,
+    SessionAnswers,
+    SessionGenerator,
+    SessionPurpose,
+    SessionTrace,
+    is_decision,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DisagreementRate:
+    """Disagreements among pairs of decisions."""
+
+    disagreements: int
+    pairs: int
+
+    def beyond(self, noise: float) -> float:
+        """Returns how probable so many are, or more, where each pair disagrees with probability `noise`."""
+        from scipy.stats import binom  # noqa: PLC0415  takes a second to import
+
+        return float(binom.sf(self.disagreements - 1, self.pairs, noise))
+
+    def exceeds(self, other: "DisagreementRate") -> float:
+        """Returns how probable it is that this rate exceeds the other so far by chance: Fisher's exact test."""
+        from scipy.stats import fisher_exact  # noqa: PLC0415  takes a second to import
+
+        table = [
+            [self.disagreements, self.pairs - self.disagreements],
+            [other.disagreements, other.pairs - other.disagreements],
+        ]
+        return float(fisher_exact(table, alternative="greater").pvalue)
+
+
+@dataclass(frozen=True, slots=True)
+class DisagreementRates:
+    """`within` one sandbox, between `twins`, and between `play` and its replay."""
+
+    within: DisagreementRate
+    twins: DisagreementRate
+    play: DisagreementRate
+
+    def verdict(self, noise: float) -> tuple[FindingKind, float] | None:
+        """Returns the kind of cheat that these rates show and how probable they are without one; None for honest."""
+        within, twins, play = self.within.beyond(noise), self.twins.beyond(noise), self.play.beyond(noise)
+        if within < ALPHA:
+            # What happens at the same places in both twins is no chance: it depends on what was asked before.
+            return (FindingKind.CHANCE if self.twins.disagreements else FindingKind.STATE), within
+        if twins < ALPHA:
+            return FindingKind.ENVIRONMENT, twins
+        if play < ALPHA and (more := self.play.exceeds(self.twins)) < ALPHA:
+            return FindingKind.ENVIRONMENT, max(play, more)
+        return None
+
+
+def measure_rates(
+    trace: SessionTrace, played: DefencePlay, design: SamplingDesign, chance: np.random.Generator
+) -> SessionGenerator[DisagreementRates]:
+    """Plays two twins of a large sample and returns the three rates."""
+    count = power.rate_sample_size(len(played.decided), design)
+    sample = (
+        _draw_batches_of_play(played, count, chance) if played.batch > 1 else _draw_questions(played, count, chance)
+    )
+    repeats = min(power.REPEATED_QUESTIONS, len(sample))
+    repeats -= repeats % played.batch if repeats > played.batch else 0  # every question has the shape of the first time
+    questions = np.concatenate([sample, sample[:repeats]])
+    session = ReplaySession(SessionPurpose.RATES, questions, played.batch)
+    one = yield from trace.ask(session)
+    other = yield from trace.ask(session)
+    return DisagreementRates(
+        within=_rate(_repeat_pairs(one, len(sample)) + _repeat_pairs(other, len(sample))),
+        twins=_rate(_pairs(one.answers, other.answers)),
+        play=_rate(_pairs(played.at(sample), one.answers[: len(sample)])),
+    )
+
+
+def measure_batch_effect(
+    trace: SessionTrace, played: DefencePlay, design: SamplingDesign, chance: np.random.Generator
+) -> SessionGenerator[DisagreementRate]:
+    """Asks a large sample in other company than in play, in questions of the same shape; returns how often it differs.
+
+    Last bits may honestly depend on a picture's place in its question: one answer that company changes is no cheat.
+    """
+    questions = _draw_questions(played, power.rate_sample_size(len(played.decided), design), chance)
+    said = yield from trace.ask(ReplaySession(SessionPurpose.COMPANY, questions, played.batch))
+    return _rate(_pairs(played.at(questions), said.answers))
+
+
+def _draw_questions(played: DefencePlay, count: int, chance: np.random.Generator) -> Questions:
+    """Returns so many questions as in play: one version of each picture, then the next; whole batches."""
+    sample = played.decided[chance.choice(len(played.decided), count, replace=False)][:, :2]
+    sample = np.concatenate(list(screening.split_by_version(sample)))
+    return sample[: count - (count % played.batch if count > played.batch else 0)]
+
+
+def _draw_batches_of_play(played: DefencePlay, count: int, chance: np.random.Generator) -> Questions:
+    """Returns about so many questions, each with the company and the places that it had in play, in another order."""
+    size = played.batch
+    units = [
+        rows[at : at + size]
+        for rows in played.sandboxes
+        for at in range(0, len(rows) - size + 1, size)
+        if (rows[at : at + size, 2] > FAULTED).all()
+    ]
+    if not units:
+        return _draw_questions(played, count, chance)
+    chosen = chance.permutation(len(units))[: max(1, count // size)]
+    return np.concatenate([units[place] for place in chosen])[:, :2]
+
+
+def _repeat_pairs(said: SessionAnswers, count: int) -> list[tuple[int, int]]:
+    again = said.answers[count:]
+    return _pairs(said.answers[: len(again)], again)
+
+
+def _pairs(first: "np.ndarray[tuple[int], np.dtype[np.int32]]", second: object) -> list[tuple[int, int]]:
+    return [(int(a), int(b)) for a, b in zip(first, np.asarray(second), strict=True)]
+
+
+def _rate(pairs: list[tuple[int, int]]) -> DisagreementRate:
+    decided = [(a, b) for a, b in pairs if is_decision(a) and is_decision(b)]
+    return DisagreementRate(sum(a != b for a, b in decided), len(decided))

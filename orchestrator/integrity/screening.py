@@ -1,0 +1,203 @@
+"""The planned replays: a sample in other company, some of it twice, the play's own order again.
+
+What a replay shows is what play did not. Where no sandbox of the play saw two versions of a picture, the replay shows
+one version of each first, for who kept answers outside its sandbox, and then the clean version before every attacked
+one, which is what rule A9 is about; where one sandbox saw everything, the replay shows one version only. An answer that
+depends on anything but its picture has to be given again without knowing what it depended on.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.integrity import power
+from orchestrator.integrity.power import SamplingDesign
+from orchestrator.integrity.replay_session import (
+    DefencePlay,
+    Questions,
+    ReplaySession,
+    SessionAnswers,
+    SessionPurpose,
+    is_decision,
+)
+
+TINY_MARGIN = 1e-4
+"""A margin that floating-point noise may cross, as a share of the largest score."""
+MAX_COMPARISONS = 2
+"""A question is compared so often in the session that decides whether it differs: with the play, and once more."""
+MAX_TINY_SHARE = 0.1
+"""Margins are believed while no larger share of the answers claims a tiny one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """One question with two decisions, and where the second was given: session number and place in it.
+
+    `margin` is what the defence claimed in the replay, NaN where it gave no scores.
+    """
+
+    cell: int
+    picture: int
+    first: int
+    second: int
+    session: int
+    place: int
+    margin: float = float("nan")
+
+
+@dataclass
+class ScreeningResult:
+    """What the planned replays said.
+
+    `sample` are the questions drawn, `decided` those of them with a decision in play and in a replay: the power that
+    was achieved comes from these. `compared` are all pairs of decisions. `alike` are questions that the same arithmetic
+    has to decide alike again, a picture by itself, or in the company and at the place that it had in play; each was
+    compared at most `PAIRS` times. `differ` are those of them that disagreed, claimed margin or not. `refused` and
+    `late` are questions with a decision in play that were put and not answered, `missing` all that got no decision.
+    """
+
+    sample: frozenset[tuple[int, int]] = frozenset()
+    decided: set[tuple[int, int]] = field(default_factory=set)
+    asked: int = 0
+    compared: int = 0
+    alike: set[tuple[int, int]] = field(default_factory=set)
+    differ: set[tuple[int, int]] = field(default_factory=set)
+    clashes: list[Mismatch] = field(default_factory=list)
+    noise: list[Mismatch] = field(default_factory=list)
+    refused: set[tuple[int, int]] = field(default_factory=set)
+    late: set[tuple[int, int]] = field(default_factory=set)
+    missing: dict[tuple[int, int], None] = field(default_factory=dict)
+    failing: set[int] = field(default_factory=set)
+    """The numbers of the sessions in which questions were refused or late."""
+
+
+def draw_sample(played: DefencePlay, design: SamplingDesign, chance: np.random.Generator) -> Questions:
+    """Returns the sample [n, 2], uniform and without replacement over all answered questions of the play."""
+    count = power.sample_size(len(played.decided), design)
+    return played.decided[chance.choice(len(played.decided), count, replace=False)][:, :2]
+
+
+def planned_sessions(played: DefencePlay, sample: Questions, chance: np.random.Generator) -> Iterator[ReplaySession]:
+    """Yields the planned sessions for a sample; every drawn question is asked a second time at the end of its own."""
+    if played.mixed:
+        for wave in split_by_version(sample):
+            order = wave[chance.permutation(len(wave))]
+            yield ReplaySession(SessionPurpose.SHUFFLED, np.concatenate([order, order]), played.batch)
+    else:
+        order = one_version_first(sample, played.clean, chance)
+        again = order[_rows_in(order, sample)]
+        yield ReplaySession(SessionPurpose.SHUFFLED, np.concatenate([order, again]), played.batch)
+    twin = played.sandboxes[int(chance.integers(len(played.sandboxes)))]
+    yield ReplaySession(
+        SessionPurpose.TWIN, twin[: _round_up(power.SAME_ORDER_QUESTIONS, played.batch), :2], played.batch
+    )
+    if played.batch > 1:
+        yield ReplaySession(SessionPurpose.ALONE, sample[: power.SINGLE_QUESTIONS])
+
+
+def one_version_first(sample: Questions, clean: int, chance: np.random.Generator) -> Questions:
+    """Returns the sample and its clean versions: first one version of each picture, then the others, clean ones first.
+
+    A sandbox of the play may have kept an answer where those after it find it. So what is asked first is asked before
+    any other version of its picture; asked again at the end, it has the clean version before it like the others.
+    """
+    first = next(split_by_version(sample))
+    first = first[chance.permutation(len(first))]
+    order = clean_first(sample, clean, chance)
+    return np.concatenate([first, order[~_rows_in(order, first)]])
+
+
+def sessions_as_in_play(
+    played: DefencePlay, questions: Questions, chance: np.random.Generator
+) -> Iterator[ReplaySession]:
+    """Yields sessions in which nothing tells a replay from the play: one cell, or one version of each picture.
+
+    Who did not answer in a planned session because it knew that for a replay is asked the same again here.
+    """
+    if played.mixed:
+        parts = list(split_by_version(questions))
+    else:
+        parts = [questions[questions[:, 0] == cell] for cell in np.unique(questions[:, 0])]
+    for part in parts:
+        yield ReplaySession(SessionPurpose.REFUSED, part[chance.permutation(len(part))], played.batch)
+
+
+def clean_first(sample: Questions, clean: int, chance: np.random.Generator) -> Questions:
+    """Returns the sample and its clean versions in a random order, each clean version before all others of it."""
+    companions = np.column_stack([np.full(len(sample), clean, np.int32), sample[:, 1]])
+    everything = np.unique(np.concatenate([sample, companions]).astype(np.int32), axis=0)
+    order = everything[chance.permutation(len(everything))]
+    earliest: dict[int, int] = {}
+    for place, (cell, picture) in enumerate(order.tolist()):
+        first = earliest.setdefault(picture, place)
+        if cell == clean and first != place:
+            order[[first, place]] = order[[place, first]]
+    return order
+
+
+def split_by_version(sample: Questions) -> Iterator[Questions]:
+    """Yields the sample in parts that hold one version of a picture each."""
+    left = sample
+    while len(left):
+        _, first = np.unique(left[:, 1], return_index=True)
+        yield left[np.sort(first)]
+        left = np.delete(left, first, axis=0)
+
+
+def compare_session(
+    seen: ScreeningResult, played: DefencePlay, number: int, session: ReplaySession, said: SessionAnswers
+) -> None:
+    """Adds what session `number` shows: against the play, and a second answer in the sandbox against its first."""
+    seen.asked += len(session.questions)
+    draws = session.purpose in {SessionPurpose.SHUFFLED, SessionPurpose.REFUSED}
+    first: dict[tuple[int, int], int] = {}
+    believed = float(np.mean(said.margins <= TINY_MARGIN)) <= MAX_TINY_SHARE
+    before = played.at(session.questions)
+    alike = played.batch == 1 or session.purpose is SessionPurpose.TWIN
+    new = set() if not alike else {tuple(row) for row in session.questions.tolist()} - seen.alike
+    for place, (cell, picture) in enumerate(session.questions.tolist()):
+        question, answer = (cell, picture), int(said.answers[place])
+        earlier = first.get(question, int(before[place]))
+        if not is_decision(earlier):
+            continue
+        if not is_decision(answer):
+            _note_failure(seen, question, number, said, place)
+            continue
+        seen.compared += 1
+        if draws and question in seen.sample:
+            seen.decided.add(question)
+        first.setdefault(question, answer)
+        if question in new:
+            seen.alike.add(question)
+        if earlier != answer:
+            if question in new:
+                seen.differ.add(question)
+            clash = Mismatch(cell, picture, earlier, answer, number, place, float(said.margins[place]))
+            noise = believed and clash.margin <= TINY_MARGIN
+            (seen.noise if noise else seen.clashes).append(clash)
+
+
+def _note_failure(
+    seen: ScreeningResult, question: tuple[int, int], number: int, said: SessionAnswers, place: int
+) -> None:
+    """Notes a question that was answered in play and has no decision now."""
+    if question not in seen.decided:
+        seen.missing[question] = None
+    if said.refused[place]:
+        seen.refused.add(question)
+    elif said.late[place]:
+        seen.late.add(question)
+    else:
+        return
+    seen.failing.add(number)
+
+
+def _rows_in(rows: Questions, of: Questions) -> NDArray[np.bool_]:
+    wanted = {tuple(row) for row in of.tolist()}
+    return np.array([tuple(row) in wanted for row in rows.tolist()], bool)
+
+
+def _round_up(count: int, batch: int) -> int:
+    return -(-count // batch) * batch

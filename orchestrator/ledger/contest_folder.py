@@ -1,0 +1,76 @@
+"""A contest as a folder: its file, its ledger, its key, what was submitted, and a folder per round and task."""
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from orchestrator.errors import UsageError
+from orchestrator.ledger.round_folder import CONTEST_LEDGER, RoundFolder, held_contest, open_blobs, open_ledger
+from orchestrator.ledger.stores.base import Blobs, Ledger
+from orchestrator.signatures import SigningKey
+
+FILE_NAME = "contest.yaml"
+
+
+class ContestFolder:
+    """The folder of one contest.
+
+    contest.yaml is the organizers' to edit; contest.sqlite, blobs/, rounds/*/*/ledger.sqlite and the two kinds of
+    secret (key, rounds/*/*/secret) are the record; everything else is made from them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def file(self) -> Path:
+        """The contest file."""
+        return self.path / FILE_NAME
+
+    @property
+    def exists(self) -> bool:
+        """Whether a contest was opened here."""
+        return (self.path / CONTEST_LEDGER).exists()
+
+    def create(self) -> None:
+        """Makes the folder. Raises UsageError when it holds something already."""
+        try:
+            if self.path.is_dir() and any(self.path.iterdir()):
+                raise UsageError(f"{self.path} is not empty; give a new folder")
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be made: {error}; give another folder") from error
+
+    def keep_private(self) -> None:
+        """Keeps the folder out of repositories: it holds secrets and strangers' submissions."""
+        ignored = self.path / ".gitignore"
+        if not ignored.exists():
+            ignored.write_text("*\n", "ascii")
+
+    def require(self) -> None:
+        """Raises UsageError when no contest was opened here."""
+        if not self.exists:
+            raise UsageError(f"{self.path} holds no contest; make one with `sparring contest init {self.path}`")
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Holds the contest for the moment that something is written; see `held_contest`."""
+        return held_contest(self.path)
+
+    def ledger(self) -> Ledger:
+        """Returns the contest's ledger, made if it is not there."""
+        return open_ledger(self.path / CONTEST_LEDGER)
+
+    def blobs(self) -> Blobs:
+        """Returns what all rounds share."""
+        return open_blobs(self.path / "blobs")
+
+    def key(self) -> SigningKey:
+        """Returns the organizers' key. Raises StoreFault where it is lost: nothing else can sign for them."""
+        return SigningKey.at(self.path / "key")
+
+    def draw_key(self) -> SigningKey:
+        """Returns the organizers' key, drawn where there is none: for a contest that is being opened, and no other."""
+        return SigningKey.drawn(self.path / "key")
+
+    def round(self, name: str, task: str) -> RoundFolder:
+        """Returns the folder of one round of one task."""
+        return RoundFolder(self.path / "rounds" / name / task)

@@ -1,0 +1,245 @@
+"""Where things lie: a round's folder."""
+
+import errno
+import fcntl
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+from typing import TextIO
+
+from orchestrator import plugins
+from orchestrator.errors import BackendUnavailable, Rejected, StoreFault, UsageError
+from orchestrator.files import UNFINISHED_PREFIX, write_fault, write_once, write_whole
+from orchestrator.ledger.stores.base import Blobs, Ledger
+
+CONTEST_LEDGER = "contest.sqlite"
+"""The ledger of a contest, two folders above those of its rounds."""
+SECRET_BYTES = 32
+PATIENCE = 300.0
+"""Seconds that another command's writing to a contest is waited for. Results of a large contest take a minute."""
+_LOOK = 0.02
+"""Seconds between two looks whether a folder is free."""
+_DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
+"""What goes wrong with a disk, and not with what the operator asked for."""
+_OWN_NAMES = frozenset(
+    {
+        ".gitignore",
+        "blobs",
+        "cells.csv",
+        "cluster",
+        "images",
+        "ledger.sqlite",
+        "ledger.sqlite-shm",
+        "ledger.sqlite-wal",
+        "lock",
+        "report",
+        "results.json",
+        "secret",
+    }
+)
+
+
+@contextmanager
+def lock_folder(folder: Path, busy: str, *, patience: float = 0.0) -> Iterator[None]:
+    """Holds a folder for this process, and no longer than it lives: a killed one leaves nothing to be cleared away.
+
+    Another holder is waited for, `patience` seconds at most.
+
+    Raises:
+        UsageError: another still holds it; says `busy`.
+        StoreFault: nothing can be held there.
+    """
+    until = time.monotonic() + patience
+    path = folder / "lock"
+    try:
+        file = path.open("a")
+    except OSError as error:
+        raise write_fault(path, error) from error
+    with file:
+        while not _taken(path, file):
+            if time.monotonic() >= until:
+                raise UsageError(busy)
+            time.sleep(_LOOK)
+        yield
+
+
+def _taken(path: Path, file: TextIO) -> bool:
+    """Returns whether a lock file is this process's now. Raises StoreFault where files cannot be locked."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise StoreFault(f"{path} cannot be held: {error}; use a folder on a disk of this machine") from error
+    return True
+
+
+@contextmanager
+def held_contest(folder: Path) -> Iterator[None]:
+    """Holds a contest's folder for the moment that an entry of its ledger, or files made from it, are written.
+
+    It is never held while anything is played, built or tried, so others wait a moment at most. Raises like `held`.
+    """
+    busy = f"another command has been writing to the contest in {folder} for {PATIENCE:g} s; wait for it or end it"
+    with lock_folder(folder, busy, patience=PATIENCE):
+        yield
+
+
+def open_ledger(path: Path) -> Ledger:
+    """Returns the ledger in a file, made if it is not there."""
+    ledger: Ledger = plugins.load_plugin("stores", "sql")(f"sqlite:///{path}")
+    return ledger
+
+
+def open_blobs(folder: Path) -> Blobs:
+    """Returns what is kept below a folder."""
+    blobs: Blobs = plugins.load_plugin("stores", "folder")(folder)
+    return blobs
+
+
+class RoundFolder:
+    """The output folder of one round.
+
+    ledger.sqlite, blobs/ and secret are the record; results.json, cells.csv and report/ are folded from it and can be
+    made again at any time. `images/` holds what the process backend admitted.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def contest(self) -> Path | None:
+        """The folder of the contest that this is a round of, None for a round by itself."""
+        above = self.path.resolve().parent.parent.parent
+        return above if (above / CONTEST_LEDGER).exists() else None
+
+    @property
+    def exists(self) -> bool:
+        """Whether a round was opened here."""
+        return (self.path / "ledger.sqlite").exists()
+
+    @property
+    def results(self) -> Path:
+        """The results file, which is written after what goes with it and taken away before it is wrong."""
+        return self.path / "results.json"
+
+    def discard_results(self) -> None:
+        """Takes the results file away. Raises StoreFault where it cannot be."""
+        try:
+            self.results.unlink(missing_ok=True)
+        except OSError as error:
+            raise write_fault(self.results, error) from error
+
+    def create(self) -> None:
+        """Makes the folder. Raises UsageError when something else lies there, StoreFault where a disk is full."""
+        ignored = self.path / ".gitignore"
+        try:
+            others = {entry.name for entry in self.path.iterdir()} - _OWN_NAMES if self.path.is_dir() else set()
+            others = {name for name in others if not name.startswith(UNFINISHED_PREFIX)}
+            if others and not self.exists:
+                raise UsageError(f"{self.path} holds other files; give an empty or new folder as --out")
+            self.path.mkdir(parents=True, exist_ok=True)
+            # The folder holds the round's secret: it is not for anybody's repository.
+            if not ignored.exists() or ignored.read_bytes() != b"*\n":
+                ignored.write_bytes(b"*\n")
+        except OSError as error:
+            if error.errno in _DISK_ERRNOS:
+                raise write_fault(self.path, error) from error
+            raise UsageError(f"{self.path} cannot be made: {error}; give another --out") from error
+
+    @contextmanager
+    def created(self) -> Iterator[None]:
+        """Makes the folder; where nothing was begun in it, because that was refused, it is taken away again."""
+        fresh = not self.path.exists()
+        self.create()
+        try:
+            yield
+        except (BackendUnavailable, Rejected, UsageError):
+            if fresh and not self.exists:
+                shutil.rmtree(self.path, ignore_errors=True)
+            raise
+
+    @property
+    def exchange(self) -> Path:
+        """The folder through which controller and drivers talk; it lies beside the blobs."""
+        return (self.contest or self.path) / "cluster"
+
+    def require(self) -> None:
+        """Raises UsageError when no round was opened here."""
+        if not self.exists and (self.path / CONTEST_LEDGER).exists():
+            lies = sorted(ledger.parent.relative_to(self.path) for ledger in self.path.glob("rounds/*/*/ledger.sqlite"))
+            played = ", ".join(str(self.path / place) for place in lies) or "none was played yet"
+            raise UsageError(f"{self.path} is a contest's folder; give that of one of its rounds: {played}")
+        if not self.exists:
+            raise UsageError(f"{self.path} holds no round; give the --out folder of `sparring round run`")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the round for this process, and removes what a killed one left half-written.
+
+        Raises:
+            UsageError: another orchestrator plays it.
+            StoreFault: nothing can be held there.
+        """
+        with lock_folder(self.path, f"another orchestrator plays the round in {self.path}; wait for it or end it"):
+            found = (folder.glob(f"{UNFINISHED_PREFIX}*") for folder in (self.path, self.path / "report"))
+            for path in chain(*found, self._blobs.glob(f"*/{UNFINISHED_PREFIX}*")):
+                with suppress(OSError):  # the next one tries again
+                    path.unlink()
+            yield
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Holds what the round's results are made of besides its own ledger: the contest's, where it is part of one."""
+        if self.contest is None:
+            yield
+            return
+        with held_contest(self.contest):
+            yield
+
+    def ledger(self) -> Ledger:
+        """Returns the round's ledger, made if it is not there."""
+        return open_ledger(self.path / "ledger.sqlite")
+
+    def blobs(self) -> Blobs:
+        """Returns the round's blobs; the rounds of one contest share theirs."""
+        return open_blobs(self._blobs)
+
+    @property
+    def _blobs(self) -> Path:
+        return (self.contest or self.path) / "blobs"
+
+    def secret(self) -> bytes:
+        """Returns the round's secret, drawn the first time; only its owner can read the file.
+
+        It is there before the ledger is, so that one which is lost is never drawn anew. An empty file is one whose
+        drawing was killed. Raises StoreFault when it is lost or damaged, or cannot be written.
+        """
+        path = self.path / "secret"
+        try:
+            secret = path.read_bytes()
+        except FileNotFoundError:
+            secret = b""
+        except OSError as error:
+            raise StoreFault(f"{path} cannot be read: {error.strerror or error}; make it readable") from error
+        if not secret and not self.exists:
+            if path.exists():
+                write_whole(path, secrets.token_bytes(SECRET_BYTES), 0o600)
+            else:
+                write_once(path, secrets.token_bytes(SECRET_BYTES), 0o600)  # of two controllers that begin, one draws
+            secret = path.read_bytes()
+        if len(secret) != SECRET_BYTES:
+            remedy = "put it back from a copy of the folder, or play the round again into a new one"
+            remedy = remedy if self.exists else "remove it: no round was opened with it yet"
+            raise StoreFault(f"{path} is lost or damaged: {len(secret)} bytes, expected {SECRET_BYTES}; {remedy}")
+        return secret
+
+    def write(self, name: str, text: str) -> Path:
+        """Writes a derived file whole or not at all, and returns its path. Raises StoreFault."""
+        path = self.path / name
+        write_whole(path, text.encode())
+        return path

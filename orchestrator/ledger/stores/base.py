@@ -1,0 +1,114 @@
+"""The record of a round: a hash-chained ledger of events, and blobs by their SHA-256."""
+
+import io
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.domain.events import Event
+from orchestrator.domain.ids import canonical_json, digest
+from orchestrator.errors import StoreFault
+
+GENESIS = "sha256:" + "0" * 64
+"""The hash before the first entry."""
+
+SALT_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """One event in the chain. `leaf` covers it alone, `hash` the leaf and the hash before it.
+
+    So an entry can be withheld and its leaf shown: the chain still holds, and the random `salt`, 32 hex digits, keeps
+    everybody from guessing what was withheld.
+    """
+
+    seq: int
+    time: str
+    salt: str
+    event: Event
+    text: str
+    """The event as canonical JSON, which is what the leaf covers."""
+    previous: str
+    leaf: str
+    hash: str
+
+
+def new_salt() -> str:
+    """Returns a new salt."""
+    return secrets.token_hex(SALT_BYTES)
+
+
+def leaf_hash(seq: int, time: str, salt: str, text: str) -> str:
+    """Returns the leaf of an entry whose event, as canonical JSON, is `text`."""
+    rest = canonical_json({"salt": salt, "seq": seq, "time": time})
+    return digest(f'{{"event":{text},{rest[1:]}')  # `event` sorts before the others: canonical as a whole
+
+
+def entry_hash(previous: str, leaf: str) -> str:
+    """Returns the hash of the entry with this leaf that follows `previous`."""
+    return digest(f"{previous}\n{leaf}")
+
+
+def make_entry(previous: str, seq: int, time: str, event: Event, salt: str) -> LedgerEntry:
+    """Returns the entry that follows `previous`; `time` is ISO 8601 in UTC."""
+    text = canonical_json(event.model_dump(mode="json"))
+    leaf = leaf_hash(seq, time, salt, text)
+    return LedgerEntry(seq, time, salt, event, text, previous, leaf, entry_hash(previous, leaf))
+
+
+class Ledger(Protocol):
+    """The append-only record. Everything else is derived from it."""
+
+    @property
+    def head(self) -> str:
+        """The hash of the last entry."""
+        ...
+
+    def append(self, *events: Event, time: str) -> None:
+        """Adds events after the head, all or none. Raises Conflict where somebody else did; see `read_new`."""
+        ...
+
+    def read(self) -> Iterator[LedgerEntry]:
+        """Yields every entry in order. Raises StoreFault at the first that does not continue the chain."""
+        ...
+
+    def read_new(self) -> Iterator[LedgerEntry]:
+        """Yields the entries that others appended after the head, which moves on with each. Raises like `read`."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of the store."""
+        ...
+
+
+class Blobs(Protocol):
+    """Bytes kept by what they are."""
+
+    def put(self, data: bytes) -> str:
+        """Keeps the bytes and returns their digest. Keeping them twice costs nothing."""
+        ...
+
+    def get(self, digest: str) -> bytes:
+        """Returns the bytes. Raises StoreFault when they are missing or not what the digest says."""
+        ...
+
+
+def put_array(blobs: Blobs, array: NDArray[Any]) -> str:
+    """Keeps an array in NumPy's file format and returns its digest."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return blobs.put(buffer.getvalue())
+
+
+def get_array(blobs: Blobs, digest: str) -> NDArray[Any]:
+    """Returns a kept array, without unpickling anything. Raises StoreFault when the blob is missing or no array."""
+    try:
+        array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(blobs.get(digest)), allow_pickle=False)
+    except ValueError as error:
+        raise StoreFault(f"blob {digest} is not an array: {error}") from error
+    return array

@@ -1,0 +1,205 @@
+"""The ledger in a database: SQLite in a file by default, any other by its SQLAlchemy URL.
+
+One table, one row an event. The database itself refuses to change or remove a row where it can (SQLite triggers); the
+hash chain shows it where it cannot.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from pydantic import ValidationError
+from sqlalchemy import exc
+
+from orchestrator.domain.events import Event, read_event
+from orchestrator.domain.ids import canonical_json
+from orchestrator.errors import Conflict, StoreFault
+from orchestrator.ledger.stores import base
+
+_metadata = sa.MetaData()
+_entries = sa.Table(
+    "ledger",
+    _metadata,
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("time", sa.String(40), nullable=False),
+    sa.Column("kind", sa.String(40), nullable=False, index=True),
+    sa.Column("salt", sa.String(32), nullable=False),
+    sa.Column("event", sa.Text, nullable=False),
+    sa.Column("previous", sa.String(71), nullable=False),
+    sa.Column("hash", sa.String(71), nullable=False, unique=True),
+)
+_APPEND_ONLY = [
+    f"CREATE TRIGGER IF NOT EXISTS ledger_no_{name} BEFORE {when} "
+    "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
+    for name, when in (
+        ("update", "UPDATE ON ledger"),
+        ("delete", "DELETE ON ledger"),
+        # INSERT OR REPLACE removes a row without firing a trigger on DELETE: https://www.sqlite.org/lang_conflict.html
+        ("replace", "INSERT ON ledger WHEN EXISTS (SELECT 1 FROM ledger WHERE seq = NEW.seq OR hash = NEW.hash)"),
+    )
+]
+
+_RESTORE_REMEDY = "put it back from a copy of the folder, or play into a new folder"
+_ROWS_PER_QUERY = 2000
+LOCK_TIMEOUT_SECONDS = 10.0
+"""Seconds that another program's lock on a SQLite file is waited for, each time."""
+
+
+class SqlLedger:
+    """The ledger at a SQLAlchemy URL. Reading everything once finds where the chain ends.
+
+    `patience` is how many seconds another program's lock on a SQLite file is waited for, each time.
+    """
+
+    def __init__(self, url: str, patience: float = LOCK_TIMEOUT_SECONDS) -> None:
+        self._seq, self._head = 0, base.GENESIS
+        self._place, self._patience = "", patience
+        self._statement: Any = None
+        with self._translated():
+            where = sa.make_url(url)
+            lite = where.get_backend_name() == "sqlite"
+            self._place = (where.database or "") if lite else where.render_as_string()
+            self._engine = sa.create_engine(where, connect_args={"timeout": patience} if lite else {})
+            if lite:
+                sa.event.listen(self._engine, "connect", _enable_write_ahead_log)
+            _metadata.create_all(self._engine)
+            if lite:
+                with self._engine.begin() as connection:
+                    for statement in _APPEND_ONLY:
+                        connection.execute(sa.text(statement))
+        for row, _ in self._chain():
+            self._seq, self._head = row.seq, row.hash
+
+    @property
+    def head(self) -> str:
+        """The hash of the last entry."""
+        return self._head
+
+    def append(self, *events: Event, time: str) -> None:
+        """Adds events after the head, all or none. Raises Conflict when another process appended there first."""
+        if not events:
+            return
+        seq, head = self._seq, self._head
+        rows = []
+        for event in events:
+            entry = base.make_entry(head, seq + 1, time, event, base.new_salt())
+            seq, head = entry.seq, entry.hash
+            rows.append(
+                {
+                    "seq": seq,
+                    "time": time,
+                    "kind": event.kind,
+                    "salt": entry.salt,
+                    "event": entry.text,
+                    "previous": entry.previous,
+                    "hash": head,
+                }
+            )
+        with self._translated(), self._engine.begin() as connection:
+            connection.exec_driver_sql(*self._insert(rows))
+        self._seq, self._head = seq, head
+
+    def _insert(self, rows: list[dict[str, Any]]) -> tuple[str, list[Any]]:
+        """Returns the statement that adds rows, as the driver takes it: worked out once, since a round adds so many."""
+        if self._statement is None:
+            self._statement = sa.insert(_entries).compile(self._engine)
+        names = self._statement.positiontup
+        return str(self._statement), rows if names is None else [tuple(row[name] for name in names) for row in rows]
+
+    def read(self) -> Iterator[base.LedgerEntry]:
+        """Yields every entry in order. Raises StoreFault at the first that does not continue the chain."""
+        for row, leaf in self._chain():
+            yield self._entry(row, leaf)
+
+    def read_new(self) -> Iterator[base.LedgerEntry]:
+        """Yields the entries after the head, which moves on with each. Raises StoreFault like `read`."""
+        for row, leaf in self._chain(self._seq, self._head):
+            entry = self._entry(row, leaf)
+            self._seq, self._head = row.seq, row.hash
+            yield entry
+
+    def _entry(self, row: Any, leaf: str) -> base.LedgerEntry:
+        """Returns the entry in a row whose hashes are right. Raises StoreFault where it is no event."""
+        try:
+            event = read_event(json.loads(row.event))
+        except (ValidationError, ValueError, TypeError, RecursionError) as error:
+            raise StoreFault(
+                f"ledger entry {row.seq} is not an event of this version: {error}; {self._place} was altered or "
+                f"damaged, or written by another version; {_RESTORE_REMEDY}"
+            ) from error
+        if (row.event, row.kind) != (canonical_json(event.model_dump(mode="json")), event.kind):
+            raise self._broken(row.seq)
+        return base.LedgerEntry(row.seq, row.time, row.salt, event, row.event, row.previous, leaf, row.hash)
+
+    def _chain(self, after: int = 0, previous: str = base.GENESIS) -> Iterator[tuple[Any, str]]:
+        """Yields the rows behind an entry with their leaves, if their hashes are right; what they say is not read."""
+        for place, row in enumerate(self._rows(after), start=after + 1):
+            try:
+                leaf = base.leaf_hash(row.seq, row.time, row.salt, row.event)
+                follows = base.entry_hash(previous, leaf)
+            except (TypeError, ValueError) as error:  # text of another type, or that is no text
+                raise self._broken(place) from error
+            if (row.seq, row.previous, row.hash) != (place, previous, follows):
+                raise self._broken(place)
+            previous = row.hash
+            yield row, leaf
+
+    def _broken(self, place: int) -> StoreFault:
+        return StoreFault(
+            f"ledger entry {place} does not continue the chain; {self._place} was altered or damaged; {_RESTORE_REMEDY}"
+        )
+
+    def _rows(self, after: int) -> Iterator[Any]:
+        """Yields the rows behind an entry, some at a time: a long ledger is never in memory as a whole."""
+        query = sa.select(_entries).order_by(_entries.c.seq).limit(_ROWS_PER_QUERY)
+        last = after or None  # from the very start, whatever number the first row was given
+        while True:
+            with self._translated(), self._engine.connect() as connection:
+                rows = connection.execute(query if last is None else query.where(_entries.c.seq > last)).all()
+            yield from rows
+            if len(rows) < _ROWS_PER_QUERY:
+                return
+            last = rows[-1].seq
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except exc.IntegrityError as error:
+            raise Conflict(f"another process appended to {self._place} first; run the same command again") from error
+        except exc.SQLAlchemyError as error:
+            raise StoreFault(f"the ledger cannot be used: {self._said(error)}") from error
+
+    def _said(self, error: exc.SQLAlchemyError) -> str:
+        """Returns what is wrong and what to do; SQLAlchemy's own words hold the whole statement and its values."""
+        cause = getattr(error, "orig", None)
+        if not isinstance(cause, sqlite3.Error):
+            return f"{self._place}: {cause or error}"
+        match getattr(cause, "sqlite_errorcode", 0) & 0xFF:  # an extended code has its kind in its lowest byte
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                held = f"another program has held {self._place} for more than {self._patience:g} s"
+                return f"{held} ({cause}); wait for it or end it, and run the same command again"
+            case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN:
+                remedy = "look whether there is space in its folder, and leave to write, and run the same command again"
+                return f"{self._place}: {cause}; {remedy}"
+            case _:
+                return f"{self._place}: {cause}; {_RESTORE_REMEDY}"
+
+
+def _enable_write_ahead_log(connection: Any, _: object) -> None:
+    """Lets SQLite write ahead: a killed process loses nothing, a power cut perhaps the last entries, never the chain.
+
+    https://www.sqlite.org/pragma.html#pragma_synchronous
+    """
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+plugin = SqlLedger

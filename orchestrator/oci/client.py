@@ -1,0 +1,389 @@
+"""Documents and layers from an image registry over HTTP: tokens, redirects, bounds, and what is tried again.
+
+Our own, since the libraries that speak with registries have no bounds, follow redirects as they come and compare no
+digests (docs/decisions/0021). A registry may be anybody's: credentials go to the registry and, over TLS, to the place
+where it says that tokens are had; they never follow a redirect to another host.
+
+| the registry says | taken as |
+| --- | --- |
+| nothing, or half: refused, reset, timed out, cut short | it is away: tried again |
+| 408, 429 (with Retry-After), 5xx | it is busy: tried again |
+| a certificate that does not hold, a redirect that is none | it cannot be asked: ours, at once |
+| 401 and 403 with what credentials there are, 404 | the image is not to be had: Rejected |
+| any other code | the image is not to be had: Rejected |
+"""
+
+import base64
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, stop_before_delay
+
+from orchestrator import __version__
+from orchestrator.domain.text import printable
+from orchestrator.errors import BackendUnavailable, UsageError
+from orchestrator.oci.manifests import UnusableImageError
+from orchestrator.oci.references import ImageReference
+
+if TYPE_CHECKING:
+    import requests
+
+ATTEMPTS = 6
+_CONNECT_SECONDS, _READ_SECONDS, _DOCUMENT_SECONDS = 10.0, 30.0, 60.0
+_SLOWEST = 1024**2
+"""Bytes a second below which a registry is too slow for a layer."""
+_MAX_WAIT = 30.0
+_MAX_REDIRECTS = 5
+_CHUNK_BYTES = 64 * 1024
+_MAX_TOKEN_BYTES = 64 * 1024
+_BUSY_STATUSES = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+_REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+_CHALLENGE = re.compile(r"(?i)\bbearer\s+(.*)")
+_PARAMETER = re.compile(r'([A-Za-z_]+)="([^"]*)"')
+_TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
+_LOGIN_REMEDY = "put a login for it into docker's config.json (a pull secret, mounted where DOCKER_CONFIG says)"
+
+Login = tuple[str, str]
+Result = TypeVar("Result")
+
+
+class _RetryableError(Exception):
+    """The registry is away or busy; `after` is how many seconds it asks for."""
+
+    def __init__(self, message: str, after: float | None = None) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class ImageNotFoundError(UnusableImageError):
+    """There is no such image."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryDocument:
+    """A document: its bytes, and what the registry says of them."""
+
+    data: bytes
+    content_type: str
+    digest: str
+
+
+class RegistryClient:
+    """What is asked of one registry about one repository; used with `with`. Not for several threads at once."""
+
+    def __init__(
+        self,
+        name: ImageReference,
+        login: Callable[[], Login | None],
+        plain: Callable[[str], bool],
+        *,
+        seconds: float = 120.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Begins without a word; `login` is called when the registry asks who we are.
+
+        `plain` says of a host[:port] whether it is asked without TLS; `seconds` bound the waiting between attempts.
+        """
+        try:
+            from requests.adapters import HTTPAdapter  # noqa: PLC0415  it takes a while, and only clusters need it
+        except ImportError as error:
+            raise UsageError("what asks registries is missing: pip install 'sparring[kubernetes]'") from error
+
+        self._name, self._login, self._plain = name, login, plain
+        self._base = f"{'http' if plain(name.address) else 'https'}://{name.address}/v2/"
+        self._authorization = ""
+        # Not a Session: it reads the whole body of a redirect, unpacked, even where it is not to follow it, and it
+        # brings ~/.netrc and cookies along.
+        self._adapter = HTTPAdapter()
+        self._retrying = Retrying(
+            retry=retry_if_exception_type(_RetryableError),
+            stop=stop_after_attempt(ATTEMPTS) | stop_before_delay(seconds),
+            wait=_retry_wait,
+            sleep=sleep,
+            reraise=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._adapter.close()
+
+    def get(self, path: str, accept: str, most: int) -> RegistryDocument:
+        """Returns a document of the repository: `manifests/latest`, `blobs/sha256:...`; at most `most` bytes.
+
+        Raises:
+            UnusableImageError: it is not there, not for us, or too large.
+            BackendUnavailable: the registry is away or busy, and was for all attempts, or cannot be trusted.
+        """
+        return self._patiently(lambda: self._document(f"{self._base}{self._name.repository}/{path}", accept, most))
+
+    def stream(self, path: str, size: int, use: Callable[[Iterator[bytes]], Result]) -> Result:
+        """Returns what `use` makes of a blob of so many bytes; it is called again where the blob was cut short.
+
+        Raises:
+            UnusableImageError: it is not there, not for us, or longer.
+            BackendUnavailable: the registry is away, busy or slow, and was for all attempts, or cannot be trusted.
+        """
+
+        def ask() -> Result:
+            with self._granted(f"{self._base}{self._name.repository}/{path}", "*/*") as response:
+                return use(self._pieces(response, size, _DOCUMENT_SECONDS + size / _SLOWEST))
+
+        return self._patiently(ask)
+
+    def knock(self) -> None:
+        """Raises BackendUnavailable where no registry answers; whether it knows us is another matter."""
+
+        def ask() -> None:
+            with self._answer(self._base, "*/*") as response:
+                if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status_code in _BUSY_STATUSES:
+                    raise self._busy(response)
+
+        self._patiently(ask)
+
+    def _patiently(self, ask: Callable[[], Result]) -> Result:
+        try:
+            return self._retrying(ask)
+        except _RetryableError as error:
+            times = self._retrying.statistics["attempt_number"]
+            what = f"the registry {self._name.host} was asked {times} times: {error}"
+            raise BackendUnavailable(f"{what}; is it up, and reachable from here?") from error
+
+    def _document(self, address: str, accept: str, most: int) -> RegistryDocument:
+        """Asks once, with a token where one is wanted."""
+        with self._granted(address, accept) as response:
+            data, header = b"".join(self._pieces(response, most, _DOCUMENT_SECONDS)), response.headers
+            kind = header.get("Content-Type", "").partition(";")[0].strip().lower()
+            return RegistryDocument(data, kind, header.get("Docker-Content-Digest", ""))
+
+    @contextmanager
+    def _granted(self, address: str, accept: str) -> Iterator["requests.Response"]:
+        """Yields the answer that has what was asked for, with a token where one is wanted."""
+        for asked_before in (False, True):
+            with self._followed(address, accept) as response:
+                if response.status_code == HTTPStatus.OK:
+                    yield response
+                    return
+                if response.status_code != HTTPStatus.UNAUTHORIZED or asked_before:
+                    raise self._refused(response)
+                challenge = response.headers.get("WWW-Authenticate", "")
+            self._authorization = self._introduce(challenge)
+        raise AssertionError("the second answer is yielded or refused")  # pragma: no cover
+
+    @contextmanager
+    def _followed(self, address: str, accept: str) -> Iterator["requests.Response"]:
+        """Yields the answer behind all redirects. What we are known by stays with the registry."""
+        for _ in range(_MAX_REDIRECTS + 1):
+            with self._answer(address, accept) as response:
+                if response.status_code not in _REDIRECT_STATUSES:
+                    yield response
+                    return
+                address = self._next(address, response.headers.get("Location", ""))
+        raise BackendUnavailable(
+            f"the registry {self._name.host} sends us on more than {_MAX_REDIRECTS} times; look at it"
+        )
+
+    @contextmanager
+    def _answer(
+        self, address: str, accept: str, login: str | None = None, parameters: Mapping[str, str] | None = None
+    ) -> Iterator["requests.Response"]:
+        """Yields the answer to one request. `login` is sent in place of what is known for the registry's own host."""
+        from requests import Request  # noqa: PLC0415  as above
+        from requests.utils import get_environ_proxies  # noqa: PLC0415  as above
+
+        known = self._authorization if _origin(address) == _origin(self._base) else ""
+        authorization = known if login is None else login
+        headers = {"Accept": accept, "Accept-Encoding": "identity", "User-Agent": f"sparring/{__version__}"}
+        if authorization:
+            headers["Authorization"] = authorization
+        verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE") or True
+        with self._translated(address):
+            response = self._adapter.send(
+                Request("GET", address, params=parameters, headers=headers).prepare(),
+                stream=True,
+                timeout=(_CONNECT_SECONDS, _READ_SECONDS),
+                proxies=get_environ_proxies(address),
+                verify=verify,
+            )
+            try:
+                yield response
+            finally:
+                response.close()
+
+    def _pieces(self, response: "requests.Response", most: int, seconds: float) -> Iterator[bytes]:
+        """Yields the body as it came over the wire, never unpacked: digests are of those bytes.
+
+        `seconds` bound how long the registry is waited for; what is done with the pieces takes its own time. A body
+        that ends before its promised length is an error of the library's (see `_translated`).
+        """
+        waited, count = 0.0, 0
+        while True:
+            began = time.monotonic()
+            piece = response.raw.read1(_CHUNK_BYTES, decode_content=False)
+            waited += time.monotonic() - began
+            count += len(piece)
+            if not piece:
+                return
+            if count > most:
+                raise UnusableImageError(
+                    "image", f"a document of more than {most} bytes", "a real image's have a few KiB"
+                )
+            if waited > seconds:
+                raise _RetryableError(f"it did not send {most} bytes within {seconds:.0f} s")
+            yield piece
+
+    def _introduce(self, challenge: str) -> str:
+        """Returns the Authorization for this repository: a token for pulling from it, or name and password.
+
+        The scope is our own, not the one in the challenge: with it no registry gets us to fetch a token for more.
+        """
+        login = self._login()
+        found = _CHALLENGE.search(challenge)
+        if found is None:
+            if login is None or not re.search(r"(?i)\bbasic\b", challenge):
+                raise self._unknown(HTTPStatus.UNAUTHORIZED, known=login is not None)
+            return _basic_authorization(login)
+        told = {name.lower(): value for name, value in _PARAMETER.findall(found[1])}
+        realm = self._realm(told.get("realm", ""))
+        parameters = {"scope": f"repository:{self._name.repository}:pull"}
+        if "service" in told:
+            parameters["service"] = told["service"]
+        with self._answer(
+            realm, "application/json", _basic_authorization(login) if login else "", parameters
+        ) as response:
+            if response.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+                raise self._unknown(response.status_code, known=login is not None)
+            if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status_code in _BUSY_STATUSES:
+                raise self._busy(response)
+            if response.status_code != HTTPStatus.OK:
+                raise BackendUnavailable(
+                    f"{printable(urlsplit(realm).netloc, 80)}, which gives tokens for {self._name.host}, answers "
+                    f"{response.status_code}; ask who runs it"
+                )
+            return self._token(b"".join(self._pieces(response, _MAX_TOKEN_BYTES, _DOCUMENT_SECONDS)))
+
+    def _token(self, data: bytes) -> str:
+        try:
+            said = json.loads(data)
+            token = said.get("token") or said.get("access_token")
+        except (ValueError, RecursionError, AttributeError):
+            token = None
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+            raise BackendUnavailable(f"{self._name.host} gives us a token that is none; ask who runs it")
+        return f"Bearer {token}"
+
+    def _realm(self, address: str) -> str:
+        """Returns where tokens are had, if our credentials may go there."""
+        parts = _split_url(address)
+        if parts is None or (parts.scheme != "https" and not self._plain(parts.netloc)):
+            raise BackendUnavailable(
+                f"{self._name.host} wants us to fetch a token from {_printable_url(address)}, and credentials "
+                f"go over TLS; "
+                "if that host is yours, add it to cluster.insecure_registries"
+            )
+        return address
+
+    def _next(self, address: str, location: str) -> str:
+        """Returns where a redirect leads. What came over TLS goes on over TLS."""
+        try:
+            found = urljoin(address, location)
+        except ValueError:
+            found = ""
+        parts = _split_url(found)
+        if not location or parts is None or (parts.scheme == "http" and urlsplit(address).scheme == "https"):
+            raise BackendUnavailable(
+                f"{self._name.host} sends us on to {_printable_url(location)}, which is no address over TLS; look at it"
+            )
+        return found
+
+    def _refused(self, response: "requests.Response") -> Exception:
+        """Returns what becomes of an answer that is not the document."""
+        code = response.status_code
+        if code >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _BUSY_STATUSES:
+            return self._busy(response)
+        if code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            return self._unknown(code, known=bool(self._authorization))
+        if code == HTTPStatus.NOT_FOUND:
+            what = f"{self._name.host} has no {self._name.repository} {self._name.wanted} (404)"
+            return ImageNotFoundError("image", what, "push it there, or correct its name")
+        return UnusableImageError(
+            "image", f"{self._name.host} answers {code}", "is this an image registry? Correct the name"
+        )
+
+    def _unknown(self, code: int, *, known: bool) -> UnusableImageError:
+        who = "with the credentials that it was given" if known else "to somebody without credentials"
+        what = f"{self._name.host} does not give {self._name.repository} {who} ({int(code)})"
+        return UnusableImageError("image", what, f"correct its name, push it, or {_LOGIN_REMEDY}")
+
+    def _busy(self, response: "requests.Response") -> _RetryableError:
+        after = response.headers.get("Retry-After", "")
+        seconds = float(after) if after.isdigit() and len(after) < 10 else None  # noqa: PLR2004  no date, no joke
+        return _RetryableError(f"it answers {response.status_code}", seconds)
+
+    @contextmanager
+    def _translated(self, address: str) -> Iterator[None]:
+        import requests  # noqa: PLC0415  as above
+        import urllib3  # noqa: PLC0415  as above
+
+        host = printable(urlsplit(address).netloc, 80)
+        try:
+            yield
+        except requests.exceptions.SSLError as error:
+            raise BackendUnavailable(
+                f"{host} is not to be trusted: {_error_reason(error)}; let SSL_CERT_FILE name its authority's "
+                "certificate, or, if it speaks plain HTTP, add it to cluster.insecure_registries"
+            ) from error
+        except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
+            raise _RetryableError(f"{host}: {_error_reason(error)}") from error
+        except OSError as error:  # every other error of the library, and files of certificates that are not there
+            raise BackendUnavailable(f"{host} cannot be asked: {_error_reason(error)}") from error
+
+
+def _split_url(address: str) -> SplitResult | None:
+    """Returns the parts of an address that can be asked; None where it is none, or has a user's name in it."""
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and "@" not in parts.netloc
+        usable = usable and parts.port != 0
+    except ValueError:
+        return None
+    return parts if usable else None
+
+
+def _printable_url(address: str) -> str:
+    """Returns an address without its query, where signatures are."""
+    return repr(printable(address.partition("?")[0], 120))
+
+
+def _error_reason(error: Exception) -> str:
+    """Returns what went wrong, without the address that the library puts before it."""
+    first = error.args[0] if error.args else error
+    return printable(str(getattr(first, "reason", None) or error), 300)
+
+
+def _origin(address: str) -> tuple[str, str, int]:
+    parts = urlsplit(address)
+    return parts.scheme, parts.hostname or "", parts.port or {"http": 80}.get(parts.scheme, 443)
+
+
+def _basic_authorization(login: Login) -> str:
+    return f"Basic {base64.b64encode(':'.join(login).encode()).decode()}"
+
+
+def _retry_wait(state: RetryCallState) -> float:
+    """Waits as long as the registry asks, else twice as long each time; never more than half a minute."""
+    error = state.outcome.exception() if state.outcome else None
+    after = error.after if isinstance(error, _RetryableError) else None
+    return min(2.0 ** (state.attempt_number - 1) if after is None else max(after, 1.0), _MAX_WAIT)

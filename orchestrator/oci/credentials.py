@@ -1,0 +1,126 @@
+"""Who we are to an image registry: docker's own file of credentials, as `docker login` and pull secrets write it.
+
+It lies in $DOCKER_CONFIG or ~/.docker. In a cluster the pull secret is mounted there as `config.json`. Read are names
+with passwords, and programs that keep them (`credHelpers`, `credsStore`); a bare identity token is not enough here.
+"""
+
+import base64
+import binascii
+import json
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from orchestrator.errors import UsageError
+from orchestrator.oci.references import DOCKER_HUB
+
+_HUB_KEY = "index.docker.io"
+_HELPER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_HELPER_SECONDS = 30
+_TOKEN_USER = "<token>"  # noqa: S105  the word by which a helper says that it has no password
+
+
+class _LoginModel(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    auth: str = Field(default="", repr=False)
+    username: str = ""
+    password: str = Field(default="", repr=False)
+
+    def login(self) -> tuple[str, str] | None:
+        if self.auth:
+            user, colon, password = base64.b64decode(self.auth, validate=True).decode().rstrip("\0").partition(":")
+            return (user, password) if colon else None
+        return (self.username, self.password) if self.username and self.password else None
+
+
+class _ConfigFileModel(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    auths: dict[str, _LoginModel] = {}
+    helpers: Annotated[dict[str, str], Field(alias="credHelpers")] = {}
+    store: Annotated[str, Field(alias="credsStore")] = ""
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """User names and passwords by registry. Nothing of them is ever shown."""
+
+    path: Path | None = None
+    """The file they are from; None where there is none."""
+    _logins: Mapping[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+    _helpers: Mapping[str, str] = field(default_factory=dict)
+    _store: str = ""
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str] = os.environ) -> "Credentials":
+        """Returns what the operator's file says; nothing where there is no file.
+
+        Raises:
+            UsageError: the file cannot be read, or is not docker's.
+        """
+        folder = environment.get("DOCKER_CONFIG") or Path(environment.get("HOME") or "/nonexistent", ".docker")
+        path = Path(folder, "config.json")
+        try:
+            found = _ConfigFileModel.model_validate(json.loads(path.read_bytes()))
+            logins = {_registry_key(name): login for name, entry in found.auths.items() if (login := entry.login())}
+        except FileNotFoundError:
+            return cls()
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror}; let this user read it") from error
+        except ValidationError as error:
+            places = ", ".join(".".join(map(str, each["loc"])) for each in error.errors()[:3])
+            raise UsageError(
+                f"{path} is not docker's config.json (look at {places}); `docker login` writes it"
+            ) from None
+        except (ValueError, RecursionError, binascii.Error):
+            raise UsageError(f"{path} is not docker's config.json; `docker login` writes it") from None
+        return cls(path, logins, {_registry_key(name): helper for name, helper in found.helpers.items()}, found.store)
+
+    def of(self, host: str, repository: str) -> tuple[str, str] | None:
+        """Returns name and password for a repository, the entry with the longest path first; None to ask as nobody.
+
+        Raises:
+            UsageError: the program that keeps them fails.
+        """
+        host = _HUB_KEY if host == DOCKER_HUB else host
+        parts = [host, *repository.split("/")]
+        for length in range(len(parts), 0, -1):
+            if login := self._logins.get("/".join(parts[:length])):
+                return login
+        helper = self._helpers.get(host) or self._store
+        return _ask_helper(helper, "https://index.docker.io/v1/" if host == _HUB_KEY else host) if helper else None
+
+
+def _registry_key(name: str) -> str:
+    """Returns what a registry is looked up by: `https://index.docker.io/v1/` is `index.docker.io`."""
+    host = re.sub(r"/v[12]/?$", "", re.sub(r"^https?://", "", name)).rstrip("/")
+    return _HUB_KEY if host in {DOCKER_HUB, f"registry-1.{DOCKER_HUB}"} else host
+
+
+def _ask_helper(helper: str, server: str) -> tuple[str, str] | None:
+    """Asks one of docker's programs for credentials; it answers with an error where it has none."""
+    program = f"docker-credential-{helper}"
+    if not _HELPER.fullmatch(helper):
+        raise UsageError("docker's config.json names a credential helper that can be none; mend credHelpers there")
+    try:
+        done = subprocess.run(
+            [program, "get"], input=server.encode(), capture_output=True, timeout=_HELPER_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        what = "is not to be run" if isinstance(error, OSError) else f"did not answer in {_HELPER_SECONDS} s"
+        raise UsageError(f"docker's config.json names {program}, which {what}; install it, or take it out") from None
+    if done.returncode:
+        return None
+    try:
+        said: Any = json.loads(done.stdout)
+        user, password = str(said["Username"]), str(said["Secret"])
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(f"{program} did not answer as a credential helper does; update it") from None
+    return None if user == _TOKEN_USER else (user, password)

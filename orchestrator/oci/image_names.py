@@ -1,0 +1,56 @@
+"""Where a season's received images lie in the organizers' registry: names that follow from what was received.
+
+A desk receives an image on an engine, and its identity is the digest of its configuration. A cluster's nodes pull by
+the digest of a manifest, and a manifest names that configuration: so the identity on record is proved by whoever looks
+the image up here, and the name itself need not be trusted.
+"""
+
+import re
+
+from orchestrator.domain.text import printable
+from orchestrator.oci.references import ImageReference, InvalidReferenceError, parse_reference
+
+NO_REGISTRY = "none"
+"""What `cluster.registry` is where images were loaded onto the nodes."""
+_TAG_LENGTH = 16
+_SEPARATORS = re.compile(r"[^a-z0-9]+")
+
+
+def received_image_name(contest: str, submission: str, identity: str) -> str:
+    """Returns the name, without its registry, under which a received image is pushed: `cup/red:0123456789abcdef`.
+
+    Names that differ in `_` and `-` alone share a repository; the tag, from the identity, tells their images apart.
+    """
+    return f"{_name_part(contest)}/{_name_part(submission)}:{identity.removeprefix('sha256:')[:_TAG_LENGTH]}"
+
+
+def registry_prefix(registry: str) -> str:
+    """Returns the beginning of every name in the registry of the settings, with its slash.
+
+    Raises:
+        InvalidReferenceError: `cluster.registry` is empty, `none`, or no registry.
+    """
+    if registry == NO_REGISTRY:
+        raise InvalidReferenceError(
+            "cluster.registry is none, so images were loaded onto the nodes and lie nowhere else"
+        )
+    if not registry:
+        raise InvalidReferenceError("cluster.registry is not set, so there is no place for images")
+    name = parse_reference("entry", registry.rstrip("/"))
+    if name.host == registry.rstrip("/"):
+        return f"{name.host}/"
+    return f"{name.host}/{name.repository}".removesuffix("entry")
+
+
+def tagged_name(name: ImageReference) -> str:
+    """Returns an image's name as it is pushed.
+
+    Raises InvalidReferenceError where it says a digest: nothing is put there.
+    """
+    if name.digest:
+        raise InvalidReferenceError(f"{printable(name.repository)} is named by its digest, and is pushed under a tag")
+    return f"{name.host}/{name.repository}:{name.wanted}"
+
+
+def _name_part(text: str) -> str:
+    return _SEPARATORS.sub("-", text.lower()).strip("-") or "entry"

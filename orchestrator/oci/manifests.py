@@ -1,0 +1,288 @@
+"""What a registry says of an image: its index, its manifest and its configuration, as bytes that a stranger wrote.
+
+Nodes read the same bytes with another parser, which takes a key in any case and the last of two. Whatever two parsers
+could read differently is refused here: keys twice or in another case, other encodings, a document that is index and
+manifest at once (CVE-2021-41190), layers that are fetched from elsewhere (CVE-2020-15157). No I/O here.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel, to_pascal
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import Problem
+
+MAX_BYTES = 1024**2
+"""Of one document. Those of real images have 1 to 100 KiB."""
+MANIFEST_TYPES = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
+INDEX_TYPES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
+_CONFIG_TYPES = ("application/vnd.oci.image.config.v1+json", "application/vnd.docker.container.image.v1+json")
+_OLD_TYPES = (
+    "application/vnd.docker.distribution.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v1+prettyjws",
+)
+_LAYER_TYPE = re.compile(
+    r"application/vnd\.(oci\.image\.layer\.v1\.tar(\+gzip|\+zstd)?|docker\.image\.rootfs\.diff\.tar(\.gzip|\.zstd)?)"
+)
+_DEFAULT_VARIANTS = {"amd64": "v1", "arm64": "v8"}
+_KNOWN_KEYS = {name.casefold(): name for name in ("schemaVersion", "mediaType", "config", "layers", "manifests")}
+_PUSH_REMEDY = "build the image again and push it with docker, podman or skopeo"
+
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+Text = Annotated[str, Field(max_length=4096)]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class UnusableImageError(Exception):
+    """What is there is not to be played; `problem` says why. Our callers make Rejected of it."""
+
+    def __init__(self, place: str, what: str, remedy: str = "") -> None:
+        self.problem = Problem(place, what, remedy)
+        super().__init__(str(self.problem))
+
+
+class _DocumentModel(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, alias_generator=to_camel)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelt(cls, given: Any) -> Any:
+        """Refuses a key in another case: the nodes' parser would take it for ours."""
+        if isinstance(given, Mapping):
+            known = {field.alias or name for name, field in cls.model_fields.items()}
+            folded = {name.casefold() for name in known}
+            for key in given:
+                if key not in known and key.casefold() in folded:
+                    raise ValueError(f"the key {printable(key, 40)!r} is spelt otherwise")
+        return given
+
+
+class Platform(_DocumentModel):
+    """What an image is made for."""
+
+    os: Text = ""
+    architecture: Text = ""
+    variant: Text | None = None
+
+    def fits(self, wanted: str) -> bool:
+        """Whether it is this one: `linux/amd64`, `linux/arm64/v8`."""
+        system, machine, variant = (*wanted.split("/"), "", "")[:3]
+        plain = _DEFAULT_VARIANTS.get(machine, "")
+        return (self.os, self.architecture, self.variant or plain) == (system, machine, variant or plain)
+
+
+class Descriptor(_DocumentModel):
+    """A document or layer, by its digest and its size in bytes."""
+
+    media_type: Text
+    digest: Digest
+    size: Annotated[int, Field(ge=0, lt=2**62)]
+    urls: list[str] | None = None
+    platform: Platform | None = None
+
+
+class ImageIndex(_DocumentModel):
+    """Manifests of one image for several platforms."""
+
+    schema_version: Literal[2]
+    manifests: Annotated[list[Descriptor], Field(max_length=1000)]
+
+
+class ImageManifest(_DocumentModel):
+    """One image: its configuration and its layers, the lowest first."""
+
+    schema_version: Literal[2]
+    config: Descriptor
+    layers: Annotated[list[Descriptor], Field(max_length=1000)]
+
+
+class _DockerModel(_DocumentModel):
+    """The keys that docker introduced begin with a capital."""
+
+    model_config = ConfigDict(alias_generator=to_pascal)
+
+
+class HealthCheck(_DockerModel):
+    """A check that runs beside the player."""
+
+    test: list[str] | None = None
+
+
+class ContainerConfig(_DockerModel):
+    """How a container of this image is started."""
+
+    user: str | None = None
+    entrypoint: list[str] | None = None
+    cmd: list[str] | None = None
+    env: list[str] | None = None
+    working_dir: str | None = None
+    volumes: dict[str, Any] | None = None
+    exposed_ports: dict[str, Any] | None = None
+    healthcheck: HealthCheck | None = None
+    on_build: list[str] | None = None
+    labels: dict[str, str] | None = None
+
+
+class _RootFsModel(_DocumentModel):
+    model_config = ConfigDict(alias_generator=None)
+
+    type: Literal["layers"]
+    diff_ids: list[Digest]
+
+
+class ImageConfiguration(_DocumentModel):
+    """What an image says of itself."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+    architecture: Text
+    os: Text
+    config: ContainerConfig | None = None
+    rootfs: _RootFsModel
+
+    def inspected(self, digest: str, size: int) -> dict[str, Any]:
+        """Returns it as `docker image inspect` would say it, for `domain.images.read_image_config`."""
+        config = (self.config or ContainerConfig()).model_dump(by_alias=True, exclude_none=True)
+        return {"Id": digest, "Size": size, "Os": self.os, "Architecture": self.architecture, "Config": config}
+
+
+def sha256_digest(data: bytes) -> str:
+    """Returns what these bytes are called."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def verify_digest(data: bytes, wanted: str, size: int | None = None) -> None:
+    """Raises UnusableImageError where bytes are not those that were named."""
+    found = sha256_digest(data)
+    if size is not None and len(data) != size:
+        raise UnusableImageError("image", f"a document of {len(data)} bytes where {size} were promised", _PUSH_REMEDY)
+    if found != wanted:
+        raise UnusableImageError("image", f"the registry gave {found} where {wanted} was asked for", _PUSH_REMEDY)
+
+
+class Proof:
+    """The digest and the length of bytes that pass by."""
+
+    def __init__(self) -> None:
+        self._digest, self._length = hashlib.sha256(), 0
+
+    def over(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Yields the pieces."""
+        for piece in pieces:
+            self._digest.update(piece)
+            self._length += len(piece)
+            yield piece
+
+    def check(self, wanted: str, size: int) -> None:
+        """Raises UnusableImageError where what passed is not what was named."""
+        if self._length != size:
+            raise UnusableImageError(
+                "image", f"a layer of {self._length} bytes where {size} were promised", _PUSH_REMEDY
+            )
+        if (found := f"sha256:{self._digest.hexdigest()}") != wanted:
+            raise UnusableImageError(
+                "image", f"the registry gave {found} where the layer {wanted} was asked for", _PUSH_REMEDY
+            )
+
+
+def parse_manifest(data: bytes, content_type: str) -> ImageManifest | ImageIndex:
+    """Returns what the bytes of a manifest or an index say; `content_type` is the registry's word, "" for none.
+
+    Raises:
+        UnusableImageError: it is neither, or both, or could be read in two ways.
+    """
+    given = _parse_json(data, "manifest")
+    said = given.get("mediaType")
+    kind = said if isinstance(said, str) else content_type
+    for key in given:
+        if _KNOWN_KEYS.get(key.casefold(), key) != key:
+            raise UnusableImageError("manifest", f"the key {printable(key, 40)!r} is spelt otherwise", _PUSH_REMEDY)
+    if kind in _OLD_TYPES or given.get("schemaVersion") == 1:
+        raise UnusableImageError(
+            "manifest", "of version 1, which has no configuration", "push it with docker 1.10 or newer"
+        )
+    known = (*MANIFEST_TYPES, *INDEX_TYPES)
+    if said is not None and said not in known:
+        raise UnusableImageError("manifest", f"not an image but {printable(str(said), 80)}", _PUSH_REMEDY)
+    if said is not None and content_type in known and said != content_type:
+        what = f"calls itself {printable(str(said), 80)}, and the registry calls it {content_type}"
+        raise UnusableImageError("manifest", what, _PUSH_REMEDY)
+    if "manifests" in given and ("config" in given or "layers" in given):
+        raise UnusableImageError("manifest", "index and manifest at once", _PUSH_REMEDY)
+    several = kind in INDEX_TYPES or (kind not in known and "manifests" in given)
+    return (
+        _validate(ImageIndex, given, "manifest")
+        if several
+        else _require_image(_validate(ImageManifest, given, "manifest"))
+    )
+
+
+def _require_image(found: ImageManifest) -> ImageManifest:
+    """Returns a manifest that is an image's, with layers that lie in its registry."""
+    if found.config.media_type not in _CONFIG_TYPES:
+        what = f"not an image: its configuration is {printable(found.config.media_type, 80)}"
+        raise UnusableImageError("manifest", what, _PUSH_REMEDY)
+    for layer in found.layers:
+        if not _LAYER_TYPE.fullmatch(layer.media_type):
+            what = f"a layer of type {printable(layer.media_type, 80)}"
+            raise UnusableImageError(
+                "manifest", what, "only tar layers that lie in the registry are played; build it again"
+            )
+    if found.config.urls or any(layer.urls for layer in found.layers):
+        raise UnusableImageError("manifest", "a layer that is fetched from elsewhere (urls)", _PUSH_REMEDY)
+    return found
+
+
+def select_platform(index: ImageIndex, platform: str) -> Descriptor:
+    """Returns the first manifest for a platform.
+
+    Raises UnusableImageError, naming what there is, where there is none.
+    """
+    for entry in index.manifests:
+        if entry.platform is not None and entry.platform.fits(platform):
+            return entry
+    found = [f"{each.platform.os}/{each.platform.architecture}" for each in index.manifests[:8] if each.platform]
+    what = f"made for {printable(', '.join(found) or 'no platform', 200)}, and {platform} plays here"
+    raise UnusableImageError("platform", what, f"build it with --platform {platform}")
+
+
+def parse_configuration(data: bytes, layers: int) -> ImageConfiguration:
+    """Returns what an image's configuration says; it has to name as many layers as its manifest."""
+    found = _validate(ImageConfiguration, _parse_json(data, "configuration"), "configuration")
+    if len(found.rootfs.diff_ids) != layers:
+        what = f"it names {len(found.rootfs.diff_ids)} layers, and the manifest {layers}"
+        raise UnusableImageError("configuration", what, _PUSH_REMEDY)
+    return found
+
+
+def _parse_json(data: bytes, place: str) -> dict[str, Any]:
+    """Returns a JSON object that every parser reads alike."""
+    try:
+        found = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys)
+        json.dumps(found, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is no text
+    except (ValueError, RecursionError) as error:
+        raise UnusableImageError(place, f"not plain JSON: {printable(str(error), 120)}", _PUSH_REMEDY) from None
+    if not isinstance(found, dict):
+        raise UnusableImageError(place, "not a JSON object", _PUSH_REMEDY)
+    return found
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return made
+
+
+def _validate(model: type[Model], given: Mapping[str, Any], place: str) -> Model:
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        at = ".".join(map(str, first["loc"])) or "top"
+        raise UnusableImageError(place, f"{printable(at, 80)}: {printable(first['msg'], 160)}", _PUSH_REMEDY) from None

@@ -1,0 +1,224 @@
+"""The headers of the image protocol's messages, version 1.
+
+What we send is built from these models; what a player sends is checked by them, strictly typed and never coerced.
+Unknown keys from a player are ignored, so that the protocol can grow; unknown types are a fault. The JSON schemas in
+schemas/messages.schema.json are generated from here.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, TypeAdapter, ValidationError
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import ProtocolFault
+from orchestrator.protocol.frames import SAFE_INTEGER, Frame
+
+PROTOCOL_VERSION = 1
+
+
+class Role(StrEnum):
+    """Which side a player plays."""
+
+    ATTACK = "attack"
+    DEFENCE = "defence"
+
+
+class Capability(StrEnum):
+    """What a defence can give. An absent capability is unsupported."""
+
+    LABEL = "label"
+    SCORES = "scores"
+    GRADIENT = "gradient"
+
+
+class Dtype(StrEnum):
+    """Array element types: unsigned bytes (pixels) and little-endian 32-bit floats (scores, gradients)."""
+
+    U8 = "u8"
+    F32 = "f32"
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy type, with its byte order."""
+        return np.dtype("u1") if self is Dtype.U8 else np.dtype("<f4")
+
+
+Id = Annotated[StrictInt, Field(ge=0, le=SAFE_INTEGER)]
+Size = Annotated[StrictInt, Field(ge=0, le=2**31 - 1)]
+Shape = Annotated[list[Annotated[Size, Field(ge=1)]], Field(min_length=1, max_length=4)]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+    id: Id
+
+
+class _ArrayMessage(_Message):
+    dtype: Dtype
+    shape: Shape
+
+
+class BudgetHeader(BaseModel):
+    """How far a candidate may be from its picture."""
+
+    model_config = ConfigDict(frozen=True)
+    norm: Literal["linf", "l2"]
+    epsilon: float = Field(gt=0, description="in steps of 1/255")
+
+
+class TaskHeader(BaseModel):
+    """What is played for."""
+
+    model_config = ConfigDict(frozen=True)
+    name: str
+    classes: list[str]
+    shape: list[int] = Field(description="channels, height, width of one picture")
+    budget: BudgetHeader
+
+
+class LimitsHeader(BaseModel):
+    """What the player may use."""
+
+    model_config = ConfigDict(frozen=True)
+    ready_seconds: float = Field(description="from hello to ready")
+    step_seconds: float = Field(
+        description="for one question of `batch` pictures; to an attack, fewer pictures get their share"
+    )
+    batch: int = Field(description="the most pictures in one question")
+    payload_bytes: int = Field(description="the longest payload the orchestrator reads")
+    memory_bytes: int
+    threads: int
+
+
+class Hello(_Message):
+    """Opens the conversation. The player loads what it needs and answers `ready`."""
+
+    type: Literal["hello"] = "hello"
+    protocol: Literal[1] = 1
+    role: Role
+    task: TaskHeader
+    limits: LimitsHeader
+    seed: int = Field(ge=0, le=SAFE_INTEGER)
+
+
+class Perturb(_ArrayMessage):
+    """Asks an attack for candidates. Payload: u8 pixels [n, c, h, w]."""
+
+    type: Literal["perturb"] = "perturb"
+    labels: list[int] | None = Field(default=None, description="true labels, where the contest gives them")
+
+
+class Classify(_ArrayMessage):
+    """Asks a defence for labels. Payload: u8 pixels [n, c, h, w]."""
+
+    type: Literal["classify"] = "classify"
+
+
+class Gradient(_ArrayMessage):
+    """Asks a defence for the loss gradient at the pictures. Payload: u8 pixels [n, c, h, w]."""
+
+    type: Literal["gradient"] = "gradient"
+    labels: list[int]
+
+
+class Reply(_Message):
+    """Answers an attack's query: labels for `decision`; an f32 payload for `scores` and `gradient`."""
+
+    type: Literal["reply"] = "reply"
+    labels: list[int | None] | None = None
+    dtype: Dtype | None = None
+    shape: Shape | None = None
+
+
+class Bye(_Message):
+    """Ends the conversation. The player exits by itself."""
+
+    type: Literal["bye"] = "bye"
+
+
+class Ready(_Message):
+    """The player has loaded. `name` is for people and is never trusted."""
+
+    type: Literal["ready"] = "ready"
+    name: Annotated[StrictStr, Field(max_length=200)] = ""
+    gives: list[Capability] = Field(default_factory=list, max_length=8)
+
+
+class Candidates(_ArrayMessage):
+    """An attack's pictures for the positions in `index`; several messages may share the work, each position once."""
+
+    type: Literal["candidates"] = "candidates"
+    index: list[Size] = Field(min_length=1)
+
+
+class Answers(_Message):
+    """A defence's labels, null for an abstention. Scores, if any, are the payload: f32 [n, classes]."""
+
+    type: Literal["answers"] = "answers"
+    labels: list[Size | None]
+    dtype: Dtype | None = None
+    shape: Shape | None = None
+
+
+class Gradients(_ArrayMessage):
+    """A defence's gradients. Payload: f32 [n, c, h, w]."""
+
+    type: Literal["gradients"] = "gradients"
+
+
+class Query(_ArrayMessage):
+    """An attack asks the defence something, where the contest's access model allows it. Payload: u8 pixels."""
+
+    type: Literal["query"] = "query"
+    want: Literal["decision", "scores", "gradient"]
+
+
+class Fault(_Message):
+    """The player gives up this question and says why."""
+
+    type: Literal["fault"] = "fault"
+    code: Annotated[StrictStr, Field(max_length=64)]
+    text: Annotated[StrictStr, Field(max_length=4096)] = ""
+
+
+FromOrchestrator = Annotated[Hello | Perturb | Classify | Gradient | Reply | Bye, Field(discriminator="type")]
+FromPlayer = Annotated[Ready | Candidates | Answers | Gradients | Query | Fault, Field(discriminator="type")]
+Question = Hello | Perturb | Classify | Gradient
+PlayerMessage = Ready | Candidates | Answers | Gradients | Query | Fault
+
+_player_message_adapter: TypeAdapter[PlayerMessage] = TypeAdapter(FromPlayer)
+
+
+def parse_message(frame: Frame) -> PlayerMessage:
+    """Returns the player's message in a frame.
+
+    Raises:
+        ProtocolFault: `type` for an unknown type, `header` for a missing or wrong field.
+    """
+    try:
+        return _player_message_adapter.validate_python(frame.header)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        unknown = first["type"] in {"union_tag_invalid", "union_tag_not_found"}
+        place = printable(".".join(map(str, first["loc"]))) or "type"
+        raise ProtocolFault(
+            "type" if unknown else "header",
+            f"header field {place}: {printable(first['msg'])}",
+        ) from None
+
+
+def payload_array(frame: Frame, dtype: Dtype, shape: list[int]) -> NDArray[Any]:
+    """Returns a frame's payload as an array that shares its memory.
+
+    Raises:
+        ProtocolFault: `payload-size` when the payload is not exactly prod(shape) x itemsize bytes.
+    """
+    expected = dtype.numpy.itemsize
+    for size in shape:
+        expected *= size
+    if len(frame.payload) != expected:
+        raise ProtocolFault("payload-size", f"payload of {len(frame.payload)} bytes, {dtype} {shape} is {expected}")
+    return np.frombuffer(frame.payload, dtype.numpy).reshape(shape)

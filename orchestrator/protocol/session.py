@@ -1,0 +1,296 @@
+"""One conversation with one player, as a state machine without I/O.
+
+Theory of operation. The orchestrator starts every exchange: each `ask_*` method returns the bytes to send and opens one
+question; `feed` takes bytes as they arrive and returns the replies that are complete. A question is open until its last
+reply. The session knows what may be said next, so every departure ends in one `ProtocolFault`, `OutputFlood` or
+`PlayerReported`. After a fault the session is over: the sandbox is replaced, because a late reply must never be read as
+the next question's.
+
+Bytes that arrive while no question is open, or while a query of the player's own waits for its reply, are a flood,
+noticed at the next thing said; before `bye`, `unread` says how many there are. What was answered before them counts. So
+does what was delivered before a fault, however the pipe cut the bytes: `feed` yields it before it raises.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import OutputFlood, PlayerReported, ProtocolFault, SubmissionFault
+from orchestrator.protocol import frames, messages
+from orchestrator.protocol.messages import Capability, Dtype, Role
+
+Pixels = NDArray[np.uint8]
+PICTURE_AXES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyReply:
+    """The player is ready; `name` is its own word for itself, made printable."""
+
+    name: str
+    gives: frozenset[Capability]
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatesReply:
+    """Some of an attack's pictures: positions in the batch and their arrays; the gate judges type and shape."""
+
+    index: tuple[int, ...]
+    pixels: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersReply:
+    """A defence's labels (None: abstained), and its scores f32 [n, classes] if it gave them."""
+
+    labels: tuple[int | None, ...]
+    scores: NDArray[np.float32] | None
+
+
+@dataclass(frozen=True, slots=True)
+class GradientsReply:
+    """A defence's gradients, f32 [n, c, h, w]."""
+
+    gradients: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class AttackQuery:
+    """An attack asks about pictures of its own making; answer with `Session.reply`."""
+
+    want: str
+    pixels: NDArray[Any]
+
+
+PlayerReply = ReadyReply | CandidatesReply | AnswersReply | GradientsReply | AttackQuery
+
+
+class Session:
+    """The protocol's state on one stream.
+
+    Args:
+        role: the side the player plays.
+        classes: how many classes the task has; larger labels are malformed.
+        payload_limit: the longest payload accepted, in bytes; the player is told in `hello`.
+        queries: whether an attack may send `query` (the contest's access model).
+    """
+
+    def __init__(self, role: Role, classes: int, payload_limit: int, *, queries: bool = False) -> None:
+        self.role = role
+        self._classes = classes
+        self._payload_limit = payload_limit
+        self._queries = queries
+        self._decoder = frames.FrameDecoder(payload_limit)
+        self._id = 0
+        self._open: str | None = None
+        self._gives: frozenset[Capability] | None = None
+        self._over = False
+        self._shape: tuple[int, ...] = ()
+        self._waiting: set[int] = set()
+        self._query: int | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a question is open."""
+        return self._open is not None
+
+    @property
+    def unread(self) -> int:
+        """How many bytes arrived and belong to no whole frame, or to none that was asked for."""
+        return self._decoder.pending
+
+    @property
+    def undelivered(self) -> frozenset[int]:
+        """The positions of the last `perturb` that did not arrive."""
+        return frozenset(self._waiting)
+
+    def ask_hello(self, task: messages.TaskHeader, limits: messages.LimitsHeader, seed: int) -> bytes:
+        """Returns the opening message. It comes first, and once."""
+        if self._id:
+            raise ValueError("hello comes first, and once")
+        limits = limits.model_copy(update={"payload_bytes": self._payload_limit})
+        return self._ask(messages.Hello(id=self._next("hello"), role=self.role, task=task, limits=limits, seed=seed))
+
+    def ask_perturb(self, pixels: Pixels, labels: list[int] | None) -> bytes:
+        """Returns a question for candidates for `pixels` [n, c, h, w]."""
+        self._check(Role.ATTACK, pixels, labels)
+        message = messages.Perturb(id=self._next("perturb"), dtype=Dtype.U8, shape=list(pixels.shape), labels=labels)
+        question = self._ask(message, pixels)
+        self._waiting = set(range(len(pixels)))
+        return question
+
+    def ask_classify(self, pixels: Pixels) -> bytes:
+        """Returns a question for the labels of `pixels` [n, c, h, w]."""
+        self._check(Role.DEFENCE, pixels, None)
+        message = messages.Classify(id=self._next("classify"), dtype=Dtype.U8, shape=list(pixels.shape))
+        return self._ask(message, pixels)
+
+    def ask_gradient(self, pixels: Pixels, labels: list[int]) -> bytes:
+        """Returns a question for the loss gradient at `pixels` [n, c, h, w], for a player that gives gradients."""
+        self._check(Role.DEFENCE, pixels, labels)
+        identity = self._next("gradient")
+        if self._gives is None or Capability.GRADIENT not in self._gives:
+            raise ValueError("this player does not give gradients")
+        message = messages.Gradient(id=identity, dtype=Dtype.U8, shape=list(pixels.shape), labels=labels)
+        return self._ask(message, pixels)
+
+    def reply(self, labels: list[int | None] | None = None, values: NDArray[np.float32] | None = None) -> bytes:
+        """Returns the answer to the attack's open query: labels, or scores or gradients as `values`.
+
+        Raises:
+            OutputFlood: the player wrote on without waiting for this reply.
+        """
+        if self._query is None:
+            raise ValueError("there is no query to reply to")
+        self._quiet()
+        header = messages.Reply(
+            id=self._query,
+            labels=labels,
+            dtype=None if values is None else Dtype.F32,
+            shape=None if values is None else list(values.shape),
+        )
+        text = _encode_message(header, None if values is None else np.asarray(values, "<f4"))
+        self._query = None
+        return text
+
+    def bye(self) -> bytes:
+        """Returns the closing message; nothing is asked and nothing is heard afterwards."""
+        self._end()
+        return _encode_message(messages.Bye(id=self._id + 1))
+
+    def feed(self, data: bytes) -> Iterator[PlayerReply]:
+        """Takes the player's bytes; yields the replies that they complete, in order, then raises what comes after them.
+
+        The bytes are taken at once, whether or not the iterator is used.
+
+        Raises:
+            ProtocolFault: malformed, unexpected or for another question.
+            OutputFlood: bytes although nothing was asked.
+            PlayerReported: the player sent `fault`.
+        """
+        self._decoder.feed(data)
+        if self._open is None or self._query is not None:
+            self._quiet()
+        return self._replies()
+
+    def _replies(self) -> Iterator[PlayerReply]:
+        while self._open is not None and self._query is None:
+            try:
+                frame = self._decoder.next()
+                reply = None if frame is None else self._take(frame)
+            except SubmissionFault:
+                self._end()
+                raise
+            if reply is None:
+                return
+            yield reply
+
+    def _quiet(self) -> None:
+        if pending := self._decoder.pending:
+            self._end()
+            raise OutputFlood(f"{pending} bytes although nothing was asked; a player never speaks first")
+
+    def _end(self) -> None:
+        """Ends the session; `undelivered` stays to be read."""
+        self._over, self._open, self._query = True, None, None
+        self._decoder = frames.FrameDecoder(self._payload_limit)
+
+    def _next(self, kind: str) -> int:
+        if self._over or self._open is not None:
+            raise ValueError(f"{kind} cannot be asked now")
+        if kind != "hello" and self._gives is None:
+            raise ValueError("hello comes first")
+        self._quiet()
+        return self._id + 1
+
+    def _check(self, role: Role, pixels: Pixels, labels: list[int] | None) -> None:
+        if self.role is not role:
+            raise ValueError(f"this question is for the {role}, the player is the {self.role}")
+        if pixels.dtype != np.uint8 or pixels.ndim != PICTURE_AXES or not pixels.size:
+            raise ValueError(f"pixels are {pixels.dtype} {pixels.shape}, expected u8 [n, c, h, w] and none of them 0")
+        if labels is not None and len(labels) != len(pixels):
+            raise ValueError(f"{len(labels)} labels for {len(pixels)} pictures")
+
+    def _ask(self, message: messages.Question, pixels: Pixels | None = None) -> bytes:
+        text = _encode_message(message, pixels)
+        self._id, self._open = message.id, message.type
+        self._shape = () if pixels is None else pixels.shape
+        return text
+
+    def _take(self, frame: frames.Frame) -> PlayerReply:
+        message = messages.parse_message(frame)
+        if message.id != self._id:
+            raise ProtocolFault("id", f"reply to question {message.id}, question {self._id} is open")
+        match self._open, message:
+            case _, messages.Fault():
+                raise PlayerReported(f"the player reported {printable(message.code)!r}: {printable(message.text)}")
+            case "hello", messages.Ready():
+                self._bare(frame)
+                self._open, self._gives = None, frozenset(message.gives)
+                return ReadyReply(printable(message.name, 80), self._gives)
+            case "perturb", messages.Candidates():
+                return self._candidates(frame, message)
+            case "perturb", messages.Query() if self._queries:
+                self._query = message.id
+                return AttackQuery(message.want, messages.payload_array(frame, message.dtype, message.shape))
+            case "classify", messages.Answers():
+                return self._answers(frame, message)
+            case "gradient", messages.Gradients():
+                gradients = _float_array(frame, message.dtype, message.shape, self._shape)
+                self._open = None
+                return GradientsReply(gradients)
+            case _:
+                raise ProtocolFault("unexpected", f"{message.type!r} does not answer {self._open!r}")
+
+    def _candidates(self, frame: frames.Frame, message: messages.Candidates) -> CandidatesReply:
+        pixels = messages.payload_array(frame, message.dtype, message.shape)
+        if len(pixels) != len(message.index):
+            raise ProtocolFault("index", f"{len(message.index)} positions for {len(pixels)} pictures")
+        fresh = set(message.index)
+        if len(fresh) != len(message.index) or not fresh <= self._waiting:
+            raise ProtocolFault("index", "a position twice, or one that was not asked for")
+        self._waiting -= fresh
+        if not self._waiting:
+            self._open = None
+        return CandidatesReply(tuple(message.index), pixels)
+
+    def _answers(self, frame: frames.Frame, message: messages.Answers) -> AnswersReply:
+        count = self._shape[0]
+        if len(message.labels) != count:
+            raise ProtocolFault("count", f"{len(message.labels)} labels for {count} pictures")
+        if any(label is not None and label >= self._classes for label in message.labels):
+            raise ProtocolFault("label", f"a label beyond the {self._classes} classes")
+        scores = None
+        if message.dtype is None and message.shape is None:
+            self._bare(frame)
+        elif message.dtype is None or message.shape is None:
+            raise ProtocolFault("header", "scores need both dtype and shape")
+        else:
+            scores = _float_array(frame, message.dtype, message.shape, (count, self._classes))
+        self._open = None
+        return AnswersReply(tuple(message.labels), scores)
+
+    def _bare(self, frame: frames.Frame) -> None:
+        if frame.payload:
+            raise ProtocolFault("payload-size", f"payload of {len(frame.payload)} bytes where none belongs")
+
+
+def _encode_message(message: BaseModel, values: NDArray[Any] | None = None) -> bytes:
+    payload: bytes | memoryview = b""
+    if values is not None:
+        payload = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+    return frames.encode_frame(message.model_dump(mode="json", exclude_none=True), payload)
+
+
+def _float_array(frame: frames.Frame, dtype: Dtype, shape: list[int], expected: tuple[int, ...]) -> NDArray[np.float32]:
+    if dtype is not Dtype.F32 or tuple(shape) != expected:
+        raise ProtocolFault("shape", f"{dtype} {shape}, expected f32 {list(expected)}")
+    values = messages.payload_array(frame, dtype, shape)
+    if np.isnan(values).any():
+        raise ProtocolFault("nan", "a value is NaN")
+    return values

@@ -1,0 +1,101 @@
+"""The report of a round, one HTML page that needs nothing else, and that of a contest, a folder of them.
+
+No script, no font, no address outside: style and pictures are inside the page, and its content security policy allows
+nothing more. The same results give the same bytes.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from orchestrator.domain.text import printable
+from orchestrator.reports import colours, formatting
+from orchestrator.reports.examples import Example
+from orchestrator.reports.gallery import example_views
+from orchestrator.reports.page import page_of
+from orchestrator.reports.site import Site
+from orchestrator.scoring import fault_texts
+from orchestrator.scoring.results_file import Results
+
+MAX_TEXT = 2000
+"""The longest text in one place of the page, in characters."""
+
+
+def render_round(results: Results, examples: Sequence[Example]) -> str:
+    """Returns the organizers' page of a round, with evidence and hidden pictures: it is not for the web (rule A2).
+
+    Every text in it is escaped, and control and bidirectional characters are made visible.
+    """
+    return _render_template("page.html.j2", page=page_of(results, examples, inside=True), links={}, up="")
+
+
+def render_site(site: Site, files: Sequence[str]) -> dict[str, str]:
+    """Returns the pages of a site by their address. `files` lie beside its first page."""
+    pages = {"index.html": _render_template("index.html.j2", index=site.index, files=files, links=site.links, up="")}
+    for name, template, page in (
+        *((name, "page.html.j2", page) for name, page in site.rounds.items()),
+        *((name, "team.html.j2", page) for name, page in site.teams.items()),
+    ):
+        pages[name] = _render_template(template, page=page, links=site.links, up="../")
+    return pages
+
+
+def render_private(site: Site) -> dict[str, str]:
+    """Returns the pages that go to each team alone, by file name."""
+    return {name: _render_template("team.html.j2", page=page, links={}, up="") for name, page in site.private.items()}
+
+
+def render_trial(title: str, lines: Sequence[str], examples: Sequence[Example]) -> str:
+    """Returns a page of pictures of one cell that a participant played on public pictures."""
+    page = {"title": title, "lines": lines, "gallery": example_views(examples)}
+    return _render_template("trial.html.j2", page=page)
+
+
+def render_text(text: str) -> str:
+    """Returns a text of a submission as the page holds it."""
+    return _environment().from_string("{{ text }}").render(text=text)
+
+
+def _render_template(template: str, **values: object) -> str:
+    return _environment().get_template(template).render(**values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader(__name__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_make_printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(
+        palettes=colours.PALETTES,
+        scales={theme: colours.scale(theme) for theme in colours.PALETTES},
+        steps=colours.STEPS,
+    )
+    environment.filters.update(
+        count=formatting.counted_noun,
+        duration=formatting.duration,
+        size=formatting.byte_size,
+        distance=formatting.distance,
+        signed=formatting.signed,
+        moment=formatting.ledger_time,
+        forfeits=fault_texts.forfeit_lines,
+        saved=_data_uri,
+    )
+    return environment
+
+
+def _data_uri(document: bytes) -> Markup:
+    """Returns the address of a JSON file that lies in the page itself, every byte as it is; nothing in it is markup."""
+    return Markup("data:application/json," + quote(document, safe=""))  # noqa: S704  quoted
+
+
+def _make_printable(value: object) -> object:
+    """Every expression's value passes here before it is escaped; markup of our own templates and pictures does not."""
+    return printable(value, MAX_TEXT) if type(value) is str else value

@@ -1,0 +1,179 @@
+"""Findings with the evidence that their authors can check, and what the replays covered."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from orchestrator.domain.findings import FindingKind
+from orchestrator.domain.outcomes import answer_text
+from orchestrator.domain.submissions import Side
+from orchestrator.integrity.power import TOLERANCE
+from orchestrator.reports import formatting
+from orchestrator.reports.leaderboards import SubmissionLabel
+from orchestrator.scoring.results_file import FindingPart, ReplayPart, Results
+
+NOTHING_FOUND = "nothing found"
+MAX_EVIDENCE_ROWS = 12
+"""Disagreements of one finding on the page; all of them are in results.json."""
+RAN_FROM: Mapping[str, str] = {
+    "yes": "a fresh copy",
+    "baseline": "its image: the organizers' own",
+    "backend": "its image: this backend copies none",
+    "unrecorded": "its image: no copy is on record",
+}
+"""What the sandboxes of a replay ran from, and why, in plain words."""
+DEFENCE_FINDING_TEXTS: Mapping[FindingKind, str] = {
+    FindingKind.CHANCE: "The same question gets different decisions in one sandbox, and in no order that repeats.",
+    FindingKind.STATE: "What was asked before changes the decision.",
+    FindingKind.MEMORY: "Having seen another version of the same picture changes the decision.",
+    FindingKind.COMPANY: "The other pictures of the same question, or the place among them, change the decision.",
+    FindingKind.ENVIRONMENT: "Sandboxes disagree, each constant in itself: by how, where or when they were started.",
+    FindingKind.CLOCK: "Time changes the decision: since the start, or of the day.",
+    FindingKind.REFUSED: "It answered in play, and ended, broke the protocol or stalled when it was asked again.",
+    FindingKind.INCONSISTENT: "Decisions differ more often than any device may; what they depend on could not be told.",
+}
+"""What each kind of finding against a defence means, in plain words."""
+ATTACK_FINDING_TEXTS: Mapping[FindingKind, str] = {
+    FindingKind.CHANCE: "Asked the same from the same seed, it makes other pictures every time.",
+    FindingKind.ENVIRONMENT: "Asked the same from the same seed, it makes other pictures than in play.",
+}
+"""The same for attacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRow:
+    """One question of a sequence as shown; `number` is its place, empty for what is left out."""
+
+    number: str
+    against: str
+    picture: str
+    pause: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A finding as shown: rows are against which pictures, picture, played, replayed, claimed margin."""
+
+    part: FindingPart
+    who: SubmissionLabel
+    kind: str
+    rows: tuple[tuple[str, int, str, str, str], ...]
+    left_out: int
+    sequence: tuple[QuestionRow, ...]
+    alone: str
+    improbable: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayCoverage:
+    """What one replay of a defence covered, as shown. `short`: less power than was planned.
+
+    `accused` are the probabilities that a cheat is accused: by a sequence, by chance, by a start. `outcome` says in
+    words what the replays came to, and `clear` whether that is nothing; `ran_from` what the sandboxes ran from.
+    """
+
+    part: ReplayPart
+    who: SubmissionLabel
+    achieved: str
+    accused: tuple[str, str, str]
+    short: bool
+    unconfirmed: int
+    outcome: str
+    ran_from: str
+
+    @property
+    def clear(self) -> bool:
+        """Whether nothing was found and everything planned was compared."""
+        return self.outcome == NOTHING_FOUND
+
+
+def reproduce_command(finding: str, backend: str, folder: str = "DIR") -> str:
+    """Returns the command that shows a finding again. On the process backend, who runs it trusts the submission."""
+    return f"sparring replay {finding} --dir {folder}" + (" --allow-unisolated" if backend == "process" else "")
+
+
+def finding_text(kind: FindingKind, side: str) -> str:
+    """Returns what a kind of finding means against a submission of this side."""
+    return (ATTACK_FINDING_TEXTS if side == Side.ATTACK else DEFENCE_FINDING_TEXTS).get(
+        kind, DEFENCE_FINDING_TEXTS[kind]
+    )
+
+
+def evidence_of(results: Results, finding: FindingPart, people: Mapping[str, SubmissionLabel]) -> Evidence:
+    """Returns a finding as shown, its answers in the words of the task."""
+    classes, who = results.task.classes, people.get(finding.submission) or SubmissionLabel(finding.submission)
+    rows = tuple(
+        (
+            "clean" if d.attack is None else d.attack,
+            d.picture,
+            answer_text(d.played, classes),
+            answer_text(d.replayed, classes),
+            "" if d.margin is None else f"{d.margin:.2g}",
+        )
+        for d in finding.disagreements[:MAX_EVIDENCE_ROWS]
+    )
+    return Evidence(
+        part=finding,
+        who=who,
+        kind=finding_text(finding.kind, who.side),
+        rows=rows,
+        left_out=len(finding.disagreements) - len(rows),
+        sequence=_question_rows(finding, classes),
+        alone="" if finding.alone is None else answer_text(finding.alone, classes),
+        improbable="" if finding.improbable is None else f"{max(finding.improbable, 1e-12):.1g}",
+        command=reproduce_command(finding.id, results.backend),
+    )
+
+
+def replay_coverage(results: Results, people: Mapping[str, SubmissionLabel]) -> tuple[ReplayCoverage, ...]:
+    """Returns what replays covered, defence by defence; clashes that led to no finding were not confirmed."""
+    accused = {finding.job for finding in results.findings}
+    return tuple(_coverage_of(part, people, results, accused=part.job in accused) for part in results.replays)
+
+
+def _coverage_of(
+    part: ReplayPart, people: Mapping[str, SubmissionLabel], results: Results, *, accused: bool
+) -> ReplayCoverage:
+    short = part.achieved < results.replay.power - TOLERANCE
+    promised = part.accused
+    unconfirmed = 0 if accused else part.clashes
+    doubts = [formatting.counted_noun(unconfirmed, "clash", "clashes") + " not confirmed"] if unconfirmed else []
+    doubts += ["less was compared than planned"] if short else []
+    return ReplayCoverage(
+        part=part,
+        who=people.get(part.submission) or SubmissionLabel(part.submission),
+        achieved=power_text(part.achieved),
+        accused=(power_text(promised.sequence), power_text(promised.chance), power_text(promised.start)),
+        short=short,
+        unconfirmed=unconfirmed,
+        outcome="a finding" if accused else f"not cleared: {', '.join(doubts)}" if doubts else NOTHING_FOUND,
+        ran_from=RAN_FROM[part.fresh_copy],
+    )
+
+
+def power_text(probability: float) -> str:
+    """Returns a power as `99.0%`, rounded down: nobody is told more than there is."""
+    return (
+        formatting.percent(int((Fraction(probability) + Fraction(TOLERANCE)) * 1000), 1000)
+        if probability < 1
+        else "100.0%"
+    )
+
+
+def _question_rows(finding: FindingPart, classes: list[str]) -> tuple[QuestionRow, ...]:
+    """Returns the sequence with its numbers, and a gap where it is cut."""
+    shown, half = finding.sequence, len(finding.sequence) // 2
+    cut = finding.length > len(shown)
+    lines = []
+    for place, one in enumerate(shown):
+        if cut and place == half:
+            lines.append(
+                QuestionRow("", "", "", "", formatting.counted_noun(finding.length - len(shown), "more question"))
+            )
+        number = place + 1 + (finding.length - len(shown) if cut and place >= half else 0)
+        pause = f"{one.pause:.1f} s" if one.pause else ""
+        against = "clean" if one.attack is None else one.attack
+        lines.append(QuestionRow(str(number), against, str(one.picture), pause, answer_text(one.answer, classes)))
+    return tuple(lines)

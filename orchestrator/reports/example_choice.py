@@ -1,0 +1,53 @@
+"""Chooses the pictures that a report shows."""
+
+import numpy as np
+
+from orchestrator.domain.outcomes import NOT_ASKED, Forfeit, answer_text
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.samples import AdversarialExamples, Samples
+from orchestrator.domain.submissions import Side
+from orchestrator.ledger.read_model import RoundView
+from orchestrator.reports.examples import Example
+from orchestrator.scoring.fault_texts import FORFEIT_TEXTS
+from orchestrator.scoring.round_scoring import RoundScoring
+
+EXAMPLES_PER_ATTACK = 2
+
+
+def choose_examples(record: RoundView, scoring: RoundScoring, count: int = EXAMPLES_PER_ATTACK) -> list[Example]:
+    """Returns up to `count` pictures per attack: ones that fooled the first defence first, then the others in order.
+
+    They are the organizers' to see: candidates come from hidden data, so they are not for a team's page (rule A2).
+    """
+    samples = record.samples
+    defences = record.round.roster.side(Side.DEFENCE)
+    if not defences:
+        return []
+    defence = defences[0]
+    answers = record.answers(defence.id, len(samples))
+    clean = answers.get(Cell(defence.id))
+    examples = []
+    for attack, made in scoring.candidates.items():
+        attacked = answers.get(Cell(defence.id, attack))
+        if clean is None or attacked is None:
+            continue
+        fooled = (clean == samples.labels) & (attacked != samples.labels) & (attacked != NOT_ASKED)
+        order = np.argsort(~fooled, kind="stable")
+        for picture in order[:count]:
+            before, after = int(clean[picture]), int(attacked[picture])
+            examples.append(_example(samples, made, Cell(defence.id, attack), int(picture), before, after))
+    return examples
+
+
+def _example(samples: Samples, made: AdversarialExamples, cell: Cell, picture: int, before: int, after: int) -> Example:
+    return Example(
+        attack=cell.attack or "",
+        defence=cell.defence,
+        picture=picture,
+        label=samples.classes[samples.labels[picture]],
+        before=answer_text(before, samples.classes),
+        after=answer_text(after, samples.classes),
+        forfeit=FORFEIT_TEXTS.get(Forfeit(int(made.forfeits[picture])).reason, ""),
+        clean=samples.pixels[picture],
+        adversarial=made.pixels[picture],
+    )

@@ -1,0 +1,70 @@
+"""Numbers as the report writes them."""
+
+import re
+from fractions import Fraction
+from typing import Final
+
+MINUS: Final = "\N{MINUS SIGN}"
+NORMS: Final = {"linf": "Linf", "l2": "L2"}
+_LEDGER_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?\+00:00")
+_MINUTE, _HOUR = 60, 3600
+_KIB, _MIB, _GIB = 1024, 1024**2, 1024**3
+
+
+def percent(part: int, whole: int) -> str:
+    """Returns a share as `78.2%`. Only nothing is 0.0% and only everything is 100.0%, whatever rounding says."""
+    if whole == 0:
+        return "\N{EN DASH}"
+    tenths = round(Fraction(1000 * part, whole))
+    if 0 < part < whole:
+        tenths = min(max(tenths, 1), 999)
+    return f"{tenths // 10}.{tenths % 10}%"
+
+
+def signed(value: float, digits: int = 1) -> str:
+    """Returns a number with a true minus sign, never `-0.0`."""
+    text = f"{abs(value):.{digits}f}"
+    return MINUS + text if value < 0 and float(text) else text
+
+
+def duration(seconds: float) -> str:
+    """Returns `0.42 s`, `93.1 s`, `12 min 05 s` or `3 h 07 min`."""
+    if seconds < 1:
+        return f"{seconds:.2f} s"
+    if seconds < 2 * _MINUTE:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
+    minutes = whole // _MINUTE
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def byte_size(count: int) -> str:
+    """Returns bytes as `640 B`, `812 KiB`, `391 MiB` or `1.9 GiB`."""
+    if count < _KIB:
+        return f"{count} B"
+    if count < _MIB:
+        return f"{count / _KIB:.0f} KiB"
+    return f"{count / _MIB:.0f} MiB" if count < _GIB else f"{count / _GIB:.1f} GiB"
+
+
+def distance(steps: float) -> str:
+    """Returns a distance as `51/255`, with at most two decimals."""
+    return f"{round(steps, 2):,g}/255" if steps < 1_000_000 else f"{steps:.3g}/255"  # noqa: PLR2004  %g turns to 1e+06
+
+
+def budget(norm: str, epsilon: str) -> str:
+    """Returns a budget as `Linf 51/255`; `epsilon` is a number or a fraction in steps of 1/255."""
+    return f"{NORMS.get(norm, norm)} {distance(float(Fraction(epsilon)))}"
+
+
+def ledger_time(time: str) -> str:
+    """Returns a ledger's time as `2026-03-01 12:00:00 UTC`; what is no time stays as it is."""
+    found = _LEDGER_TIME.fullmatch(time)
+    return f"{found[1]} {found[2]} UTC" if found else time
+
+
+def counted_noun(number: int, one: str, many: str = "") -> str:
+    """Returns `1 finding`, `2 findings`, `1,200 findings`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

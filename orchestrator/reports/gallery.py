@@ -1,0 +1,47 @@
+"""The gallery: pictures as an attack was given them, as it played them, and what it changed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from orchestrator.reports import pictures
+from orchestrator.reports.examples import Example
+
+NO_LABEL_ANSWERS = ("abstained", "no answer", "not asked")
+"""What `Example.before` and `after` say where there is no label."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleView:
+    """One example as shown. The three pictures are data URIs of our own making; `largest` is in steps of 1/255."""
+
+    example: Example
+    outcome: str
+    clean: Markup
+    adversarial: Markup
+    difference: Markup
+    factor: int
+    largest: int
+
+
+def example_views(examples: Sequence[Example]) -> tuple[ExampleView, ...]:
+    """Returns the examples in their order. Raises ValueError for pictures that are not u8 [c, h, w] of one shape."""
+    return tuple(map(_example_view, examples))
+
+
+def _example_view(example: Example) -> ExampleView:
+    changed, factor, largest = pictures.difference_picture(example.clean, example.adversarial)
+    clean, adversarial, difference = (
+        Markup(pictures.data_uri(p))  # noqa: S704  base64 of a PNG that was encoded here, longer than any text may be
+        for p in (example.clean, example.adversarial, changed)
+    )
+    return ExampleView(example, _outcome(example), clean, adversarial, difference, factor, largest)
+
+
+def _outcome(example: Example) -> str:
+    if example.forfeit:
+        return "forfeit"
+    if example.after in NO_LABEL_ANSWERS:
+        return example.after
+    return "held" if example.after == example.label else "fooled"

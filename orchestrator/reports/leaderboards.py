@@ -1,0 +1,70 @@
+"""The boards, each line with who stands behind it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orchestrator.scoring.results_file import LeaderboardPart, Results, RowPart
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionLabel:
+    """Who stands behind an id. `name` is empty where it says no more than the id."""
+
+    id: str
+    name: str = ""
+    team: str = ""
+    side: str = ""
+    baseline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderboardLine:
+    """One line of a board. `bar` is the length of the score's bar, 0 to 100."""
+
+    row: RowPart
+    who: SubmissionLabel
+    tied: bool
+    bar: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderboardView:
+    """A board and how to read it."""
+
+    part: LeaderboardPart
+    side: str
+    violations: str
+    ranked: tuple[LeaderboardLine, ...]
+    unranked: tuple[LeaderboardLine, ...]
+
+
+def submission_labels(results: Results) -> dict[str, SubmissionLabel]:
+    """Returns who stands behind each id."""
+    return {
+        s.id: SubmissionLabel(s.id, "" if s.name == s.id else s.name, s.team, s.side.value, s.baseline)
+        for s in results.submissions
+    }
+
+
+def leaderboard_view(board: LeaderboardPart, people: Mapping[str, SubmissionLabel]) -> LeaderboardView:
+    """Returns a board as shown. A submission that the results do not know is shown by its id."""
+    longest = max((abs(row.score) for row in board.rows if row.score is not None), default=0.0)
+    ranks = [row.rank for row in board.rows if row.rank is not None]
+    lines = [
+        LeaderboardLine(
+            row=row,
+            who=people.get(row.submission) or SubmissionLabel(row.submission),
+            tied=row.rank is not None and ranks.count(row.rank) > 1,
+            bar=round(100 * max(row.score or 0.0, 0.0) / longest, 1) if longest else 0.0,
+        )
+        for row in board.rows
+    ]
+    sides = {line.who.side for line in lines}
+    side = sides.pop() if len(sides) == 1 else ""
+    return LeaderboardView(
+        part=board,
+        side=side,
+        violations={"attack": "Over budget", "defence": "No answer"}.get(side, "Violations"),
+        ranked=tuple(line for line in lines if line.row.rank is not None),
+        unranked=tuple(line for line in lines if line.row.rank is None),
+    )

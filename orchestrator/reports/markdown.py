@@ -1,0 +1,125 @@
+"""`report.md`: boards, matrix and findings as Markdown, for places where a page of HTML cannot go.
+
+Text of submissions is escaped so that no reader of Markdown makes a tag, a link, a heading or another cell of it.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from orchestrator.domain.submissions import Side
+from orchestrator.domain.text import printable
+from orchestrator.reports import evidence, formatting, row_limit
+from orchestrator.reports.matrix import MAX_SUBMISSIONS
+from orchestrator.scoring.results_file import CellPart, LeaderboardPart, Results, RowPart
+
+_ENTITIES: Final = {"|": "&#124;", "<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", ":": "&#58;"}
+"""What a backslash does not disarm everywhere: cells of tables, tags, and addresses that become links."""
+_SPECIAL_MARKS: Final = re.compile(r"[|<>&@\\`*_\[\]#~$]|:(?=/)|(?<=www)\.", re.IGNORECASE)
+"""Marks that mean something inside a line. None of these texts begins one."""
+
+
+def render_markdown(rounds: Sequence[Results]) -> str:
+    """Returns the text; `rounds` are as everybody may see them, of one contest."""
+    lines = [f"# {escape_markdown(rounds[0].title)}", ""]
+    for results in rounds:
+        task = results.task
+        lines += [f"## {escape_markdown(task.name)}, {escape_markdown(results.round)} round", ""]
+        budget = formatting.budget(task.norm, task.epsilon)
+        lines += [f"{formatting.counted_noun(task.pictures, 'picture')}, budget {budget}.", ""]
+        waiting = [f"{part.submission} waits for another run ({part.code})." for part in results.waiting]
+        lines += [line for alarm in (*results.alarms, *waiting) for line in (f"> **{escape_markdown(alarm)}**", "")]
+        notes = [*results.notes, *([] if results.complete else ["Not complete: every board is provisional."])]
+        lines += [line for note in notes for line in (f"> Note: {escape_markdown(note)}", "")]
+        for board in results.boards:
+            lines += _leaderboard_lines(board, results)
+        lines += _finding_lines(results) + _matrix_lines(results)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    """Returns a text as Markdown that reads as it stands, in one line."""
+    return _SPECIAL_MARKS.sub(_escape_match, printable(text)) or "&nbsp;"
+
+
+def _escape_match(found: re.Match[str]) -> str:
+    return _ENTITIES.get(found[0]) or "\\" + found[0]
+
+
+def _leaderboard_lines(board: LeaderboardPart, results: Results) -> list[str]:
+    teams = {part.id: part.team for part in results.submissions}
+    better = "more is better" if board.more_is_better else "less is better"
+    rules = f" ({', '.join(board.rules)})" if board.rules else ""
+    return [
+        f"### {escape_markdown(board.title)}",
+        "",
+        f"Score: {escape_markdown(board.measure)}, in {escape_markdown(board.unit)}, {better}{rules}.",
+        "",
+        *_table_lines(
+            ("Rank", "Could be", "Submission", "Team", "Score", "95 %", "Violations", "Place", "Remarks"),
+            (_leaderboard_row(row, teams.get(row.submission, "")) for row in board.rows),
+        ),
+    ]
+
+
+def _leaderboard_row(row: RowPart, team: str) -> tuple[str, ...]:
+    remarks = [row.reason, f"no prize: {row.no_prize}" if row.no_prize else ""]
+    return (
+        str(row.rank or ""),
+        f"{row.ranks[0]} to {row.ranks[1]}" if row.ranks and row.ranks[0] != row.ranks[1] else "",
+        escape_markdown(row.submission),
+        escape_markdown(team),
+        "" if row.score is None else formatting.signed(row.score, 2),
+        "" if row.interval is None else " to ".join(map(formatting.signed, row.interval)),
+        f"{row.violations:,}",
+        str(row.place or ""),
+        escape_markdown("; ".join(filter(None, remarks))) if any(remarks) else "",
+    )
+
+
+def _finding_lines(results: Results) -> list[str]:
+    if not results.findings:
+        return []
+    sides = {part.id: part.side.value for part in results.submissions}
+    lines = [
+        f"- Against {escape_markdown(found.submission)} ({', '.join(found.rules)}): "
+        f"{escape_markdown(evidence.finding_text(found.kind, sides.get(found.submission, '')))} "
+        f"{escape_markdown(found.summary)}"
+        for found in results.findings
+    ]
+    return ["### Findings", "", *lines, ""]
+
+
+def _matrix_lines(results: Results) -> list[str]:
+    """Returns accuracy in percent, and the points lost against clean pictures."""
+    cells = {(cell.defence, cell.attack): cell for cell in results.cells}
+    attacks = [part.id for part in row_limit.limited_members(results, Side.ATTACK, MAX_SUBMISSIONS)[0]]
+    defences = [part.id for part in row_limit.limited_members(results, Side.DEFENCE, MAX_SUBMISSIONS)[0]]
+    rows = (
+        (escape_markdown(defence), *(_cell_text(cells.get((defence, attack))) for attack in (None, *attacks)))
+        for defence in defences
+    )
+    left_out = row_limit.left_out_note(results, MAX_SUBMISSIONS)
+    return [
+        "### Matrix",
+        "",
+        "Accuracy of each defence, and in brackets the points that it lost to the attack.",
+        "",
+        *([left_out, ""] if left_out else []),
+        *_table_lines(("Defence", "clean pictures", *map(escape_markdown, attacks)), rows),
+    ]
+
+
+def _cell_text(cell: CellPart | None) -> str:
+    if cell is None:
+        return ""
+    accuracy = formatting.percent(cell.held, cell.total)
+    return accuracy if cell.delta is None else f"{accuracy} ({formatting.signed(cell.delta)})"
+
+
+def _table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [_table_line(head), _table_line(["---"] * len(head)), *map(_table_line, rows), ""]
+
+
+def _table_line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

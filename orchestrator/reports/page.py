@@ -1,0 +1,160 @@
+"""What the page shows, worked out before any HTML is written.
+
+Texts of submissions are carried as they are: the templates' environment makes them printable and escapes them. Ids of
+HTML elements come from positions, never from names, which may collide or be anything.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from orchestrator.domain.ids import canonical_json
+from orchestrator.domain.submissions import Side
+from orchestrator.reports import formatting
+from orchestrator.reports.evidence import Evidence, ReplayCoverage, evidence_of, power_text, replay_coverage
+from orchestrator.reports.examples import Example
+from orchestrator.reports.gallery import ExampleView, example_views
+from orchestrator.reports.leaderboards import LeaderboardView, leaderboard_view, submission_labels
+from orchestrator.reports.matrix import Matrix, matrix_of
+from orchestrator.reports.transfer import Transfer, transfer_of
+from orchestrator.reports.usage import RoundUsage, round_usage
+from orchestrator.scoring.results_file import Results, SubmissionPart
+
+SHARED_PAGE_ROWS: Final = 25
+"""Rows of each half of a board where several rounds share a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeSummary:
+    """What became of all attacked pictures together."""
+
+    caption: str
+    parts: tuple[tuple[str, int, str, float], ...]
+    """Word, pictures, share as written, width in percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Everything the templates need of a round.
+
+    `most` rows of each half of a board are shown, all where it is None. `at` goes before the ids of elements, where
+    several rounds share a page. `inside` says that it is for the organizers, who see evidence and hidden pictures; what
+    everybody sees is made from `scoring.redaction.redact_results` (A2).
+    """
+
+    results: Results
+    at: str
+    most: int | None
+    inside: bool
+    facts: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+    outcome: OutcomeSummary | None
+    evidence: tuple[Evidence, ...]
+    covered: tuple[ReplayCoverage, ...]
+    power: str
+    cheat: str
+    standings: tuple[LeaderboardView, ...]
+    matrix: Matrix
+    transfer: Transfer | None
+    usage: RoundUsage
+    sides: tuple[tuple[str, tuple[SubmissionPart, ...]], ...]
+    gallery: tuple[ExampleView, ...]
+    readings: tuple[tuple[str, str], ...]
+    prints: tuple[tuple[str, str], ...]
+
+
+def page_of(results: Results, examples: Sequence[Example] = (), *, inside: bool = False, at: str = "") -> Page:
+    """Returns the page of a round, or its part `at` a place of a page that rounds share.
+
+    Submissions that a part names and the results do not know are shown by their id.
+    """
+    people = submission_labels(results)
+    return Page(
+        results=results,
+        at=at,
+        most=SHARED_PAGE_ROWS if at else None,
+        inside=inside,
+        facts=_facts(results),
+        notes=_notes(results),
+        outcome=_outcome_summary(results),
+        evidence=tuple(evidence_of(results, finding, people) for finding in results.findings),
+        covered=replay_coverage(results, people),
+        power=power_text(results.replay.power),
+        cheat=f"{100 * results.replay.cheat:g}%",
+        standings=tuple(leaderboard_view(board, people) for board in results.boards),
+        matrix=matrix_of(results),
+        transfer=transfer_of(results),
+        usage=round_usage(results),
+        sides=tuple((side.value, tuple(s for s in results.submissions if s.side is side)) for side in Side),
+        gallery=example_views(examples),
+        readings=tuple(_flatten_rules(results.rules)),
+        prints=_fingerprints(results, inside=inside),
+    )
+
+
+def _facts(results: Results) -> tuple[tuple[str, str], ...]:
+    task = results.task
+    shape = " × ".join(map(str, task.shape))  # noqa: RUF001  the sign for sizes
+    return (
+        ("Round", results.round),
+        ("Format", results.format),
+        ("Task", task.name),
+        ("Pictures", f"{task.pictures:,} of {shape}, {formatting.counted_noun(len(task.classes), 'class', 'classes')}"),
+        ("Budget", formatting.budget(task.norm, task.epsilon)),
+        ("Isolation", results.isolation),
+        ("Backend", results.backend),
+    )
+
+
+def _notes(results: Results) -> tuple[str, ...]:
+    if results.complete:
+        return tuple(results.notes)
+    done = sum(job.status == "finished" for job in results.jobs)
+    jobs = f"{done:,} of {formatting.counted_noun(len(results.jobs), 'job')} finished"
+    return (f"This round is not complete: {jobs}. Every board is provisional.", *results.notes)
+
+
+def _outcome_summary(results: Results) -> OutcomeSummary | None:
+    cells = [cell for cell in results.cells if cell.attack is not None]
+    total = sum(cell.total for cell in cells)
+    if not total:
+        return None
+    counts = {
+        "held": sum(cell.held for cell in cells),
+        "abstained": sum(cell.abstained for cell in cells),
+        "fooled": sum(cell.fooled for cell in cells),
+        "not played": sum(cell.not_played for cell in cells),
+    }
+    parts = ((word, n, formatting.percent(n, total), round(100 * n / total, 3)) for word, n in counts.items() if n)
+    when = "" if results.complete else "so far "
+    caption = f"{formatting.counted_noun(total, 'attacked picture')} {when}over all cells, baselines included"
+    return OutcomeSummary(caption, tuple(parts))
+
+
+def _flatten_rules(rules: Mapping[str, object], before: str = "") -> list[tuple[str, str]]:
+    found = []
+    for key, value in rules.items():
+        if isinstance(value, dict) and value:
+            found += _flatten_rules(value, f"{before}{key}.")
+        else:
+            found.append((before + key, value if isinstance(value, str) else canonical_json(value)))
+    return found
+
+
+def _fingerprints(results: Results, *, inside: bool) -> tuple[tuple[str, str], ...]:
+    seconds = sum(job.seconds or 0.0 for job in results.jobs)
+    finished = sum(job.status == "finished" for job in results.jobs)
+    return (
+        ("Software", results.software),
+        ("Contest", f"{results.contest}, round {results.round}"),
+        ("Jobs", f"{finished:,} of {len(results.jobs):,} finished, {formatting.duration(seconds)} of work"),
+        ("Seed of the attacks", str(results.seed)),
+        *((("Task digest", results.task.digest),) if inside else ()),
+        ("Commitment to the secret", results.commitment),
+        ("Ledger head", results.ledger),
+        (
+            "Budget, exactly",
+            f"{formatting.NORMS.get(results.task.norm, results.task.norm)} {Fraction(results.task.epsilon)}/255",
+        ),
+    )

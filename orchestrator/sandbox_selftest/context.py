@@ -1,0 +1,38 @@
+"""What every runner of the zoo is told."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from orchestrator.domain.policy import Runtime, SandboxPolicy
+from orchestrator.domain.tasks import Limits
+from orchestrator.sandbox_selftest.expectation import ControlRemoved, Program
+from orchestrator.sandboxes.base import Backend, Image
+
+RUN_PREFIX = "sandbox-check"
+"""How the runs of checks begin. Each has a word of its own behind it, so that two at a time keep apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where programs are run. `image` has python3; `workspace` is a folder to write to, removed afterwards.
+
+    `weaken` names fields of SandboxPolicy that every run gets otherwise: the zoo's own test of its judgement.
+    """
+
+    backend: Backend
+    image: Image
+    runtime: Runtime
+    workspace: Path
+    run: str = field(default_factory=lambda: f"{RUN_PREFIX}-{secrets.token_hex(4)}")
+    weaken: Mapping[str, Any] | None = None
+
+    def policy(self, program: Program, *, removed: bool) -> SandboxPolicy:
+        """Returns what the program's sandbox may do: as strangers' submissions get it, or with its control removed."""
+        expectation = program.expectation
+        without = expectation.removed if removed and expectation.removed else ControlRemoved(seen=expectation.contained)
+        limits = replace(Limits(), **{**expectation.limits, **without.limits})
+        policy = SandboxPolicy(limits=limits, runtime=self.runtime)
+        return replace(policy, **{**(self.weaken or {}), **without.policy})

@@ -1,0 +1,201 @@
+"""Runs `player.py`: it is greeted and asked like any player, by the arena's own `Player`.
+
+The pictures have the values 1 to 3, which is their true label too. What counts as harm: a label that no honest player
+gives was accepted; the orchestrator grew; the engine kept what the player wrote; a question held the arena up; a text
+would reach a terminal or a page as it is.
+"""
+
+import os
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from orchestrator import reports
+from orchestrator.domain.samples import Pixels
+from orchestrator.domain.tasks import Limits
+from orchestrator.domain.text import printable
+from orchestrator.errors import DeadlinePassed, ProtocolFault, SubmissionFault
+from orchestrator.execution.player import Player
+from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
+from orchestrator.protocol.session import AnswersReply, ReadyReply
+from orchestrator.sandbox_selftest import docker_cli
+from orchestrator.sandbox_selftest.context import Context
+from orchestrator.sandbox_selftest.expectation import Program, QuestionKind, Weakness
+from orchestrator.sandbox_selftest.outcome import RunResult
+from orchestrator.sandbox_selftest.weakened import SESSION_TYPES, RecordingSession
+from orchestrator.sandboxes.base import Exit, Image, ImageSource, Sandbox, SandboxSpec
+
+PRELUDE = "_frames.py"
+"""Beside the programs: what each may `from _frames import`."""
+CLASSES = 10
+SHAPE = (1, 4, 4)
+PAYLOAD_LIMIT = 64 * 1024
+MAX_GROWTH = 96 * 1024**2
+"""Bytes of growth of the orchestrator that count as harm."""
+MAX_LOG_BYTES = 16 * 1024**2
+"""Bytes kept by the engine that count as harm."""
+MAX_CONVERSATION_SECONDS = 8.0
+"""Seconds of one conversation that count as harm."""
+_DEFAULT_LIMITS = {"ready_seconds": 10.0, "classify_seconds": 2.0, "perturb_seconds": 2.0, "perturb_batch": 1}
+
+
+@dataclass
+class _Conversation:
+    """What was seen of one."""
+
+    fault: str | None = None
+    texts: list[str] = field(default_factory=list)
+    kept: bytearray = field(default_factory=bytearray)
+    grown: int = 0
+    logged: int = 0
+    seconds: float = 0.0
+    end: Exit | None = None
+
+
+def run(program: Program, context: Context, *, removed: bool) -> RunResult:
+    """Returns what was seen of a program of the kind `protocol`.
+
+    Raises:
+        SparringError: the backend could not run it; nothing is shown then.
+    """
+    expectation = program.expectation
+    weaker = expectation.removed.weaker if removed and expectation.removed else None
+    policy = context.policy(program, removed=removed)
+    given = {
+        **_DEFAULT_LIMITS,
+        **expectation.limits,
+        **(expectation.removed.limits if removed and expectation.removed else {}),
+    }
+    policy = replace(policy, limits=replace(policy.limits, **given))
+    job = f"{program.name}-{'removed' if removed else 'contained'}"
+    order = SandboxSpec(_player_image(program, context), policy, context.run, job)
+    role = Role.ATTACK if expectation.asks is QuestionKind.PERTURB else Role.DEFENCE
+    session = SESSION_TYPES[weaker](role, CLASSES, PAYLOAD_LIMIT)
+    seen = _Conversation()
+    before = _resident_bytes()
+    begun = time.monotonic()
+    sandbox = context.backend.start(order)
+    player = Player(sandbox, session, time.monotonic, lambda: False)
+    try:
+        if weaker is Weakness.READING:
+            _read_everything(sandbox, session, policy.limits, seen)
+        else:
+            _hold_conversation(player, program, policy.limits, seen, stubborn=weaker is Weakness.OVER)
+        seen.grown = _resident_bytes() - before
+        seen.seconds = time.monotonic() - begun
+        seen.logged = docker_cli.count_logged_bytes(context, order.job, MAX_LOG_BYTES) if policy.engine_logs else 0
+    finally:
+        seen.end = player.stop()
+    return _run_result(session, seen, raw=weaker is Weakness.TEXT)
+
+
+def _player_image(program: Program, context: Context) -> Image:
+    """Returns the player as the backend starts it: a folder where there are no images, else one argument of python3."""
+    prelude = (program.folder.parent / PRELUDE).read_text("utf-8")
+    source = (program.folder / "player.py").read_text("utf-8")
+    if context.image.folder is not None:
+        folder = context.workspace / f"player-{program.name}"
+        folder.mkdir(exist_ok=True)
+        (folder / PRELUDE).write_text(prelude, "utf-8")
+        (folder / "player.py").write_text(source, "utf-8")
+        return context.backend.admit(ImageSource(folder=folder, command=("python3", "player.py"), trusted=True))
+    importable = (
+        "import sys, types\n_made = types.ModuleType('_frames')\n"
+        f"exec({prelude!r}, _made.__dict__)\nsys.modules['_frames'] = _made\n"
+    )
+    return replace(context.image, command=("python3", "-I", "-S", "-c", importable + source))
+
+
+def _hold_conversation(
+    player: Player, program: Program, limits: Limits, seen: _Conversation, *, stubborn: bool
+) -> None:
+    """Says hello and asks; `stubborn`: goes on after a deadline has passed."""
+    task, told = _hello_headers(limits)
+    try:
+        player.greet(task, told, seed=1)
+        for number in range(program.expectation.questions):
+            try:
+                _ask_player(player, program.expectation.asks, _question_pixels(number), limits)
+            except DeadlinePassed:
+                if not stubborn:
+                    raise
+    except SubmissionFault as fault:
+        seen.fault = f"{fault.code}/{fault.reason}" if isinstance(fault, ProtocolFault) else fault.code
+        seen.texts.append(str(fault))
+
+
+def _ask_player(player: Player, asks: QuestionKind, pixels: Pixels, limits: Limits) -> None:
+    if asks is QuestionKind.CLASSIFY:
+        player.classify(pixels, limits)
+        return
+    for _ in player.perturb(pixels, [int(pixels.flat[0])], limits):
+        pass
+
+
+def _read_everything(sandbox: Sandbox, session: RecordingSession, limits: Limits, seen: _Conversation) -> None:
+    """Says hello, asks at once, and keeps whatever comes until the deadline."""
+    task, told = _hello_headers(limits)
+    sandbox.send(session.ask_hello(task, told, 1), time.monotonic() + limits.ready_seconds)
+    deadline = time.monotonic() + limits.ready_seconds
+    while data := sandbox.receive(deadline):
+        seen.kept += data
+        if len(seen.kept) > 2 * MAX_GROWTH:
+            return
+
+
+def _run_result(session: RecordingSession, seen: _Conversation, *, raw: bool) -> RunResult:
+    greeted = [reply.name for reply in session.accepted if isinstance(reply, ReadyReply)]
+    stderr = seen.end.stderr if seen.end else b""
+    shown = [stderr.decode("utf-8", "replace")] if raw else [printable(stderr)]
+    shown += greeted + seen.texts
+    pages = shown if raw else [reports.render_text(text) for text in shown]
+    labels = [label for reply in session.accepted if isinstance(reply, AnswersReply) for label in reply.labels]
+    honest = [int(_question_pixels(number).flat[0]) for number in range(len(labels))]
+    lies = [
+        f"accepted {label}, an honest player says {true}"
+        for label, true in zip(labels, honest, strict=True)
+        if label not in (true, None)
+    ]
+    harms = [
+        *lies,
+        *([f"the orchestrator grew by {seen.grown / 1024**2:.0f} MiB"] if seen.grown > MAX_GROWTH else []),
+        *([f"the engine keeps more than {seen.logged / 1024**2:.0f} MiB of it"] if seen.logged > MAX_LOG_BYTES else []),
+        *([f"it held the arena up for {seen.seconds:.0f} s"] if seen.seconds > MAX_CONVERSATION_SECONDS else []),
+        *([f"a terminal gets {text[:60]!r}" for text in shown if not text.replace("\n", "").isprintable()][:1]),
+        *([f"a page gets {text[:60]!r}" for text in pages if "<script" in text][:1]),
+    ]
+    calm = [f"{len(session.accepted)} replies accepted", f"grew by {max(seen.grown, 0) / 1024**2:.0f} MiB"]
+    return RunResult(
+        harm=bool(harms),
+        ending=seen.end.ending if seen.end else None,
+        fault=seen.fault,
+        seconds=seen.seconds,
+        peak=seen.end.peak_bytes if seen.end else None,
+        evidence=harms or calm + seen.texts,
+    )
+
+
+def _hello_headers(limits: Limits) -> tuple[TaskHeader, LimitsHeader]:
+    names = [str(number) for number in range(CLASSES)]
+    budget = BudgetHeader(norm="linf", epsilon=8.0)
+    told = LimitsHeader(
+        ready_seconds=limits.ready_seconds,
+        step_seconds=limits.classify_seconds,
+        batch=1,
+        payload_bytes=PAYLOAD_LIMIT,
+        memory_bytes=limits.memory,
+        threads=limits.threads,
+    )
+    return TaskHeader(name="zoo", classes=names, shape=list(SHAPE), budget=budget), told
+
+
+def _question_pixels(number: int) -> Pixels:
+    """Returns the picture of a question, u8 [1, c, h, w]; its first value is its true label."""
+    return np.full((1, *SHAPE), 1 + number % 3, np.uint8)
+
+
+def _resident_bytes() -> int:
+    """Returns the bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,132 @@
+"""Runs `program.py` in one sandbox, or in two, and hears what it reports.
+
+A program ends its report with one JSON line, `{"harm": true, "evidence": "..."}`. One that was killed reports nothing,
+and is judged by how it ended and by what the kernel counted.
+"""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from orchestrator.domain.policy import SandboxPolicy
+from orchestrator.domain.text import printable
+from orchestrator.errors import UsageError
+from orchestrator.sandbox_selftest import harm_report
+from orchestrator.sandbox_selftest.canaries import HostCanaries
+from orchestrator.sandbox_selftest.context import Context
+from orchestrator.sandbox_selftest.expectation import Kind, Program, Weakness
+from orchestrator.sandbox_selftest.outcome import RunResult
+from orchestrator.sandboxes.base import Exit, Sandbox, SandboxSpec, StreamTail
+
+PRELUDE = "_report.py"
+"""Beside the programs: what each may `from _report import`."""
+ROLES = {Kind.SANDBOX: ("only",), Kind.PAIR: ("first", "second")}
+_MAX_SOURCE_BYTES = 120 * 1024
+"""The kernel takes 128 KiB for one argument."""
+_MAX_OUTPUT_BYTES = 64 * 1024
+_START_SIGNAL = b"\n"
+"""What a program waits for: a sandbox is read back after its start, and is not to have changed by then."""
+_SHOWN = 300
+_REUSE_SOURCE = """
+import os, subprocess, sys
+_, token, source = sys.argv[1:]
+os.read(0, 1)
+for role in ("first", "second"):
+    subprocess.run([sys.executable, "-I", "-S", "-c", source, role, token], input=b"\\n")
+"""
+"""Two players, one after the other, in one sandbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxReport:
+    """What one sandbox reported, how it ended, and how long that took."""
+
+    harm: bool | None
+    evidence: str
+    end: Exit
+    seconds: float
+
+
+def run(program: Program, context: Context, *, removed: bool) -> RunResult:
+    """Returns what was seen of a program of the kinds `sandbox` and `pair`.
+
+    Raises:
+        SparringError: the backend could not run it; nothing is shown then.
+    """
+    expectation = program.expectation
+    source = _program_source(program.folder)
+    policy = context.policy(program, removed=removed)
+    with HostCanaries() as bait:
+        runs = [
+            partial(_run_in_sandbox, context, program, policy, (source, role, bait.token))
+            for role in ROLES[expectation.kind]
+        ]
+        if removed and expectation.removed and expectation.removed.weaker is Weakness.REUSE:
+            runs = [partial(_run_in_sandbox, context, program, policy, (_REUSE_SOURCE, "both", bait.token, source))]
+        if expectation.concurrent:
+            with ThreadPoolExecutor(len(runs)) as pool:
+                heard = [done.result() for done in [pool.submit(each) for each in runs]]
+        else:
+            heard = [each() for each in runs]
+        visits = bait.visits
+    return _run_result(heard, visits)
+
+
+def _program_source(folder: Path) -> str:
+    """Returns the program behind its prelude, as one argument for `python3 -c`."""
+    prelude = (folder.parent / PRELUDE).read_text("utf-8")
+    program = (folder / "program.py").read_text("utf-8")
+    source = f"{prelude}\nimport sys\nsys.modules['_report'] = sys.modules['__main__']\n{program}"
+    if len(source.encode()) > _MAX_SOURCE_BYTES:
+        raise UsageError(f"{folder} has {len(source.encode())} bytes with its prelude, at most {_MAX_SOURCE_BYTES}")
+    return source
+
+
+def _run_in_sandbox(context: Context, program: Program, policy: SandboxPolicy, words: tuple[str, ...]) -> SandboxReport:
+    image = replace(context.image, command=("python3", "-I", "-S", "-c", *words))
+    sandbox = context.backend.start(SandboxSpec(image, policy, context.run, f"{program.name}-{words[1]}"))
+    begun = time.monotonic()
+    try:
+        sandbox.send(_START_SIGNAL, begun + program.expectation.seconds)
+        output = _read_until_end(sandbox, begun + program.expectation.seconds)
+        seconds = time.monotonic() - begun
+    finally:
+        end = sandbox.stop()
+    harm, evidence = harm_report.parse_report(output)
+    return SandboxReport(harm, evidence, end, seconds)
+
+
+def _read_until_end(sandbox: Sandbox, deadline: float) -> bytes:
+    """Returns the last of what a sandbox wrote before it ended or its time was up."""
+    tail = StreamTail(_MAX_OUTPUT_BYTES)
+    while data := sandbox.receive(deadline):
+        tail.add(data)
+    return bytes(tail)
+
+
+def _run_result(heard: Sequence[SandboxReport], visits: int) -> RunResult:
+    reports = [each.harm for each in heard]
+    harm = True if True in reports or visits else False if False in reports else None
+    last = heard[-1]
+    evidence = [each.evidence for each in heard if each.evidence]
+    if last.harm is None:
+        said = last.end.stderr.strip().splitlines()
+        evidence.append("no report" + (f", stderr {printable(said[-1], _SHOWN)}" if said else ""))
+    if visits:
+        evidence.append(f"visits to the host's services: {visits}")
+    peaks = [each.end.peak_bytes for each in heard if each.end.peak_bytes is not None]
+    peak = max(peaks, default=None)
+    if peak is not None:
+        evidence.append(f"peak {peak / 1024**2:.0f} MiB")
+    used = last.end.cpu_seconds
+    return RunResult(
+        harm=harm,
+        ending=last.end.ending,
+        seconds=max(each.seconds for each in heard),
+        peak=peak,
+        cpu=None if used is None else used / max(last.end.wall_seconds, 0.1),
+        evidence=evidence,
+    )

@@ -1,0 +1,98 @@
+"""Sessions of the image protocol with one check taken out each, to show what the check is for.
+
+They are never played with: the runner of `protocol` programs uses them for the run with the control removed. Each
+class overrides one step of `protocol.session.Session` and nothing else.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.errors import PlayerReported
+from orchestrator.protocol import messages
+from orchestrator.protocol.frames import PAYLOAD_LIMIT, Frame
+from orchestrator.protocol.session import CandidatesReply, PlayerReply, ReadyReply, Session
+from orchestrator.sandbox_selftest.expectation import Weakness
+
+_REPLY_TYPES = {"hello": "ready", "perturb": "candidates", "classify": "answers"}
+
+
+class RecordingSession(Session):
+    """The session as it is played; it remembers what it accepted."""
+
+    def __init__(self, role: messages.Role, classes: int, payload_limit: int) -> None:
+        super().__init__(role, classes, payload_limit)
+        self.accepted: list[PlayerReply] = []
+
+    def feed(self, data: bytes) -> Iterator[PlayerReply]:
+        """See `Session.feed`."""
+        return self._remembered(super().feed(data))
+
+    def _remembered(self, replies: Iterator[PlayerReply]) -> Iterator[PlayerReply]:
+        for reply in replies:
+            self.accepted.append(reply)
+            yield reply
+
+
+class _AnyId(RecordingSession):
+    def _take(self, frame: Frame) -> PlayerReply:
+        return super()._take(Frame({**frame.header, "id": self._id}, frame.payload))
+
+
+class _NeverQuiet(RecordingSession):
+    def _quiet(self) -> None:
+        """Whatever is pending is read with the next reply."""
+
+
+class _NeverOver(RecordingSession):
+    def _next(self, kind: str) -> int:
+        self._open = None
+        return super()._next(kind)
+
+
+class _AnyType(RecordingSession):
+    def _take(self, frame: Frame) -> PlayerReply:
+        return super()._take(Frame({**frame.header, "type": _REPLY_TYPES.get(self._open or "", "")}, frame.payload))
+
+
+class _AnySize(RecordingSession):
+    def _candidates(self, frame: Frame, message: messages.Candidates) -> CandidatesReply:
+        pixels: NDArray[Any] = np.full(message.shape, 1, message.dtype.numpy)
+        there = np.frombuffer(frame.payload, np.uint8)
+        pixels.reshape(-1).view(np.uint8)[: len(there)] = there
+        self._waiting, self._open = set(), None
+        return CandidatesReply(tuple(message.index), pixels)
+
+
+class _AnyPayload(RecordingSession):
+    def __init__(self, role: messages.Role, classes: int, payload_limit: int) -> None:  # noqa: ARG002  the limit is what is removed
+        super().__init__(role, classes, PAYLOAD_LIMIT)
+
+
+class _RawText(RecordingSession):
+    def _take(self, frame: Frame) -> PlayerReply:
+        message = messages.parse_message(frame)
+        if isinstance(message, messages.Fault):
+            raise PlayerReported(f"the player reported {message.code!s}: {message.text}")
+        reply = super()._take(frame)
+        return (
+            ReadyReply(message.name, reply.gives)
+            if isinstance(message, messages.Ready) and isinstance(reply, ReadyReply)
+            else reply
+        )
+
+
+SESSION_TYPES: Mapping[Weakness | None, type[RecordingSession]] = {
+    None: RecordingSession,
+    Weakness.IDS: _AnyId,
+    Weakness.SILENCE: _NeverQuiet,
+    Weakness.OVER: _NeverOver,
+    Weakness.TYPES: _AnyType,
+    Weakness.SIZES: _AnySize,
+    Weakness.PAYLOAD: _AnyPayload,
+    Weakness.READING: RecordingSession,
+    Weakness.TEXT: _RawText,
+}
+"""The session for each thing that a careless orchestrator does to a conversation."""

@@ -1,0 +1,3 @@
+"""Containers on the Docker engine of this machine."""
+
+plugin = "orchestrator.sandboxes.docker.backend:DockerBackend"

@@ -1,0 +1,175 @@
+"""One long request to the engine: bytes go in and come out in pieces, and it can be ended from outside.
+
+Builds, loads and saves take minutes, and the one who waits has to be able to stop. The library gives no way to hang up
+while it waits, and it sends the operator's registry passwords and proxies along with every build; so these requests
+are made here, over the engine's socket, and nothing is sent that is not asked for.
+"""
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import MappingProxyType
+from typing import Any, Self
+from urllib.parse import urlencode
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import SandboxLost
+
+PIECE_BYTES = 1024 * 1024
+_MAX_LINE_BYTES = 1024 * 1024
+_MAX_REASON_BYTES = 8 * 1024
+_POLL_SECONDS = 0.5
+_CONNECT_SECONDS = 10.0
+_SUCCESS = frozenset({200, 201})
+_CLIENT_ERRORS = range(400, 500)
+
+
+class EngineRefusal(Exception):
+    """The engine refused a request, or said within its answer that it failed; the message is its own, hostile text."""
+
+
+class RequestCancelled(Exception):
+    """The request was ended from here; the message says why."""
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over the engine's unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("engine")
+        self._path = path
+        self._wire: socket.socket | None = None
+        self._answer: http.client.HTTPResponse | None = None
+
+    def connect(self) -> None:
+        """Opens the socket; answers may take any time, since who waits hangs up by another thread."""
+        line = socket.socket(socket.AF_UNIX)
+        try:
+            line.settimeout(_CONNECT_SECONDS)
+            line.connect(self._path)
+            line.settimeout(None)
+        except BaseException:
+            line.close()
+            raise
+        self.sock = self._wire = line
+
+    def hang_up(self) -> None:
+        """Ends the conversation, whoever waits for what; `sock` alone is gone once the answer has begun."""
+        if self._wire is not None:
+            with suppress(OSError):  # it is over already
+                self._wire.shutdown(socket.SHUT_RDWR)
+
+    def answer(self) -> http.client.HTTPResponse:
+        """Returns what the engine answers; `close` closes it too."""
+        self._answer = self.getresponse()
+        return self._answer
+
+    def close(self) -> None:
+        """Lets go of everything."""
+        super().close()
+        for held in (self._answer, self._wire):
+            if held is not None:
+                held.close()
+
+
+class CancellableRequest:
+    """Ends a request when `objection` gives a reason, which is asked twice a second."""
+
+    def __init__(self, line: _UnixConnection, objection: Callable[[], str]) -> None:
+        self._line, self._objection = line, objection
+        self._over = threading.Event()
+        self.reason = ""
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begins to look."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stops looking."""
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(_POLL_SECONDS):
+            if reason := self._objection():
+                self.reason = reason
+                self._line.hang_up()
+                return
+
+
+@contextmanager
+def engine_request(
+    engine: str,
+    method: str,
+    path: str,
+    query: Mapping[str, str],
+    body: Iterator[bytes] | None,
+    objection: Callable[[], str],
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[http.client.HTTPResponse]:
+    """Gives the engine's answer, its body unread. `engine` is the path of its socket, `path` begins with the version.
+
+    Raises:
+        Refusal: the engine refused (a status from 400 to 499).
+        RequestCancelled: `objection` gave a reason.
+        SandboxLost: the engine failed.
+    """
+    line = _UnixConnection(engine)
+    with CancellableRequest(line, objection) as guard:
+        try:
+            yield _send_request(line, method, f"{path}?{urlencode(query)}", body, headers)
+        except (OSError, http.client.HTTPException) as error:
+            if guard.reason:
+                raise RequestCancelled(guard.reason) from error
+            raise SandboxLost(f"{method} {path}: the engine failed: {printable(str(error), 600)}") from error
+        finally:
+            line.hang_up()
+            line.close()
+        if guard.reason:
+            raise RequestCancelled(guard.reason)
+
+
+def _send_request(
+    line: _UnixConnection, method: str, target: str, body: Iterator[bytes] | None, more: Mapping[str, str]
+) -> http.client.HTTPResponse:
+    headers = {"Connection": "close", **({} if body is None else {"Content-Type": "application/x-tar"}), **more}
+    with suppress(BrokenPipeError, ConnectionResetError):  # it answered before it had everything
+        line.request(method, target, body, headers, encode_chunked=body is not None)
+    answer = line.answer()
+    if answer.status in _CLIENT_ERRORS:
+        raise EngineRefusal(_refusal_reason(answer.read(_MAX_REASON_BYTES)))
+    if answer.status not in _SUCCESS:
+        raise SandboxLost(f"{method} {target}: {answer.status} {_refusal_reason(answer.read(_MAX_REASON_BYTES))}")
+    return answer
+
+
+def _refusal_reason(body: bytes) -> str:
+    try:
+        return printable(str(json.loads(body)["message"]), 600)
+    except (ValueError, KeyError, TypeError):
+        return printable(body, 600)
+
+
+def progress_messages(answer: http.client.HTTPResponse) -> Iterator[Mapping[str, Any]]:
+    """Yields what the engine says while it works, one JSON object a line. Raises Refusal for an error among them."""
+    while text := answer.readline(_MAX_LINE_BYTES):
+        try:
+            said = json.loads(text)
+        except ValueError as error:
+            raise SandboxLost(f"the engine's answer is not JSON: {printable(text, 200)}") from error
+        if not isinstance(said, dict):
+            continue
+        if "error" in said:
+            raise EngineRefusal(printable(str(said["error"]), 600))
+        yield said
+
+
+def deadline_objection(deadline: float, what: str) -> Callable[[], str]:
+    """Returns an objection against going on after a moment of `time.monotonic()`."""
+    return lambda: what if time.monotonic() > deadline else ""

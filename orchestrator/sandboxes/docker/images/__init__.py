@@ -1,0 +1,1 @@
+"""Images on a Docker engine: built, loaded, pushed, copied."""

@@ -1,0 +1,132 @@
+"""A copy of an image's file system, with inodes of its own.
+
+Containers of one image share its layers, and with them what the kernel remembers about their files: which names were
+looked up in vain, what lies in the page cache. All of it hangs on inodes. So the files are exported from a container
+that is never started and imported as one new layer. The copy has no tag and nothing of the image's configuration; it
+bears the labels of its run, by which `sweep` finds what a dead orchestrator left.
+"""
+
+import os
+import re
+import secrets
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import InfrastructureFault, SandboxLost
+from orchestrator.sandboxes.docker.engine_http import (
+    EngineRefusal,
+    RequestCancelled,
+    deadline_objection,
+    engine_request,
+    progress_messages,
+)
+from orchestrator.sandboxes.docker.images.build import MIN_FREE_BYTES, nearest_readable_folder
+from orchestrator.sandboxes.docker.images.load import untag_image
+from orchestrator.sandboxes.image_files.image_facts import inert_container_options
+
+TIMEOUT_SECONDS = 1800.0
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_LABEL = re.compile(r"[\w.:/-]*")
+
+
+class CopyEngine(Protocol):
+    """What copying needs of the engine. Each call raises SandboxLost when the engine fails."""
+
+    path: str
+
+    def version(self) -> str:
+        """Returns the version of its interface that is spoken."""
+        ...
+
+    def info(self) -> Mapping[str, Any]:
+        """Returns what it says of itself."""
+        ...
+
+    def image(self, reference: str) -> Mapping[str, Any] | None:
+        """Returns what it knows of an image, None when it has none."""
+        ...
+
+    def create(self, options: Mapping[str, Any], name: str) -> str:
+        """Creates a container and returns its id."""
+        ...
+
+    def export(self, container: str) -> Generator[bytes, None, None]:
+        """Yields a container's files as a tar stream in pieces."""
+        ...
+
+    def remove(self, container: str) -> None:
+        """Removes a container; nothing happens when it is gone."""
+        ...
+
+    def labelled(self, label: str) -> Sequence[Mapping[str, Any]]:
+        """Returns the images with such a label."""
+        ...
+
+
+def copy_image(engine: CopyEngine, image: Mapping[str, Any], labels: Mapping[str, str]) -> str:
+    """Returns the id of a copy of an image's files.
+
+    Args:
+        engine: where both are.
+        image: what the engine knows of the image.
+        labels: what the copy is labelled with; letters, digits, points, colons, slashes and hyphens.
+
+    Raises:
+        InfrastructureFault: the engine's disk has no room for it, or the engine failed.
+    """
+    _require_disk_space(engine, int(image.get("Size") or 0))
+    container = engine.create(inert_container_options(image, labels), f"sparring-copy-{secrets.token_hex(8)}")
+    try:
+        with closing(engine.export(container)) as files:
+            return _import_files(engine, files, labels)
+    finally:
+        engine.remove(container)
+
+
+def remove_copy(engine: CopyEngine, copied: str) -> None:
+    """Removes a copy; nothing happens when it is gone. Raises SandboxLost where it is still there."""
+    untag_image(engine, copied)
+    if engine.image(copied) is not None:
+        raise SandboxLost(f"the copy {copied} of an image could not be removed; `docker image rm {copied}`")
+
+
+def find_copies(engine: CopyEngine, label: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yields the id and the labels of every copy that bears a label. What has a name is no copy of ours."""
+    for image in engine.labelled(label):
+        if not [name for name in image.get("RepoTags") or () if name != "<none>:<none>"]:
+            yield str(image["Id"]), image.get("Labels") or {}
+
+
+def _import_files(engine: CopyEngine, files: Iterator[bytes], labels: Mapping[str, str]) -> str:
+    bad = [value for value in labels.values() if not _LABEL.fullmatch(value)]
+    if bad:
+        raise ValueError(f"{bad[0]!r} is no label that an import can be given")
+    changes = "\n".join(f"LABEL {name}={value}" for name, value in labels.items())
+    query = {"fromSrc": "-", "changes": changes}
+    objection = deadline_objection(time.monotonic() + TIMEOUT_SECONDS, f"it took more than {TIMEOUT_SECONDS:g} s")
+    try:
+        with engine_request(
+            engine.path, "POST", f"/v{engine.version()}/images/create", query, files, objection
+        ) as answer:
+            words = [str(said.get("status", "")) for said in progress_messages(answer)]
+    except (EngineRefusal, RequestCancelled) as error:
+        raise SandboxLost(f"copying an image's files: {error}") from error
+    if not words or not _DIGEST.fullmatch(words[-1]):
+        raise SandboxLost(f"copying an image's files: the engine named no image but {printable(str(words[-1:]))}")
+    return words[-1]
+
+
+def _require_disk_space(engine: CopyEngine, size: int) -> None:
+    folder = nearest_readable_folder(Path(str(engine.info().get("DockerRootDir") or "/")))
+    found = os.statvfs(folder)
+    free = found.f_bavail * found.f_frsize
+    if free < size + MIN_FREE_BYTES:
+        raise InfrastructureFault(
+            f"the engine's disk has {free} bytes free; a replay copies an image of {size}, and "
+            f"{MIN_FREE_BYTES} stay free: "
+            "free space (`docker system df`)"
+        )

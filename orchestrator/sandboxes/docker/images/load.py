@@ -1,0 +1,181 @@
+"""Images that come from outside, and images that go there.
+
+What an image says of itself is written anew from a list of what a player needs (see `plain`), so nothing else of it
+arrives: no volume, health check, trigger, label, user, history, or name. The archive that the engine gets is ours, made
+of that configuration and of layers that were looked at; the image's id is the digest of the configuration, known
+before, and has to be what the engine says afterwards.
+"""
+
+import io
+import re
+import tarfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from orchestrator.domain import environment
+from orchestrator.domain.ids import canonical_json, digest
+from orchestrator.domain.images import is_image_reference
+from orchestrator.domain.text import printable
+from orchestrator.errors import InfrastructureFault, Problem, Rejected, SandboxLost, UsageError
+from orchestrator.sandboxes.base import ImageLayer
+from orchestrator.sandboxes.docker.engine_http import (
+    PIECE_BYTES,
+    EngineRefusal,
+    RequestCancelled,
+    deadline_objection,
+    engine_request,
+    progress_messages,
+)
+
+TIMEOUT_SECONDS = 1800.0
+_UNTAG_TIMEOUT_SECONDS = 60.0
+MAX_LAYERS = 120
+"""The engine's file system stacks 125 at most."""
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_PLATFORM = re.compile(r"[a-z0-9_]{1,20}")
+_DISK_FULL = re.compile(r"no space left", re.IGNORECASE)
+_REMEDY = "build it with an ordinary Dockerfile, and pack it again"
+
+
+class LoadEngine(Protocol):
+    """What loading and saving need of the engine. Each call raises SandboxLost when the engine fails."""
+
+    path: str
+
+    def version(self) -> str:
+        """Returns the version of its interface that is spoken."""
+        ...
+
+    def image(self, reference: str) -> Mapping[str, Any] | None:
+        """Returns what it knows of an image, None when it has none."""
+        ...
+
+
+def normalise_config(config: Mapping[str, Any]) -> bytes:
+    """Returns an image's configuration written anew; see `Workshop.plain`."""
+    problems: list[Problem] = []
+    inner = config.get("config")
+    given = inner if isinstance(inner, Mapping) else {}
+    kept: dict[str, Any] = {}
+    for name in ("Entrypoint", "Cmd", "Env"):
+        words = given.get(name)
+        if words is None:
+            continue
+        if not isinstance(words, list) or not all(isinstance(word, str) and "\0" not in word for word in words):
+            problems.append(Problem(name, "not a list of texts", _REMEDY))
+        else:
+            kept[name] = (
+                [f"{key}={value}" for key, value in environment.allowed_variables(words).items()]
+                if name == "Env"
+                else words
+            )
+    folder = given.get("WorkingDir") or ""
+    if not isinstance(folder, str):
+        problems.append(Problem("WorkingDir", "not a text", _REMEDY))
+    elif folder:
+        kept["WorkingDir"] = folder
+    platform = {name: config.get(name) for name in ("architecture", "os")}
+    if not all(isinstance(value, str) and _PLATFORM.fullmatch(value) for value in platform.values()):
+        problems.append(Problem("platform", "no architecture or no system", _REMEDY))
+    if problems:
+        raise Rejected("image configuration", problems)
+    rootfs = {"type": "layers", "diff_ids": layer_digests(config)}
+    return canonical_json({"config": kept, "rootfs": rootfs, **platform}).encode()
+
+
+def layer_digests(config: Mapping[str, Any]) -> list[str]:
+    """Returns the digests of an image's layers, the lowest first. Raises Rejected when they are none."""
+    root = config.get("rootfs")
+    found = root.get("diff_ids") if isinstance(root, Mapping) else None
+    if not isinstance(found, list) or not 1 <= len(found) <= MAX_LAYERS:
+        what = f"{len(found)} layers" if isinstance(found, list) else "no list of layers"
+        raise Rejected("image configuration", [Problem("rootfs", f"{what}; 1 to {MAX_LAYERS} are read", _REMEDY)])
+    if not all(isinstance(each, str) and _DIGEST.fullmatch(each) for each in found):
+        raise Rejected("image configuration", [Problem("rootfs", "a layer that is not named by its SHA-256", _REMEDY)])
+    return found
+
+
+def load_image(engine: LoadEngine, config: Mapping[str, Any], layers: Sequence[ImageLayer], tag: str) -> str:
+    """Brings an image in and returns its id; see `Workshop.load`."""
+    text = normalise_config(config)
+    if layer_digests(config) != [layer.diff_id for layer in layers]:
+        raise Rejected("image", [Problem("layers", "not those that its configuration names", _REMEDY)])
+    identity = digest(text)
+    objection = deadline_objection(time.monotonic() + TIMEOUT_SECONDS, f"it took more than {TIMEOUT_SECONDS:g} s")
+    archive = _docker_archive(text, layers, tag)
+    path = f"/v{engine.version()}/images/load"
+    try:
+        with engine_request(engine.path, "POST", path, {"quiet": "1"}, archive, objection) as answer:
+            for _ in progress_messages(answer):
+                pass
+    except RequestCancelled as error:
+        raise SandboxLost(f"loading {printable(tag)}: {error}") from error
+    except EngineRefusal as error:
+        if _DISK_FULL.search(str(error)):
+            raise InfrastructureFault(f"the engine's disk is full: {error}; free space (`docker system df`)") from error
+        raise Rejected("image", [Problem("layers", f"the engine cannot unpack them: {error}", _REMEDY)]) from error
+    found = engine.image(tag)
+    if found is None or found.get("Id") != identity:
+        made = printable(str(found.get("Id"))) if found else "nothing"
+        raise InfrastructureFault(
+            f"the engine made {made} of an image whose id is {identity}; an engine that keeps images in containerd's "
+            "store names them otherwise: turn that store off"
+        )
+    return identity
+
+
+def _docker_archive(config: bytes, layers: Sequence[ImageLayer], tag: str) -> Iterator[bytes]:
+    """Yields a docker-archive of one image: its configuration, its layers, and the list that names them and the tag."""
+    name = f"{digest(config).removeprefix('sha256:')}.json"
+    yield from _archive_member(name, len(config), iter((config,)))
+    names = []
+    for layer in layers:
+        names.append(f"{layer.diff_id.removeprefix('sha256:')}.tar")
+        if names[-1] not in names[:-1]:  # two layers may be the same
+            yield from _archive_member(names[-1], layer.size, layer.read())
+    listed = canonical_json([{"Config": name, "RepoTags": [tag], "Layers": names}]).encode()
+    yield from _archive_member("manifest.json", len(listed), iter((listed,)))
+    yield bytes(2 * tarfile.BLOCKSIZE)
+
+
+def _archive_member(name: str, size: int, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = size, 0o644
+    yield entry.tobuf(tarfile.GNU_FORMAT)
+    left = size
+    for piece in pieces:
+        left -= len(piece)
+        yield piece
+    if left:
+        raise InfrastructureFault(f"{name} changed by {-left} bytes while it was sent to the engine; try again")
+    yield bytes(-size % tarfile.BLOCKSIZE)
+
+
+def save_image(engine: LoadEngine, reference: str) -> Iterator[bytes]:
+    """Yields an image as the engine writes it; see `Workshop.save`."""
+    if not is_image_reference(reference) or engine.image(reference) is None:
+        raise UsageError(f"the engine has no image {printable(reference)}; build it with `sparring submission build`")
+    objection = deadline_objection(time.monotonic() + TIMEOUT_SECONDS, f"it took more than {TIMEOUT_SECONDS:g} s")
+    path = f"/v{engine.version()}/images/{reference}/get"
+    try:
+        with engine_request(engine.path, "GET", path, {}, None, objection) as answer:
+            reader = io.BufferedReader(answer, PIECE_BYTES)
+            while piece := reader.read(PIECE_BYTES):
+                yield piece
+    except (EngineRefusal, RequestCancelled) as error:
+        raise SandboxLost(f"saving {printable(reference)}: {error}") from error
+
+
+def untag_image(engine: LoadEngine, tag: str) -> None:
+    """Takes a tag away; see `Workshop.discard`. An image that a container needs stays."""
+    objection = deadline_objection(time.monotonic() + _UNTAG_TIMEOUT_SECONDS, "it took too long")
+    try:
+        with (
+            suppress(EngineRefusal),
+            engine_request(engine.path, "DELETE", f"/v{engine.version()}/images/{tag}", {}, None, objection) as answer,
+        ):
+            answer.read()
+    except RequestCancelled as error:
+        raise SandboxLost(f"removing {printable(tag)}: {error}") from error

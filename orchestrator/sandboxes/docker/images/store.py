@@ -1,0 +1,42 @@
+"""The engine as a workshop: images are built, brought in, taken out, pushed, and named by us alone."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from orchestrator.sandboxes.base import BuildRequest, ImageLayer
+from orchestrator.sandboxes.docker.images import build, load, push
+
+
+class ImageStoreEngine(build.BuildEngine, load.LoadEngine, push.PushEngine, Protocol):
+    """What a workshop needs of the engine."""
+
+
+class DockerImageStore:
+    """See `Workshop`."""
+
+    def __init__(self, engine: ImageStoreEngine) -> None:
+        self._engine = engine
+
+    def build(self, recipe: BuildRequest, heard: Callable[[str], None]) -> str:
+        """Builds an image with the engine's classic builder."""
+        return build.build_image(self._engine, recipe, heard)
+
+    def plain(self, config: Mapping[str, Any]) -> bytes:
+        """Returns a configuration written anew."""
+        return load.normalise_config(config)
+
+    def load(self, config: Mapping[str, Any], layers: Sequence[ImageLayer], tag: str) -> str:
+        """Brings an image in."""
+        return load.load_image(self._engine, config, layers, tag)
+
+    def save(self, reference: str) -> Iterator[bytes]:
+        """Yields an image as a docker-archive."""
+        return load.save_image(self._engine, reference)
+
+    def push(self, image: str, name: str, login: tuple[str, str] | None) -> None:
+        """Pushes an image."""
+        push.push_image(self._engine, image, name, login)
+
+    def discard(self, tag: str) -> None:
+        """Takes a tag away."""
+        load.untag_image(self._engine, tag)

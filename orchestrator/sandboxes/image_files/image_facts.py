@@ -1,0 +1,168 @@
+"""What an image is and holds, found without starting it.
+
+The files are read from the stream that the engine exports of a container that was created and never started. The
+stream is parsed header by header (`_tar_stream`): nothing is unpacked, and bytes, members and time are bounded. What is
+beyond a bound is said to be unknown.
+"""
+
+import secrets
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, Protocol
+
+from orchestrator.domain import environment
+from orchestrator.domain.text import printable
+from orchestrator.errors import Problem
+from orchestrator.sandboxes.base import ImageFacts, ImageTree
+from orchestrator.sandboxes.image_files import tar_headers
+from orchestrator.sandboxes.image_files.mount_points import FileKind
+from orchestrator.sandboxes.image_files.tar_headers import Cut, Member, Stream
+
+TIMEOUT_SECONDS = 120.0
+"""How long an image's files are looked at."""
+MAX_MEMBERS = 2_000_000
+MAX_NAMES_SHOWN = 20
+"""How many names of each kind are kept."""
+_STREAM_OVERHEAD_BYTES = 256 * 1024**2
+"""A stream is longer than the layers: headers and padding, and holes that the engine writes out."""
+_SET_ID, _OTHERS_WRITE = 0o6000, 0o002
+
+
+def read_image_tree(pieces: Iterator[bytes], most: int, seconds: float = TIMEOUT_SECONDS) -> ImageTree:
+    """Returns what lies in a file system that comes as a tar stream in pieces; at most `most` bytes are read of it."""
+    found: dict[str, list[str]] = {"set_id": [], "capable": [], "devices": [], "writable": []}
+    counts = dict.fromkeys(found, 0)
+    files = total = 0
+    cut = ""
+    stream = Stream(pieces, most, seconds)
+    try:
+        for member in tar_headers.members(stream):
+            if files == MAX_MEMBERS:
+                cut = f"it holds more than {MAX_MEMBERS} files"
+                break
+            files += 1
+            total += member.size
+            for what in _categories(member):
+                counts[what] += 1
+                if len(found[what]) < MAX_NAMES_SHOWN:
+                    found[what].append(printable(b"/" + member.name, 120))
+    except Cut as reason:
+        cut = str(reason)
+    except ValueError as error:
+        cut = f"the stream is no archive: {printable(str(error))}"
+    return ImageTree(files, total, counts, {what: tuple(names) for what, names in found.items()}, cut)
+
+
+def _categories(member: Member) -> Iterator[str]:
+    """Yields in which lists a member belongs."""
+    file, folder = member.kind is FileKind.FILE and not member.hard, member.kind is FileKind.FOLDER
+    if file and member.mode & _SET_ID:
+        yield "set_id"
+    if file and member.capable:
+        yield "capable"
+    if member.device and not member.name.startswith(b"dev/"):
+        yield "devices"
+    if (file or folder) and member.mode & _OTHERS_WRITE:
+        yield "writable"
+
+
+def make_image_facts(
+    image: Mapping[str, Any], history: Sequence[Mapping[str, Any]], problems: Sequence[Problem], held: ImageTree | None
+) -> ImageFacts:
+    """Returns what `docker image inspect` and `history` say, in our words. All texts are hostile, and as they are."""
+    config = image.get("Config") or {}
+    test = (config.get("Healthcheck") or {}).get("Test") or []
+    return ImageFacts(
+        identity=str(image["Id"]),
+        size=_non_negative(image.get("Size")),
+        layers=tuple(_non_negative(layer.get("Size")) for layer in reversed(history)),
+        user=str(config.get("User") or ""),
+        entrypoint=_string_tuple(config.get("Entrypoint")),
+        command=_string_tuple(config.get("Cmd")),
+        folder=str(config.get("WorkingDir") or "/"),
+        volumes=_string_tuple(config.get("Volumes")),
+        ports=_string_tuple(config.get("ExposedPorts")),
+        healthcheck=_string_tuple(test),
+        on_build=_string_tuple(config.get("OnBuild")),
+        labels={str(name): str(value) for name, value in (config.get("Labels") or {}).items()},
+        environment=_string_tuple(config.get("Env")),
+        passed=frozenset(environment.allowed_variables(_string_tuple(config.get("Env")))),
+        problems=tuple(problems),
+        tree=held,
+    )
+
+
+def _string_tuple(value: Any) -> tuple[str, ...]:
+    return tuple(str(each) for each in value) if isinstance(value, list | dict) else ()
+
+
+def _non_negative(value: Any) -> int:
+    return value if isinstance(value, int) and value >= 0 else 0
+
+
+class InspectEngine(Protocol):
+    """What looking needs of the engine. Each call raises SandboxLost when the engine fails."""
+
+    def history(self, image: str) -> list[Mapping[str, Any]]:
+        """Returns an image's layers, the last one first."""
+        ...
+
+    def create(self, options: Mapping[str, Any], name: str) -> str:
+        """Creates a container and returns its id."""
+        ...
+
+    def export(self, container: str) -> Generator[bytes, None, None]:
+        """Yields a container's files as a tar stream in pieces."""
+        ...
+
+    def remove(self, container: str) -> None:
+        """Removes it and its volumes; nothing happens when it is gone."""
+        ...
+
+
+def inspect_image(
+    engine: InspectEngine,
+    image: Mapping[str, Any],
+    problems: Sequence[Problem],
+    labels: Mapping[str, str],
+    *,
+    files: bool,
+) -> ImageFacts:
+    """Returns what an image is; with `files`, what lies in it, from a container that bears `labels` and never starts.
+
+    An image with volumes is not looked into: making the container would write them to the host's disk.
+    """
+    config = image.get("Config") or {}
+    held = None
+    if files and config.get("Volumes"):
+        held = read_image_tree(iter(()), 0)
+        held = replace(held, cut="its volumes would be written to this machine's disk")
+    elif files:
+        container = engine.create(inert_container_options(image, labels), f"sparring-look-{secrets.token_hex(8)}")
+        try:
+            with closing(engine.export(container)) as pieces:
+                held = read_image_tree(pieces, 2 * _non_negative(image.get("Size")) + _STREAM_OVERHEAD_BYTES)
+        finally:
+            engine.remove(container)
+    return make_image_facts(image, engine.history(str(image["Id"])), problems, held)
+
+
+def inert_container_options(image: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the description of a container that is only looked at: nothing of the image's configuration acts."""
+    return {
+        "Image": str(image["Id"]),
+        "Entrypoint": ["/never-started"],
+        "Cmd": [],
+        "WorkingDir": "/",
+        "User": "65534:65534",
+        "Healthcheck": {"Test": ["NONE"]},
+        "Labels": dict(labels),
+        "NetworkDisabled": True,
+        "HostConfig": {
+            "NetworkMode": "none",
+            "ReadonlyRootfs": True,
+            "CapDrop": ["ALL"],
+            "LogConfig": {"Type": "none"},
+        },
+    }

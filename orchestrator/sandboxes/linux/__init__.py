@@ -1,0 +1,1 @@
+"""What sandboxes on one machine share: processes, pipes, control groups."""

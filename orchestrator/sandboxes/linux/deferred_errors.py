@@ -1,0 +1,26 @@
+"""Doing many things of which some may fail: the others are done all the same, then the first fault is told."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from orchestrator.errors import InfrastructureFault
+
+
+class DeferredErrors:
+    """Notes what failed."""
+
+    def __init__(self) -> None:
+        self._first: InfrastructureFault | None = None
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Goes on behind the block when one of our faults ends it."""
+        try:
+            yield
+        except InfrastructureFault as fault:
+            self._first = self._first or fault
+
+    def tell(self) -> None:
+        """Raises the first fault that was noted, if there is one."""
+        if self._first is not None:
+            raise self._first

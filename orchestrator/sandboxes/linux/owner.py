@@ -1,0 +1,76 @@
+"""Whose sandbox it is, so that a sweep removes what a dead orchestrator left and spares what a live one uses.
+
+A process id alone is not enough: it is used again, it means something else in another container, and a machine that
+was started anew has forgotten it. So the name holds all four.
+"""
+
+import os
+import socket
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+
+_FIELD_COUNT = 5
+
+
+class OwnerState(StrEnum):
+    """What is known about the orchestrator that started something."""
+
+    ALIVE = "alive"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
+    """It ran on another host or in another container; from here nobody can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One orchestrator process: host name, boot id, process id namespace, process id, start time in clock ticks."""
+
+    boot: str
+    space: int
+    pid: int
+    start: int
+    host: str
+
+    @classmethod
+    def current(cls) -> Self:
+        """Returns the process that asks."""
+        pid = os.getpid()
+        return cls(boot_id(), Path("/proc/self/ns/pid").stat().st_ino, pid, start_time(pid) or 0, socket.gethostname())
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Returns the owner that `str` wrote, or None when it is not one."""
+        parts = text.split(":")
+        if len(parts) != _FIELD_COUNT or not all(part.isascii() and part.isdigit() for part in parts[1:4]):
+            return None
+        return cls(parts[0], int(parts[1]), int(parts[2]), int(parts[3]), parts[4])
+
+    def __str__(self) -> str:
+        return f"{self.boot}:{self.space}:{self.pid}:{self.start}:{self.host}"
+
+    def life(self, here: "Owner") -> OwnerState:
+        """Returns what the process `here` can tell about this one."""
+        if self.host != here.host:
+            return OwnerState.UNKNOWN
+        if self.boot != here.boot:
+            return OwnerState.DEAD
+        if self.space != here.space:
+            return OwnerState.UNKNOWN
+        return OwnerState.ALIVE if start_time(self.pid) == self.start else OwnerState.DEAD
+
+
+def boot_id() -> str:
+    """Returns the kernel's name for this boot of the machine."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+
+
+def start_time(pid: int) -> int | None:
+    """Returns when a process started, in clock ticks since boot; None when there is no such process, or a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    return None if fields[0] in {b"Z", b"X"} else int(fields[19])

@@ -1,0 +1,157 @@
+"""Finding and ending everything that one player started, by looking through /proc.
+
+A player is known by its session and by a mark in its environment, which its children inherit through double forks and
+new sessions. A child that drops the mark is found as long as it shares a session with one that has it, or descends
+from one. One that drops the mark, opens a session and is orphaned is not: the process backend does not contain a
+hostile player.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from orchestrator.errors import SandboxLost
+from orchestrator.sandboxes.linux.owner import Owner
+
+TAG_VARIABLE = "SPARRING_SANDBOX"
+_TAG_PREFIX = f"{TAG_VARIABLE}=".encode()
+_TAG_PATTERN = re.compile(r"sparring-([0-9a-f]+)-(\d+)-(\d+)-([0-9a-f]{8})-[0-9a-f]{8}")
+_KILL_SECONDS = 5.0
+_POLL_SECONDS = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTag:
+    """One sandbox's name: who started it and for which run. It names its folder too, so that a sweep finds both."""
+
+    text: str
+    space: int
+    pid: int
+    start: int
+    run: str
+
+    @classmethod
+    def fresh(cls, owner: Owner, run: str) -> Self:
+        """Returns a new name. The run goes in as a digest, so that a player cannot read it."""
+        text = f"sparring-{owner.space:x}-{owner.pid}-{owner.start}-{run_digest(run)}-{secrets.token_hex(4)}"
+        return cls(text, owner.space, owner.pid, owner.start, run_digest(run))
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Returns the mark that `fresh` made, or None when it is not one."""
+        found = _TAG_PATTERN.fullmatch(text)
+        if found is None:
+            return None
+        return cls(text, int(found[1], 16), int(found[2]), int(found[3]), found[4])
+
+    def owner(self, here: Owner) -> Owner:
+        """Returns who started it, seen from `here`; marks never leave the machine."""
+        return Owner(here.boot, self.space, self.pid, self.start, here.host)
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    pid: int
+    parent: int
+    session: int
+    start: int
+    mark: str | None
+
+
+def run_digest(run: str) -> str:
+    """Returns eight hexadecimal digits that stand for a run."""
+    return hashlib.sha256(run.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def living_tags() -> set[str]:
+    """Returns the mark of every player that lives on this machine, as far as we may look."""
+    return {process.mark for process in _living_processes() if process.mark is not None}
+
+
+def kill_tagged(mark: str, session: int | None = None) -> int:
+    """Kills every process of one player, and looks again until there is none; returns how many there were.
+
+    `session` is the player's own session, where its leader has not been waited for yet.
+
+    Raises:
+        SandboxLost: some would not die within 5 s, for instance in a driver's call.
+    """
+    ended: set[tuple[int, int]] = set()
+    until = time.monotonic() + _KILL_SECONDS
+    while family := _process_family(mark, session):
+        for process in family:
+            _kill_process(process)
+        ended |= {(process.pid, process.start) for process in family}
+        if time.monotonic() > until:
+            alive = ", ".join(str(process.pid) for process in family[:10])
+            raise SandboxLost(f"{len(family)} processes of a player survived SIGKILL for {_KILL_SECONDS} s: {alive}")
+        time.sleep(_POLL_SECONDS)
+    return len(ended)
+
+
+def _process_family(mark: str, session: int | None) -> list[_Process]:
+    everyone = _living_processes()
+    # A player leads a session, so every session that the mark is seen in was opened by it or by its children.
+    sessions = ({p.session for p in everyone if p.mark == mark} | {session}) - {os.getsid(0)}
+    found = {p.pid for p in everyone if p.mark == mark or p.session in sessions}
+    grown = True
+    while grown:
+        children = {p.pid for p in everyone if p.parent in found} - found
+        found |= children
+        grown = bool(children)
+    found.discard(os.getpid())
+    return [process for process in everyone if process.pid in found]
+
+
+def _living_processes() -> list[_Process]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            process = _read_process(int(entry.name))
+            if process is not None:
+                found.append(process)
+    return found
+
+
+def _read_process(pid: int) -> _Process | None:
+    """Returns one process; None when it is gone or dead and only not waited for."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    if fields[0] in {b"Z", b"X"}:
+        return None
+    return _Process(pid, int(fields[1]), int(fields[3]), int(fields[19]), _read_tag(pid))
+
+
+def _read_tag(pid: int) -> str | None:
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # it is another user's, or has just ended
+        return None
+    if _TAG_PREFIX not in environment:
+        return None
+    for entry in environment.split(b"\0"):
+        if entry.startswith(_TAG_PREFIX):
+            return entry[len(_TAG_PREFIX) :].decode("ascii", "replace")
+    return None
+
+
+def _kill_process(process: _Process) -> None:
+    """Kills exactly this process: its number may belong to another one by now."""
+    with suppress(ProcessLookupError, PermissionError):
+        handle = os.pidfd_open(process.pid)
+        try:
+            again = _read_process(process.pid)
+            if again is not None and again.start == process.start:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        finally:
+            os.close(handle)

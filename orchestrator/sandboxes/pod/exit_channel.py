@@ -1,0 +1,93 @@
+"""What the first process of a player's container tells about it, on a FIFO that the player can write to as well.
+
+A line counts if it begins with the word that the driver drew for this pod and said once, before the player was started.
+The player does not know it: it was said to a process that its own user cannot look into, because nobody may read that
+program. So a line is the kernel's word through our shell, and the first of a kind holds. What a player adds or how much
+of it changes nothing: it can only keep us from being told, by ending the process that tells, and then its end counts as
+a crash.
+"""
+
+import re
+import secrets
+from dataclasses import dataclass
+
+from orchestrator.errors import SandboxLost
+
+_KEPT_BYTES = 1024
+_FIELD_COUNTS = {"here": 5, "last": 6}
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerIdentity:
+    """Who the player is and what it may. None is what this kernel does not tell.
+
+    `capabilities` are the effective ones as the kernel's bits; `seccomp` is 2 where calls are filtered; `open` is 1
+    where the player can look into the process that tells this, and so could learn its word.
+    """
+
+    user: int | None
+    capabilities: int | None
+    no_new_privileges: int | None
+    seccomp: int | None
+    open: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExitReport:
+    """How the player ended and what it used. `status` is None where it was ended; None is also what is not counted."""
+
+    status: int | None
+    kills: int
+    peak_bytes: int | None
+    cpu_seconds: float | None
+    peak_pids: int | None
+
+
+class ExitChannel:
+    """Reads the lines that count out of everything that is written there; holds 1 KiB."""
+
+    def __init__(self, word: str) -> None:
+        self._line = re.compile(rb"\n%s (here|last)((?: [0-9a-f]{1,20}| -)+)\n" % word.encode("ascii"))
+        self._rest = b""
+        self.here: PlayerIdentity | None = None
+        self.last: ExitReport | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Takes what was read.
+
+        Raises:
+            SandboxLost: a line of ours that cannot be understood: the other side is of another version.
+        """
+        text = self._rest + data
+        for found in self._line.finditer(text):
+            self._take(found[1].decode("ascii"), found[2].decode("ascii").split())
+        self._rest = text[-_KEPT_BYTES:]
+
+    def _take(self, kind: str, fields: list[str]) -> None:
+        if len(fields) != _FIELD_COUNTS[kind]:
+            raise SandboxLost(
+                f"the pod's shell tells {len(fields)} things as {kind!r} and {_FIELD_COUNTS[kind]} are "
+                f"understood here; "
+                "run both containers from the same runner image"
+            )
+        if kind == "here" and self.here is None:
+            user, capabilities, *others = fields
+            self.here = PlayerIdentity(
+                _parse_number(user), _parse_number(capabilities, 16), *map(_parse_number, others)
+            )
+        if kind == "last" and self.last is None:
+            status, kills, peak, micro, nano, pids = map(_parse_number, fields)
+            cpu = micro / 1e6 if micro is not None else nano / 1e9 if nano is not None else None
+            self.last = ExitReport(status, kills or 0, peak, cpu, pids)
+
+
+def draw_token() -> str:
+    """Returns a word that nobody can guess."""
+    return secrets.token_hex(16)
+
+
+def _parse_number(field: str, base: int = 10) -> int | None:
+    try:
+        return int(field, base)
+    except ValueError:
+        return None

@@ -1,0 +1,3 @@
+"""Processes of this user, for submissions that the operator trusts."""
+
+plugin = "orchestrator.sandboxes.process.backend:ProcessBackend"

@@ -1,0 +1,221 @@
+"""Players as plain processes of this machine: the embedded default, for people who trust what they run.
+
+What it bounds: memory that a process maps for writing (RLIMIT_DATA, for each process), open files, the size of one
+file, and time. What it removes afterwards: every process that carries the sandbox's mark, and its temporary folder.
+
+What it does not protect against: a player has the network, reads every file that the orchestrator's user reads,
+writes wherever that user writes (as root also into its own snapshot), sees and signals that user's other processes,
+and can use all processors, any number of processes, shared memory and disk. It may leave processes or files behind if
+it tries to. So strangers' submissions are refused here unless the operator says otherwise, and contests with
+strangers play on the docker backend.
+
+A player that reaches its memory limit sees its allocation fail, and most often ends with a MemoryError: it counts as
+crashed here, never as out of memory.
+"""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from orchestrator.domain import environment
+from orchestrator.domain.policy import Runtime
+from orchestrator.domain.text import printable
+from orchestrator.errors import BackendUnavailable, Problem, Rejected, SandboxLost, UsageError
+from orchestrator.sandboxes.base import (
+    BackendSettings,
+    Check,
+    CheckStatus,
+    Image,
+    ImageFacts,
+    ImageSource,
+    ImageStore,
+    Sandbox,
+    SandboxSpec,
+)
+from orchestrator.sandboxes.linux import process_tree
+from orchestrator.sandboxes.linux.owner import Owner, OwnerState
+from orchestrator.sandboxes.process import folder_snapshot
+from orchestrator.sandboxes.process.child_process import ChildProcess
+
+_EXEC_WRAPPER = Path(__file__).with_name("exec_wrapper.py")
+_PYTHON_NAMES = frozenset({"python", "python3"})
+_REMEDY = "play it on the docker backend, or say --allow-unisolated if you trust its authors"
+
+
+class ProcessBackend:
+    """Opens players as processes."""
+
+    name: ClassVar[str] = "process"
+
+    def __init__(self, settings: BackendSettings) -> None:
+        self._settings = settings
+        self._images = settings.workspace / "images"
+
+    def check(self, runtime: Runtime | None = None) -> None:
+        """Raises BackendUnavailable when the workspace cannot be written, or for want of an interpreter or runtime."""
+        if runtime not in {None, Runtime.RUNC}:
+            raise BackendUnavailable(f"the process backend starts no containers, so none with {runtime}; use docker")
+        try:
+            self._images.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self._images):
+                pass
+            os.close(os.pidfd_open(os.getpid()))
+        except (OSError, AttributeError) as error:
+            raise BackendUnavailable(
+                f"cannot work in {self._images}: {error}; Linux 5.4 or newer and a writable workspace are needed"
+            ) from error
+        if not os.access(self._settings.python, os.X_OK):
+            raise BackendUnavailable(f"no interpreter at {self._settings.python}; name another one")
+
+    def examine(self) -> list[Check]:
+        """Returns whether it can play, and in plain words what it does not protect against."""
+        try:
+            self.check()
+            able = Check("process: start", CheckStatus.OK, f"snapshots in {self._images}")
+        except BackendUnavailable as error:
+            able = Check("process: start", CheckStatus.FAIL, str(error), "see the message")
+        isolation = Check(
+            "process: isolation",
+            CheckStatus.WARN,
+            "players run as you do: they have the network, your files and your other processes; only memory per "
+            "process, open files and time are bounded; they can leave files and processes behind",
+            "use it for what you wrote or read yourself; play strangers' submissions on the docker backend",
+        )
+        strangers = Check(
+            "process: strangers",
+            CheckStatus.WARN if self._settings.allow_unisolated else CheckStatus.OK,
+            "strangers' submissions run here unisolated"
+            if self._settings.allow_unisolated
+            else "strangers' submissions are refused",
+            _REMEDY if self._settings.allow_unisolated else "",
+        )
+        return [able, isolation, strangers]
+
+    def admit(self, source: ImageSource) -> Image:
+        """Copies the folder; returns the image with the copy's digest. Raises Rejected with every reason."""
+        problems = []
+        if not (source.trusted or self._settings.allow_unisolated):
+            problems.append(
+                Problem("source", "the process backend does not isolate, and its authors are strangers", _REMEDY)
+            )
+        if source.folder is None:
+            problems.append(
+                Problem("folder", "missing; this backend has no images", "give the folder the image is built from")
+            )
+        elif not source.folder.is_dir():
+            problems.append(Problem("folder", f"{source.folder} is no folder", "check the path"))
+        if not source.command:
+            problems.append(Problem("command", "missing", "say how to start it inside its folder"))
+        elif any("\0" in word for word in source.command):
+            problems.append(Problem("command", "contains a NUL character", "remove it"))
+        if problems or source.folder is None:
+            raise Rejected(str(source.folder or source.image or "submission"), problems)
+        digest, kept, new = folder_snapshot.snapshot_folder(source.folder, self._images, source.command)
+        undo = partial(_remove_snapshot, kept) if new else None
+        return Image(digest=digest, name=source.folder.name, command=source.command, folder=kept, undo=undo)
+
+    def fresh_copy(self, image: Image, run: str) -> Image:  # noqa: ARG002  nothing is made
+        """Returns the image: a player sees all files of this machine, so that a copy of some would hide nothing."""
+        return image
+
+    def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:  # noqa: ARG002  of those that have images
+        """Raises UsageError: there are no images here."""
+        raise UsageError(f"the process backend has no images, so none called {printable(reference)}; use docker")
+
+    def workshop(self) -> ImageStore:
+        """Raises UsageError: there are no images here."""
+        raise UsageError("the process backend has no images to build or to load; use --backend docker")
+
+    def start(self, order: SandboxSpec) -> Sandbox:
+        """Starts the command in the snapshot, with a temporary folder of its own."""
+        image = order.image
+        if image.folder is None or not image.folder.is_dir() or not image.command:
+            raise SandboxLost(f"the snapshot of {image.name} ({image.digest}) is gone; admit the submission again")
+        mark = process_tree.ProcessTag.fresh(Owner.current(), order.run).text
+        home = Path(tempfile.gettempdir()) / mark
+        child = None
+        try:
+            home.mkdir(mode=0o700)
+            child = subprocess.Popen(
+                self._words(order),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                cwd=image.folder,
+                env=self._surroundings(order, home, mark),
+                umask=0o077,
+                start_new_session=True,
+            )
+            return ChildProcess(child, mark, home)
+        except OSError as error:
+            self._undo(child, mark, home)
+            raise SandboxLost(f"cannot start {image.name}: {error}") from error
+        except BaseException:
+            self._undo(child, mark, home)
+            raise
+
+    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:
+        """Ends players and removes folders of dead orchestrators and of the run that `ended`; returns how many."""
+        here = Owner.current()
+        spared, over = (None if run is None else process_tree.run_digest(run) for run in (keep, ended))
+
+        def abandoned(text: str) -> bool:
+            mark = process_tree.ProcessTag.parse(text)
+            if mark is None or mark.run == spared:
+                return False
+            return mark.run == over or mark.owner(here).life(here) is OwnerState.DEAD
+
+        removed = sum(process_tree.kill_tagged(mark) for mark in process_tree.living_tags() if abandoned(mark))
+        for folder in Path(tempfile.gettempdir()).glob("sparring-*"):
+            if (
+                abandoned(folder.name)
+                and folder.is_dir()
+                and not folder.is_symlink()
+                and folder.stat().st_uid == os.geteuid()
+            ):
+                folder_snapshot.remove_folder(folder)
+                removed += 1
+        for unfinished in self._images.glob(
+            f"{folder_snapshot.UNFINISHED_PREFIX}*"
+        ):  # whoever sweeps here holds the workspace
+            folder_snapshot.remove_folder(unfinished)
+            removed += 1
+        return removed
+
+    def _words(self, order: SandboxSpec) -> list[str]:
+        program, *arguments = order.image.command
+        limits = order.limits
+        bounds = (str(limits.memory), str(limits.files), str(limits.tmp))
+        program = self._settings.python if program in _PYTHON_NAMES else program
+        return [self._settings.python, "-I", "-S", str(_EXEC_WRAPPER), *bounds, program, *arguments]
+
+    def _surroundings(self, order: SandboxSpec, home: Path, mark: str) -> Mapping[str, str]:
+        found = os.pathsep.join(str(path) for path in self._settings.python_path)
+        return {
+            "PATH": environment.DEFAULT_PATH,
+            **({"PYTHONPATH": found} if found else {}),
+            **environment.player_variables(str(home), order.limits.threads, order.device),
+            process_tree.TAG_VARIABLE: mark,
+        }
+
+    @staticmethod
+    def _undo(child: "subprocess.Popen[bytes] | None", mark: str, home: Path) -> None:
+        if child is not None:
+            process_tree.kill_tagged(mark, child.pid)
+            child.wait()
+            for pipe in (child.stdin, child.stdout, child.stderr):
+                if pipe is not None:
+                    pipe.close()
+        folder_snapshot.remove_folder(home)
+
+
+def _remove_snapshot(snapshot: Path) -> None:
+    try:
+        folder_snapshot.remove_folder(snapshot)
+    except OSError as error:
+        raise BackendUnavailable(f"cannot remove {snapshot}, which is not needed: {error}; do it by hand") from error

@@ -1,0 +1,48 @@
+"""Faults in our own words (rule A2): what a submission said itself stays in the ledger, with the organizers."""
+
+from collections.abc import Mapping
+
+from orchestrator.domain.round import Round
+
+FAULT_TEXTS: Mapping[str, str] = {
+    "protocol": "What it said is not the image protocol; the reason says why.",
+    "deadline": "No complete answer came before the deadline.",
+    "died": "It ended before it answered.",
+    "out-of-memory": "It, or a process that it had started, was killed at its memory limit.",
+    "flood": "It wrote more than it was asked for.",
+    "reported": "It sent a fault in place of a reply.",
+    "gave-up": "Its faults took too long, or its sandboxes did not get ready: nothing more was asked.",
+}
+"""One sentence a code. A player chooses no letter of it and no number: it could write hidden labels into either."""
+OTHER_FAULT_TEXT = "It failed."
+FORFEIT_TEXTS: Mapping[str, str] = {
+    "missing": "not delivered",
+    "type": "not 8-bit values",
+    "shape": "wrong shape",
+    "not_finite": "not finite",
+    "budget": "over the budget",
+}
+"""Why a candidate does not count, by `Forfeit.reason`."""
+
+
+def fault_text(code: str) -> str:
+    """Returns what a fault of this code means."""
+    return FAULT_TEXTS.get(code, OTHER_FAULT_TEXT)
+
+
+def forfeit_lines(reasons: Mapping[str, int] | None) -> list[str]:
+    """Returns in words why candidates do not count, one line a reason; nothing where that was not counted."""
+    return [f"{count:,} {FORFEIT_TEXTS[reason]}" for reason, count in (reasons or {}).items()]
+
+
+def first_messages(round_: Round) -> dict[tuple[str, str, str], str]:
+    """Returns the first message on record by submission, code and reason.
+
+    Words of the player are in it: it is for organizers only.
+    """
+    found: dict[tuple[str, str, str], str] = {}
+    for job in round_.planned:
+        for step in round_.steps.get(job.id, {}).values():
+            for fault in step.faults:
+                found.setdefault((job.submission, fault.code, fault.reason), fault.message)
+    return found

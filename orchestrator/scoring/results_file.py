@@ -1,0 +1,261 @@
+"""`results.json`: everything a round decided, in one file. Its schema is schemas/results.schema.json.
+
+Every number is folded from the ledger. Fields named `seconds`, `cpu_seconds`, `peak_bytes`, `bytes_in`, `bytes_out` and
+`endings` are measured, `commitment` and `ledger` are drawn anew, and which questions a replay asks again follows the
+round's secret, so what `findings` and `replays` show of a cheat does too. All the others are the same whenever
+deterministic players play the same round on the same backend; `sandboxes` is higher where a fault of ours cost some.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.domain.findings import FindingKind
+from orchestrator.domain.plan import Stage
+from orchestrator.domain.submissions import Side
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TaskPart(_Part):
+    """What was played for. `epsilon` is in steps of 1/255."""
+
+    name: str
+    classes: list[str]
+    shape: list[int] = Field(description="channels, height, width")
+    pictures: int
+    digest: str
+    norm: str
+    epsilon: str
+
+
+class FaultPart(_Part):
+    """A submission's faults of one kind, over the round. `message` is ours: its own words may hold labels (A2).
+
+    `times` is how often there was one, `pictures` how many pictures are charged with it (A7): fewer where the pictures
+    were then asked alone and answered.
+    """
+
+    code: str
+    reason: str
+    times: int
+    pictures: int
+    message: str
+
+
+class SubmissionPart(_Part):
+    """One submission and what it used."""
+
+    id: str
+    name: str
+    team: str
+    side: Side
+    baseline: bool
+    image: str = Field(description="the identity of what was started")
+    status: Literal["pending", "played", "faulted", "disqualified"]
+    findings: list[str] = Field(description="ids of findings against it")
+    forfeits: int = Field(description="attack: candidates that do not count, among all its pictures (A8, A14)")
+    forfeit_reasons: dict[Literal["missing", "type", "shape", "not_finite", "budget"], int] | None = Field(
+        default=None, description="attack: how many of them for which reason; null where that was not counted"
+    )
+    violations: int = Field(description="attack: candidates beyond the budget (A14)")
+    largest: float | None = Field(description="attack: the largest distance it delivered, in steps of 1/255")
+    faults: list[FaultPart]
+    sandboxes: int
+    seconds: float = Field(description="its own work, without start and load")
+    cpu_seconds: float | None
+    peak_bytes: int | None
+    bytes_in: int | None = Field(description="what was written to its standard input")
+    bytes_out: int | None = Field(description="what it wrote to standard output and standard error, as far as read")
+    endings: dict[str, int] = Field(description="how many of its sandboxes ended for which reason")
+
+
+@dataclass(frozen=True, slots=True)
+class CellPart:
+    """A defence against one attack; `attack` null is clean pictures. `delta` is in percentage points (A11).
+
+    `held`, `fooled`, `abstained` and `not_played` add up to `total`. Where a picture was not played, `accuracy` is 0,
+    the worst case, and no attack is measured on the defence (A7).
+
+    `accuracy_interval` and `delta_interval` are 95 % confidence limits; those of delta are paired by picture.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    defence: str
+    attack: str | None
+    total: int
+    held: int
+    fooled: int
+    abstained: int
+    forfeits: int
+    faults: int
+    not_played: int
+    accuracy: float
+    accuracy_interval: tuple[float, float]
+    delta: float | None
+    delta_interval: tuple[float, float] | None
+
+
+class RowPart(_Part):
+    """One line of a board. `rank` null is not ranked, and `reason` says why. `exact` is the score as a fraction."""
+
+    rank: int | None
+    submission: str
+    score: float | None
+    exact: str | None
+    interval: tuple[float, float] | None = Field(description="95 % confidence limits of the score")
+    ranks: tuple[int, int] | None = Field(description="the best and the worst rank that the pictures cannot exclude")
+    violations: int
+    reason: str
+    place: int | None = Field(description="the place among those who may get a prize (A5)")
+    no_prize: str = Field(description="why it may not get one")
+
+
+class LeaderboardPart(_Part):
+    """One ranking."""
+
+    name: str
+    title: str
+    measure: str
+    unit: str
+    more_is_better: bool
+    rules: list[str]
+    rows: list[RowPart]
+
+
+class DisagreementPart(_Part):
+    """One picture with two decisions: -1 abstained. `margin` is the defence's own claim, null without scores."""
+
+    attack: str | None
+    picture: int
+    played: int
+    replayed: int
+    margin: float | None
+
+
+class QuestionPart(_Part):
+    """One question of a sequence and its answer; `pause` is seconds of silence before it."""
+
+    attack: str | None
+    picture: int
+    answer: int
+    pause: float
+
+
+class ReplayDesignPart(_Part):
+    """What the contest asks of its replays (X3)."""
+
+    power: float = Field(
+        description="planned probability that a cheat of the size `cheat` clashes at least once; 0 is no replay"
+    )
+    cheat: float = Field(description="share of its answers that such a cheat changes")
+    noise: float = Field(description="how often two sandboxes of an honest defence may disagree")
+    attacks: float = Field(description="share of an attack's questions that is asked again")
+
+
+class DetectionPart(_Part):
+    """With what probability a cheat of the contest's size is accused, by what it leaves (X3)."""
+
+    sequence: float = Field(description="by a sequence that repeats: state, memory, time since the start")
+    chance: float = Field(description="by rates, where each answer is changed by itself")
+    start: float = Field(description="by rates, where what is changed is drawn at a start, or by company in a question")
+
+
+class ReplayPart(_Part):
+    """What one replay of a defence covered (X3)."""
+
+    submission: str
+    job: str
+    questions: int = Field(description="answered in play")
+    changed: int = Field(description="so many of them a cheat of the contest's size changes")
+    drawn: int = Field(description="drawn to be asked again")
+    decided: int = Field(description="of those, answered in play and again")
+    fresh_copy: Literal["yes", "baseline", "backend", "unrecorded"] = Field(
+        default="unrecorded",
+        description="whether its sandboxes ran from a fresh copy of the image's files; else why from the image itself",
+    )
+    achieved: float = Field(description="probability that a cheat of the contest's size clashes at least once")
+    accused: DetectionPart
+    clashes: int = Field(description="two decisions on one picture; without a finding they were not confirmed")
+    noise: int = Field(description="more of them, within the floating-point margin that the defence claimed")
+    refused: int = Field(description="answered in play and not again: it ended or broke the protocol")
+    late: int = Field(description="answered in play and not again: the deadline passed")
+
+
+class FindingPart(_Part):
+    """Evidence that a rule was broken."""
+
+    id: str
+    submission: str
+    kind: FindingKind
+    rules: list[str]
+    summary: str
+    compared: int
+    disagreements: list[DisagreementPart]
+    image: str
+    job: str
+    steps: list[int] = Field(description="the replays on record that prove it")
+    seeds: list[int | None] = Field(description="what a defence's sandbox of each step was told; empty for an attack")
+    sequence: list[QuestionPart] = Field(description="the smallest sequence that shows it, cut to its ends")
+    length: int = Field(description="how many questions that sequence has")
+    batch: int
+    alone: int | None = Field(description="what the last picture of the sequence is answered alone")
+    improbable: float | None = Field(description="how probable the rates are for an honest defence")
+
+
+class WaitingPart(_Part):
+    """A submission that cannot be settled for now: a job of it failed at every attempt, through no fault of its own."""
+
+    submission: str
+    stage: Stage
+    job: str
+    code: str = Field(description="the kind of fault, as in docs/limits-and-errors.md")
+    message: str = Field(description="what the last attempt met")
+
+
+@dataclass(frozen=True, slots=True)
+class JobPart:
+    """One job. `seconds` is null until it is finished."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    id: str
+    stage: Stage
+    submission: str
+    status: Literal["finished", "pending"]
+    seconds: float | None
+
+
+class Results(_Part):
+    """The whole file."""
+
+    schema_version: Literal[1] = 1
+    contest: str
+    title: str
+    format: str
+    round: str
+    complete: bool = Field(description="false while jobs are pending")
+    task: TaskPart
+    isolation: str
+    backend: str
+    seed: int
+    alarms: list[str] = Field(
+        description="what makes the boards unfit for use until the organizers mend it, one sentence each"
+    )
+    waiting: list[WaitingPart] = Field(description="submissions that the next run tries again; no board has them")
+    notes: list[str] = Field(description="what a reader of the boards has to know, one sentence each")
+    rules: dict[str, object] = Field(description="the readings of the rules that this round used")
+    commitment: str = Field(description="hash of the round's secret, recorded before play")
+    ledger: str = Field(description="hash of the last ledger entry")
+    software: str
+    submissions: list[SubmissionPart]
+    cells: list[CellPart]
+    boards: list[LeaderboardPart]
+    replay: ReplayDesignPart
+    replays: list[ReplayPart]
+    findings: list[FindingPart]
+    jobs: list[JobPart]

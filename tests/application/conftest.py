@@ -1,0 +1,197 @@
+"""A small contest in a folder, its clock in the test's hand, and its players on the process backend."""
+
+import json
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import docker
+import numpy as np
+import pytest
+
+from orchestrator.application.contests import package_submission, seasons
+from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest
+from orchestrator.application.rounds import play_rounds
+from orchestrator.bundles.receipts import Receipt
+from orchestrator.domain import contest_events
+from orchestrator.errors import BackendUnavailable
+from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.ledger.stores.base import LedgerEntry
+from orchestrator.plugins import load_plugin
+from orchestrator.sandboxes.base import BackendSettings
+from orchestrator.scoring.results_file import Results
+
+PLAYER = Path(__file__).resolve().parents[1] / "e2e" / "players" / "player.py"
+BASE = "sparring/base:cpu"
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOW = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
+
+
+@dataclass
+class Cup:
+    """A contest of eight pictures. `side` and `behaviour` of a player are told by its folder's name: attack_hangs."""
+
+    path: Path
+    rules: dict[str, Any] = field(
+        default_factory=lambda: {
+            "clean_floor": None,
+            "initial": {"classifier": "measure", "weights": {"fgsm": 1}},
+        }
+    )
+    time: datetime = NOON
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> ContestFolder:
+        """The contest's folder."""
+        return ContestFolder(self.path / "cup")
+
+    def write(self, **rules: Any) -> None:
+        """Writes the contest file; JSON is YAML."""
+        chance = np.random.default_rng(7)
+        labels = np.arange(8) % 4
+        images = np.full((8, 4, 4), 100, np.uint8)
+        for image, label in zip(images, labels, strict=True):
+            row, column = divmod(int(label), 2)
+            image[2 * row : 2 * row + 2, 2 * column : 2 * column + 2] += np.uint8(chance.integers(10, 80))
+        self.folder.path.mkdir(parents=True, exist_ok=True)
+        np.savez(self.folder.path / "quarters.npz", images=images, labels=labels)
+        dataset = {"kind": "npz", "path": "quarters.npz"}
+        budget = {"norm": "linf", "epsilon": 60}
+        entries = {"fgsm": "attack_honest", "measure": "defence_honest"}
+        body = {
+            "sparring": 1,
+            "contest": "cup",
+            "title": "A small cup",
+            "format": "tournament",
+            "tasks": [{"name": name, "dataset": dataset, "budget": budget} for name in ("quarters", "halves")],
+            "isolation": "round",
+            "limits": {"memory": "512MiB", "ready_seconds": 20, "perturb_batch": 8, "restarts": 0},
+            "replay": {"power": 0},
+            "rules": self.rules | rules,
+            "baselines": [{"folder": str(self.player(own, called)), "name": called} for called, own in entries.items()],
+        }
+        self.folder.file.write_text(json.dumps(body | self.more))
+
+    def player(self, kind: str, name: str = "", **manifest: Any) -> Path:
+        """Returns a submission's folder, made if it is not there."""
+        folder = self.path / "players" / (name or kind)
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PLAYER, folder)
+        side, _, behaviour = kind.partition("_")
+        said = {"sparring": 1, "name": name or kind, "side": side, "command": ["python", "player.py", side, behaviour]}
+        said |= {"licence": "MIT", "source": "https://example.org"}
+        (folder / "submission.yaml").write_text(json.dumps(said | manifest))
+        return folder
+
+    def open(self) -> "Cup":
+        """Writes the contest file, opens the contest, and adds the teams One, Two and Three of one person each."""
+        self.write()
+        seasons.open_contest(self.folder.path, "desk", self.clock)
+        with self.desk() as desk:
+            for team in ("One", "Two", "Three"):
+                desk.add_team(team, [contest_events.PersonRecord(id=team.lower(), name=f"P. {team}")])
+        return self
+
+    def clock(self) -> datetime:
+        """Returns the time of day of this contest."""
+        return self.time
+
+    def wait(self, **delta: float) -> None:
+        """Lets time go by."""
+        self.time += timedelta(**delta)
+
+    @contextmanager
+    def desk(self) -> Iterator[ContestAdmin]:
+        """Holds the contest."""
+        with seasons.administer(self.folder.path, "desk", self.clock) as desk:
+            yield desk
+
+    def submit(self, team: str, folder: Path | None, task: str = "quarters", **more: Any) -> Receipt:
+        """Hands a folder in for a team."""
+        with self.desk() as desk:
+            backend = play_rounds.ready_backend(desk.contest, self.folder.path.resolve(), HOW)
+            return desk.submit(SubmissionRequest(team=team, task=task, folder=folder, **more), backend)
+
+    def play(self, phase: str, task: str | None = "quarters") -> list[Results]:
+        """Plays a round."""
+        with self.desk() as desk:
+            return seasons.play_round(desk, phase, HOW, lambda _: None, task)
+
+    def promote(self, task: str = "quarters") -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Promotes, and returns who goes on."""
+        with self.desk() as desk:
+            found = seasons.promote(desk, task)[task]
+        return found.attacks, found.defences
+
+    def promote_again(self, task: str = "quarters") -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Promotes after the final was begun, and returns who goes on."""
+        with self.desk() as desk:
+            found = seasons.promote(desk, task, "somebody left")[task]
+        return found.attacks, found.defences
+
+    def entries(self) -> list[LedgerEntry]:
+        """Returns the contest's ledger."""
+        ledger = self.folder.ledger()
+        try:
+            return list(ledger.read())
+        finally:
+            ledger.close()
+
+    def acts(self, kind: type) -> list[Any]:
+        """Returns the acts of one kind."""
+        return [entry.event for entry in self.entries() if isinstance(entry.event, kind)]
+
+    def round_entries(self, phase: str, task: str = "quarters") -> list[LedgerEntry]:
+        """Returns a round's ledger."""
+        ledger = self.folder.round(phase, task).ledger()
+        try:
+            return list(ledger.read())
+        finally:
+            ledger.close()
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Cup:
+    """A contest that is not opened yet."""
+    return Cup(tmp_path)
+
+
+@pytest.fixture
+def cup(empty: Cup) -> Cup:
+    """An opened contest with three teams."""
+    return empty.open()
+
+
+@pytest.fixture(scope="module")
+def engine(require, tmp_path_factory) -> Iterator[docker.DockerClient]:
+    """The engine itself, with the players' base image."""
+    try:
+        load_plugin("sandboxes", "docker")(BackendSettings(tmp_path_factory.mktemp("engine"))).check()
+    except BackendUnavailable as error:
+        require("docker", str(error))
+    client = docker.from_env()
+    if not client.images.list(BASE):
+        require("docker", f"there is no {BASE}: make images")
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def repository(engine, monkeypatch) -> Iterator[str]:
+    """Where this test's images are, and those that came in; all go afterwards."""
+    name = f"sparring-test/wiring-{secrets.token_hex(8)}"
+    monkeypatch.setattr(package_submission, "REPOSITORY", name)
+    yield name
+    for tag in names_in(engine, name):
+        engine.images.remove(tag)
+
+
+def names_in(engine: docker.DockerClient, repository: str) -> set[str]:
+    """Returns the names of the images there. An image may have others too, of other tests."""
+    return {tag for image in engine.images.list(repository) for tag in image.tags if tag.startswith(repository)}

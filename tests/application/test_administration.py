@@ -1,0 +1,337 @@
+"""The desk: what is received, refused, withdrawn, disqualified and corrected, each an act with who and when."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from orchestrator.application.contests.administration import SubmissionRequest, validated
+from orchestrator.application.rounds import play_rounds
+from orchestrator.domain import contest_events
+from orchestrator.domain.ids import canonical_json
+from orchestrator.errors import Rejected, StoreFault, UsageError
+from orchestrator.signatures import fingerprint, verify_signature
+
+NOON = "2026-03-01T12:00:00.000+00:00"
+
+
+def places(refusal) -> list[str]:
+    """Returns where each problem of a refusal is."""
+    return [problem.place for problem in refusal.value.problems]
+
+
+def test_a_receipt_says_what_was_received_and_when(cup) -> None:
+    """Digest, time and attempts left are on the receipt and in its file, for the team that handed it in (A4)."""
+    receipt = cup.submit("One", cup.player("attack_honest"))
+    assert (receipt.team, receipt.task, receipt.side, receipt.submission) == (
+        "One",
+        "quarters",
+        "attack",
+        "attack_honest",
+    )
+    assert (receipt.received, receipt.attempt, receipt.left, receipt.warnings) == (NOON, 1, 2, ())
+    assert receipt.digest == cup.acts(contest_events.SubmissionReceived)[0].digest
+    written = json.loads((cup.folder.path / "receipts" / "attack_honest.json").read_text())
+    assert written == receipt.document()
+
+
+def test_a_receipt_is_signed(cup) -> None:
+    """Its signature is the contest key's over everything else; any other word on it does not verify."""
+    document = cup.submit("One", cup.player("attack_honest")).document()
+    signature = bytes.fromhex(document.pop("signature"))
+    key = bytes.fromhex(document["key"])
+    assert fingerprint(key) == cup.acts(contest_events.ContestOpened)[0].key
+    assert verify_signature(key, signature, canonical_json(document).encode())
+    for name, forged in (("received", "2026-01-01T00:00:00.000+00:00"), ("left", 3), ("digest", "sha256:0")):
+        assert not verify_signature(key, signature, canonical_json(document | {name: forged}).encode())
+
+
+def test_another_key_signs_nothing(cup) -> None:
+    """Where the key is not the one that the contest was opened with, nothing is received: its receipt would be void."""
+    (cup.folder.path / "key").write_bytes(b"x" * 32)
+    with pytest.raises(StoreFault, match="the contest was opened with sha256:"):
+        cup.submit("One", cup.player("attack_honest"))
+    assert cup.acts(contest_events.SubmissionReceived) == []
+
+
+def test_what_is_kept_is_a_copy(cup) -> None:
+    """What a team changes in its folder afterwards is a new submission; the old one stays as it was received."""
+    folder = cup.player("attack_honest")
+    first = cup.submit("One", folder)
+    with (folder / "player.py").open("a") as file:
+        file.write("# a second thought\n")
+    second = cup.submit("One", folder)
+    assert first.digest != second.digest
+    kept = {act.id: cup.folder.path / act.folder for act in cup.acts(contest_events.SubmissionReceived)}
+    assert set(kept) == {"attack_honest", "attack_honest-2"}
+    assert len((kept["attack_honest"] / "player.py").read_text()) > 100
+
+
+def test_names_are_told_apart(cup) -> None:
+    """Two teams may use one name, and a baseline's name is the baseline's: ids have a number then."""
+    ids = [cup.submit(team, cup.player("defence_honest", "measure")).submission for team in ("One", "Two")]
+    assert ids == ["measure-2", "measure-3"]
+    assert [act.name for act in cup.acts(contest_events.SubmissionReceived)] == ["measure", "measure"]
+
+
+def test_a_missing_licence_is_a_warning(cup) -> None:
+    """Without licence and source a submission is received, warned, and the warning is on record (A6)."""
+    receipt = cup.submit("One", cup.player("attack_honest", licence="Proprietary", source=""))
+    assert [warning.split(";")[0] for warning in receipt.warnings] == [
+        "licence 'Proprietary' is no SPDX id of an OSI-approved licence (A6)",
+        "source missing (A6)",
+    ]
+    assert cup.acts(contest_events.SubmissionReceived)[0].warnings == list(receipt.warnings)
+
+
+def test_all_objections_come_at_once(cup) -> None:
+    """A wrong side, an unknown task and team, and a late hour are told together, and all are on record."""
+    cup.more = {"closes": NOON}
+    cup.write()
+    with pytest.raises(Rejected) as refusal:
+        cup.submit("Nobody", cup.player("attack_honest"), "thirds", side="defence", name="../up")
+    assert places(refusal) == ["time", "task", "side", "name", "team"]
+    assert all(problem.remedy for problem in refusal.value.problems)
+    refused = cup.acts(contest_events.SubmissionRefused)
+    assert [len(act.problems) for act in refused] == [5]
+    assert not (cup.folder.path / "receipts").exists()
+
+
+def test_a_broken_manifest_is_refused_with_its_lines(cup) -> None:
+    """What is wrong in submission.yaml is told as everywhere; the side is then unknown."""
+    folder = cup.player("attack_honest")
+    (folder / "submission.yaml").write_text("sparring: 1\nname: UPPER\n")
+    with pytest.raises(Rejected) as refusal:
+        cup.submit("One", folder)
+    assert "line 2, name" in places(refusal)
+    assert cup.acts(contest_events.SubmissionRefused)[0].side is None
+
+
+def test_a_broken_manifest_is_the_only_problem(cup) -> None:
+    """What only the manifest could have said is not missed as well: neither side nor command nor image."""
+    broken = cup.player("attack_honest", "broken", licence=7)
+    with pytest.raises(Rejected) as refusal:
+        cup.submit("One", broken)
+    assert [problem.place for problem in refusal.value.problems] == ["line 1, licence"]
+
+
+@pytest.mark.parametrize("name", ["One\0", "One\nTwo"])
+def test_a_name_with_control_characters_is_refused_at_the_door(cup, name) -> None:
+    """A team, its people and their ids are plain text; nothing of it comes on record."""
+    with cup.desk() as desk:
+        for team, person in ((name, "a@x.org"), ("Four", name)):
+            with pytest.raises(UsageError, match="a control character, which no name has"):
+                desk.add_team(team, [validated(contest_events.PersonRecord, id=person, name="A")])
+    assert len(cup.acts(contest_events.TeamAdded)) == 3
+
+
+def test_a_refusal_uses_up_nothing(cup) -> None:
+    """Three tries are three that were received: a refused one is not among them (A4)."""
+    with pytest.raises(Rejected):
+        cup.submit("One", cup.player("attack_honest"), "thirds")
+    tries = [cup.player("attack_honest", name) for name in ("first", "second", "third", "fourth")]
+    assert [cup.submit("One", folder).left for folder in tries[:3]] == [2, 1, 0]
+    with pytest.raises(Rejected) as refusal:
+        cup.submit("One", tries[3])
+    assert "has used its 3 submissions for attack on quarters (A4)" in str(refusal.value)
+
+
+def test_strangers_are_refused_without_isolation(cup) -> None:
+    """On the process backend a stranger's folder is refused unless the operator allows it."""
+    submitted = SubmissionRequest("One", "quarters", cup.player("attack_honest"))
+    with cup.desk() as desk:
+        strict = play_rounds.ready_backend(
+            desk.contest, cup.folder.path.resolve(), play_rounds.RunOptions(backend="process")
+        )
+        with pytest.raises(Rejected, match="docker backend"):
+            desk.submit(submitted, strict)
+    assert cup.acts(contest_events.SubmissionReceived) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (timedelta(milliseconds=-1), "submissions open at 2026-03-01T13:00:00+01:00"),
+        (timedelta(), None),
+        (timedelta(hours=1, milliseconds=-1), None),
+        (timedelta(hours=1), "submissions closed at 2026-03-01T14:00:00+01:00"),
+        (timedelta(days=9), "submissions closed at 2026-03-01T14:00:00+01:00"),
+    ],
+)
+def test_submissions_open_and_close(cup, after, said) -> None:
+    """From the first moment of `opens` to the last before `closes`, in whatever zone the file names."""
+    cup.more = {"opens": "2026-03-01T13:00:00+01:00", "closes": "2026-03-01T14:00:00+01:00"}
+    cup.write()
+    cup.time += after
+    if said is None:
+        assert cup.submit("One", cup.player("attack_honest")).left == 2
+    else:
+        with pytest.raises(Rejected, match="time") as refusal:
+            cup.submit("One", cup.player("attack_honest"))
+        assert refusal.value.problems[0].what == said
+
+
+def test_withdrawing_is_an_act_with_a_reason(cup) -> None:
+    """A withdrawn submission stays on record, plays no more, and stays an attempt (A4)."""
+    cup.submit("One", cup.player("attack_honest"))
+    cup.wait(hours=1)
+    with cup.desk() as desk:
+        desk.withdraw("attack_honest", "the team found a bug")
+    last = cup.entries()[-1]
+    assert (last.time, last.event.by, last.event.reason) == (
+        "2026-03-01T13:00:00.000+00:00",
+        "desk",
+        "the team found a bug",
+    )
+    with cup.desk() as desk:
+        assert not desk.season.entries["attack_honest"].plays
+    assert cup.submit("One", cup.player("attack_honest")).attempt == 2
+
+
+def test_correcting_changes_the_record_by_an_act(cup) -> None:
+    """A licence that was forgotten is added later, with a reason, and the receipt stays as it was (A6)."""
+    cup.submit("One", cup.player("attack_honest", licence=""))
+    with cup.desk() as desk:
+        desk.correct("attack_honest", "published late", licence="MIT", source=None)
+    with cup.desk() as desk:
+        assert (desk.season.entries["attack_honest"].licence, desk.season.entries["attack_honest"].source) == (
+            "MIT",
+            "https://example.org",
+        )
+    assert cup.acts(contest_events.SubmissionReceived)[0].licence == ""
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda desk: desk.withdraw("nobody", "r"), r"no submission 'nobody' in this contest \(known: none yet\)"),
+        (lambda desk: desk.disqualify("nobody", "r"), "no submission 'nobody'"),
+        (lambda desk: desk.correct("nobody", "r", licence="MIT", source=None), "no submission 'nobody'"),
+        (lambda desk: desk.add_team("Empty", []), "give its people, each once"),
+        (
+            lambda desk: desk.add_team("", [contest_events.PersonRecord(id="a", name="A")]),
+            "team: string should have at least 1",
+        ),
+    ],
+)
+def test_impossible_acts_are_refused_and_leave_no_trace(cup, act, said) -> None:
+    """What cannot be done is a usage error, and the ledger is as it was."""
+    before = cup.entries()
+    with cup.desk() as desk, pytest.raises(UsageError, match=said):
+        act(desk)
+    assert cup.entries() == before
+
+
+@pytest.mark.parametrize("reason", ["", "x" * 2001])
+def test_a_reason_is_needed(cup, reason) -> None:
+    """No reason, or an endless one, is a usage error and no crash."""
+    cup.submit("One", cup.player("attack_honest"))
+    with cup.desk() as desk:
+        for act in (desk.withdraw, desk.disqualify):
+            with pytest.raises(UsageError, match="reason"):
+                act("attack_honest", reason)
+        with pytest.raises(UsageError, match="nothing to correct"):
+            desk.correct("attack_honest", "r", licence=None, source=None)
+    assert cup.acts(contest_events.SubmissionWithdrawn) == []
+
+
+def test_one_person_is_in_a_team_once(cup) -> None:
+    """The same id twice is one person under two names."""
+    twice = [contest_events.PersonRecord(id="a", name="A"), contest_events.PersonRecord(id="a", name="B")]
+    with cup.desk() as desk, pytest.raises(UsageError, match="each once"):
+        desk.add_team("Twins", twice)
+
+
+@pytest.mark.parametrize("other", ["ONE@x.org", "one@X.ORG.", "\uff4fne@x.org"])
+def test_one_person_is_in_a_team_once_however_written(cup, other) -> None:
+    """Two ways to write an address are one person (A1)."""
+    twice = [contest_events.PersonRecord(id=name, name="P") for name in ("one@x.org", other)]
+    with cup.desk() as desk, pytest.raises(UsageError, match="each once"):
+        desk.add_team("Twins", twice)
+
+
+@pytest.mark.parametrize("name", ['"one"@x.org', "one@x@y", "\u200b", "one two@x.org"])
+def test_a_person_has_a_plain_id(cup, name) -> None:
+    """What can be written in many ways cannot be compared, and is refused with the remedy (A1)."""
+    with cup.desk() as desk, pytest.raises(UsageError, match="no plain word or address to know a person by; write it"):
+        desk.add_team("New", [contest_events.PersonRecord(id=name, name="P")])
+
+
+@pytest.mark.parametrize("name", ["one", "ONE", "One\u200b", " One", "O\uff4ee"])
+def test_no_team_has_the_looks_of_another(cup, name) -> None:
+    """A name that differs from a team's in case, spaces or invisible characters only is refused."""
+    with cup.desk() as desk, pytest.raises(UsageError, match="there is a team 'One' already"):
+        desk.add_team(name, [contest_events.PersonRecord(id="x", name="X")])
+
+
+def test_who_left_a_team_is_bound_by_its_entries(cup) -> None:
+    """A member who is taken out after the attack was handed in cannot defend against it by another team (A1)."""
+    cup.submit("One", cup.player("attack_honest"))
+    with cup.desk() as desk:
+        desk.add_team("One", [contest_events.PersonRecord(id="friend", name="F")])
+        desk.add_team("Mask", [contest_events.PersonRecord(id="ONE", name="P. One")])
+    with pytest.raises(Rejected, match=r"P\. One already plays attack on quarters"):
+        cup.submit("Mask", cup.player("defence_honest"))
+    with cup.desk() as desk:
+        desk.withdraw("attack_honest", "a bug")
+    assert cup.submit("Mask", cup.player("defence_honest")).attempt == 1
+
+
+def test_an_organizer_is_one_in_every_team(cup) -> None:
+    """Whoever is said to be one in any team is noted as such in all of them, so that bundles count the same (A5)."""
+    with cup.desk() as desk:
+        desk.add_team("House", [contest_events.PersonRecord(id="ONE", name="P. One", organizer=True)])
+        desk.add_team("Mask", [contest_events.PersonRecord(id="one", name="P. One")])
+        assert {name: [p.organizer for p in people] for name, people in desk.season.teams.items()} == {
+            "One": [True],
+            "Two": [False],
+            "Three": [False],
+            "House": [True],
+            "Mask": [True],
+        }
+
+
+def test_a_clock_that_is_set_back_opens_nothing_again(cup) -> None:
+    """After an entry that is later than the close, an earlier hour of the clock lets nobody in."""
+    cup.more = {"closes": "2026-03-01T12:30:00+00:00"}
+    cup.write()
+    cup.wait(hours=1)
+    with pytest.raises(Rejected, match=r"submissions closed at .*nothing can be added"):
+        cup.submit("One", cup.player("attack_honest"))
+    cup.wait(hours=-1)
+    with pytest.raises(Rejected, match="the clock was set back; set it, or move `closes`"):
+        cup.submit("One", cup.player("attack_honest"))
+
+
+def test_a_team_cannot_take_in_its_opponent(cup) -> None:
+    """Who defends a task in one team is not added to another that attacks it, whichever was first (A1)."""
+    cup.submit("One", cup.player("attack_honest"))
+    cup.submit("Two", cup.player("defence_honest"))
+    people = [contest_events.PersonRecord(id=name, name=name.title()) for name in ("one", "two")]
+    with cup.desk() as desk, pytest.raises(Rejected, match=r"Two plays defence on quarters, One the other side"):
+        desk.add_team("One", people)
+    with cup.desk() as desk:
+        assert [person.id for person in desk.season.teams["One"]] == ["one"]
+        desk.withdraw("defence_honest", "to change sides")
+        desk.add_team("One", people)
+
+
+def test_the_rules_of_the_file_hold_at_the_desk(cup) -> None:
+    """`tasks_per_person` and `submissions_per_team` are the contest file's to set (A1, A4)."""
+    cup.write(tasks_per_person=1, submissions_per_team=1)
+    assert cup.submit("One", cup.player("attack_honest")).left == 0
+    with pytest.raises(Rejected, match=r"has used its 1 submissions"):
+        cup.submit("One", cup.player("attack_noop"))
+    with pytest.raises(Rejected, match=r"already takes part in 1 tasks: quarters"):
+        cup.submit("One", cup.player("attack_honest"), "halves")
+
+
+def test_every_act_is_read_again(cup) -> None:
+    """A desk that is opened again knows everything that was done, in order."""
+    cup.submit("One", cup.player("attack_honest"))
+    with cup.desk() as desk:
+        desk.disqualify("attack_honest", "two people, one team")
+        season = desk.season
+    with cup.desk() as desk:
+        assert desk.season == season
+        assert desk.head == cup.entries()[-1].hash

@@ -1,0 +1,170 @@
+"""Several commands at one contest: nothing holds it longer than an entry takes, and its chain stays whole."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from orchestrator.application.contests import report_writer, seasons
+from orchestrator.application.contests.administration import SubmissionRequest
+from orchestrator.application.rounds import play_rounds
+from orchestrator.domain import contest_events
+from orchestrator.domain.season import Season
+from orchestrator.errors import Rejected, UsageError
+from orchestrator.ledger import round_folder
+from orchestrator.ledger.contest_folder import ContestFolder
+
+from .conftest import HOW
+
+MANY = 10
+
+
+def test_ten_commands_at_once(cup) -> None:
+    """Ten processes add a team each, at once: all are there, in one whole chain."""
+    before = len(cup.entries())
+    words = [sys.executable, "-m", "orchestrator", "team", "add", str(cup.folder.path)]
+    started = [
+        subprocess.Popen([*words, f"T{n}", "--member", f"t{n}@example.org"], stderr=subprocess.PIPE)
+        for n in range(MANY)
+    ]
+    ends = [(process.communicate()[1], process.returncode) for process in started]
+    assert [code for _, code in ends] == [0] * MANY, ends
+    added = cup.acts(contest_events.TeamAdded)[-MANY:]
+    assert {act.team for act in added} == {f"T{n}" for n in range(MANY)}
+    assert len(cup.entries()) == before + MANY
+
+
+def test_two_desks_know_of_each_other(cup) -> None:
+    """What one decides, another that was opened before it knows when it decides itself."""
+    with cup.desk() as first, cup.desk() as second:
+        first.add_team("Four", [contest_events.PersonRecord(id="four", name="Four")])
+        with pytest.raises(UsageError, match="there is a team 'Four' already"):
+            second.add_team("FOUR", [contest_events.PersonRecord(id="other", name="Other")])
+        second.add_team("Five", [contest_events.PersonRecord(id="five", name="Five")])
+        assert "Five" not in first.season.teams
+        first.refresh()
+        assert first.season.teams == second.season.teams
+
+
+def test_a_team_has_its_submissions_and_no_more(empty) -> None:
+    """Of one team's four submissions at once, two are received where the rules allow two (A4)."""
+    empty.rules |= {"submissions_per_team": 2}
+    cup = empty.open()
+    made = [cup.player("attack_honest", f"attack_{n}") for n in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        ends = list(pool.map(lambda folder: attempt(cup, folder), made))
+    assert sorted(ends) == ["received", "received", "refused", "refused"]
+    received = cup.acts(contest_events.SubmissionReceived)
+    assert sorted((act.attempt, act.left) for act in received) == [(1, 1), (2, 0)]
+    assert len({act.id for act in received}) == 2
+
+
+def attempt(cup, folder) -> str:
+    """Hands a folder in for team One; returns what became of it."""
+    try:
+        cup.submit("One", folder)
+    except Rejected as refused:
+        return "refused" if "A4" in str(refused) else str(refused)
+    return "received"
+
+
+def test_the_same_twice_at_once_is_one(cup) -> None:
+    """Two commands that hand in the same at once get the same receipt."""
+    folder = cup.player("attack_honest")
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: cup.submit("One", folder), range(2))
+    assert first.document() == second.document()
+    assert len(cup.acts(contest_events.SubmissionReceived)) == 1
+
+
+def test_a_contest_goes_on_while_a_round_is_played(cup) -> None:
+    """Meanwhile teams come, hand in, withdraw, are disqualified, and boards are looked at; the round is as it began."""
+    for team, kind in (("One", "attack_honest"), ("Two", "defence_honest"), ("Three", "defence_constant")):
+        cup.submit(team, cup.player(kind))
+    path, meanwhile = cup.folder.path, []
+
+    def happens(_: object) -> None:
+        if meanwhile:
+            return
+        meanwhile.append(True)
+        with cup.desk() as desk:
+            desk.add_team("Late", [contest_events.PersonRecord(id="late", name="Late")])
+            desk.disqualify("defence_constant", "it was copied")
+        cup.submit("Late", cup.player("attack_noop"))
+        with cup.desk() as desk:
+            (seen,) = seasons.latest_results(desk, "initial", "quarters")
+            assert not seen.complete
+            assert report_writer.write_contest_report(desk).rounds[0].results.ledger == seen.ledger
+
+    with cup.desk() as desk:
+        (played,) = seasons.play_round(desk, "initial", HOW, happens, "quarters")
+    assert meanwhile
+    assert played.complete
+    assert {part.id for part in played.submissions if not part.baseline} == {
+        "attack_honest",
+        "defence_honest",
+        "defence_constant",
+    }
+    status = {part.id: part.status for part in played.submissions}
+    assert status["defence_constant"] == "disqualified"
+    written = (path / "rounds" / "initial" / "quarters" / "results.json").read_text()
+    assert written == played.model_dump_json(indent=2) + "\n"
+    kinds = [type(entry.event) for entry in cup.entries()]
+    late = kinds.index(contest_events.SubmissionDisqualified)
+    assert kinds[late - 1 :] == [
+        contest_events.TeamAdded,
+        contest_events.SubmissionDisqualified,
+        contest_events.SubmissionReceived,
+        contest_events.RoundPlayed,
+    ]
+
+
+def test_a_round_is_played_by_one(cup) -> None:
+    """Only the round's own folder is held: a second command for it is refused, one for another task is not."""
+    cup.submit("One", cup.player("attack_honest"))
+    cup.submit("Two", cup.player("defence_honest"))
+    refused = []
+
+    def happens(_: object) -> None:
+        if not refused:
+            with cup.desk() as desk, pytest.raises(UsageError, match="another orchestrator plays the round") as error:
+                seasons.play_round(desk, "initial", HOW, lambda _: None, "quarters")
+            refused.append(error)
+
+    with cup.desk() as desk:
+        seasons.play_round(desk, "initial", HOW, happens, "quarters")
+    assert len(refused) == 1
+
+
+def test_a_writer_that_never_ends_is_named(cup, monkeypatch) -> None:
+    """Who waits for another command's writing in vain says which contest it waited for, and notes nothing."""
+    monkeypatch.setattr(round_folder, "PATIENCE", 0.0)
+    before = cup.entries()
+    with cup.desk() as desk, ContestFolder(cup.folder.path).writing():
+        with pytest.raises(UsageError, match="another command has been writing to the contest in"):
+            desk.add_team("Four", [contest_events.PersonRecord(id="four", name="Four")])
+        assert isinstance(desk.season, Season)
+    assert cup.entries() == before
+
+
+def test_a_refusal_takes_away_no_one_elses_files(cup, monkeypatch) -> None:
+    """Two teams hand in the same files; one is refused after the other was received, which still plays."""
+    folder = cup.player("attack_honest")
+    with cup.desk() as desk:
+        backend = play_rounds.ready_backend(desk.contest, cup.folder.path.resolve(), HOW)
+        admit = backend.admit
+
+        def admitted(source):
+            image = admit(source)
+            if not cup.acts(
+                contest_events.SubmissionReceived
+            ):  # this one comes first, the other is received before it ends
+                cup.submit("Two", folder)
+            return image
+
+        monkeypatch.setattr(backend, "admit", admitted)
+        with pytest.raises(Rejected, match="no team"):
+            desk.submit(SubmissionRequest(team="Nobody", task="quarters", folder=folder), backend)
+    (received,) = cup.acts(contest_events.SubmissionReceived)
+    assert (cup.folder.path / received.folder).is_dir()

@@ -1,0 +1,40 @@
+"""A sealed bundle says whether replays ran from a fresh copy of the image, and not which (A2, X3)."""
+
+import pytest
+
+from orchestrator.bundles import sealed_lists
+from orchestrator.bundles.event_redaction import WITHHELD
+from orchestrator.domain import events
+from orchestrator.domain.plan import Stage
+from orchestrator.ledger.read_model import RoundView
+from orchestrator.ledger.stores.memory import MemoryBlobs
+
+COPY = "sha256:" + "c" * 64
+
+
+def work(stage: Stage, copied: str) -> sealed_lists.WorkPart:
+    """Returns what a sealed bundle says of a submission's only job."""
+    job = events.JobRecord(id="j", stage=stage, submission="a")
+    end = events.JobFinished(
+        job="j", stage=stage, submission="a", device=None, seconds=1.0, sandboxes=[], fresh_copy=copied
+    )
+    return sealed_lists._work_part(RoundView(MemoryBlobs(), [events.PlanMade(jobs=[job]), end]), "a", stage)
+
+
+@pytest.mark.parametrize("copied", [COPY, ""])
+def test_a_recount_tells_the_same(copied):
+    """Who counts from a sealed bundle learns of the copy what the results say, and no digest."""
+    told = work(Stage.REPLAY, copied)
+    assert told.fresh_copy is bool(copied)
+    assert COPY not in told.model_dump_json()
+    again = RoundView(
+        MemoryBlobs(), [events.PlanMade(jobs=[sealed_lists._work_job(told)]), *sealed_lists._work_events(told)]
+    )
+    assert again.round.copied("a") is bool(copied)
+    ends = again.round.finished_of("a")
+    assert [end.fresh_copy for end in ends] == [WITHHELD if copied else ""]
+
+
+def test_other_work_has_no_copy():
+    """Only replays are said to have run from one."""
+    assert work(Stage.CLASSIFY, COPY).fresh_copy is False

@@ -1,0 +1,239 @@
+"""`sparring submission check`, `try` and `debug` on the process backend: steps, remedies, transcripts, pictures."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from orchestrator.cli.app import app
+from orchestrator.protocol import transcript
+
+PLAYER = Path(__file__).resolve().parents[1] / "e2e" / "players" / "player.py"
+STEPS = [
+    "manifest",
+    "build",
+    "image policy",
+    "hello",
+    "one picture",
+    "a batch",
+    "limits",
+    "replay",
+    "memory and time",
+    "expected score",
+]
+runner = CliRunner()
+
+
+@pytest.fixture
+def player(tmp_path):
+    """Returns a function that makes the folder of a player, which is told its behaviour: attack_honest."""
+
+    def made(kind: str, **manifest: object) -> Path:
+        folder = tmp_path / kind
+        folder.mkdir(exist_ok=True)
+        shutil.copy(PLAYER, folder)
+        side, _, behaviour = kind.partition("_")
+        said = {"sparring": 1, "name": kind, "side": side, "command": ["python", "player.py", side, behaviour]}
+        (folder / "submission.yaml").write_text(json.dumps(said | manifest))
+        return folder
+
+    return made
+
+
+@pytest.fixture
+def contest(tmp_path, player) -> Path:
+    """A contest of eight pictures whose brightest quarter is their label, with an honest baseline on each side."""
+    labels = np.arange(8) % 4
+    images = np.full((8, 4, 4), 100, np.uint8)
+    for image, label in zip(images, labels, strict=True):
+        row, column = divmod(int(label), 2)
+        image[2 * row : 2 * row + 2, 2 * column : 2 * column + 2] += 50
+    np.savez(tmp_path / "quarters.npz", images=images, labels=labels)
+    entries = {"mover": "attack_honest", "measure": "defence_honest"}
+    body = {
+        "sparring": 1,
+        "contest": "cup",
+        "title": "A cup",
+        "format": "tournament",
+        "task": {
+            "name": "quarters",
+            "dataset": {"kind": "npz", "path": "quarters.npz"},
+            "budget": {"norm": "linf", "epsilon": 60},
+        },
+        "limits": {"memory": "512MiB", "ready_seconds": 5, "perturb_batch": 8, "classify_seconds": 0.5},
+        "baselines": [{"folder": str(player(kind)), "name": name} for name, kind in entries.items()],
+    }
+    path = tmp_path / "contest.yaml"
+    path.write_text(json.dumps(body))
+    return path
+
+
+def submission(verb: str, *arguments: object):
+    """Runs one of the commands."""
+    return runner.invoke(app, ["submission", verb, *map(str, arguments)])
+
+
+def test_an_honest_attack_passes_every_step(player, contest) -> None:
+    """All ten steps are numbered; on process two are skipped, and the last says what it is worth."""
+    done = submission("check", player("attack_honest"), "--contest", contest)
+    assert done.exit_code == 0, done.output
+    lines = [line for line in done.stdout.splitlines() if line[:3].strip().isdecimal()]
+    assert [line[4:20].strip() for line in lines] == STEPS
+    assert [line.split()[0] for line in lines] == [str(number) for number in range(1, 11)]
+    assert "measure: 100.0 % (68 to 100) on clean pictures, 0.0 % (0 to 32) under it, delta 100.0" in lines[-1]
+    assert done.stdout.rstrip().endswith("it would be received")
+    assert done.stderr.count("runs with your rights") == 1
+
+
+def test_an_honest_defence_passes_every_step(player, contest) -> None:
+    """The same as one JSON document."""
+    done = submission("check", player("defence_honest"), "--contest", contest, "--json")
+    answer = json.loads(done.stdout)
+    assert (done.exit_code, answer["passed"]) == (0, True)
+    assert [(step["number"], step["name"]) for step in answer["steps"]] == list(enumerate(STEPS, start=1))
+    assert [step["passed"] for step in answer["steps"]] == [True, None, None, *[True] * 7]
+    assert "100.0 % (68 to 100) on clean pictures, 0.0 % (0 to 32) under mover" in answer["steps"][-1]["detail"]
+    assert [entry["header"]["type"] for entry in answer["said"]][:2] == ["hello", "ready"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "fault", "remedy"),
+    [
+        ("attack_prints", 4, "protocol: expected a frame, got 'Downloading", "print to stderr"),
+        ("defence_dies_loading", 4, "died: the player ended with exit code 7", "last words on stderr"),
+        ("defence_never_ready", 4, "deadline: no complete answer", "do less, or load less"),
+        ("attack_wrong_shape", 5, "reported: the player reported 'reply': pixels must have shape", "traceback"),
+        ("defence_nonsense", 5, "reported: ", "traceback"),
+        ("defence_hangs", 5, "deadline: ", "do less"),
+        ("attack_crashes", 6, "died: the player ended with exit code 3", "last words on stderr"),
+        ("attack_one_step_too_far", 7, "of 8 pictures 8 beyond the budget", "project once more"),
+        ("defence_chance", 8, "pictures differ", "no memory of other pictures"),
+    ],
+)
+def test_what_is_broken_fails_at_its_step(player, contest, kind, number, fault, remedy) -> None:
+    """The first failure ends the check with its number, the problem and what to do; then comes the conversation."""
+    done = submission("check", player(kind), "--contest", contest)
+    text = done.stdout
+    assert done.exit_code == 1, done.output
+    numbered = [line for line in text.splitlines() if line[:3].strip().isdecimal()]
+    assert f"{STEPS[number - 1]:16} FAILED" in numbered[-1]
+    assert len(numbered) == number
+    assert fault in text
+    assert remedy in text.partition("remedy: ")[2]
+    assert " >  hello #1" in text
+    assert "stderr" in text
+
+
+def test_an_attack_by_chance_is_told(player, contest) -> None:
+    """Where the contest replays no attacks, chance is allowed; the participant should know."""
+    done = submission("check", player("attack_own_chance"), "--contest", contest)
+    assert done.exit_code == 0
+    assert "mind: it is not reproducible from its seed" in done.stdout
+    assert done.stdout.rstrip().endswith("it would be received; mind replay")
+
+
+def test_a_broken_manifest_fails_first(player, contest) -> None:
+    """Nothing is started where the manifest is not one; every problem is named at once."""
+    done = submission("check", player("attack_honest", side="both", name="No Name"), "--contest", contest)
+    assert done.exit_code == 1
+    assert "manifest         FAILED" in done.stdout
+    assert "side" in done.stdout
+    assert "name" in done.stdout
+    assert "hello" not in done.stdout
+
+
+def test_hostile_last_words_are_shown_harmless(player, contest) -> None:
+    """Escape sequences and markup of a player are printed as text."""
+    folder = player("defence_stderr")
+    body = (folder / "player.py").read_text().replace("return self.told(labels, pixels)", "raise OSError('[bold]x')")
+    (folder / "player.py").write_text(body)
+    done = submission("check", folder, "--contest", contest)
+    assert done.exit_code == 1
+    assert "\x1b" not in done.stdout
+    assert "\\x1b[31m<script>" in done.stdout
+
+
+def test_what_cannot_be_checked_is_a_usage_error(player, contest, tmp_path) -> None:
+    """A file, a missing folder, an unknown task and an unknown baseline end with exit code 2 and the remedy."""
+    folder = player("attack_honest")
+    for arguments, words in (
+        (("check", contest), "is a file"),
+        (("check", tmp_path / "nowhere"), "say --backend docker"),
+        (("check", folder, "--contest", contest, "--task", "halves"), "has no task 'halves'"),
+        (("try", folder, "--against", "mover", "--contest", contest), "there is measure"),
+        (("debug", folder, "--contest", contest, "--replay", tmp_path / "none"), "cannot be read as a transcript"),
+    ):
+        done = submission(*arguments)
+        assert done.exit_code == 2, (arguments, done.output)
+        assert words in " ".join(done.stderr.split())
+
+
+def test_a_cell_is_tried_and_its_pictures_shown(player, contest, tmp_path) -> None:
+    """`try` counts one cell, and its page holds the pictures with what became of them."""
+    target = tmp_path / "page.html"
+    arguments = ("--against", "measure", "--contest", contest, "--pictures", target)
+    done = submission("try", player("attack_honest"), *arguments)
+    assert done.exit_code == 0, done.output
+    assert "clean    100.0 % (68 to 100) of 8 pictures held by measure" in done.stdout
+    assert "attacked 0.0 % (0 to 32) held under attack_honest" in done.stdout
+    page = target.read_text()
+    assert page.count("data:image/png;base64,") == 3 * 8
+    assert "attack_honest against measure" in page
+
+
+def test_a_trial_with_faults_ends_with_one(player, contest, tmp_path) -> None:
+    """What the submission broke is counted, and the exit code says it."""
+    page = tmp_path / "page.html"
+    arguments = ("--against", "mover", "--contest", contest, "--pictures", page, "--json")
+    done = submission("try", player("defence_nonsense"), *arguments)
+    answer = json.loads(done.stdout)
+    assert done.exit_code == 1
+    assert set(answer["faults"]) == {"defence_nonsense: reported"}
+    assert sum(answer["faults"].values()) == 16
+
+
+def test_a_conversation_is_shown_saved_and_held_again(player, contest, tmp_path) -> None:
+    """`debug` shows hello and one question; asked the same, a changed player differs, and where is shown."""
+    talk = tmp_path / "talk.jsonl"
+    folder = player("defence_honest")
+    done = submission("debug", folder, "--contest", contest, "--batch", 3, "--save", talk)
+    assert done.exit_code == 0, done.output
+    assert [line.split()[3] for line in done.stdout.splitlines()[:4]] == ["hello", "ready", "classify", "answers"]
+    assert len(transcript.read_transcript(talk.read_text())) == 4
+    again = submission("debug", folder, "--contest", contest, "--replay", talk)
+    assert again.exit_code == 0
+    assert "2 of 2 replies are the same" in again.stdout
+    other = submission("debug", player("defence_constant"), "--contest", contest, "--replay", talk)
+    assert other.exit_code == 1
+    assert "reply 2 differs" in other.stdout
+    assert "1 of 2 replies are the same" in other.stdout
+
+
+def test_a_player_that_falls_silent_is_no_endless_replay(player, contest, tmp_path) -> None:
+    """Where the recorded reply does not come, that is said, within a bounded time."""
+    talk = tmp_path / "talk.jsonl"
+    submission("debug", player("defence_honest"), "--contest", contest, "--batch", 1, "--save", talk)
+    done = submission("debug", player("defence_dies_loading"), "--contest", contest, "--replay", talk)
+    assert done.exit_code == 1
+    assert "nothing came in time" in done.stdout
+    assert "0 of 2 replies are the same" in done.stdout
+
+
+@pytest.mark.parametrize("side", ["attack", "defence"])
+@pytest.mark.parametrize(("framework", "tool"), [("bare", "python3"), ("c", "gcc"), ("javascript", "node")])
+def test_players_without_the_helper_pass(contest, tmp_path, require, framework, tool, side) -> None:
+    """A player in the standard library alone, in C or in JavaScript, as `init` makes it, passes every step."""
+    if shutil.which(tool) is None:
+        require(tool, f"there is no {tool}")
+    folder = tmp_path / "mine"
+    assert submission("init", side, "mine", "--framework", framework, "--out", folder).exit_code == 0
+    if framework == "c":
+        subprocess.run(["make", "-C", str(folder)], check=True, capture_output=True)
+    done = submission("check", folder, "--contest", contest, "--json")
+    answer = json.loads(done.stdout)
+    assert (done.exit_code, answer["passed"]) == (0, True), answer["steps"][-1]
+    assert [step["name"] for step in answer["steps"]] == STEPS

@@ -1,5 +1,0 @@
-"""The registries that a cluster's images come from: as in tests/registry."""
-
-from ..registry.conftest import ask, registry, slept, start
-
-__all__ = ["ask", "registry", "slept", "start"]

@@ -1,0 +1,133 @@
+"""Pods without a cluster, whole: prepare, player and driver as containers of a Docker engine, no network anywhere.
+
+The driver is the runner image's own `sparring pod play`. Its containers share with the player's what a pod's share, and
+have a folder on the side that stands for the volume. Whoever calls is the controller.
+"""
+
+import hashlib
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import docker
+
+from orchestrator.domain.assignment import PartialStep
+from orchestrator.domain.plan import Job
+from orchestrator.executors.base import EventBatch
+from orchestrator.executors.kubernetes.labels import Attempt, RoundRef
+from orchestrator.executors.kubernetes.pod_manifest import FIFO_DIR
+from orchestrator.executors.kubernetes.shared_volume import AttemptEnd, DriverOutcome, SharedVolume
+from orchestrator.sandboxes.base import SandboxSpec
+
+from .pods import DRIVER, RUNNER, Pod
+
+PACKAGE = Path(__file__).parents[2] / "orchestrator"
+LONGEST = 120
+"""Seconds that a driver of these tests may take."""
+LET_GO = 10
+"""Seconds after its driver's end in which a player has to be over."""
+_SUM = "find . -name '*.py' | LC_ALL=C sort | xargs cat | sha256sum"
+
+
+def stale(client: docker.DockerClient) -> bool:
+    """Returns whether the runner image was built from other sources than those here."""
+    there = client.containers.run(
+        RUNNER,
+        ["-c", f"cd /opt/sparring/orchestrator && {_SUM}"],
+        entrypoint=["/opt/runner/sh"],
+        network_mode="none",
+        remove=True,
+    )
+    names = sorted(f"./{path.relative_to(PACKAGE)}" for path in PACKAGE.rglob("*.py"))
+    here = hashlib.sha256(b"".join((PACKAGE / name).read_bytes() for name in names)).hexdigest()
+    return bool(there.split()[0].decode() != here)
+
+
+@dataclass
+class Ended:
+    """What a driver's container left: its exit code and its words; and for how long the player's outlived it."""
+
+    code: int
+    log: str
+    outlived: float
+
+
+@dataclass
+class Driven:
+    """An engine (see executors/base.py) of pods on a Docker engine, one after another."""
+
+    client: docker.DockerClient
+    volume: Path
+    bout: RoundRef
+    order: Any
+    """Makes the Order of a submission's player."""
+    ended: dict[str, Ended] = field(default_factory=dict)
+    outcomes: list[tuple[str, DriverOutcome]] = field(default_factory=list)
+
+    @property
+    def exchange(self) -> SharedVolume:
+        """The folder through which drivers are talked to."""
+        return SharedVolume(self.volume / "cluster")
+
+    def run(self, plan: Any, done: Any, perform: Any, suits: Any = None) -> Iterator[EventBatch]:
+        """Yields what happens until the plan is done."""
+        agenda = plan.agenda(done)
+        while (job := agenda.take()) is not None:
+            yield from self._job(job, perform)
+            agenda.finished(job.id)
+
+    def _job(self, job: Job, perform: Any) -> Iterator[EventBatch]:
+        half: PartialStep | None = None
+        for number in itertools.count(1):
+            name = Attempt(self.bout, job, number).name
+            self.exchange.assign(name, perform(job, None).assignment(half))
+            self.play(name, self.order(job.submission))
+            end = self.exchange.end(name)
+            assert end is not None, self.ended[name]
+            happened = list(self.exchange.batches(name, 0))
+            assert len(happened) == end.batches
+            yield from happened
+            self.outcomes.append((job.stage.value, end.outcome))
+            if end.outcome is DriverOutcome.FINISHED:
+                return
+            assert end.outcome is DriverOutcome.SPENT, end
+            half = self.exchange.half(name)
+
+    def play(self, name: str, order: SandboxSpec) -> AttemptEnd | None:
+        """Plays one attempt in a pod of its own, which is deleted then. The player has to end by itself."""
+        for path in (self.volume, *self.volume.rglob("*")):
+            os.chown(path, DRIVER, DRIVER)
+        pod = Pod.prepared(self.client)
+        driver = None
+        try:
+            pod.play(order)
+            driver = self.client.containers.run(RUNNER, **self._driver(name, pod), detach=True)
+            code = driver.wait(timeout=LONGEST)["StatusCode"]
+            began = time.monotonic()
+            assert pod.over(LET_GO), "the player outlives its driver"
+            self.ended[name] = Ended(code, driver.logs().decode(), time.monotonic() - began)
+        finally:
+            if driver is not None:
+                driver.remove(force=True)
+            pod.delete()
+        return self.exchange.end(name)
+
+    def _driver(self, name: str, pod: Pod) -> dict[str, Any]:
+        return {
+            "command": ["pod", "play", "--job", "/work/job", "--blobs", "/work/blobs", "--io", FIFO_DIR],
+            "user": f"{DRIVER}:{DRIVER}",
+            "volumes": {
+                str(pod.folder): {"bind": "/io", "mode": "rw"},
+                str(self.exchange.folder / name): {"bind": "/work/job", "mode": "rw"},
+                str(self.volume / "blobs"): {"bind": "/work/blobs", "mode": "rw"},
+            },
+            "network_mode": "none",
+            "read_only": True,
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges"],
+            "mem_limit": "1g",
+        }

@@ -1,0 +1,129 @@
+"""Sandboxes opened and killed at random moments leave nothing: 20 of them in `make test`, 200 in `make soak`."""
+
+import gc
+import os
+import random
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.domain.policy import SandboxPolicy
+from orchestrator.domain.tasks import Limits
+from orchestrator.sandboxes.base import Ending, SandboxSpec
+from orchestrator.sandboxes.docker import uid_pool
+from orchestrator.sandboxes.linux import cgroup_counters
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module"),
+    pytest.mark.timeout(1800),
+]
+
+SIZE = 200 if os.environ.get("SPARRING_SOAK") else 20
+AT_A_TIME = 4
+LIMITS = replace(Limits(), memory=128 * 1024 * 1024, pids=50)
+PLAYERS = {
+    "hello": ("echo.py",),
+    "question": ("echo.py",),
+    "flood": ("flood.py", "1"),
+    "complaints": ("flood.py", "2"),
+    "forks": ("forks.py",),
+    "hoard": ("bursts.py", "500", "0"),
+    "gone": ("leave.py", "3"),
+}
+PLACES = ("/run/docker", "/run/containerd", "/var/run/docker")
+
+
+def engines_pid() -> int:
+    """Returns the process that listens at the engine's socket, 0 where it is not on this machine."""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect("/var/run/docker.sock")
+        return struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+
+
+def mounts(pid: int | str) -> str:
+    """Returns what is mounted for a process."""
+    return Path(f"/proc/{pid}/mountinfo").read_text()
+
+
+def named(words: set[str]) -> Iterator[str]:
+    """Yields every pipe, socket and folder of the engine, and every control group, whose name holds one of the words.
+
+    A control group of ours holds this process's id.
+    """
+    for place in {Path(place).resolve() for place in PLACES}:
+        for folder, folders, files in os.walk(place):
+            yield from (f"{folder}/{name}" for name in (*folders, *files) if any(word in name for word in words))
+    for hierarchy in cgroup_counters.hierarchies():
+        for folder, folders, _ in os.walk(hierarchy):
+            yield from (f"{folder}/{name}" for name in folders if any(word in name for word in words))
+
+
+def processes(words: set[str]) -> Iterator[str]:
+    """Yields the processes, helpers of the engine included, that belong to one of the words."""
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            said = (path / "cmdline").read_bytes().decode(errors="replace") + (path / "cgroup").read_text()
+            yield from (f"{path.name}: {said[:200]}" for word in words if word in said)
+
+
+def settled(left, seconds: float = 10) -> list[str]:
+    """Returns what is still left after a moment: the engine clears up behind its answer."""
+    until = time.monotonic() + seconds
+    while (found := list(left())) and time.monotonic() < until:
+        time.sleep(0.2)
+    return found
+
+
+def test_sandboxes_killed_at_random_moments_leave_nothing(backend, image, run, engine):
+    """No container, mount, pipe, process, thread, control group or file descriptor is left of any of them."""
+    chance = random.Random(31)
+    kinds = [list(PLAYERS)[number % len(PLAYERS)] for number in range(SIZE)]
+    chance.shuffle(kinds)
+    moments = [chance.choice([0.0, chance.uniform(0.0, 0.1), chance.uniform(0.0, 0.8)]) for _ in kinds]
+    words: set[str] = set()
+    endings: list[Ending] = []
+
+    def once(kind: str, moment: float) -> None:
+        command = ("python3", *PLAYERS[kind])
+        sandbox = backend.start(SandboxSpec(replace(image, command=command), SandboxPolicy(LIMITS), run, "job"))
+        words.add(sandbox._container)
+        with suppress(Exception):  # it may have ended already
+            words.add(sandbox._engine.inspect(sandbox._container)["GraphDriver"]["Data"]["MergedDir"])
+        until = time.monotonic() + moment
+        if kind == "question":
+            sandbox.send(bytes(3_000_000), until)
+        elif kind in {"complaints", "hoard", "gone"}:
+            sandbox.receive(until)
+        time.sleep(max(0.0, until - time.monotonic()))
+        endings.append(sandbox.stop().ending)
+
+    once("question", 0.1)  # what is opened once and kept
+    gc.collect()
+    threads, descriptors = threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
+    uids = len(uid_pool._uids_in_use)
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        list(pool.map(once, kinds, moments))
+    gc.collect()
+
+    assert len(endings) == SIZE + 1
+    assert {Ending.STOPPED, Ending.CRASHED} <= set(endings)
+    assert len(words) > SIZE
+    assert engine.containers.list(all=True, filters={"label": f"sparring.run={run}"}) == []
+    layers = {Path(word).parent.name if "/" in word else word for word in words}
+    pid = engines_pid()
+    for whose in {"self", pid} if pid else {"self"}:
+        assert settled(lambda whose=whose: (layer for layer in layers if layer in mounts(whose))) == []
+    assert settled(lambda: named({*layers, f"-{os.getpid()}-"})) == []
+    assert settled(lambda: processes(layers)) == []
+    assert threading.active_count() <= threads
+    assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
+    assert len(uid_pool._uids_in_use) == uids

@@ -1,0 +1,56 @@
+"""Walls that are too tight are a defect: ordinary programs pass under the policy for strangers.
+
+Each program of tests/benign/ prints `fine` and exits with 0, in a sandbox with the default limits but for those named
+here. It gets its source as an argument of `python3 -c`, or from /tmp where it has to import itself.
+"""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.domain.policy import SandboxPolicy
+from orchestrator.domain.tasks import Limits
+from orchestrator.sandboxes.base import Ending, ImageSource, SandboxSpec
+
+PROGRAMS = {path.stem: path for path in sorted((Path(__file__).parents[1] / "benign").glob("*.py"))}
+RAISED = {"torch_workers": {"threads": 2, "cpus": 2.0}, "torch_processes": {"cpus": 2.0}}
+SECONDS = 240
+"""What one may take on a busy machine; alone it takes two."""
+TORCH = "sparring/base-torch:cpu"
+PLACE = "/tmp/program.py"  # noqa: S108  the sandbox's own
+START = f"import os, sys; open('{PLACE}', 'w').write(sys.argv[1]); os.execvp('python3', ['python3', '{PLACE}'])"
+
+
+@pytest.fixture(scope="module")
+def images(backend, test_image, engine, require) -> dict[str, str]:
+    """The image for each kind of program, admitted."""
+    if not engine.images.list(TORCH):
+        require("docker", f"there is no {TORCH}: make images")
+    return {name: backend.admit(ImageSource(image=image)) for name, image in (("base", test_image), ("torch", TORCH))}
+
+
+def test_there_are_programs_of_every_kind():
+    """Threads, processes, torch with workers, large files and databases are among them."""
+    assert {"threads", "many_processes", "torch_workers", "large_files", "database", "children"} <= set(PROGRAMS)
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_benign_program_passes(backend, images, run, policy, name):
+    """It does what it wants to, ends by itself, and nothing is held against it."""
+    image = images["torch" if name.startswith("torch") else "base"]
+    limits = replace(Limits(), **RAISED.get(name, {}))
+    words = ("python3", "-I", "-c", START, PROGRAMS[name].read_text())
+    order = SandboxSpec(replace(image, command=words), replace(policy, limits=limits), run, "job")
+    sandbox, heard, deadline = backend.start(order), bytearray(), time.monotonic() + SECONDS
+    try:
+        while data := sandbox.receive(deadline):
+            heard += data
+    finally:
+        end = sandbox.stop()
+    said = end.stderr.decode("utf-8", "replace")[-3000:]
+    assert (data, end.ending, bytes(heard)) == (b"", Ending.CLEAN, b"fine\n"), f"{end}\n{said}"
+    assert SandboxPolicy(limits).weaknesses() == ()

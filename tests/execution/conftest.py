@@ -1,0 +1,249 @@
+"""A scripted backend: players as functions in this process, and an engine that fails when it is told to.
+
+A test double for what no real engine does on command: losing a sandbox at a chosen moment. Everything else about
+players is tested with real ones (tests/contract, tests/e2e).
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from orchestrator.domain.events import SandboxRecord
+from orchestrator.domain.outcomes import OnMissing, OnViolation
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.plan import Stage as JobStage
+from orchestrator.domain.policy import SandboxPolicy
+from orchestrator.domain.samples import Samples
+from orchestrator.domain.submissions import Roster, Side, Submission
+from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm, Task
+from orchestrator.errors import BackendUnavailable, SandboxLost
+from orchestrator.execution.planner import make_plan
+from orchestrator.execution.round_context import RoundContext
+from orchestrator.execution.round_runner import RoundRunner
+from orchestrator.executors.local import LocalExecutor
+from orchestrator.integrity.power import SamplingDesign
+from orchestrator.ledger.read_model import RoundView
+from orchestrator.ledger.stores.memory import MemoryBlobs, MemoryLedger
+from orchestrator.protocol import frames
+from orchestrator.sandboxes.base import Ending, Exit, Image, never_cancelled
+
+EMPTY = b""
+QUICK = Limits(perturb_batch=4, classify_seconds=0.2, perturb_seconds=0.2, ready_seconds=0.5, restarts=2)
+
+
+class ScriptedSandbox:
+    """Answers each frame by calling `play(header, payload)`; None is silence, EMPTY is the end."""
+
+    def __init__(self, play: Callable, ended: Callable[["ScriptedSandbox"], None], ending=Ending.CRASHED) -> None:
+        self._play, self._ended, self._ending = play, ended, ending
+        self._decoder = frames.FrameDecoder(1 << 24)
+        self._out: deque[bytes] = deque()
+        self._over = False
+        self.stopped = 0
+
+    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never_cancelled) -> bool:
+        """Gives the frames to the player."""
+        del deadline, cancelled
+        self._decoder.feed(data)
+        while (frame := self._decoder.next()) is not None:
+            if frame.header["type"] == "bye":
+                self._over = True
+                return True
+            answer = self._play(frame.header, bytes(frame.payload))
+            if answer == EMPTY:
+                self._over = True
+            elif answer is not None:
+                self._out.append(answer)
+        return True
+
+    def receive(self, deadline: float) -> bytes | None:
+        """Returns what the player answered."""
+        if self._out:
+            return self._out.popleft()
+        if self._over:
+            return b""
+        time.sleep(max(0.0, min(deadline - time.monotonic(), 0.05)))
+        return None
+
+    def stop(self) -> Exit:
+        """Ends it."""
+        self.stopped += 1
+        if self.stopped == 1:
+            self._ended(self)
+        return Exit(self._ending if self._over else Ending.STOPPED, code=1 if self._over else None)
+
+
+@dataclass
+class ScriptedBackend:
+    """Starts scripted players by their image's name. `lose` may lose one at a start or a question: true, or an error.
+
+    A player is a function, or a class: then each sandbox has one of its own, made with its seed. The backend is away
+    for the next `away` looks.
+    """
+
+    players: dict[str, Callable]
+    lose: Callable[[str, int], Any] = lambda _what, _count: False
+    name: str = "scripted"
+    live: dict[str | None, int] = field(default_factory=dict)
+    most: dict[str | None, int] = field(default_factory=dict)
+    orders: list[Any] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=list)
+    questions: int = 0
+    away: int = 0
+    copied: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def check(self, runtime=None) -> None:
+        """Says whether it is there."""
+        with self._lock:
+            self.away -= 1
+            if self.away >= 0:
+                raise BackendUnavailable("nobody answers")
+
+    def _lose(self, what: str, count: int) -> None:
+        if lost := self.lose(what, count):
+            raise lost if isinstance(lost, Exception) else SandboxLost(f"lost at {what} {count}")
+
+    def fresh_copy(self, image, run):
+        """Returns an image of another digest, and notes that it was made and removed."""
+        with self._lock:
+            copied = f"{image.digest}-copy-{len(self.copied)}"
+            self.copied.append(copied)
+        return replace(image, digest=copied, undo=lambda: self.copied.remove(copied))
+
+    def start(self, order) -> ScriptedSandbox:
+        """Starts a player, or loses it."""
+        with self._lock:
+            self.orders.append(order)
+            self._lose("start", len(self.orders))
+            self.live[order.device] = self.live.get(order.device, 0) + 1
+            self.most[order.device] = max(self.most.get(order.device, 0), self.live[order.device])
+        player = self.players[order.image.name]
+        own = []
+
+        def play(header, payload):
+            with self._lock:
+                if header["type"] == "hello":
+                    self.seeds.append(header["seed"])
+                    own.append(player(header["seed"]) if isinstance(player, type) else player)
+                    return frames.encode_frame({"type": "ready", "id": header["id"], "gives": ["label"]})
+                self.questions += 1
+                self._lose("question", self.questions)
+            return own[0](header, payload)
+
+        def ended(_sandbox) -> None:
+            with self._lock:
+                self.live[order.device] -= 1
+
+        return ScriptedSandbox(play, ended)
+
+
+def shift(header, payload):
+    """An attack that adds one to every value."""
+    pixels = np.frombuffer(payload, np.uint8) + 1
+    index = list(range(header["shape"][0]))
+    answer = {"type": "candidates", "id": header["id"], "index": index, "dtype": "u8", "shape": header["shape"]}
+    return frames.encode_frame(answer, pixels.astype(np.uint8).tobytes())
+
+
+def first_value(header, payload):
+    """A defence that answers the first value modulo 4: exactly wrong after `shift`."""
+    size = len(payload) // header["shape"][0]
+    labels = [payload[place * size] % 4 for place in range(header["shape"][0])]
+    return frames.encode_frame({"type": "answers", "id": header["id"], "labels": labels})
+
+
+@dataclass
+class Stage:
+    """A round on the scripted backend, kept in memory."""
+
+    backend: ScriptedBackend
+    setting: RoundContext
+    ledger: MemoryLedger
+    record: RoundView
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Returns every meeting."""
+        attacks = [None, *(a.id for a in self.setting.roster.side(Side.ATTACK))]
+        return tuple(Cell(d.id, attack) for d in self.setting.roster.side(Side.DEFENCE) for attack in attacks)
+
+    def plan(self):
+        """Returns the round's plan."""
+        return make_plan(self.setting, self.cells())
+
+    def run(self, devices=(None,), watch=lambda _event: None) -> RoundView:
+        """Plays the round, or what is left of it."""
+        dispatcher = RoundRunner(self.setting, self.ledger, self.record, lambda: "now", watch)
+        if self.record.round.opened is None:
+            dispatcher.open({"contest": "test", "isolation": self.setting.isolation.value})
+        dispatcher.run(LocalExecutor(devices), self.cells())
+        return self.record
+
+    def go_on(self) -> RoundView:
+        """Plays what is left, as another orchestrator that knows the ledger and nothing else."""
+        self.record = RoundView(self.setting.blobs, (entry.event for entry in self.ledger.read()))
+        self.setting.cancelled.clear()
+        return self.run()
+
+    def events(self, kind: str) -> list[Any]:
+        """Returns what happened of one kind."""
+        return [entry.event for entry in self.ledger.read() if entry.event.kind == kind]
+
+    def sandboxes(self, submission: str, stage: JobStage) -> list[list[SandboxRecord]]:
+        """Returns the sandboxes of each job of a submission, wherever the ledger has them."""
+        jobs = [job.id for job in self.plan().jobs if (job.submission, job.stage) == (submission, stage)]
+        told = [*self.events("step_finished"), *self.events("job_finished")]
+        return [[s for event in told if event.job == job for s in event.sandboxes] for job in jobs]
+
+
+@pytest.fixture
+def stage():
+    """Returns a function that sets up a round of attacks and defences, each a function, on twelve small pictures."""
+
+    def make(attacks=None, defences=None, *, images=None, limits=None, **changes: Any) -> Stage:
+        attacks = {"shift": shift} if attacks is None else attacks
+        defences = {"first": first_value} if defences is None else defences
+        names = {name: (images or {}).get(name, name) for name in (*attacks, *defences)}
+        submissions = [
+            Submission(name, name, f"team {name}", side, f"sha256:{names[name]}", names[name])
+            for side, players in ((Side.ATTACK, attacks), (Side.DEFENCE, defences))
+            for name in players
+        ]
+        backend = ScriptedBackend({**attacks, **defences})
+        pixels = np.arange(12, dtype=np.uint8).repeat(4).reshape(12, 1, 2, 2)
+        samples = Samples(pixels, np.arange(12) % 4, ("a", "b", "c", "d"))
+        blobs = MemoryBlobs()
+        setting = RoundContext(
+            contest="test",
+            round="round-1",
+            run="run",
+            task=Task(
+                "t", samples.classes, samples.shape, 12, samples.digest, Budget(Norm.LINF, changes.pop("epsilon", 2))
+            ),
+            samples=samples,
+            policy=SandboxPolicy(limits or QUICK),
+            isolation=changes.pop("isolation", Isolation.ATTACK),
+            labels=True,
+            on_missing=changes.pop("on_missing", OnMissing.HELD),
+            on_violation=changes.pop("on_violation", OnViolation.FORFEIT),
+            replay=changes.pop("replay", SamplingDesign(power=0.5, cheat=0.1)),
+            seed=1,
+            secret=b"s" * 32,
+            roster=Roster(tuple(submissions)),
+            images={name: Image(digest=f"sha256:{names[name]}", name=names[name]) for name in names},
+            backend=backend,
+            blobs=blobs,
+            clock=time.monotonic,
+        )
+        assert not changes, changes
+        return Stage(backend, setting, MemoryLedger(), RoundView(blobs))
+
+    return make

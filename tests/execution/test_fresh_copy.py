@@ -1,0 +1,86 @@
+"""What a replay's sandboxes are started from: a copy of the image's files, made for the job and removed with it."""
+
+import threading
+
+import pytest
+
+from orchestrator.domain.plan import Stage
+from orchestrator.errors import JobsParked, SandboxLost
+from orchestrator.execution.fresh_copy import FreshCopy
+from orchestrator.sandboxes.base import Image
+
+from .cheats import EVERYTHING, Counts
+
+ORIGINAL = Image("sha256:original", "entry")
+
+
+def test_replays_run_from_a_copy_and_the_play_does_not(stage) -> None:
+    """Every sandbox of a replay, and no other, has the copy; it is on record with the job and gone afterwards."""
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
+    record = played.run()
+    replays = {job.id for job in played.plan().jobs if job.stage is Stage.REPLAY}
+    started = {(order.job in replays, "-copy-" in order.image.digest) for order in played.backend.orders}
+    assert started == {(True, True), (False, False)}
+    assert len({order.image.digest for order in played.backend.orders if order.job in replays}) == len(replays)
+    ended = {event.job: event.fresh_copy for event in played.events("job_finished")}
+    assert {job for job, copied in ended.items() if copied} == replays
+    assert played.backend.copied == []
+    assert {finding.image for finding in record.round.findings} == {"sha256:cheat"}
+
+
+def test_a_copy_goes_with_a_job_that_fails(stage) -> None:
+    """Where every start of a replay is lost, its submission waits, and no copy is left."""
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
+    played.backend.lose = lambda what, count: what == "start" and "-copy-" in played.backend.orders[-1].image.digest
+    with pytest.raises(JobsParked):
+        played.run()
+    assert played.backend.copied == []
+
+
+class Copier:
+    """A backend that copies, and fails at what it is told to."""
+
+    def __init__(self, *, copies: bool = True, fails: bool = False) -> None:
+        self.made = self.removed = 0
+        self._copies, self._fails = copies, fails
+
+    def fresh_copy(self, image, run):
+        """Returns another image, or the same."""
+        self.made += 1
+        return Image("sha256:copy", image.name, undo=self._undo) if self._copies else image
+
+    def _undo(self) -> None:
+        self.removed += 1
+        if self._fails:
+            raise SandboxLost("the engine is away")
+
+
+def test_it_is_made_once_whoever_asks() -> None:
+    """Threads that ask at the same time get one copy."""
+    backend = Copier()
+    copied = FreshCopy(backend, ORIGINAL, "run")
+    seen = []
+    threads = [threading.Thread(target=lambda: seen.append(copied.image().digest)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (seen, backend.made) == (["sha256:copy"] * 8, 1)
+    assert copied.discard() == "sha256:copy"
+    assert (copied.discard(), backend.removed) == ("", 1)
+
+
+def test_a_backend_that_copies_nothing_removes_nothing() -> None:
+    """The image itself is no copy, is not on record as one, and stays."""
+    backend = Copier(copies=False)
+    copied = FreshCopy(backend, ORIGINAL, "run")
+    assert copied.image() is ORIGINAL
+    assert copied.discard() == ""
+    assert backend.removed == 0
+
+
+def test_a_copy_that_cannot_be_removed_ends_nothing() -> None:
+    """It is left for the sweep at the end of the round: the answers are not lost for it."""
+    copied = FreshCopy(Copier(fails=True), ORIGINAL, "run")
+    copied.image()
+    assert copied.discard() == "sha256:copy"

@@ -1,0 +1,278 @@
+"""Findings played again: the same questions in fresh sandboxes, and whether they show it again."""
+
+import dataclasses
+
+import pytest
+
+from orchestrator.domain.findings import FindingKind
+from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_ASKED
+from orchestrator.domain.submissions import Roster
+from orchestrator.errors import Cancelled, SandboxLost, StoreFault
+from orchestrator.execution.reproduction import (
+    FindingReproducer,
+    Inconsistency,
+    QuestionRow,
+    ReproducedSession,
+    SeenDecision,
+    find_inconsistencies,
+)
+from orchestrator.integrity import diagnosis
+from orchestrator.integrity.power import SamplingDesign
+
+from .cheats import EVERYTHING, LENIENT, Counts, Defence, OwnChance, Refuses, SandboxChance, Seeded, labels, sessions
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Bursts and waits take no time."""
+    monkeypatch.setattr(diagnosis, "BURST_PAUSES", {diagnosis.BURST_LENGTH: 0.002, 2 * diagnosis.BURST_LENGTH: 0.002})
+    monkeypatch.setattr(diagnosis, "MAX_WAIT_SECONDS", 0.01)
+
+
+class Reformed(Counts):
+    """Counts in its first sandboxes, and no longer once it was found."""
+
+    found = False
+
+    def reply(self, header, value):
+        """Answers by the count, or honestly."""
+        return labels(header, [value % 4]) if Reformed.found else super().reply(header, value)
+
+
+class Moody(Defence):
+    """Turns its answers around in every other sandbox that is started."""
+
+    started = 0
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        Moody.started += 1
+        self.turned = Moody.started % 2
+
+    def reply(self, header, value):
+        """Answers by its mood."""
+        return labels(header, [(value + self.turned) % 4])
+
+
+def stand(played, *, recorded_seeds=False, **changes):
+    """Plays a round with one finding, and returns that finding and the stand that plays it again."""
+    record = played.run()
+    (finding,) = record.round.findings
+    setting = dataclasses.replace(played.setting, secret=b"t" * 32, **changes)
+    return finding, FindingReproducer(setting, record, finding, None, recorded_seeds=recorded_seeds)
+
+
+def test_a_sequence_shows_it_again(stage) -> None:
+    """Every recorded session is asked again, each pair told one fresh seed, and it answers as then."""
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
+    finding, again = stand(played)
+    before, head = len(played.backend.seeds), played.ledger.head
+    encore = again.play()
+    assert encore.reproduced
+    assert [sitting.step for sitting in encore.sittings] == list(finding.steps)
+    recorded = {step.step: step for step in sessions(played, "cheat")}
+    told, then = played.backend.seeds[before:], [recorded[step].session.seed for step in finding.steps]
+    assert told[::2] == told[1::2]
+    assert len(set(told)) == len(finding.steps) // 2
+    assert not set(told) & set(then)
+    assert [sitting.seed for sitting in encore.sittings] == told
+    assert not encore.recorded_seeds
+    assert (encore.shown, encore.pairs) == (diagnosis.PROOF_PAIRS, diagnosis.PROOF_PAIRS)
+    for sitting in encore.sittings:
+        rows = played.record.array(recorded[sitting.step], "rows")
+        assert [line.then for line in sitting.lines] == rows[:, 2].tolist()
+        assert [line.now for line in sitting.lines] == rows[:, 2].tolist()
+        assert [line.picture for line in sitting.lines] == rows[:, 1].tolist()
+    last = encore.sittings[-1].lines[finding.length - 1]
+    suspect = next(c for c in encore.contradictions if (c.attack, c.picture) == (last.attack, last.picture))
+    assert {given.answer for given in suspect.given} == {finding.alone, last.now}
+    assert played.ledger.head == head
+    assert played.backend.live == {None: 0}
+
+
+@pytest.mark.parametrize("side", [{"defences": {"cheat": Counts}}, {"attacks": {"cheat": OwnChance}}])
+def test_it_runs_from_a_copy_as_the_replays_did(stage, side) -> None:
+    """Every sandbox has one copy of the image, as in the round; it is named, and gone afterwards."""
+    played = stage(**side, replay=dataclasses.replace(EVERYTHING, attacks=1.0))
+    _, again = stand(played)
+    before = len(played.backend.orders)
+    encore = again.play()
+    started = {order.image.digest for order in played.backend.orders[before:]}
+    assert started == {encore.fresh_copy}
+    assert "-copy-" in encore.fresh_copy
+    assert played.backend.copied == []
+
+
+def test_the_organizers_own_run_from_their_image(stage) -> None:
+    """A baseline has no copy in the round, and has none when its finding is played again."""
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
+    finding, _ = stand(played)
+    roster = Roster(tuple(dataclasses.replace(each, baseline=True) for each in played.setting.roster))
+    setting = dataclasses.replace(played.setting, secret=b"t" * 32, roster=roster)
+    before = len(played.backend.orders)
+    encore = FindingReproducer(setting, played.record, finding, None).play()
+    assert {order.image.digest for order in played.backend.orders[before:]} == {finding.image}
+    assert encore.fresh_copy == ""
+
+
+def test_the_recorded_seeds_are_told_where_that_is_asked_for(stage) -> None:
+    """What depends on the seed gives the very answers of the finding only then."""
+    _, again = stand(stage(defences={"cheat": Seeded}, replay=EVERYTHING), recorded_seeds=True)
+    encore = again.play()
+    assert encore.recorded_seeds
+    assert encore.reproduced
+    assert all(line.then == line.now for sitting in encore.sittings for line in sitting.lines)
+
+
+def test_a_cheat_that_behaves_now_is_not_reproduced(stage) -> None:
+    """Where every question has one decision, the finding does not show again, and what was answered then is seen."""
+    Reformed.found = False
+    finding, again = stand(stage(defences={"cheat": Reformed}, replay=EVERYTHING))
+    Reformed.found = True
+    encore = again.play()
+    assert not encore.reproduced
+    assert encore.contradictions == ()
+    assert any(line.then != line.now for sitting in encore.sittings for line in sitting.lines)
+    assert encore.compared == sum(len(sitting.lines) for sitting in encore.sittings)
+    assert finding.kind is FindingKind.STATE
+
+
+@pytest.mark.parametrize("cheat", [Seeded, Moody])
+def test_sandboxes_that_disagree_do_so_again(stage, cheat) -> None:
+    """Two sandboxes give the same questions different answers, as in the finding; the play's answers count too."""
+    Moody.started = 0
+    finding, again = stand(stage(defences={"cheat": cheat}, replay=EVERYTHING))
+    assert finding.kind is FindingKind.ENVIRONMENT
+    encore = again.play()
+    assert encore.reproduced
+    assert {given.step for found in encore.contradictions for given in found.given} >= {None, finding.steps[0]}
+
+
+def test_who_refuses_does_so_again(stage) -> None:
+    """A session that was refused is asked in full again, each with as many new sandboxes as a job may have."""
+    Refuses.started = 0
+    finding, again = stand(stage(defences={"refuses": Refuses}, replay=EVERYTHING, limits=LENIENT))
+    encore = again.play()
+    assert [sitting.purpose for sitting in encore.sittings] == ["shuffled", "refused", "refused"]
+    assert encore.reproduced
+    assert encore.refused > 2 * LENIENT.restarts
+    assert {fault.code for fault in encore.faults} == {"died", "gave-up"}
+    Refuses.started = -100
+    assert not again.play().reproduced
+    assert finding.kind is FindingKind.REFUSED
+
+
+@pytest.mark.parametrize("attack", [OwnChance, SandboxChance])
+def test_an_attack_makes_other_pictures_again(stage, attack) -> None:
+    """It is asked the same twice more, each time in one fresh sandbox with its public seed, batch after batch."""
+    SandboxChance.started = 0
+    played = stage({"own": attack}, replay=SamplingDesign(power=0.0, attacks=1.0))
+    finding, again = stand(played)
+    before = len(played.backend.orders)
+    encore = again.play()
+    assert encore.reproduced
+    assert len(played.backend.orders) == before + 2
+    assert [picture.picture for picture in encore.redrawn] == list(range(12))
+    assert any(picture.between for picture in encore.redrawn) is (attack is OwnChance)
+    for turn in range(2):
+        assert any(picture.turns[turn] for picture in encore.redrawn)
+    assert 0 < max(picture.largest for picture in encore.redrawn) <= 2
+    assert finding.submission == "own"
+
+
+def test_an_attack_that_behaves_now_is_not_reproduced(stage) -> None:
+    """Where the pictures are those of the play the finding does not show again."""
+    SandboxChance.started = 0
+    _, again = stand(stage({"own": SandboxChance}, replay=SamplingDesign(power=0.0, attacks=1.0)))
+    SandboxChance.started = -100
+    encore = again.play()
+    assert not encore.reproduced
+    assert not any(any(picture.turns) for picture in encore.redrawn)
+
+
+class Faltering(SandboxChance):
+    """Draws on and on as in its finding's play; once it falters, it ends itself at the second question of a sandbox."""
+
+    falters = False
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.asked = 0
+
+    def __call__(self, header, payload):
+        """Adds 0 to 2 to each value, or ends."""
+        self.asked += 1
+        return b"" if Faltering.falters and self.asked == 2 else super().__call__(header, payload)
+
+
+def test_an_attack_is_compared_as_far_as_one_sandbox_went(stage) -> None:
+    """A fresh sandbox after a fault begins its chance anew, as an honest attack does: what it makes is not compared."""
+    SandboxChance.started, Faltering.falters = 0, False
+    played = stage({"own": Faltering}, replay=SamplingDesign(power=0.0, attacks=1.0))
+    _, again = stand(played)
+    SandboxChance.started, Faltering.falters = -100, True
+    before = len(played.backend.orders)
+    encore = again.play()
+    assert not encore.reproduced
+    assert [picture.picture for picture in encore.redrawn] == list(range(4))
+    assert [fault.code for fault in encore.faults] == ["died"] * 2
+    assert len(played.backend.orders) == before + 2
+
+
+def test_a_lost_sandbox_is_ours(stage) -> None:
+    """What the engine loses shows nothing: the fault is raised, and nothing is left running."""
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
+    _, again = stand(played)
+    asked = played.backend.questions
+    played.backend.lose = lambda what, count: what == "question" and count == asked + 3
+    with pytest.raises(SandboxLost):
+        again.play()
+    assert played.backend.live == {None: 0}
+    assert played.backend.copied == []
+
+
+def test_it_can_be_cancelled(stage) -> None:
+    """The operator ends it, and nothing is left running."""
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
+    _, again = stand(played)
+    played.setting.cancelled.set()
+    with pytest.raises(Cancelled):
+        again.play()
+    assert played.backend.live == {None: 0}
+
+
+def test_what_is_not_on_record_cannot_be_shown(stage) -> None:
+    """A finding whose sessions the ledger lacks is a fault of ours, with their numbers."""
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
+    finding, again = stand(played)
+    lost = dataclasses.replace(finding, steps=(*finding.steps, 99))
+    with pytest.raises(StoreFault, match=r"steps \[99\]"):
+        FindingReproducer(again._setting, played.record, lost, None).play()
+
+
+def line(now, *, picture=1, played=0):
+    """Returns one question about a clean picture."""
+    return QuestionRow(None, picture, 0.0, played, played, now, None, refused=False)
+
+
+def sitting(step, *lines):
+    """Returns a session of these lines."""
+    return ReproducedSession(step, "shrunk", 1, None, lines)
+
+
+@pytest.mark.parametrize("nothing", [FAULTED, NOT_ASKED])
+def test_no_answer_contradicts_nothing(nothing) -> None:
+    """Only labels and abstentions are decisions; the play counts where it is asked to, and only if it decided."""
+    once = (sitting(1, line(2), line(nothing), line(2)),)
+    assert find_inconsistencies(once, played=False) == ()
+    assert find_inconsistencies((sitting(1, line(2, played=nothing)),), played=True) == ()
+    assert find_inconsistencies((sitting(1, line(nothing)),), played=True) == ()
+    [found] = find_inconsistencies(once, played=True)
+    assert found == Inconsistency(None, 1, (SeenDecision(0), SeenDecision(2, 1, 0)))
+
+
+def test_a_decision_is_shown_where_it_was_given_first() -> None:
+    """One question in two sessions with three decisions: each of them once, in their order; others are left alone."""
+    two = (sitting(4, line(2), line(3, picture=9), line(ABSTAINED)), sitting(7, line(2), line(1), line(3, picture=9)))
+    [found] = find_inconsistencies(two, played=False)
+    assert found.given == (SeenDecision(2, 4, 0), SeenDecision(ABSTAINED, 4, 2), SeenDecision(1, 7, 1))

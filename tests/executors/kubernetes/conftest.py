@@ -1,0 +1,5 @@
+"""The registries that a cluster's images come from: as in tests/registry."""
+
+from tests.oci.conftest import ask, registry, slept, start
+
+__all__ = ["ask", "registry", "slept", "start"]

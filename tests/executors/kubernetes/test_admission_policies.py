@@ -1,0 +1,77 @@
+"""The admission policies of k8s/components let in what this software makes, and refuse what breaks one of their rules.
+
+Kubernetes documentation: Validating Admission Policy. Their expressions are evaluated by another implementation of CEL
+than the API server's, which knows no types: what the server's compiler would refuse is not seen here.
+"""
+
+import json
+
+import pytest
+
+from orchestrator.executors.kubernetes.probe_job import ProbeJobs
+from orchestrator.executors.kubernetes.settings import ClusterSettings
+
+from .overlays import FOLDER, Object, documents, refusals
+from .rendering import rendered
+
+PODS_POLICY, DOORS_POLICY = "components/admission/pods.yaml", "components/admission/doors.yaml"
+
+
+@pytest.fixture
+def admitted() -> Object:
+    """The policy for pods."""
+    return documents((FOLDER / PODS_POLICY).read_text("utf-8"))[0]
+
+
+def test_the_admission_policy_lets_in_what_we_make(admitted) -> None:
+    """Pods of matches, of every probe, and the controller's."""
+    settings = ClusterSettings()
+    probes = ProbeJobs(settings, "t")
+    made = [rendered(), rendered(queue="q"), probes.listener(), probes.probe([]), probes.storage()]
+    for each in made:
+        assert refusals(admitted, each["spec"]["template"]) == []
+    [controller] = documents((FOLDER / "base" / "controller.yaml").read_text("utf-8"))
+    assert refusals(admitted, controller["spec"]["template"]) == []
+
+
+SPOILT = {
+    "debugs": lambda spec: spec.update(ephemeralContainers=[{"name": "d", "image": "i", "securityContext": {}}]),
+    "root file system": lambda spec: spec["containers"][0]["securityContext"].pop("readOnlyRootFilesystem"),
+    "limits": lambda spec: spec["initContainers"][0]["resources"]["limits"].pop("memory"),
+    "token": lambda spec: spec.pop("automountServiceAccountToken"),
+    "secrets": lambda spec: spec["volumes"].append({"name": "s", "secret": {"secretName": "sparring-registry"}}),
+    "second time": lambda spec: spec.update(restartPolicy="OnFailure"),
+    "digest": lambda spec: spec["containers"][0].update(image="registry.example/team/entry:1"),
+    "mounts memory": lambda spec: spec["containers"][0]["volumeMounts"].append({"name": "work", "mountPath": "/w"}),
+    "read-only": lambda spec: spec["containers"][0]["volumeMounts"][0].pop("readOnly"),
+    "last words": lambda spec: spec["containers"][0].pop("terminationMessagePath"),
+    "bounded": lambda spec: spec["volumes"][1]["emptyDir"].pop("sizeLimit"),
+}
+"""What the policy's messages speak of -> how a match's pod is made to break it."""
+
+
+@pytest.mark.parametrize("what", SPOILT)
+def test_the_admission_policy_refuses(admitted, what) -> None:
+    """Each rule refuses a pod that breaks it, and no other rule does."""
+    template = json.loads(json.dumps(rendered()["spec"]["template"]))
+    SPOILT[what](template["spec"])
+    [message] = refusals(admitted, template)
+    assert what in message
+
+
+def test_every_rule_of_the_admission_policy_is_broken_above(admitted) -> None:
+    """No message but is spoken of."""
+    messages = [each["message"] for each in admitted["spec"]["validations"]]
+    assert [message for message in messages if not any(what in message for what in SPOILT)] == []
+
+
+def test_nobody_enters_a_pod_of_a_match() -> None:
+    """exec, attach, port-forward: into the controller's pod and no other, for whoever it is."""
+    [policy, binding] = documents((FOLDER / DOORS_POLICY).read_text("utf-8"))
+    name = rendered()["metadata"]["name"]
+    assert refusals(policy, {}, name=f"{name}-x7k2p") != []
+    assert refusals(policy, {}, name="sparring-controller-6d4cf56db6-x7k2p") == []
+    [rule] = policy["spec"]["matchConstraints"]["resourceRules"]
+    assert {"pods/exec", "pods/attach", "pods/portforward"} <= set(rule["resources"])
+    assert rule["operations"] == ["CONNECT"]
+    assert binding["spec"]["validationActions"] == ["Deny"]

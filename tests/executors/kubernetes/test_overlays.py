@@ -1,0 +1,348 @@
+"""Every overlay of k8s/ makes objects that the last three minor versions take, and gives nobody more than needed."""
+
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+import orchestrator
+from orchestrator import resources
+from orchestrator.cli.app import app
+from orchestrator.domain.policy import SandboxPolicy
+from orchestrator.executors.kubernetes import api, preflight
+from orchestrator.executors.kubernetes.pod_manifest import qualified_image
+from orchestrator.executors.kubernetes.probe_job import RECORD_NAME, ProbeJobs, match_pod_spec
+from orchestrator.executors.kubernetes.settings import ClusterSettings
+from orchestrator.intake.contest_file import Contest
+from tests.kubernetes_api import Cluster, Fakes, Node, Resource, versions
+from tests.kubernetes_api.admission import needs
+from tests.kubernetes_api.quantity import amount
+from tests.kubernetes_api.schemas import validator
+from tests.kubernetes_api.tests.conftest import Http
+
+from . import kueue
+from .overlays import FOLDER, OVERLAYS, SOURCES, Object, built, documents, one, pod_templates
+from .pod_security import quality, violations
+from .rendering import rendered
+
+ADMISSION = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+EACH = pytest.mark.parametrize("overlay", OVERLAYS)
+RECOMMENDED = {"name", "instance", "version", "component", "part-of", "managed-by"}
+"""Recommended Labels of the Kubernetes documentation."""
+
+
+@pytest.fixture
+def objects(overlay, require) -> list[Object]:
+    """The objects of an overlay."""
+    return built(overlay, require)
+
+
+def complaints(body: Object) -> list[str]:
+    """Returns what the schemas say against an object, unknown fields included; Kueue's are a table of ours."""
+    if body["apiVersion"].startswith("kueue."):
+        return list(kueue.problems(body))
+    found = ((each, validator(each, body["apiVersion"], body["kind"]).iter_errors(body)) for each in versions())
+    return [f"{version}: {error.json_path}: {error.message}" for version, errors in found for error in errors]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_file_is_of_objects_that_are_taken(name) -> None:
+    """What is written in the files fits the schemas by itself, which needs no kubectl."""
+    found = documents((FOLDER / name).read_text("utf-8"))
+    assert found
+    assert {f"{each['kind']} {each['metadata']['name']}": complaints(each) for each in found if complaints(each)} == {}
+    assert [violations(template) for template in pod_templates(found) if violations(template)] == []
+
+
+@EACH
+def test_every_object_of_an_overlay_is_taken(objects) -> None:
+    """The last three minor versions take it, and no two objects have one name."""
+    assert {each["metadata"]["name"]: complaints(each) for each in objects if complaints(each)} == {}
+    names = [(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in objects]
+    assert len(set(names)) == len(names) > 15
+
+
+def test_the_schemas_see_what_is_wrong() -> None:
+    """A misspelt field, and a queue without its quotas, are complained of."""
+    [deployment] = documents((FOLDER / "base" / "controller.yaml").read_text("utf-8"))
+    deployment["spec"]["template"]["spec"]["runtimeClass"] = "gvisor"
+    assert len(complaints(deployment)) == len(versions()) == 3
+    _, queue, _ = documents((FOLDER / "overlays" / "kueue" / "queues.yaml").read_text("utf-8"))
+    assert complaints(queue) == []
+    queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"].pop()
+    assert complaints(queue) == ["sparring-gpu: quotas are not those of coveredResources, in their order"]
+    queue["spec"]["nominalQuota"] = 8
+    assert len(complaints(queue)) == 2
+
+
+@EACH
+def test_every_object_has_the_recommended_labels(objects) -> None:
+    """All six, the version is this one, and pods have them too."""
+    for each in [*objects, *pod_templates(objects)]:
+        labels = each["metadata"]["labels"]
+        assert {f"app.kubernetes.io/{name}" for name in RECOMMENDED} <= set(labels), each
+        assert labels["app.kubernetes.io/version"] == orchestrator.__version__
+
+
+@EACH
+def test_what_belongs_to_a_namespace_is_in_ours(objects) -> None:
+    """And the cluster's own objects name none; everything that is named is there."""
+    everywhere = {
+        *("Namespace", "RuntimeClass", "ResourceFlavor", "ClusterQueue"),
+        *ADMISSION,
+    }
+    for each in objects:
+        assert each["metadata"].get("namespace") == (None if each["kind"] in everywhere else "sparring"), each
+    for binding in (each for each in objects if each["kind"] == "RoleBinding"):
+        assert one(objects, "Role", binding["roleRef"]["name"])
+        assert all(one(objects, "ServiceAccount", each["name"]) for each in binding["subjects"])
+    for binding in (each for each in objects if each["kind"] == "ValidatingAdmissionPolicyBinding"):
+        assert one(objects, "ValidatingAdmissionPolicy", binding["spec"]["policyName"])
+
+
+@EACH
+def test_pods_are_restricted_and_guaranteed(objects) -> None:
+    """The controller's pod satisfies what its namespace enforces, and asks for what it may have."""
+    [template] = pod_templates(objects)
+    assert violations(template) == []
+    assert quality(template) == "Guaranteed"
+    for container in [*template["spec"]["containers"], *template["spec"]["initContainers"]]:
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert template["spec"]["securityContext"]["runAsUser"] == 10_002
+
+
+@EACH
+def test_the_namespace_enforces_the_standard_of_the_oldest_version(objects) -> None:
+    """`restricted`, pinned to a version that every supported server knows, in all three modes."""
+    labels = one(objects, "Namespace")["metadata"]["labels"]
+    oldest = "v" + ".".join(versions()[0].split(".")[:2])
+    assert f"v1.{preflight.TESTED_MINOR_VERSIONS[0]}" == oldest
+    for mode in ("enforce", "audit", "warn"):
+        assert labels[f"pod-security.kubernetes.io/{mode}"] == "restricted"
+        assert labels[f"pod-security.kubernetes.io/{mode}-version"] == oldest
+
+
+def granted(role: Object) -> set[tuple[str, str, str]]:
+    """Returns the rights of a role: group, resource, verb."""
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "rights"),
+    [("sparring-controller", api.CONTROLLER_RIGHTS), ("sparring-check", preflight.CHECK_RIGHTS)],
+    ids=["engine", "check"],
+)
+def test_roles_give_what_the_code_uses_and_nothing_more(name, rights) -> None:
+    """The controller's Role is the list in executors/kubernetes/api.py, the check's that in preflight.py beside it."""
+    role = one(documents((FOLDER / "base" / "rights.yaml").read_text("utf-8")), "Role", name)
+    assert granted(role) == {(each.kind.group, each.kind.plural, verb) for each in rights for verb in each.verbs}
+
+
+def test_no_other_config_map_can_be_read_or_changed() -> None:
+    """The contest file is one too."""
+    role = one(documents((FOLDER / "base" / "rights.yaml").read_text("utf-8")), "Role", "sparring-check")
+    named = [rule for rule in role["rules"] if rule["resources"] == ["configmaps"] and rule["verbs"] != ["create"]]
+    assert [rule["resourceNames"] for rule in named] == [[RECORD_NAME]]
+
+
+def test_no_gpu_is_given_to_who_asks_for_none() -> None:
+    """A LimitRange gives every container as a default what it names a maximum of."""
+    for name in SOURCES:
+        for each in documents((FOLDER / name).read_text("utf-8")):
+            for limit in each["spec"]["limits"] if each["kind"] == "LimitRange" else ():
+                assert set(limit.get("max", {})) <= set(limit.get("default", {})) | {"storage"}
+    assert "LimitRange" not in (FOLDER / "overlays" / "gpu" / "kustomization.yaml").read_text("utf-8")
+
+
+@EACH
+def test_nobody_but_the_controller_has_a_token(objects) -> None:
+    """Accounts mount none by default; the controller's pod asks for its own."""
+    accounts = [each for each in objects if each["kind"] == "ServiceAccount"]
+    assert [each["automountServiceAccountToken"] for each in accounts] == [False, False]
+    [template] = pod_templates(objects)
+    assert template["spec"]["serviceAccountName"] == "sparring-controller"
+    bound = {s["name"] for each in objects if each["kind"] == "RoleBinding" for s in each["subjects"]}
+    assert bound == {"sparring-controller"}
+
+
+@EACH
+def test_everything_is_denied_but_what_the_controller_asks(objects) -> None:
+    """One policy denies all pods everything; the other selects the controller alone, and lets nothing in."""
+    whole = one(objects, "NetworkPolicy", "sparring-deny-all")["spec"]
+    assert whole == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    own = one(objects, "NetworkPolicy", "sparring-controller")["spec"]
+    assert own["policyTypes"] == ["Egress"]
+    assert "ingress" not in own
+    chosen = own["podSelector"]["matchLabels"].items()
+    [template] = pod_templates(objects)
+    assert chosen <= template["metadata"]["labels"].items()
+    job = rendered()["spec"]["template"]
+    assert not chosen <= job["metadata"]["labels"].items()
+    probe = ProbeJobs(ClusterSettings(), "t").probe([])["spec"]["template"]
+    assert not chosen <= probe["metadata"]["labels"].items()
+
+
+@EACH
+def test_the_controller_sees_what_drivers_see(objects) -> None:
+    """Blobs and cluster of its folder are on the shared claim where drivers look, all else on its own."""
+    [template] = pod_templates(objects)
+    [controller] = template["spec"]["containers"]
+    words = controller["args"]
+    out = words[words.index("--out") + 1]
+    mounts = {each["mountPath"]: each for each in controller["volumeMounts"]}
+    held = {each["name"]: each.get("persistentVolumeClaim") for each in template["spec"]["volumes"]}
+    claims = {name: claim["claimName"] for name, claim in held.items() if claim}
+    for part in ("blobs", "cluster"):
+        assert claims[mounts[f"{out}/{part}"]["name"]] == "sparring-work"
+        assert mounts[f"{out}/{part}"]["subPath"] == part
+    assert claims[mounts["/round"]["name"]] == "sparring-record"
+    driver = rendered()["spec"]["template"]["spec"]
+    assert driver["volumes"][-1]["persistentVolumeClaim"]["claimName"] == "sparring-work"
+    paths = {m.get("subPath", "").split("/")[0] for c in driver["containers"] for m in c["volumeMounts"]} - {""}
+    assert paths == {"blobs", "cluster"}
+    folders, waits = template["spec"]["initContainers"]
+    seen = {each["mountPath"]: each for each in waits["volumeMounts"]}
+    assert seen == {path: each for path, each in mounts.items() if path != "/registry"}, (
+        "the check tries the same folders"
+    )
+    assert {f"{out}/blobs", f"{out}/cluster", "/work/blobs", "/work/cluster"} <= set(folders["command"])
+    assert one(objects, "PersistentVolumeClaim", "sparring-record")["spec"]["accessModes"] == ["ReadWriteOnce"]
+
+
+@EACH
+def test_the_controller_runs_a_command_that_exists(objects) -> None:
+    """The words of its container, after the image's own, are options that `sparring round run` has."""
+    [template] = pod_templates(objects)
+    words = template["spec"]["containers"][0]["args"]
+    shown = CliRunner().invoke(app, [*words[:2], "--help"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0
+    options = {word for word in words if word.startswith("--")}
+    assert options <= set(re.findall(r"--[a-z-]+", shown.output))
+
+
+@EACH
+def test_the_example_contest_is_accepted(objects, overlay, tmp_path) -> None:
+    """`sparring contest check` takes it, once there are pictures; its settings name what the overlay makes."""
+    held = one(objects, "ConfigMap", "sparring-contest")["data"]["contest.yaml"]
+    pictures = np.arange(10 * 64, dtype=np.uint8).reshape(10, 8, 8)
+    np.savez(tmp_path / "pictures.npz", images=pictures, labels=np.arange(10) % 2)
+    path = tmp_path / "contest.yaml"
+    path.write_text(held.replace("/round/data", str(tmp_path)), "utf-8")
+    done = CliRunner().invoke(app, ["contest", "check", str(path)])
+    assert done.exit_code == 0, done.output
+    file = Contest(path).file
+    settings = file.cluster
+    assert one(objects, "Namespace")["metadata"]["name"] == settings.namespace
+    assert one(objects, "PersistentVolumeClaim", settings.claim)
+    [template] = pod_templates(objects)
+    assert qualified_image(template["spec"]["containers"][0]["image"], "") == qualified_image(
+        settings.runner, settings.registry
+    )
+    assert set(settings.pull_secrets) <= {each["name"] for each in template["spec"]["imagePullSecrets"]}
+    assert (settings.queue is not None) == (overlay == "kueue")
+    if settings.queue:
+        assert one(objects, "LocalQueue", settings.queue)
+        assert ClusterSettings.model_validate(YAML(typ="safe").load(held)["cluster"]) == settings
+    assert bool(file.sandbox_policy().limits.gpus) == (overlay != "single-node")
+    built = {
+        YAML(typ="safe").load(path)["image"] for path in resources.resource_path("images").glob("*/submission.yaml")
+    }
+    assert {str(entry.image).rpartition(":")[0] for entry in file.baselines} <= built, "what `make images` tags"
+
+
+@EACH
+def test_quotas_leave_room_for_as_many_matches_as_the_example_plays(objects) -> None:
+    """The pods of `cluster.most` matches fit beside the controller's, unless a queue holds them back."""
+    file = YAML(typ="safe").load(one(objects, "ConfigMap", "sparring-contest")["data"]["contest.yaml"])
+    settings = ClusterSettings.model_validate(file["cluster"])
+    limits = {"gpus": 0, "cpus": 1} | file["limits"]
+    pod = match_pod_spec(settings, SandboxPolicy())
+    memory = int(file["limits"]["memory"].removesuffix("GiB")) * 2**30
+    one_match = {
+        "requests.cpu": Fraction(limits["cpus"]) + Fraction(1, 2),
+        "requests.memory": Fraction(memory) + needs({"containers": pod["containers"][1:]})["memory"],
+        "requests.nvidia.com/gpu": Fraction(limits["gpus"]),
+        "pods": Fraction(1),
+        "count/jobs.batch": Fraction(1),
+    }
+    [template] = pod_templates(objects)
+    controller = {f"requests.{name}": value for name, value in needs(template["spec"]).items()} | {"pods": Fraction(1)}
+    hard = one(objects, "ResourceQuota")["spec"]["hard"]
+    most = settings.most if settings.queue is None else int(amount(hard["requests.nvidia.com/gpu"]))
+    for name, need in one_match.items():
+        assert most * need + controller.get(name, 0) <= amount(hard[name]), name
+    assert {name.replace("limits.", "requests.") for name in hard if name.startswith("limits.")} <= set(hard)
+
+
+@EACH
+def test_kueue_lets_start_no_more_than_the_namespace_may_use(require, overlay) -> None:
+    """Else a Job that a queue let go would be refused a pod."""
+    objects = built(overlay, require)
+    hard = one(objects, "ResourceQuota")["spec"]["hard"]
+    queues = [each for each in objects if each["kind"] == "ClusterQueue"]
+    assert bool(queues) == (overlay == "kueue")
+    for queue in queues:
+        [group] = queue["spec"]["resourceGroups"]
+        [flavour] = group["flavors"]
+        given = {each["name"]: amount(each["nominalQuota"]) for each in flavour["resources"]}
+        for name in given.keys() - {"ephemeral-storage"}:
+            assert given[name] <= amount(hard[f"requests.{name}"]), name
+        job = rendered(gpu="nvidia.com/gpu", queue="sparring")["spec"]["template"]["spec"]
+        assert set(needs(job)) <= set(given)
+        assert one(objects, "ResourceFlavor", flavour["name"])
+
+
+@EACH
+def test_a_server_takes_all_of_it(objects) -> None:
+    """The test API server stores every object whose kind it has, quota included; the controller's pod would fit."""
+    missing = {"ResourceFlavor", "ClusterQueue", "LocalQueue", *ADMISSION}
+    with Cluster(Fakes(), (Node(),)) as cluster:
+        ask = Http(cluster.url)
+        known = cluster.catalogue.kinds()
+        for each in sorted(objects, key=lambda each: each["kind"] != "Namespace"):
+            if each["kind"] in missing:
+                continue
+            resource = known[each["apiVersion"], each["kind"]]
+            root = f"/apis/{each['apiVersion']}" if resource.group else "/api/v1"
+            place = "/namespaces/sparring" if resource.namespaced else ""
+            answer = ask("POST", f"{root}{place}/{resource.plural}", each, fieldValidation="Strict")
+            assert answer.code == 201, answer.text
+        [template] = pod_templates(objects)
+        pod = {
+            "metadata": {"name": "controller"} | template["metadata"],
+            "spec": dict(template["spec"], restartPolicy="Never"),
+        }
+        assert ask("POST", "/api/v1/namespaces/sparring/pods", pod, fieldValidation="Strict").code == 201
+        cluster.settle()
+        assert cluster.read("persistentvolumeclaims", "sparring-work", "sparring")["status"]["phase"] == "Bound"
+
+
+SERVED = (
+    Resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", ADMISSION[0], namespaced=False),
+    Resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", ADMISSION[1], namespaced=False),
+    Resource("kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False),
+    Resource("kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", namespaced=False),
+    Resource("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue"),
+)
+
+
+@EACH
+def test_kubectl_applies_it_and_applies_it_again(overlay, cluster, kubectl) -> None:
+    """As the document says it is done; the second time nothing changes."""
+    for each in SERVED:
+        cluster.serve(each)
+    first = kubectl("apply", "-k", str(FOLDER / "overlays" / overlay))
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.count(" created\n") == len(first.stdout.splitlines()) > 15
+    assert cluster.read("deployments", "sparring-controller", "sparring", "apps") is not None
+    again = kubectl("apply", "-k", str(FOLDER / "overlays" / overlay))
+    assert again.stdout.count(" unchanged\n") == len(again.stdout.splitlines()) == len(first.stdout.splitlines())

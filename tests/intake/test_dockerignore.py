@@ -1,0 +1,72 @@
+""".dockerignore: the same files stay out as with the engine's own client."""
+
+import posixpath
+import time
+from pathlib import PurePosixPath
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from orchestrator.errors import Rejected
+from orchestrator.intake import dockerignore
+from orchestrator.intake.dockerignore import DockerIgnore
+
+PARTS = st.text(st.sampled_from("ab.*?"), min_size=1, max_size=4)
+NAMES = st.lists(st.text(st.sampled_from("ab."), min_size=1, max_size=3), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize(
+    ("lines", "ignored", "kept"),
+    [
+        ("*.log", ["a.log"], ["a/b.log", "log"]),
+        ("**/*.log", ["a.log", "a/b/c.log"], ["a.logs"]),
+        ("data", ["data", "data/a/b"], ["database", "a/data"]),
+        ("/data/", ["data/a"], ["a/data"]),
+        ("**", ["a", "a/b"], ["Dockerfile", ".dockerignore"]),
+        ("*\n!keep\n!sub/keep", ["a", "sub/b"], ["keep", "keep/in", "sub/keep"]),
+        ("a/**/b", ["a/b", "a/x/b", "a/x/y/b/c"], ["a/x", "b"]),
+        ("# not\n\n  spaced  ", ["spaced"], ["# not"]),
+        ("[a-c]?", ["ax", "cy"], ["dx", "a", "axx"]),
+        ("[^a]", ["b"], ["a", "bb"]),
+        ("\\*", ["*"], ["a"]),
+        ("a*b*c", ["abc", "axxbyyc"], ["abcd", "ab"]),
+        ("./x/../y", ["y"], ["x"]),
+        ("!", [], ["a"]),
+    ],
+)
+def test_patterns_mean_what_the_reference_says(lines, ignored, kept) -> None:
+    """Stars, `**`, classes, escapes and exceptions, the last one that matches deciding."""
+    found = DockerIgnore(lines)
+    assert [name for name in ignored + kept if found(PurePosixPath(name))] == ignored
+
+
+@given(st.lists(st.tuples(st.booleans(), st.lists(PARTS | st.just("**"), min_size=1, max_size=3)), max_size=4), NAMES)
+def test_it_agrees_with_the_engines_library(patterns, name) -> None:
+    """The Python client of the engine decides the same for any patterns of stars and names."""
+    reference = pytest.importorskip("docker.utils.build").PatternMatcher
+    lines = [("!" if back else "") + "/".join(parts) for back, parts in patterns]
+    for line in lines:
+        # The library differs from Go in these: stars beside other characters of a part, and paths that are not clean.
+        parts = line.removeprefix("!").split("/")
+        assume(all("**" not in part or part == "**" for part in parts))
+        assume(posixpath.normpath("/".join(parts)) == "/".join(parts) and ".." not in parts and "." not in parts)
+        assume("**" not in parts)
+    assume("." not in name and ".." not in name)
+    assert DockerIgnore("\n".join(lines))(PurePosixPath(*name)) == reference(lines).matches("/".join(name))
+
+
+def test_a_hostile_pattern_takes_no_time() -> None:
+    """Patterns of many stars are decided at once."""
+    begun = time.monotonic()
+    assert not DockerIgnore("\n".join(["*a" * 40 + "b", "/".join(["**", "x"] * 60)]))(PurePosixPath(*["a" * 200] * 15))
+    assert time.monotonic() - begun < 1
+
+
+@pytest.mark.parametrize("text", ["a\n" * 501, "a" * 70_000])
+def test_a_long_file_is_refused(tmp_path, text) -> None:
+    """A file beyond its bounds is refused; none at all ignores nothing."""
+    assert not dockerignore.read_dockerignore(tmp_path)(PurePosixPath("a"))
+    (tmp_path / ".dockerignore").write_text(text)
+    with pytest.raises(Rejected, match="shorten it"):
+        dockerignore.read_dockerignore(tmp_path)

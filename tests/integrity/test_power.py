@@ -1,0 +1,83 @@
+"""Sample sizes and what they cost, against direct combinatorics."""
+
+from math import comb
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from laboratory import Gallery, Laboratory
+from players import Honest
+
+from orchestrator.domain.tasks import Isolation
+from orchestrator.integrity import power
+from orchestrator.integrity.power import SamplingDesign
+
+POWERS = st.floats(0.01, 0.999)
+
+
+def caught(questions: int, changed: int, drawn: int) -> float:
+    """Returns the probability by counting: the draws that miss every changed answer, among all draws."""
+    return 1 - comb(questions - changed, drawn) / comb(questions, drawn)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 400), st.data())
+def test_the_probability_is_that_of_counting(questions, data) -> None:
+    """The hypergeometric distribution and whole-number combinatorics agree."""
+    changed, drawn = data.draw(st.integers(1, questions)), data.draw(st.integers(1, questions))
+    assert power.mismatch_probability(questions, changed, drawn) == pytest.approx(
+        caught(questions, changed, drawn), abs=1e-9
+    )
+
+
+@settings(deadline=None)
+@given(st.integers(1, 5000), POWERS, st.floats(0.001, 0.5))
+def test_the_sample_is_the_smallest_that_has_the_power(questions, wanted, cheat) -> None:
+    """As many as drawn have the power by counting, and one less has not."""
+    drawn = power.sample_size(questions, SamplingDesign(power=wanted, cheat=cheat))
+    changed = power.changed_answer_count(questions, cheat)
+    assert 1 <= drawn <= questions
+    assert caught(questions, changed, drawn) >= wanted - 1e-9
+    assert drawn == 1 or caught(questions, changed, drawn - 1) < wanted + 1e-9
+
+
+def test_known_figures() -> None:
+    """1000 questions, a tenth of them asked again: figures worked out by hand beforehand."""
+    assert [round(power.mismatch_probability(1000, changed, 100), 3) for changed in (5, 10, 50)] == [
+        0.410,
+        0.653,
+        0.996,
+    ]
+
+
+@pytest.mark.parametrize(("questions", "cheat", "changed"), [(1000, 0.01, 10), (1001, 0.01, 11), (5, 0.01, 1)])
+def test_a_cheat_of_a_share_changes_whole_answers(questions, cheat, changed) -> None:
+    """It changes at least its share, and at least one answer."""
+    assert power.changed_answer_count(questions, cheat) == changed
+
+
+def test_no_power_asks_nothing() -> None:
+    """With power 0, or where nothing was played, nothing is drawn and nothing is paid."""
+    for questions, design in ((1000, SamplingDesign(power=0)), (0, SamplingDesign())):
+        found = power.replay_cost(questions, 100, design)
+        assert (found.drawn, found.asked, found.share, found.sandboxes, found.promise.clash) == (0, 0, 0, 0, 0)
+
+
+def test_ten_thousand_questions_cost_less_than_fifteen_in_a_hundred() -> None:
+    """At the default power the replays of 10,000 questions on 1000 pictures are less than 15 % of them."""
+    assert power.replay_cost(10_000, 1000, SamplingDesign()).share < 0.15
+
+
+@pytest.mark.parametrize("isolation", Isolation)
+@pytest.mark.parametrize("batch", [1, 8])
+@pytest.mark.parametrize("wanted", [0.5, 0.99])
+def test_the_cost_is_an_upper_bound(isolation, batch, wanted) -> None:
+    """An honest defence is asked no more than the plan says, in no more sandboxes, and with the power that it says."""
+    design = SamplingDesign(power=wanted)
+    gallery = Gallery.drawn(5, cells=4, pictures=101)
+    verdict = Laboratory(Honest, gallery, 5, isolation=isolation, batch=batch, design=design).judge()
+    plan = power.replay_cost(404, 101, design, batch=batch, mixed=isolation is Isolation.ROUND)
+    assert 0 < verdict.coverage.asked <= plan.asked
+    assert 0 < verdict.coverage.sandboxes <= plan.sandboxes
+    assert verdict.coverage.drawn == verdict.coverage.decided == plan.drawn
+    assert verdict.coverage.achieved == plan.promise.clash >= wanted

@@ -1,5 +1,0 @@
-"""Pods of this project as real processes of this machine, for the test cluster's kubelets: see `pods.Machine`."""
-
-from .pods import Machine
-
-__all__ = ["Machine"]

@@ -1,0 +1,150 @@
+"""Bytes kept by what they are."""
+
+import hashlib
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from orchestrator.errors import StoreFault
+from orchestrator.ledger.stores.base import get_array, put_array
+from orchestrator.ledger.stores.folder import FolderBlobs
+from orchestrator.ledger.stores.memory import MemoryBlobs
+
+EACH = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def path_of(folder, digest):
+    """Returns where a folder keeps that blob."""
+    return folder / digest[7:9] / digest[9:]
+
+
+@EACH
+@given(data=st.binary(max_size=200))
+def test_bytes_come_back(blobs, data):
+    """A blob's name is its SHA-256, and its bytes are what was put."""
+    name = blobs.put(data)
+    assert name == "sha256:" + hashlib.sha256(data).hexdigest()
+    assert blobs.get(name) == data
+
+
+def test_the_same_bytes_are_kept_once(tmp_path):
+    """Putting a blob again gives the same name and writes nothing."""
+    blobs = FolderBlobs(tmp_path)
+    name = blobs.put(b"abc")
+    before = path_of(tmp_path, name).stat().st_mtime_ns
+    assert blobs.put(b"abc") == name
+    assert path_of(tmp_path, name).stat().st_mtime_ns == before
+    assert sum(1 for found in tmp_path.rglob("*") if found.is_file()) == 1
+
+
+def test_a_missing_blob_is_named(blobs):
+    """Asking for what was never put is a StoreFault with the digest."""
+    name = "sha256:" + "a" * 64
+    with pytest.raises(StoreFault, match=name):
+        blobs.get(name)
+
+
+@pytest.mark.parametrize("name", ["", "sha256:", "abc", "sha256:../../etc/passwd", "sha256:ab/../../x"])
+def test_a_name_that_is_no_digest_finds_nothing(blobs, name):
+    """Nothing is returned for a name that is no digest, whatever lies at such a path."""
+    with pytest.raises(StoreFault):
+        blobs.get(name)
+
+
+@pytest.mark.parametrize("damage", [b"", b"abd", b"abc\n", b"ab"])
+def test_a_damaged_blob_is_never_returned(tmp_path, damage):
+    """Bytes that are not what the digest says are a StoreFault that says which file to remove."""
+    blobs = FolderBlobs(tmp_path)
+    name = blobs.put(b"abc")
+    path_of(tmp_path, name).write_bytes(damage)
+    with pytest.raises(StoreFault, match=f"is damaged; remove {path_of(tmp_path, name)}"):
+        blobs.get(name)
+    path_of(tmp_path, name).unlink()
+    assert blobs.get(blobs.put(b"abc")) == b"abc"
+
+
+def test_half_a_blob_is_never_seen(tmp_path, monkeypatch):
+    """When writing fails, for want of space for example, no file is left behind, and the next try keeps the blob."""
+    blobs = FolderBlobs(tmp_path)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", full)
+        with pytest.raises(StoreFault, match=r"cannot keep a blob .* No space left on device"):
+            blobs.put(b"abc")
+    assert [found for found in tmp_path.rglob("*") if found.is_file()] == []
+    assert blobs.get(blobs.put(b"abc")) == b"abc"
+
+
+def test_a_folder_that_is_in_the_way_is_a_fault_of_ours(tmp_path):
+    """Where a file stands in place of the blob's folder, putting is a StoreFault."""
+    blobs = FolderBlobs(tmp_path)
+    digest = hashlib.sha256(b"abc").hexdigest()
+    (tmp_path / digest[:2]).write_bytes(b"")
+    with pytest.raises(StoreFault, match="cannot keep a blob"):
+        blobs.put(b"abc")
+
+
+def test_bytes_in_memory_cannot_be_changed(event):
+    """A buffer that is changed after it was put changes no blob."""
+    blobs = MemoryBlobs()
+    buffer = bytearray(b"abc")
+    name = blobs.put(buffer)
+    buffer[0] = 0
+    assert blobs.get(name) == b"abc"
+
+
+@EACH
+@given(
+    array=hnp.arrays(
+        st.sampled_from([np.uint8, np.int32, np.bool_, np.float64]),
+        hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3),
+    )
+)
+def test_arrays_come_back(blobs, array):
+    """Type, shape and every value of an array survive, NaN and empty ones included."""
+    found = get_array(blobs, put_array(blobs, array))
+    assert (found.dtype, found.shape) == (array.dtype, array.shape)
+    assert np.array_equal(found, array, equal_nan=array.dtype == np.float64)
+
+
+def test_the_layout_in_memory_does_not_change_the_values(blobs):
+    """An array that is not contiguous comes back the same."""
+    array = np.arange(12, dtype=np.int32).reshape(3, 4)[::-1, ::2]
+    assert np.array_equal(get_array(blobs, put_array(blobs, array)), array)
+
+
+def test_objects_are_never_kept(blobs):
+    """An array of objects is refused when it is put: reading it would unpickle."""
+    with pytest.raises(ValueError, match="allow_pickle"):
+        put_array(blobs, np.array([{}], object))
+
+
+@pytest.mark.parametrize("data", [b"", b"no array", b"PK\x03\x04 no zip", b"\x93NUMPY\x01\x00", b"\x93NUMPY" * 50])
+def test_a_blob_that_is_no_array_is_a_fault(blobs, data):
+    """Whatever else a blob holds, asking for an array is a StoreFault."""
+    name = blobs.put(data)
+    with pytest.raises(StoreFault, match=f"blob {name} is not an array"):
+        get_array(blobs, name)
+
+
+def test_a_pickle_is_never_opened(blobs, tmp_path):
+    """A blob that holds a pickle, or an array of objects, is a StoreFault and runs nothing."""
+    trace = tmp_path / "ran"
+
+    class Trap:
+        def __reduce__(self):
+            return type(trace).touch, (trace,)
+
+    np.save(tmp_path / "objects.npy", np.array([Trap()], object), allow_pickle=True)
+    for data in (pickle.dumps(Trap()), (tmp_path / "objects.npy").read_bytes()):
+        with pytest.raises(StoreFault, match="is not an array"):
+            get_array(blobs, blobs.put(data))
+    assert not trace.exists()

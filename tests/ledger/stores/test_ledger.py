@@ -1,0 +1,289 @@
+"""The append-only, hash-chained record (X2)."""
+
+import hashlib
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from orchestrator.domain.ids import canonical_json
+from orchestrator.errors import Conflict, StoreFault
+from orchestrator.ledger.stores import base
+from orchestrator.ledger.stores.memory import MemoryLedger
+from orchestrator.ledger.stores.sql import SqlLedger
+
+COUNT = 5
+
+
+def sha256(text):
+    """Returns a digest as the ledger writes it."""
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def chained(ledger, *them):
+    """Returns the hash of the last of these events, in a few lines that share no code with the stores.
+
+    The salts are the ledger's own.
+    """
+    head = "sha256:" + 64 * "0"
+    for entry, (time, event) in zip(ledger.read(), them, strict=False):
+        body = {"seq": entry.seq, "time": time, "salt": entry.salt, "event": json.loads(event.model_dump_json())}
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        head = sha256(head + "\n" + sha256(text))
+    return head
+
+
+def test_an_empty_ledger_begins_at_zero(ledger):
+    """Before the first entry the head is the hash of zeros, and there is nothing to read."""
+    assert (ledger.head, list(ledger.read())) == (base.GENESIS, [])
+
+
+def test_entries_come_back_in_order(ledger, event, time):
+    """What was appended, in one go or several, is read as it was, numbered from 1."""
+    ledger.append(event(0), event(1), time=time)
+    ledger.append(event(2), time="2026-03-01T09:00:00.000+00:00")
+    entries = list(ledger.read())
+    assert [(entry.seq, entry.event) for entry in entries] == [(n + 1, event(n)) for n in range(3)]
+    assert [entry.time for entry in entries] == [time, time, "2026-03-01T09:00:00.000+00:00"]
+    assert [entry.previous for entry in entries] == [base.GENESIS, entries[0].hash, entries[1].hash]
+    assert ledger.head == entries[2].hash
+
+
+def test_the_hash_can_be_computed_by_anybody(ledger, event, time):
+    """A leaf is the digest of the entry as canonical JSON; a hash is that of the hash before it, and the leaf (X2)."""
+    ledger.append(event(0), time=time)
+    ledger.append(event(1), event(2), time="later")
+    assert ledger.head == chained(ledger, (time, event(0)), ("later", event(1)), ("later", event(2)))
+
+
+def test_an_entry_can_be_withheld(ledger, event, time):
+    """With an entry's leaf alone the chain still holds, and nobody can tell its event from another by the leaf."""
+    ledger.append(event(0), event(0), time=time)
+    first, second = ledger.read()
+    assert first.leaf == sha256(
+        canonical_json({"event": event(0).model_dump(mode="json"), "salt": first.salt, "seq": 1, "time": time})
+    )
+    assert sha256(sha256(base.GENESIS + "\n" + first.leaf) + "\n" + second.leaf) == ledger.head
+    assert len({first.salt, second.salt}) == 2
+    assert all(len(bytes.fromhex(entry.salt)) == 16 for entry in (first, second))
+
+
+def test_every_store_has_the_same_chain(open_ledger, event, time, monkeypatch):
+    """With the same salts the head does not depend on where a ledger is kept."""
+    monkeypatch.setattr(base, "new_salt", lambda: "5a" * 16)
+    ledgers = open_ledger(), MemoryLedger()
+    for ledger in ledgers:
+        ledger.append(event(1), event(2), time=time)
+    assert ledgers[0].head == ledgers[1].head
+
+
+def test_appending_nothing_is_nothing(ledger, event, time):
+    """No events leave the ledger as it was."""
+    ledger.append(event(0), time=time)
+    head = ledger.head
+    ledger.append(time=time)
+    assert (ledger.head, len(list(ledger.read()))) == (head, 1)
+
+
+def test_a_ledger_goes_on_where_it_ended(filled, open_ledger, event, time):
+    """Opened again, it has its head and its entries, and takes the next."""
+    ledger = open_ledger()
+    assert ledger.head == chained(ledger, *((time, event(n)) for n in range(COUNT)))
+    ledger.append(event(COUNT), time=time)
+    assert [entry.event for entry in open_ledger().read()] == [event(n) for n in range(COUNT + 1)]
+
+
+def test_somebody_else_was_faster(open_ledger, event, time):
+    """Of two that append to one ledger the second gets a Conflict, and nothing of its events is kept."""
+    first, second = open_ledger(), open_ledger()
+    first.append(event(0), time=time)
+    head = second.head
+    with pytest.raises(Conflict, match=r"another process appended to .* first"):
+        second.append(event(1), event(2), time=time)
+    assert second.head == head
+    assert [entry.event for entry in open_ledger().read()] == [event(0)]
+
+
+def test_what_others_appended_is_learnt(open_ledger, event, time):
+    """After a Conflict the new entries are read once, and the next append follows them."""
+    first, second = open_ledger(), open_ledger()
+    first.append(event(0), event(1), time=time)
+    with pytest.raises(Conflict):
+        second.append(event(2), time=time)
+    assert [entry.event for entry in second.read_new()] == [event(0), event(1)]
+    assert list(second.read_new()) == []
+    second.append(event(2), time=time)
+    assert second.head == list(open_ledger().read())[-1].hash
+    assert [entry.event for entry in first.read_new()] == [event(2)]
+
+
+def test_what_others_altered_is_not_learnt(open_ledger, event, time, tamper):
+    """New entries that do not continue the chain are refused by the number of the first."""
+    first, second = open_ledger(), open_ledger()
+    first.append(event(0), event(1), time=time)
+    tamper("UPDATE ledger SET previous = 'x' WHERE seq = 2")
+    with pytest.raises(StoreFault, match="ledger entry 2 does not continue the chain"):
+        list(second.read_new())
+
+
+def test_events_are_appended_all_or_none(filled, open_ledger, event, time, tamper):
+    """When the second of three events meets a row that is there already, the first is not kept either."""
+    ledger = open_ledger()
+    tamper("INSERT INTO ledger VALUES (7, 'x', 'x', 'x', 'x', 'x', 'x')")
+    with pytest.raises(Conflict):
+        ledger.append(event(6), event(7), event(8), time=time)
+    tamper("DELETE FROM ledger WHERE seq = 7")
+    assert len(list(open_ledger().read())) == COUNT
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE ledger SET time = 'x'",
+        "UPDATE ledger SET event = event WHERE seq = 2",
+        "DELETE FROM ledger",
+        "DELETE FROM ledger WHERE seq = 5",
+        "INSERT OR REPLACE INTO ledger VALUES (2, 'x', 'x', 'x', 'x', 'x', 'x')",
+        "REPLACE INTO ledger SELECT seq, time, kind, salt, event, previous, 'x' FROM ledger WHERE seq = 5",
+        "INSERT OR REPLACE INTO ledger SELECT 6, time, kind, salt, event, previous, hash FROM ledger WHERE seq = 5",
+    ],
+)
+def test_the_database_refuses_to_change_a_row(filled, database, statement, open_ledger):
+    """UPDATE, DELETE and REPLACE are refused by the database itself."""
+    with (
+        closing(sqlite3.connect(database)) as connection,
+        pytest.raises(sqlite3.IntegrityError, match="the ledger is append-only"),
+    ):
+        connection.execute(statement)
+    assert len(list(open_ledger().read())) == COUNT
+
+
+def test_older_ledgers_get_the_triggers_too(filled, database, open_ledger, tamper):
+    """Opening a ledger whose triggers were dropped puts them back."""
+    tamper("SELECT 1")
+    open_ledger()
+    with closing(sqlite3.connect(database)) as connection, pytest.raises(sqlite3.IntegrityError):
+        connection.execute("DELETE FROM ledger")
+
+
+ALTERED = {
+    "time": ["2026-03-01T08:00:00.001+00:00", "", 5, b"\xff"],
+    "kind": ["round_closed", ""],
+    "salt": ["00" * 16, "", 5],
+    "previous": ["", "sha256:" + "f" * 64],
+    "hash": ["sha256:" + "f" * 64, "", 0],
+    "seq": [0, -1, 100],
+    "event": [
+        '{"kind":"round_closed"}',
+        '{"kind":"unknown"}',
+        "",
+        "null",
+        "5",
+        "[]",
+        "{",
+        "NaN",
+        "[" * 100_000,
+        b"\xff",
+        "{}",
+    ],
+}
+
+
+@pytest.mark.parametrize("row", [1, 3, 5])
+@pytest.mark.parametrize(("column", "value"), [(column, value) for column, them in ALTERED.items() for value in them])
+def test_a_changed_row_is_found(filled, open_ledger, tamper, row, column, value):
+    """Whatever is written into any column of any row, reading ends with a StoreFault that names an entry (X2)."""
+    ledger = open_ledger()
+    tamper(f"UPDATE ledger SET {column} = ? WHERE seq = ?", value, row)  # noqa: S608  the columns are listed above
+    # A row that was given another number is missed at its place, except where it now comes first.
+    named = 1 if column == "seq" and value < 1 else row
+    with pytest.raises(StoreFault, match=f"ledger entry {named} "):
+        list(ledger.read())
+
+
+@pytest.mark.parametrize("row", [1, 5])
+@pytest.mark.parametrize("change", ["spaces", "order", "twice", "added", "number", "text"])
+def test_a_changed_letter_is_found(filled, open_ledger, tamper, database, row, change):
+    """An event must be its one canonical text: spaces, order, doubled keys and any changed value are found."""
+    with closing(sqlite3.connect(database)) as connection:
+        [(text,)] = connection.execute("SELECT event FROM ledger WHERE seq = ?", (row,)).fetchall()
+    body = json.loads(text)
+    changed = {
+        "spaces": json.dumps(body, sort_keys=True, ensure_ascii=False),
+        "order": json.dumps(dict(reversed(body.items())), separators=(",", ":"), ensure_ascii=False),
+        "twice": text.replace('"job":', '"job":"other","job":', 1),
+        "added": json.dumps(body | {"later": 1}, sort_keys=True, separators=(",", ":"), ensure_ascii=False),
+        "number": json.dumps(body | {"step": row + 10}, sort_keys=True, separators=(",", ":"), ensure_ascii=False),
+        "text": text.replace("☠", "x"),
+    }[change]
+    assert changed != text
+    ledger = open_ledger()
+    tamper("UPDATE ledger SET event = ? WHERE seq = ?", changed, row)
+    with pytest.raises(StoreFault, match=f"ledger entry {row} "):
+        list(ledger.read())
+
+
+def test_a_changed_row_with_a_new_hash_is_found_at_the_next(filled, open_ledger, tamper, event, time):
+    """Whoever computes the hash of a forged entry again breaks the chain behind it."""
+    [first, second] = [entry for entry in open_ledger().read() if entry.seq <= 2]
+    forged = base.make_entry(first.hash, 2, time, event(99), second.salt)
+    body = canonical_json(event(99).model_dump(mode="json"))
+    tamper("UPDATE ledger SET event = ?, hash = ? WHERE seq = 2", body, forged.hash)
+    with pytest.raises(StoreFault, match="ledger entry 3 does not continue the chain"):
+        open_ledger()
+
+
+@pytest.mark.parametrize("row", range(1, COUNT))
+def test_a_removed_row_is_found(filled, open_ledger, tamper, row):
+    """A hole in the chain is found at its place."""
+    tamper("DELETE FROM ledger WHERE seq = ?", row)
+    with pytest.raises(StoreFault, match=f"ledger entry {row} "):
+        open_ledger()
+
+
+def test_a_cut_end_shows_in_the_head(filled, open_ledger, tamper, event, time):
+    """The chain alone cannot tell that its end was cut off; its head, which the results record, can."""
+    tamper("DELETE FROM ledger WHERE seq = ?", COUNT)
+    cut = open_ledger()
+    assert cut.head == chained(cut, *((time, event(n)) for n in range(COUNT - 1)))
+
+
+def test_swapped_rows_are_found(filled, open_ledger, tamper):
+    """Two entries in each other's place break the chain at the first."""
+    tamper("UPDATE ledger SET seq = CASE seq WHEN 2 THEN -3 ELSE -2 END WHERE seq IN (2, 3)")
+    tamper("UPDATE ledger SET seq = -seq WHERE seq < 0")
+    with pytest.raises(StoreFault, match="ledger entry 2 "):
+        open_ledger()
+
+
+def test_an_added_row_is_found(filled, open_ledger, tamper):
+    """A row that nobody chained is found."""
+    tamper("INSERT INTO ledger SELECT 6, time, kind, salt, event, hash, 'x' FROM ledger WHERE seq = 5")
+    with pytest.raises(StoreFault, match="ledger entry 6 "):
+        open_ledger()
+
+
+def test_what_was_read_before_the_damage_stays_good(filled, open_ledger, tamper, event):
+    """Entries before the altered one are yielded; the fault comes at the altered one."""
+    ledger = open_ledger()
+    tamper("UPDATE ledger SET time = 'x' WHERE seq = 4")
+    entries = ledger.read()
+    assert [next(entries).event for _ in range(3)] == [event(n) for n in range(3)]
+    with pytest.raises(StoreFault, match="ledger entry 4 does not continue the chain"):
+        next(entries)
+
+
+def test_a_file_that_is_no_database_is_named(database):
+    """A file of something else is a StoreFault and is left alone."""
+    database.write_bytes(b"this is no database" * 100)
+    with pytest.raises(StoreFault, match="file is not a database"):
+        SqlLedger(f"sqlite:///{database}")
+    assert database.read_bytes() == b"this is no database" * 100
+
+
+@pytest.mark.parametrize("url", ["sqlite:////no/such/folder/ledger.sqlite", "nonsense", "nobase://x"])
+def test_a_ledger_that_cannot_be_opened_is_a_fault_of_ours(url):
+    """A folder that is missing, or an address that is none, is a StoreFault with its reason."""
+    with pytest.raises(StoreFault, match="the ledger cannot be used: "):
+        SqlLedger(url)

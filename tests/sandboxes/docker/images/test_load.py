@@ -1,0 +1,83 @@
+"""What is left of an image's configuration when it is brought in."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.errors import Rejected
+from orchestrator.sandboxes.docker.images import load
+
+LAYER = "sha256:" + "0" * 64
+WHOLE = {"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [LAYER]}}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+ALLOWED = {"Entrypoint", "Cmd", "Env", "WorkingDir"}
+
+
+def plain(**config):
+    """Returns what is left of a configuration whose inner part says this."""
+    return json.loads(load.normalise_config(WHOLE | {"config": config}))
+
+
+def test_only_what_a_player_needs_is_left():
+    """How it starts, where, and its environment; nothing else that Docker or anybody else knows."""
+    given = {"Entrypoint": ["a"], "Cmd": ["b"], "WorkingDir": "/w", "Env": ["A=1", "LD_PRELOAD=x", "http_proxy=y", "B"]}
+    others = {"Volumes": {"/v": {}}, "Healthcheck": {"Test": ["CMD", "x"]}, "OnBuild": ["RUN x"], "Labels": {"a": "b"}}
+    found = plain(
+        **given, **others, User="0", StopSignal="9", ExposedPorts={"1/tcp": {}}, Shell=["/x"], ArgsEscaped=True
+    )
+    assert found == WHOLE | {"config": {"Entrypoint": ["a"], "Cmd": ["b"], "WorkingDir": "/w", "Env": ["A=1", "B="]}}
+
+
+def test_what_is_plain_stays_as_it_is():
+    """A second time changes no byte, so the digest of a packed configuration is the id that it gets."""
+    once = load.normalise_config(WHOLE | {"config": {"Cmd": ["x"], "Env": ["A=1"]}, "created": "now", "history": []})
+    assert load.normalise_config(json.loads(once)) == once
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"config": {"Cmd": "sh"}}, "Cmd"),
+        ({"config": {"Entrypoint": [1]}}, "Entrypoint"),
+        ({"config": {"Env": ["A=\0"]}}, "Env"),
+        ({"config": {"WorkingDir": 5}}, "WorkingDir"),
+        ({"architecture": "amd64/../x"}, "platform"),
+        ({"os": None}, "platform"),
+        ({"rootfs": None}, "rootfs"),
+        ({"rootfs": {"diff_ids": []}}, "rootfs"),
+        ({"rootfs": {"diff_ids": [LAYER] * 121}}, "rootfs"),
+        ({"rootfs": {"diff_ids": ["../x"]}}, "rootfs"),
+    ],
+)
+def test_what_is_not_of_its_type_is_refused(change, place):
+    """A configuration that no builder writes is refused, with the place."""
+    with pytest.raises(Rejected) as caught:
+        load.normalise_config(WHOLE | change)
+    assert [problem.place for problem in caught.value.problems] == [place]
+
+
+@given(
+    st.dictionaries(st.sampled_from([*WHOLE, "config", "history", "id"]), JSON),
+    st.dictionaries(st.sampled_from([*ALLOWED, "User"]), JSON),
+)
+def test_nothing_else_ever_gets_through(outer, inner):
+    """Whatever is said, the result has the allowed keys, or it is refused."""
+    try:
+        found = json.loads(load.normalise_config(WHOLE | outer | {"config": inner}))
+    except Rejected:
+        return
+    assert found.keys() == {"architecture", "os", "config", "rootfs"}
+    assert found["config"].keys() <= ALLOWED
+    assert found["rootfs"].keys() == {"type", "diff_ids"}
+
+
+def test_layers_are_those_of_the_configuration():
+    """Other layers than the configuration names are refused before anything is sent."""
+    with pytest.raises(Rejected, match="not those that its configuration names"):
+        load.load_image(None, WHOLE, [], "x:1")

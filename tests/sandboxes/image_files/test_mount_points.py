@@ -1,0 +1,120 @@
+"""What an image has where a runtime mounts, put together from layers as an engine stores them."""
+
+import os
+
+import pytest
+
+from orchestrator.sandboxes.image_files import file_checks, mount_points
+from orchestrator.sandboxes.image_files.mount_points import (
+    FileKind,
+    PathEntry,
+    layers_on_disk,
+    merge_layers,
+    mount_point_problems,
+)
+
+
+@pytest.fixture
+def layers(tmp_path):
+    """Makes folders of layers from words, the highest first: `dir:`, `file:`, `link:PATH->TARGET`, `opaque:`."""
+
+    def make(*described: str):
+        folders = []
+        for words in described:
+            folder = tmp_path / str(len(list(tmp_path.iterdir())))
+            folder.mkdir()
+            for word in words.split():
+                kind, _, rest = word.partition(":")
+                path, _, target = rest.partition("->")
+                here = folder / path
+                here.parent.mkdir(parents=True, exist_ok=True)
+                if kind == "link":
+                    here.symlink_to(target)
+                elif kind == "file":
+                    here.write_text(target or path)
+                else:
+                    here.mkdir(exist_ok=True)
+            folders.append(folder)
+        graph = {"UpperDir": str(folders[0]), "LowerDir": ":".join(map(str, folders[1:]))}
+        return layers_on_disk({"Name": "overlay2", "Data": graph})
+
+    return make
+
+
+def places(look) -> list[str]:
+    """Returns the paths that are refused."""
+    return [problem.place for problem in mount_point_problems(look)]
+
+
+def test_plain_and_absent_places_pass(layers) -> None:
+    """An image of nothing, and one with every folder as it should be, have no problem."""
+    assert places(layers("dir:srv")) == []
+    assert places(layers("dir:tmp dir:dev/shm file:etc/passwd", "dir:proc dir:sys dir:run")) == []
+
+
+def test_the_highest_layer_decides(layers) -> None:
+    """A folder over a link is a folder; a link over a folder is a link; what is below either is not to be seen."""
+    assert places(layers("dir:tmp", "link:tmp->/x")) == []
+    assert places(layers("link:tmp->/x", "dir:tmp")) == ["/tmp"]  # noqa: S108  the image's own
+    assert places(layers("dir:dev", "file:dev", "link:other->/x")) == []
+    assert places(layers("dir:srv", "link:dev->/x")) == ["/dev"]
+
+
+def test_no_link_is_followed(layers, tmp_path) -> None:
+    """A link above a place is the problem, whatever lies behind it on this machine."""
+    (tmp_path / "host" / "etc").mkdir(parents=True)
+    (tmp_path / "host" / "etc" / "passwd").mkdir()
+    assert places(layers(f"link:etc->{tmp_path}/host/etc")) == ["/etc"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes the marks of an overlay")
+def test_what_a_layer_removed_is_gone(layers, tmp_path) -> None:
+    """A whiteout hides what is below it, and an opaque folder all that the layers below have in it."""
+    look = layers("dir:srv", "link:tmp->/x dir:dev link:dev/shm->/x")
+    os.mknod(tmp_path / "0" / "tmp", 0o600 | 0o020000, os.makedev(0, 0))
+    assert places(look) == ["/dev/shm"]  # noqa: S108  the image's own
+    (tmp_path / "0" / "dev").mkdir()
+    try:
+        os.setxattr(tmp_path / "0" / "dev", "trusted.overlay.opaque", b"y")
+    except OSError:
+        pytest.skip("this file system keeps no such marks")
+    assert places(look) == []
+
+
+def test_long_files_are_refused() -> None:
+    """An engine reads users line by line."""
+    files = {
+        "/etc": PathEntry(FileKind.FOLDER),
+        "/etc/passwd": PathEntry(FileKind.FILE, mount_points.MAX_FILE_BYTES + 1),
+    }
+    assert places(files.get) == ["/etc/passwd"]
+
+
+def test_other_ways_of_storing_are_not_read(tmp_path) -> None:
+    """Then the engine is asked; so it is where this process may not read the layers."""
+    assert layers_on_disk({"Name": "btrfs", "Data": None}) is None
+    assert layers_on_disk({"Name": "overlay2", "Data": {"UpperDir": str(tmp_path / "gone")}}) is None
+    assert layers_on_disk({}) is None
+
+
+def test_programs_are_found_through_links(layers) -> None:
+    """As a container would: links in the folders above are followed within the image, and loops end."""
+    look = layers(
+        "link:bin->usr/bin link:usr/bin/sh->/bin/../bin/dash link:a->/b/x link:b->a", "file:usr/bin/dash->#!/x"
+    )
+    files = file_checks.LayerFiles(look)
+    assert files.entry("/bin/sh").target == "/bin/../bin/dash"
+    assert files.entry("/bin/../bin/dash").kind is FileKind.FILE
+    assert files.first("/bin/dash", 3) == b"#!/"
+    assert files.entry("/usr/bin/nothing") is None
+    assert files.entry("/a/x") is None
+    assert files.first("/usr", 3) == b""
+
+
+def test_layers_may_be_merged_from_anything() -> None:
+    """A layer is what tells of paths: see `merged`."""
+    upper = {"/dev": PathEntry(FileKind.COVERED)}
+    lower = {"/dev": PathEntry(FileKind.FOLDER), "/dev/shm": PathEntry(FileKind.LINK)}  # noqa: S108
+    assert merge_layers([upper.get, lower.get])("/dev/shm") is None  # noqa: S108
+    assert merge_layers([upper.get, lower.get])("/dev").kind is FileKind.FOLDER
+    assert merge_layers([lower.get])("/dev/shm").kind is FileKind.LINK  # noqa: S108
