@@ -13,6 +13,8 @@ from hypothesis import settings
 
 from orchestrator.intake.build_record import BuildRecord
 
+from . import postgresql
+
 # A loaded machine is no failure: what a property test may take is the test's own limit.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
@@ -64,6 +66,16 @@ def shared_data(require: Require) -> Path:
     if not folder.is_dir():
         require("data", f"there is no {folder}; set SPARRING_SHARED_DATA")
     return folder
+
+
+@pytest.fixture(scope="session")
+def database_url(require: Require) -> Iterator[str]:
+    """The URL of a PostgreSQL database of the tests' own; each ledger takes a schema of its own in it."""
+    programs = postgresql.programs()
+    if programs is None:
+        require("postgresql", f"there is no PostgreSQL in {postgresql.PROGRAMS}; apt-get install postgresql")
+    with postgresql.server(programs) as url:
+        yield url
 
 
 @pytest.fixture

@@ -44,6 +44,14 @@ class ImageOptions:
     side: Annotated[Side | None, typer.Option("--side", help="Its side, for an image.")] = None
 
 
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        help="Keep the ledger in PostgreSQL, for several machines: postgresql://USER@HOST/DATABASE. Default: in DIR.",
+    ),
+]
+
 team = typer.Typer(no_args_is_help=True, help="The teams of a contest and their people.")
 
 
@@ -51,12 +59,13 @@ team = typer.Typer(no_args_is_help=True, help="The teams of a contest and their 
 def init(
     folder: ContestDir,
     template: Annotated[str, typer.Option("--template", help="Which contest file to start from.")] = "tournament",
+    database: Database = None,
     by: By = None,
     as_json: Json = False,
 ) -> None:
     """Make a contest folder: a commented contest.yaml that runs as it is, an empty ledger, the organizers' key."""
     output_paths.require_folder_path(folder, "DIR")
-    made = seasons.create_contest(folder, template, by)
+    made = seasons.create_contest(folder, template, by, database=database)
     key = made.key().fingerprint
     if as_json:
         console.print_json({"contest": str(made.path), "file": str(made.file), "key": key})
@@ -69,9 +78,9 @@ def init(
 
 
 @console.command
-def open_(folder: ContestDir, by: By = None, as_json: Json = False) -> None:
+def open_(folder: ContestDir, database: Database = None, by: By = None, as_json: Json = False) -> None:
     """Open the contest whose contest.yaml already lies in a folder: an empty ledger, and the organizers' key."""
-    made = seasons.open_contest(folder, by)
+    made = seasons.open_contest(folder, by, database=database)
     if as_json:
         console.print_json({"contest": str(made.path), "file": str(made.file), "key": made.key().fingerprint})
         return

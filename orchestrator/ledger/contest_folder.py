@@ -1,10 +1,21 @@
 """A contest as a folder: its file, its ledger, its key, what was submitted, and a folder per round and task."""
 
+import json
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from orchestrator.errors import UsageError
-from orchestrator.ledger.round_folder import CONTEST_LEDGER, RoundFolder, held_contest, open_blobs, open_ledger
+from orchestrator.errors import StoreFault, UsageError
+from orchestrator.files import write_whole
+from orchestrator.ledger.round_folder import (
+    CONTEST_LEDGER,
+    DATABASE,
+    RoundFolder,
+    held_contest,
+    is_contest,
+    open_blobs,
+    open_database,
+    open_ledger,
+)
 from orchestrator.ledger.stores.base import Blobs, Ledger
 from orchestrator.signatures import SigningKey
 
@@ -29,7 +40,7 @@ class ContestFolder:
     @property
     def exists(self) -> bool:
         """Whether a contest was opened here."""
-        return (self.path / CONTEST_LEDGER).exists()
+        return is_contest(self.path)
 
     def create(self) -> None:
         """Makes the folder. Raises UsageError when it holds something already."""
@@ -56,8 +67,36 @@ class ContestFolder:
         return held_contest(self.path)
 
     def ledger(self) -> Ledger:
-        """Returns the contest's ledger, made if it is not there."""
-        return open_ledger(self.path / CONTEST_LEDGER)
+        """Returns the contest's ledger, made if it is not there: a file, unless `use_database` named a database.
+
+        Raises:
+            StoreFault: what names the database is damaged, or the database cannot be reached.
+        """
+        path = self.path / DATABASE
+        if not path.exists():
+            return open_ledger(self.path / CONTEST_LEDGER)
+        try:
+            named = json.loads(path.read_bytes())
+            return open_database(named["url"], named["schema"])
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            what = f"{path} does not say where the ledger is: {error}"
+            raise StoreFault(f"{what}; put it back from a copy of the folder") from error
+
+    def use_database(self, url: str, schema: str) -> None:
+        """Keeps the ledger of a contest that is being opened in a database, in a schema of its own.
+
+        Raises:
+            UsageError: the URL is none, or the schema holds a contest already.
+            StoreFault: the database cannot be reached.
+        """
+        ledger = open_database(url, schema)
+        try:
+            if next(iter(ledger.read()), None) is not None:
+                raise UsageError(f"the database holds a contest {schema!r} already; give this one another `contest:`")
+        finally:
+            ledger.close()
+        put = json.dumps({"url": url, "schema": schema}).encode()
+        write_whole(self.path / DATABASE, put, 0o600)
 
     def blobs(self) -> Blobs:
         """Returns what all rounds share."""

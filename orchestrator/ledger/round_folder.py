@@ -18,6 +18,8 @@ from orchestrator.ledger.stores.base import Blobs, Ledger
 
 CONTEST_LEDGER = "contest.sqlite"
 """The ledger of a contest, two folders above those of its rounds."""
+DATABASE = "database.json"
+"""Stands in its place where the ledger is in a database: where that is. It may hold a password."""
 SECRET_BYTES = 32
 PATIENCE = 300.0
 """Seconds that another command's writing to a contest is waited for. Results of a large contest take a minute."""
@@ -89,9 +91,20 @@ def held_contest(folder: Path) -> Iterator[None]:
         yield
 
 
+def is_contest(folder: Path) -> bool:
+    """Returns whether a contest was opened in a folder."""
+    return (folder / CONTEST_LEDGER).exists() or (folder / DATABASE).exists()
+
+
 def open_ledger(path: Path) -> Ledger:
     """Returns the ledger in a file, made if it is not there."""
     ledger: Ledger = plugins.load_plugin("stores", "sql")(f"sqlite:///{path}")
+    return ledger
+
+
+def open_database(url: str, schema: str) -> Ledger:
+    """Returns the ledger in a database, made if it is not there. Raises UsageError for a URL that is none."""
+    ledger: Ledger = plugins.load_plugin("stores", "sql")(url, schema=schema)
     return ledger
 
 
@@ -115,7 +128,7 @@ class RoundFolder:
     def contest(self) -> Path | None:
         """The folder of the contest that this is a round of, None for a round by itself."""
         above = self.path.resolve().parent.parent.parent
-        return above if (above / CONTEST_LEDGER).exists() else None
+        return above if is_contest(above) else None
 
     @property
     def exists(self) -> bool:
@@ -170,7 +183,7 @@ class RoundFolder:
 
     def require(self) -> None:
         """Raises UsageError when no round was opened here."""
-        if not self.exists and (self.path / CONTEST_LEDGER).exists():
+        if not self.exists and is_contest(self.path):
             lies = sorted(ledger.parent.relative_to(self.path) for ledger in self.path.glob("rounds/*/*/ledger.sqlite"))
             played = ", ".join(str(self.path / place) for place in lies) or "none was played yet"
             raise UsageError(f"{self.path} is a contest's folder; give that of one of its rounds: {played}")

@@ -1,5 +1,6 @@
 """Several commands at one contest: nothing holds it longer than an entry takes, and its chain stays whole."""
 
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,7 @@ from orchestrator.application.contests.administration import SubmissionRequest
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import contest_events
 from orchestrator.domain.season import Season
-from orchestrator.errors import Rejected, UsageError
+from orchestrator.errors import Rejected, StoreFault, UsageError
 from orchestrator.ledger import round_folder
 from orchestrator.ledger.contest_folder import ContestFolder
 
@@ -168,3 +169,60 @@ def test_a_refusal_takes_away_no_one_elses_files(cup, monkeypatch) -> None:
             desk.submit(SubmissionRequest(team="Nobody", task="quarters", folder=folder), backend)
     (received,) = cup.acts(contest_events.SubmissionReceived)
     assert (cup.folder.path / received.folder).is_dir()
+
+
+def test_ten_commands_at_once_in_a_database(empty, database_url) -> None:
+    """The same in PostgreSQL: each command finds the ledger by the contest's folder."""
+    empty.write()
+    seasons.open_contest(empty.folder.path, "desk", empty.clock, database=database_url)
+    words = [sys.executable, "-m", "orchestrator", "team", "add", str(empty.folder.path)]
+    started = [
+        subprocess.Popen([*words, f"T{n}", "--member", f"t{n}@example.org"], stderr=subprocess.PIPE)
+        for n in range(MANY)
+    ]
+    ends = [(process.communicate()[1], process.returncode) for process in started]
+    assert [code for _, code in ends] == [0] * MANY, ends
+    assert {act.team for act in empty.acts(contest_events.TeamAdded)} == {f"T{n}" for n in range(MANY)}
+    assert not (empty.folder.path / "contest.sqlite").exists()
+    assert (empty.folder.path / "database.json").stat().st_mode & 0o077 == 0
+
+
+def test_a_season_in_a_database(empty, database_url) -> None:
+    """Entries, a round, its board and a withdrawal are as in a folder; a second contest of the name is refused."""
+    empty.more = {"contest": "cup-2"}
+    empty.write()
+    seasons.open_contest(empty.folder.path, "desk", empty.clock, database=database_url)
+    with empty.desk() as desk:
+        for team in ("One", "Two"):
+            desk.add_team(team, [contest_events.PersonRecord(id=team.lower(), name=f"P. {team}")])
+    empty.submit("One", empty.player("attack_honest"))
+    empty.submit("Two", empty.player("defence_honest"))
+    (played,) = empty.play("initial")
+    assert played.complete
+    with empty.desk() as desk:
+        desk.withdraw("attack_honest", "we found a mistake")
+        (seen,) = seasons.latest_results(desk, "initial", "quarters")
+    reasons = {row.submission: row.reason for board in seen.boards for row in board.rows}
+    assert reasons["attack_honest"] == "withdrawn: we found a mistake"
+    twin = type(empty)(empty.path / "twin", more={"contest": "cup-2"})
+    twin.path.mkdir()
+    twin.write()
+    with pytest.raises(UsageError, match="the database holds a contest 'cup-2' already"):
+        seasons.open_contest(twin.folder.path, "desk", twin.clock, database=database_url)
+    assert not twin.folder.exists
+
+
+def test_a_contest_that_cannot_be_written_can_be_looked_at(cup, small_disk) -> None:
+    """On a disk that is read-only, boards are shown, and what would change the contest says why it cannot."""
+    cup.submit("One", cup.player("attack_honest"))
+    cup.submit("Two", cup.player("defence_honest"))
+    (played,) = cup.play("initial")
+    copied = small_disk / "cup"
+    shutil.copytree(cup.folder.path, copied)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with seasons.administer(copied, "desk", cup.clock) as desk:
+        (seen,) = seasons.latest_results(desk)
+        assert seen == played
+        with pytest.raises(StoreFault, match="Read-only file system"):
+            desk.withdraw("attack_honest", "we found a mistake")
+        assert desk.season.entries["attack_honest"].plays

@@ -56,7 +56,9 @@ def actor_name(by: str | None) -> str:
     return who
 
 
-def create_contest(path: Path, template: str, by: str | None = None, clock: Clock = now) -> ContestFolder:
+def create_contest(
+    path: Path, template: str, by: str | None = None, clock: Clock = now, *, database: str | None = None
+) -> ContestFolder:
     """Makes a contest folder with a commented contest file that runs as it is, and opens its ledger.
 
     Raises:
@@ -68,16 +70,34 @@ def create_contest(path: Path, template: str, by: str | None = None, clock: Cloc
     folder.create()
     text = resources.resource_path("examples", "templates", f"{template}.yaml").read_text("utf-8")
     folder.file.write_text(text, "utf-8")
-    open_contest(path, by, clock)
+    open_contest(path, by, clock, database=database)
     return folder
 
 
-def open_contest(path: Path, by: str | None = None, clock: Clock = now) -> ContestFolder:
-    """Opens the ledger and draws the key of the contest whose file lies in a folder. Raises Rejected, UsageError."""
+def open_contest(
+    path: Path, by: str | None = None, clock: Clock = now, *, database: str | None = None
+) -> ContestFolder:
+    """Opens the ledger and draws the key of the contest whose file lies in a folder.
+
+    Args:
+        path: the folder.
+        by: who acts.
+        clock: tells the time.
+        database: where the ledger is kept, as a URL of PostgreSQL; None: in the folder.
+
+    Raises:
+        Rejected: the contest file cannot be read.
+        UsageError: the folder or the database holds a contest already, or the format has no rounds of a season.
+        StoreFault: the database cannot be reached.
+    """
     folder, who = ContestFolder(path), actor_name(by)
     contest = Contest(folder.file)
     if not contest.format.phases:
         raise UsageError(f"the format {contest.file.format} has no rounds of a season; play it with --out")
+    if database is not None:
+        if folder.exists:
+            raise UsageError(f"{path} holds a contest already; give another folder")
+        folder.use_database(database, contest.file.contest)
     ledger = folder.ledger()
     try:
         if next(iter(ledger.read()), None) is not None:

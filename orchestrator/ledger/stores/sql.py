@@ -1,14 +1,17 @@
-"""The ledger in a database: SQLite in a file by default, any other by its SQLAlchemy URL.
+"""The ledger in a database: SQLite in a file by default, or PostgreSQL by its URL.
 
-One table, one row an event. The database itself refuses to change or remove a row where it can (SQLite triggers); the
-hash chain shows it where it cannot.
+One table, one row an event. Triggers of the database refuse to change or remove a row; the hash chain shows where
+somebody removed the triggers first. In PostgreSQL each ledger has a schema of its own, so one database holds many.
 """
 
 import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from pydantic import ValidationError
@@ -16,7 +19,8 @@ from sqlalchemy import exc
 
 from orchestrator.domain.events import Event, read_event
 from orchestrator.domain.ids import canonical_json
-from orchestrator.errors import Conflict, StoreFault
+from orchestrator.domain.text import printable
+from orchestrator.errors import Conflict, StoreFault, UsageError
 from orchestrator.ledger.stores import base
 
 _metadata = sa.MetaData()
@@ -42,6 +46,25 @@ _APPEND_ONLY = [
     )
 ]
 
+_APPEND_ONLY_POSTGRESQL = [
+    (
+        "CREATE OR REPLACE FUNCTION ledger_refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN RAISE EXCEPTION USING MESSAGE = ''the ledger is append-only''; END'"
+    ),
+    (
+        "CREATE OR REPLACE TRIGGER ledger_no_change BEFORE UPDATE OR DELETE ON ledger "
+        "FOR EACH ROW EXECUTE FUNCTION ledger_refuse_change()"
+    ),
+    (
+        "CREATE OR REPLACE TRIGGER ledger_no_truncate BEFORE TRUNCATE ON ledger "
+        "FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change()"
+    ),
+]
+_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+"""Database -> the SQLAlchemy dialect and driver that it is reached with."""
+_SET_UP_LOCK = 0x5350_4152
+"""An advisory lock of PostgreSQL's: two commands that come first make the tables one after the other."""
+
 _RESTORE_REMEDY = "put it back from a copy of the folder, or play into a new folder"
 _ROWS_PER_QUERY = 2000
 LOCK_TIMEOUT_SECONDS = 10.0
@@ -49,29 +72,62 @@ LOCK_TIMEOUT_SECONDS = 10.0
 
 
 class SqlLedger:
-    """The ledger at a SQLAlchemy URL. Reading everything once finds where the chain ends.
+    """The ledger at a database URL. Reading everything once finds where the chain ends.
 
-    `patience` is how many seconds another program's lock on a SQLite file is waited for, each time.
+    Args:
+        url: `sqlite:///PATH` or `postgresql://[USER[:PASSWORD]@]HOST/DATABASE`.
+        patience: how many seconds another program's lock is waited for, each time.
+        schema: PostgreSQL's schema of this ledger, made where there is none; SQLite has none.
+
+    Raises:
+        UsageError: the URL is none, is of another database, or the driver is not installed.
+        StoreFault: the database cannot be reached, or the ledger in it is damaged.
     """
 
-    def __init__(self, url: str, patience: float = LOCK_TIMEOUT_SECONDS) -> None:
+    def __init__(self, url: str, patience: float = LOCK_TIMEOUT_SECONDS, schema: str = "ledger") -> None:
         self._seq, self._head = 0, base.GENESIS
-        self._place, self._patience = "", patience
+        self._patience = patience
         self._statement: Any = None
+        where = parse_url(url)
+        self._sqlite = where.get_backend_name() == "sqlite"
+        self._place = (where.database or "") if self._sqlite else f"{where.render_as_string()}, schema {schema}"
         with self._translated():
-            where = sa.make_url(url)
-            lite = where.get_backend_name() == "sqlite"
-            self._place = (where.database or "") if lite else where.render_as_string()
-            self._engine = sa.create_engine(where, connect_args={"timeout": patience} if lite else {})
-            if lite:
-                sa.event.listen(self._engine, "connect", _enable_write_ahead_log)
-            _metadata.create_all(self._engine)
-            if lite:
-                with self._engine.begin() as connection:
-                    for statement in _APPEND_ONLY:
-                        connection.execute(sa.text(statement))
-        for row, _ in self._chain():
-            self._seq, self._head = row.seq, row.hash
+            self._engine = self._sqlite_engine(where) if self._sqlite else self._postgresql_engine(where, schema)
+        try:
+            for row, _ in self._chain():
+                self._seq, self._head = row.seq, row.hash
+        except StoreFault:
+            self.close()
+            raise
+
+    def _sqlite_engine(self, where: sa.URL) -> sa.Engine:
+        engine = sa.create_engine(where, connect_args={"timeout": self._patience})
+        sa.event.listen(engine, "connect", _enable_write_ahead_log)
+        try:
+            _metadata.create_all(engine)
+            with engine.begin() as connection:
+                for statement in _APPEND_ONLY:
+                    connection.execute(sa.text(statement))
+        except exc.OperationalError as error:
+            engine.dispose()
+            if (readable := _read_only_engine(where, error)) is None:
+                raise
+            return readable
+        return engine
+
+    def _postgresql_engine(self, where: sa.URL, schema: str) -> sa.Engine:
+        name = schema.replace('"', '""')
+        settings = f'-csearch_path="{name}" -clock_timeout={round(1000 * self._patience)}'
+        arguments = {"options": settings, "connect_timeout": max(2, round(self._patience))}
+        engine = sa.create_engine(where, connect_args=arguments, pool_pre_ping=True)
+        with engine.begin() as connection:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SET_UP_LOCK})
+            if not sa.inspect(connection).has_table("ledger", schema=schema):
+                connection.execute(sa.text(f'CREATE SCHEMA IF NOT EXISTS "{name}"'))
+                _metadata.create_all(connection)
+                for statement in _APPEND_ONLY_POSTGRESQL:
+                    connection.execute(sa.text(statement))
+        return engine
 
     @property
     def head(self) -> str:
@@ -181,7 +237,8 @@ class SqlLedger:
         """Returns what is wrong and what to do; SQLAlchemy's own words hold the whole statement and its values."""
         cause = getattr(error, "orig", None)
         if not isinstance(cause, sqlite3.Error):
-            return f"{self._place}: {cause or error}"
+            remedy = "see that the database answers and that its user may use it, and run the same command again"
+            return f"{self._place}: {str(cause or error).strip()}; {remedy}"
         match getattr(cause, "sqlite_errorcode", 0) & 0xFF:  # an extended code has its kind in its lowest byte
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
                 held = f"another program has held {self._place} for more than {self._patience:g} s"
@@ -191,6 +248,42 @@ class SqlLedger:
                 return f"{self._place}: {cause}; {remedy}"
             case _:
                 return f"{self._place}: {cause}; {_RESTORE_REMEDY}"
+
+
+def _read_only_engine(where: sa.URL, error: exc.OperationalError) -> sa.Engine | None:
+    """Returns an engine that only reads, where a SQLite file is there and cannot be written; else None.
+
+    A file with a write-ahead log that was never merged cannot be read whole without writing, so it is left alone.
+    https://www.sqlite.org/wal.html#read_only_databases
+    """
+    path = Path(where.database or "")
+    code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+    log = path.with_name(f"{path.name}-wal")
+    if code not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN) or not path.is_file():
+        return None
+    if log.exists() and log.stat().st_size:
+        return None
+    query = {"mode": "ro", "immutable": "1", "uri": "true"}
+    return sa.create_engine(where.set(database=f"file:{quote(str(path.resolve()))}", query=query))
+
+
+def parse_url(url: str) -> sa.URL:
+    """Returns a database's URL with the driver that is used for it.
+
+    Raises:
+        UsageError: it is no URL, or of a database that ledgers are not kept in, or the driver is not installed.
+    """
+    kinds = "sqlite:///PATH or postgresql://USER@HOST/DATABASE"
+    try:
+        where = sa.make_url(url)
+        driver = _DRIVERS[where.get_backend_name()]
+    except (exc.ArgumentError, KeyError):
+        raise UsageError(
+            f"{printable(url.partition('@')[2] or url, 80)!r} is no database for a ledger: {kinds}"
+        ) from None
+    if driver != "sqlite" and find_spec("psycopg") is None:
+        raise UsageError("PostgreSQL needs its driver; pip install 'sparring[postgresql]'")
+    return where.set(drivername=driver)
 
 
 def _enable_write_ahead_log(connection: Any, _: object) -> None:

@@ -1,0 +1,51 @@
+"""A PostgreSQL server of the tests' own: in a temporary folder, on a socket there, stopped with the tests."""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PROGRAMS = Path("/usr/lib/postgresql")
+"""Where Debian puts each version's programs, in VERSION/bin."""
+USER = "postgres"
+START_SECONDS = 120
+
+
+def programs() -> Path | None:
+    """Returns the folder with the programs of the newest version on this machine, None where there is none."""
+    found = sorted(PROGRAMS.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    return found[-1].parent if found else None
+
+
+@contextmanager
+def server(programs: Path) -> Iterator[str]:
+    """Runs a server and gives the URL of an empty database. As root it runs as Debian's user `postgres`."""
+    who = {"user": USER, "group": USER} if os.geteuid() == 0 else {}
+    with tempfile.TemporaryDirectory(prefix="sparring-pg-") as made:
+        folder = Path(made)
+        if who:
+            subprocess.run(["chown", f"{USER}:{USER}", made], check=True)
+        initdb = [str(programs / "initdb"), "-D", f"{made}/data", "-U", USER, "-A", "trust", "--no-sync"]
+        subprocess.run([*initdb, "-E", "UTF8", "--locale=C"], check=True, capture_output=True, cwd=made, **who)
+        words = [str(programs / "postgres"), "-D", f"{made}/data", "-k", made, "-c", "listen_addresses=", "-F"]
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(words, stdout=log, stderr=log, cwd=made, **who)
+        try:
+            _await(process, [str(programs / "pg_isready"), "-h", made], folder / "log")
+            yield f"postgresql://{USER}@/{USER}?host={made}"
+        finally:
+            process.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
+            process.wait()
+
+
+def _await(process: subprocess.Popen[bytes], ready: list[str], log: Path) -> None:
+    """Waits until the server answers. Raises AssertionError with its words where it does not."""
+    until = time.monotonic() + START_SECONDS
+    while subprocess.run(ready, capture_output=True, check=False).returncode:
+        assert process.poll() is None, log.read_text("utf-8", "replace")
+        assert time.monotonic() < until, log.read_text("utf-8", "replace")
+        time.sleep(0.05)
