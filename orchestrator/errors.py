@@ -4,12 +4,12 @@
     ├── InfrastructureFault      ours: retried, never scored
     │   ├── BackendUnavailable   no engine, or one that cannot do what the policy asks
     │   ├── SandboxLost          the engine lost the sandbox, or refused to start it
-    │   │   ├── AmbiguousExit     a player ended, and nobody can tell whose doing it was
+    │   │   ├── AmbiguousExit    a player ended, and nobody can tell whose doing it was
     │   │   └── PlayerAbsent     the player's container of this pod never came up
-    │   ├── PodUsedUp             this pod's one player was started before
-    │   ├── Parked               jobs failed at every attempt; everything else was played
+    │   ├── PodUsedUp            this pod's one player was started before
+    │   ├── JobsParked           jobs failed at every attempt; everything else was played
     │   ├── PodLost              a pod was taken away before its driver had the last word
-    │   │   ├── ImagePullFailed        an image could not be pulled for too long
+    │   │   ├── ImagePullFailed  an image could not be pulled for too long
     │   │   ├── Unschedulable    no node had room for too long
     │   │   ├── PodRefused       a pod could not be made or started
     │   │   ├── PlayerLost       a player's container was ended from outside

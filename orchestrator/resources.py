@@ -11,6 +11,6 @@ def resource_path(*parts: str) -> Path:
 
 
 def hostile_programs_path() -> Path:
-    """Returns the folder of the hostile zoo: shipped with an installed package, among the tests in a checkout."""
+    """Returns the folder of the hostile programs: shipped with an installed package, among the tests in a checkout."""
     installed = resource_path("hostile")
     return installed if installed.is_dir() else resource_path("tests", "hostile")

@@ -46,7 +46,7 @@ def check(
     only: Annotated[list[str] | None, typer.Option("--only", help="A program or a family; may be repeated.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Attack the sandbox with the hostile zoo, and show what stopped each program.
+    """Attack the sandbox with the hostile programs, and show what stopped each program.
 
     Exits with 1 when anything got through, or, with --prove, when a program does no harm without its control.
     """
@@ -75,7 +75,7 @@ def check(
 
 
 def _machine_header(context: Context, facts: Sequence[Check], now: datetime) -> dict[str, str]:
-    """Returns on what the zoo was run: without it a table proves nothing to whoever reads it later."""
+    """Returns on what the self-test was run: without it a table proves nothing to whoever reads it later."""
     return {
         "date": now.strftime("%Y-%m-%d %H:%M:%S UTC"),
         "machine": f"{platform.node()}, {platform.machine()}",

@@ -123,7 +123,7 @@ class FaultRecord(_Event):
 class SandboxRecord(_Event):
     """How one sandbox of a job ended, why, and what it used.
 
-    `ending` is what the backend saw, `reason` also what the arena ended it for. `code` is the exit status where the
+    `ending` is what the backend saw, `reason` also what execution ended it for. `code` is the exit status where the
     player ended by itself. `kills` counts the kernel's kills at the memory limit. `sampled` says that processor time
     and peaks were looked at now and then while it ran, not read from the kernel's counters after its end. Bytes are
     what went through our hands. `stderr` is the blob with its last bytes. What has a default was not recorded by 0.1.0.

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class ExitReason(StrEnum):
-    """Why a sandbox ended: what the backend saw, and what the arena ended it for."""
+    """Why a sandbox ended: what the backend saw, and what execution ended it for."""
 
     CLEAN = "clean"
     """The player exited by itself with code 0."""

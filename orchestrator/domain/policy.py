@@ -2,7 +2,7 @@
 
 Backends translate it: docker into a container, Kubernetes into a pod. Neither decides anything of its own; after a
 start they read back what the engine applied and refuse to play when a control is missing or weaker. The defaults are
-what strangers' submissions get. A weaker policy exists for one purpose: the hostile zoo (`sparring sandbox check`)
+what strangers' submissions get. A weaker policy exists for one purpose: the hostile programs (`sparring sandbox check`)
 removes one control at a time and shows that its program then does its harm.
 """
 

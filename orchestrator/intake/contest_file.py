@@ -74,7 +74,7 @@ class TaskSection(_Section):
     dataset: dict[str, Any]
     """`kind` names the dataset plug-in; the other keys are its options."""
     sample: dict[str, Any] | None = None
-    """Public pictures of the same kind, for friendly matches; without them those are played on noise."""
+    """Public pictures of the same kind, for trial matches; without them those are played on noise."""
     budget: BudgetSection
 
 
@@ -152,7 +152,7 @@ class ContestFile(_Section):
     rules: dict[str, Any] = {}
     """The format's rules."""
     friendly_pictures: Annotated[int, Field(ge=0, le=100)] = 10
-    """The pictures of the friendly match that a submission plays before it is received; 0: none is played."""
+    """The pictures of the trial match that a submission plays before it is received; 0: none is played."""
     cluster: ClusterSettings = ClusterSettings()
     """How rounds are played on a Kubernetes cluster; it decides nothing of what is played."""
     baselines: list[EntrySection] = []

@@ -1,6 +1,6 @@
 """The replays of a round, read from its record: what a defence was asked, what it is to be asked, what that proves.
 
-The arena plays sessions and asks here for the next one; the results and `sparring replay` read the same from the record
+Execution plays sessions and asks here for the next one; the results and `sparring replay` read the same from the record
 alone. Nothing here starts anything.
 """
 

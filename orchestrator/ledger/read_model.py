@@ -1,4 +1,4 @@
-"""What the ledger says of a round, arrays included. The arena and the results meet here and nowhere else."""
+"""What the ledger says of a round, arrays included. Execution and the results meet here and nowhere else."""
 
 import threading
 from collections.abc import Iterable, Iterator

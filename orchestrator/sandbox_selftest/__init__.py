@@ -1,1 +1,1 @@
-"""The hostile zoo: programs that attack the walls, and what must become of each."""
+"""The self-test of a sandbox: hostile programs that attack it, and what must become of each."""

@@ -1,4 +1,4 @@
-"""What every runner of the zoo is told."""
+"""What every runner of the self-test is told."""
 
 import secrets
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ RUN_PREFIX = "sandbox-check"
 class Context:
     """Where programs are run. `image` has python3; `workspace` is a folder to write to, removed afterwards.
 
-    `weaken` names fields of SandboxPolicy that every run gets otherwise: the zoo's own test of its judgement.
+    `weaken` names fields of SandboxPolicy that every run gets otherwise: the self-test's own test of its judgement.
     """
 
     backend: Backend

@@ -1,4 +1,4 @@
-"""What the zoo asks the Docker engine beside the backend: to build images, and to do what a careless operator does.
+"""What the self-test asks the Docker engine beside the backend: to build images, and to act as a careless operator.
 
 It speaks through the `docker` program, as an operator would. Nothing here is used to play.
 """

@@ -184,7 +184,7 @@ class Expectation(_FrozenModel):
 
 
 class Program(_FrozenModel):
-    """One program of the zoo."""
+    """One hostile program."""
 
     name: str
     folder: Path

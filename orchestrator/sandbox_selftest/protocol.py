@@ -1,7 +1,7 @@
-"""Runs `player.py`: it is greeted and asked like any player, by the arena's own `Player`.
+"""Runs `player.py`: it is greeted and asked like any player, by execution's own `Player`.
 
 The pictures have the values 1 to 3, which is their true label too. What counts as harm: a label that no honest player
-gives was accepted; the orchestrator grew; the engine kept what the player wrote; a question held the arena up; a text
+gives was accepted; the orchestrator grew; the engine kept what the player wrote; a question held execution up; a text
 would reach a terminal or a page as it is.
 """
 

@@ -1,4 +1,4 @@
-"""Runs programs of the zoo on a backend and judges each: what `sparring sandbox check` shows."""
+"""Runs hostile programs on a backend and judges each: what `sparring sandbox check` shows."""
 
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence

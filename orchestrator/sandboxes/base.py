@@ -1,4 +1,4 @@
-"""The seam between the arena and whatever runs a player: bytes in, bytes out, and a way to end it.
+"""The seam between execution and whatever runs a player: bytes in, bytes out, and a way to end it.
 
 A new backend is one file in this folder whose last line is `plugin = TheClass`; tests/contract/ finds it by listing the
 folder and holds it to what is written here. Deadlines are moments of `time.monotonic()`.
@@ -196,7 +196,7 @@ class BuildRequest:
 
 @dataclass(frozen=True, slots=True)
 class BackendSettings:
-    """What wiring tells every backend; each takes what it needs, and is built as `plugin(settings)`."""
+    """What composition tells every backend; each takes what it needs, and is built as `plugin(settings)`."""
 
     workspace: Path
     """A folder of the orchestrator's own, for snapshots of submissions."""

@@ -119,7 +119,7 @@ def test_a_manifest_that_cannot_be_read_is_refused_so(tmp_path, submit, cup) -> 
 
 
 def test_what_cannot_play_leaves_no_copy(cup, package, submit) -> None:
-    """A submission that fails its friendly match leaves neither files nor a snapshot; one that is received does."""
+    """A submission that fails its trial match leaves neither files nor a snapshot; one that is received does."""
     images = cup.folder.path / "images"
     with pytest.raises(Rejected, match="match, hello"):
         submit(package("attack_dies_loading"))

@@ -1,4 +1,4 @@
-"""The friendly match at the desk: who cannot play is refused, with the remedy and without using up a try."""
+"""The trial match at the desk: who cannot play is refused, with the remedy and without using up a try."""
 
 import json
 import re

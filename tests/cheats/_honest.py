@@ -1,4 +1,4 @@
-"""What every player of the zoo shares: an honest classifier to cheat with. It is copied beside each of them.
+"""What every player of the self-test shares: an honest classifier to cheat with. It is copied beside each of them.
 
 A picture shows four quarters, one of them brighter than the others, which is its label; the pixels of a quarter differ
 from its brightness by a pattern of the picture's own. The first argument is the run's seed.

@@ -1,4 +1,4 @@
-"""The zoo of cheats: what each is expected to show, and a laboratory that plays contests with them."""
+"""The self-test of cheats: what each is expected to show, and a laboratory that plays contests with them."""
 
 import hashlib
 import json
@@ -80,7 +80,7 @@ class Expectation(BaseModel):
 
 @dataclass(frozen=True)
 class Cheat:
-    """One program of the zoo."""
+    """One hostile program."""
 
     name: str
     expects: Expectation
@@ -88,7 +88,7 @@ class Cheat:
 
 @cache
 def catalogue() -> tuple[Cheat, ...]:
-    """Returns every program of the zoo, by name."""
+    """Returns every hostile program, by name."""
     found = sorted(ZOO.glob("*/expect.yaml"))
     return tuple(Cheat(path.parent.name, YamlFile(path).model(Expectation)) for path in found)
 
@@ -116,7 +116,7 @@ class Played:
 
 @dataclass
 class Zoo:
-    """Plays small contests between programs of the zoo and two cheap attacks."""
+    """Plays small contests between hostile programs and two cheap attacks."""
 
     folder: Path
     played: dict[Any, Played] = field(default_factory=dict)
@@ -247,7 +247,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def programs() -> tuple[Cheat, ...]:
-    """Every program of the zoo, by name."""
+    """Every hostile program, by name."""
     return catalogue()
 
 

@@ -1,4 +1,4 @@
-"""The zoo of cheats is described as it is."""
+"""The self-test of cheats is described as it is."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ def test_few_are_prevented(programs) -> None:
 
 
 def test_every_program_is_described(programs) -> None:
-    """docs/cheats.md has a row for each program of the zoo, with what it does and its kind, and no other."""
+    """docs/cheats.md has a row for each hostile program, with what it does and its kind, and no other."""
     rows = [line[2:-2].split(" | ") for line in TEXT.splitlines() if line.startswith("| `")]
     described = {row[0].strip("`"): (row[1], re.findall(r"`(\w+)`", row[2])) for row in rows}
     assert len(described) == len(rows)

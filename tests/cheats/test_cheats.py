@@ -1,4 +1,4 @@
-"""Every cheat of the zoo is caught and named rightly, or gains nothing; the honest are not accused (A9, A10)."""
+"""Every cheat of the self-test is caught and named rightly, or gains nothing; the honest are not accused (A9, A10)."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_the_honest_are_not_accused(zoo, honest, seed) -> None:
 
 
 def test_the_honest_classifier_is_not_accused_beside_a_cheat(zoo, cheat, seed) -> None:
-    """It plays in every contest of the zoo, whatever is in one sandbox or one question, and nothing is found."""
+    """It plays in every contest of the self-test, whatever is in one sandbox or one question, and nothing is found."""
     played = zoo.with_its_like(cheat, seed)
     assert not played.findings("honest"), evidence(played, "honest")
 

@@ -93,7 +93,7 @@ def test_a_runtime_that_is_not_there(engine) -> None:
 
 
 def test_a_program_that_is_not_there() -> None:
-    """A name that the zoo has not is a usage error."""
+    """A name that the self-test has not is a usage error."""
     done = sparring("sandbox", "check", "--only", "files-fil-shm")
     assert done.exit_code == 2
     assert "files-fil-shm" in done.stderr

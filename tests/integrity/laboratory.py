@@ -1,6 +1,6 @@
 """A laboratory without sandboxes: pictures, classifiers as Python objects, and time as a number.
 
-It plays a defence as the arena does, and answers the sessions of its examination, thousands of times faster. Tests and
+It plays a defence as execution does, and answers the sessions of its examination, thousands of times faster. Tests and
 `bench/replay.py` share it. Everything is seeded.
 """
 

@@ -1,4 +1,4 @@
-"""What the tests of the zoo share: the docker backend, and where programs are run."""
+"""What the tests of the self-test share: the docker backend, and where programs are run."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def docker_backend(require, tmp_path_factory) -> Backend:
 
 @pytest.fixture(scope="session")
 def context(docker_backend, require, tmp_path_factory) -> Context:
-    """The zoo on runc."""
+    """The self-test on runc."""
     try:
         return selftest.prepare_context(docker_backend, Runtime.RUNC, tmp_path_factory.mktemp("zoo"))[0]
     except Rejected as error:

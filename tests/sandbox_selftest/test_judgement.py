@@ -1,4 +1,4 @@
-"""The zoo notices what gets through, what fails, and what is toothless."""
+"""The self-test notices what gets through, what fails, and what is toothless."""
 
 import socket
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Every program of the zoo is contained, and does its harm when the control that stops it is taken away."""
+"""Every hostile program is contained, and does its harm when the control that stops it is taken away."""
 
 from pathlib import Path
 
@@ -48,7 +48,7 @@ def test_its_control_is_what_stops_it(name, programs, context) -> None:
 
 
 def test_every_folder_is_a_program(programs) -> None:
-    """Each folder of the zoo has an expectation that can be read, and the file that its kind is started with."""
+    """Each folder of the self-test has an expectation that can be read, and the file that its kind is started with."""
     folders = {path.name for path in HOSTILE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders == set(programs)
     for program in programs.values():

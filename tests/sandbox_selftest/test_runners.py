@@ -18,7 +18,7 @@ HONEST = "from _frames import ready, serve\nready()\nserve()\n"
 
 @pytest.fixture
 def unisolated(tmp_path):
-    """The zoo without a wall, for programs that do no harm."""
+    """The self-test without a wall, for programs that do no harm."""
     return selftest.prepare_context(
         composition.make_backend("process", tmp_path / "kept", allow_unisolated=True), Runtime.RUNC, tmp_path
     )[0]

@@ -1,4 +1,4 @@
-"""What a contest file says of how its rounds are played, as the arena takes it."""
+"""What a contest file says of how its rounds are played, as execution takes it."""
 
 import secrets
 import time

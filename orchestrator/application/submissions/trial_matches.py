@@ -51,7 +51,7 @@ def open_trial_match(
     tell: Callable[[CheckStep], object] = lambda _: None,
     keep: bool = False,
 ) -> Iterator[TrialMatch]:
-    """Gives a friendly match on these pictures; at the end nothing of it is left running.
+    """Gives a trial match on these pictures; at the end nothing of it is left running.
 
     `tell` is told each step, `keep` writes the payloads of the conversation down too.
     """
@@ -94,7 +94,7 @@ def play_trial_round(
 
 
 def trial_pictures(contest: Contest, task: str) -> Samples:
-    """Returns what the desk shows in a friendly match: the first pictures of the task's public sample, else noise.
+    """Returns what the desk shows in a trial match: the first pictures of the task's public sample, else noise.
 
     Hidden pictures are not shown before a round. Raises Rejected when pictures cannot be read.
     """
@@ -106,7 +106,7 @@ def trial_pictures(contest: Contest, task: str) -> Samples:
 
 
 def play_trial_match(contest: Contest, candidate: Applicant, backend: Backend) -> tuple[list[Problem], list[str]]:
-    """Plays a friendly match. Returns why the candidate is not admitted, and what its authors should know.
+    """Plays a trial match. Returns why the candidate is not admitted, and what its authors should know.
 
     A candidate beyond the budget, and what a fresh sandbox answers differently, is no objection here: the rules of a
     round judge that (A9, A10, A14).

@@ -15,7 +15,7 @@ from orchestrator.domain.exit_reasons import ExitReason
 from orchestrator.errors import OutOfMemory, PlayerDied
 
 OOM_MESSAGE = "the player was killed at its memory limit"
-"""What the arena says of it."""
+"""What execution says of it."""
 _Report = TypeVar("_Report", StepFinished, JobFinished, PartialStep)
 
 

@@ -39,7 +39,7 @@ class DebugSession:
     """One player, one sandbox.
 
     Args:
-        setting: as of a friendly match.
+        setting: as of a trial match.
         submission: who plays.
         device: the UUID of the GPU it may use.
     """

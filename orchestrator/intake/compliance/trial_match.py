@@ -1,4 +1,4 @@
-"""The steps of a friendly match, from hello to the last limit.
+"""The steps of a trial match, from hello to the last limit.
 
 The first fault ends it: what comes after a fault says nothing. Infrastructure faults are raised, as everywhere.
 """

@@ -88,7 +88,7 @@ def sandbox(ending: str = "lost", code: int | None = None) -> SandboxRecord:
 
 
 def died() -> FaultRecord:
-    """What the arena notes of a player that ended."""
+    """What execution notes of a player that ended."""
     return FaultRecord(code="died", message="the player ended before it answered", pictures=1)
 
 

@@ -1,4 +1,4 @@
-"""The Kubernetes engine as the arena sees it: the seam's promises; tests/executors/kubernetes has what may go wrong."""
+"""The Kubernetes engine as execution sees it: the seam's promises; tests/executors/kubernetes has what may go wrong."""
 
 from collections.abc import Iterator
 
