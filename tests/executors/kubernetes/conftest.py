@@ -1,4 +1,4 @@
-"""The registries that a cluster's images come from: as in tests/registry."""
+"""The registries that a cluster's images come from: as in tests/oci."""
 
 from tests.oci.conftest import ask, registry, slept, start
 
