@@ -136,7 +136,7 @@ def test_a_refused_round_can_be_run_again(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["round", "run", DEMO, "--out", "{}/out", "--backend", "dcoker"], "no 'dcoker' among the backends"),
+        (["round", "run", DEMO, "--out", "{}/out", "--backend", "dcoker"], "no 'dcoker' among the sandboxes"),
         (["round", "run", DEMO, "--out", "{}/out", "--backend", "kubernetes"], "`--engine kubernetes`"),
         ([*ON_CLUSTER, "--backend", "docker"], "--backend cannot be heeded: --engine kubernetes"),
         ([*ON_CLUSTER, "--backend", "process", "--dry-run"], "leave that away, or give another --engine"),

@@ -44,6 +44,7 @@ from orchestrator.sandboxes.base import (
 )
 from orchestrator.sandboxes.docker import (
     cleanup,
+    constant_files,
     container_runtimes,
     container_spec,
     masked_paths,
@@ -453,7 +454,8 @@ class DockerBackend:
             InfrastructureFault: something could not be removed; everything else was.
         """
         self._tidy()
-        return cleanup.clean_up(self._engine, keep, ended)
+        folders = constant_files.remove_dead_folders(Owner.current())
+        return folders + cleanup.clean_up(self._engine, keep, ended)
 
     def _tidy(self) -> None:
         """Ends what could not be ended before. What cannot be ended now either is kept for the next time."""

@@ -9,13 +9,19 @@ import shutil
 import tempfile
 import threading
 import weakref
+from contextlib import suppress
 from pathlib import Path
+
+from orchestrator.sandboxes.linux.owner import Owner, OwnerState
 
 PLACES = ("/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime")
 """What is replaced. An OCI runtime lets nothing else be mounted below /proc but a few more files of this kind."""
 Sources = tuple[tuple[str, str], ...]
 """Pairs of a place in a sandbox and the file on this machine that is seen there."""
 _ONLINE = Path("/sys/devices/system/cpu/online")
+_PREFIX = "sparring-constants-"
+_OWNER = "owner"
+"""The file that says whose folder it is."""
 
 
 class Constants:
@@ -33,8 +39,9 @@ class Constants:
             if self._unseen:
                 return ()
             if self._folder is None:
-                self._folder = Path(tempfile.mkdtemp(prefix="sparring-constants-"))
+                self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
                 weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+                (self._folder / _OWNER).write_text(str(Owner.current()), "utf-8")
             return tuple((place, str(self._file(memory, place, text))) for place, text in texts(memory, self._cpus()))
 
     def unseen(self) -> None:
@@ -56,6 +63,18 @@ class Constants:
     def _cpus(self) -> tuple[int, ...]:
         """Returns the numbers of the processors that a player sees."""
         return _numbers(self._online.read_text("ascii"))
+
+
+def remove_dead_folders(here: Owner) -> int:
+    """Removes the folders of orchestrators that were killed; returns how many. What nobody can judge is spared."""
+    removed = 0
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError, UnicodeDecodeError):  # another user's, or gone meanwhile
+            owner = Owner.parse((folder / _OWNER).read_text("utf-8"))
+            if owner is not None and owner.life(here) is OwnerState.DEAD:
+                shutil.rmtree(folder)
+                removed += 1
+    return removed
 
 
 def texts(memory: int, cpus: tuple[int, ...]) -> tuple[tuple[str, str], ...]:

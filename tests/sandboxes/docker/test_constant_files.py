@@ -2,12 +2,15 @@
 
 import gc
 import shutil
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from orchestrator.sandboxes.docker import constant_files, masked_paths
 from orchestrator.sandboxes.docker.constant_files import Constants
+from orchestrator.sandboxes.linux.owner import Owner
 
 MEMORY = 512 * 1024**2
 
@@ -55,3 +58,19 @@ def test_there_are_none_where_the_engine_does_not_see_them() -> None:
     constants = Constants()
     constants.unseen()
     assert constants.sources(MEMORY) == ()
+
+
+def test_what_a_killed_orchestrator_left_is_removed(tmp_path, monkeypatch) -> None:
+    """A folder whose owner is dead goes with the next sweep; a live one's and one of nobody known stay."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    constants = Constants()
+    kept = {Path(source).parents[1] for _, source in constants.sources(MEMORY)}
+    here = Owner.current()
+    owners = {"dead": replace(here, start=here.start + 1), "elsewhere": replace(here, host="another")}
+    for name, owner in owners.items():
+        (tmp_path / f"sparring-constants-{name}").mkdir()
+        (tmp_path / f"sparring-constants-{name}" / "owner").write_text(str(owner))
+    (tmp_path / "sparring-constants-unfinished").mkdir()
+    assert constant_files.remove_dead_folders(here) == 1
+    spared = {tmp_path / "sparring-constants-elsewhere", tmp_path / "sparring-constants-unfinished"}
+    assert set(tmp_path.iterdir()) == kept | spared
