@@ -40,7 +40,7 @@ class Loop:
         with self._wake:
             self._ending = True
             self._wake.notify_all()
-        self._thread.join(10)
+        self._thread.join(120)
 
     def add(self, handler: Handler, key: Hashable, after: float = 0.0) -> None:
         """Has a key handled, at once or after some seconds. A key that waits already is not added twice."""

@@ -117,4 +117,4 @@ class Server(ThreadingHTTPServer):
         self.closing = True
         self.shutdown()
         self.server_close()
-        self._thread.join(10)
+        self._thread.join(120)

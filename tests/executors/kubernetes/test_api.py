@@ -198,7 +198,7 @@ def test_a_watch_tells_and_ends(cluster, api) -> None:
     made(api, "mine", mine="yes")
     wait(lambda: seen, "an event")
     watch.close()
-    thread.join(5)
+    thread.join(120)
     assert (thread.is_alive(), errors, seen) == (False, [], ["ADDED"])
     watch.close()
 
@@ -253,7 +253,7 @@ def test_the_rights_are_enough_and_each_is_used(tmp_path) -> None:
             name = rig.attempt(jobs_of("a"), "a").name
             pod_of(rig, name)
             ask("DELETE", f"/apis/batch/v1/namespaces/default/jobs/{name}")
-            thread.join(20)
+            thread.join(120)
         assert (errors, rig.kinds("a")) == ([], ["0", "pod-lost:1", "1", "end"])
         done = {(resource, verb) for verb, resource in cluster.api.calls if resource != "resourcequotas"}
     assert done == {(right.kind.plural, verb) for right in CONTROLLER_RIGHTS for verb in right.verbs}
@@ -288,7 +288,7 @@ def test_threads_share_a_client(api) -> None:
     """Ten at once, each its own objects."""
     threads = [in_thread(lambda n=n: [made(api, f"t{n}-{m}") for m in range(10)]) for n in range(10)]
     for thread, _ in threads:
-        thread.join(30)
+        thread.join(120)
     assert [errors for _, errors in threads] == [[]] * 10
     assert len(api.search(MAPS).items) == 100
 

@@ -255,7 +255,7 @@ def test_last_words_may_come_late(rig) -> None:
     (hidden / "end.json").rename(folder / "end.json")
     thread.join(0.3)
     (hidden / "0002.json").rename(folder / "0002.json")
-    thread.join(10)
+    thread.join(120)
     assert (errors, rig.kinds("a")) == ([], WHOLE_JOB)
 
 

@@ -50,7 +50,7 @@ class Stream:
         """Ends it from this side."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._thread.join(5)
+        self._thread.join(120)
         self._answer.close()
         self._connection.close()
 
