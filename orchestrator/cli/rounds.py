@@ -48,13 +48,13 @@ class ExecutionOptions:
 
     backend: Annotated[
         str | None,
-        typer.Option("--backend", help="ExecutionOptions players run: process, which is the default, or docker."),
+        typer.Option("--backend", help="Where players run: process, which is the default, or docker."),
     ] = None
     slots: Slots = None
     allow_unisolated: Unisolated = False
     engine: Annotated[
         str,
-        typer.Option("--engine", help="ExecutionOptions jobs run: local, or kubernetes, which has pods for a backend."),
+        typer.Option("--engine", help="Where jobs run: local, or kubernetes, which has pods for a backend."),
     ] = "local"
     kubeconfig: Annotated[
         Path | None, typer.Option("--kubeconfig", help="For kubernetes: how to reach it, outside of a pod.")

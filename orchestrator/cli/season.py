@@ -186,7 +186,7 @@ def correct(
     submission: Submission,
     reason: Reason,
     licence: Annotated[str | None, typer.Option("--licence", help="The SPDX id of its licence (A6).")] = None,
-    source: Annotated[str | None, typer.Option("--source", help="BackendOptions its source is published (A6).")] = None,
+    source: Annotated[str | None, typer.Option("--source", help="Where its source is published (A6).")] = None,
     by: By = None,
     as_json: Json = False,
 ) -> None:
@@ -231,7 +231,7 @@ def rejudge(
     folder: ContestDir,
     apply: Annotated[bool, typer.Option("--apply", help="Judge by the rules in contest.yaml from now on.")] = False,
     drop: Annotated[bool, typer.Option("--drop", help="Note that the change was looked at and not made.")] = False,
-    reason: Annotated[str, typer.Option("--reason", help="Reason, for the ledger; needed to apply or drop.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the ledger; needed to apply or drop.")] = "",
     task: Task = None,
     by: By = None,
     as_json: Json = False,
