@@ -19,13 +19,19 @@ from . import postgresql
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
+_WHOLE_ROUNDS = Path(__file__).with_name("e2e")
 Require = Callable[[str, str], NoReturn]
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keeps the tests of one file that use the engine on one worker: they share the names of their images."""
+    """Marks what plays whole rounds, and keeps the tests of one file that use the engine on one worker.
+
+    Tests with the engine share the names of their images.
+    """
     for item in items:
+        if item.path.is_relative_to(_WHOLE_ROUNDS):
+            item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("docker") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 

@@ -8,6 +8,8 @@ import pytest
 
 from .conftest import NEEDS_DOCKER, Block, blocks_of
 
+pytestmark = pytest.mark.slow
+
 NAME = "migrating-from-nips-2017.md"
 BASE = "sparring/base:cpu"
 TEST_BASE = "sparring-test/migrating-base:cpu"

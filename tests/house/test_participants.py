@@ -12,6 +12,8 @@ from orchestrator.cli.app import app
 
 from .conftest import NEEDS_DOCKER, Block, blocks_of
 
+pytestmark = pytest.mark.slow
+
 DOCUMENTS = {
     "submit-an-attack.md": (),
     "submit-a-defence.md": (),

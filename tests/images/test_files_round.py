@@ -13,6 +13,8 @@ from orchestrator.domain.submissions import Side
 from orchestrator.intake import adopt_nips2017, nips2017_layout
 from orchestrator.intake.contest_file import Contest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "nips2017"
 PICTURES = 16

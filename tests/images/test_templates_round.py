@@ -10,6 +10,8 @@ from orchestrator.domain.submissions import Side
 from orchestrator.intake.contest_file import Contest
 from orchestrator.intake.scaffold import Framework
 
+pytestmark = pytest.mark.slow
+
 SPOKEN = [Framework.PYTORCH, Framework.NUMPY, Framework.BARE, Framework.C, Framework.JAVASCRIPT]
 EVERY = [(side, framework) for side in Side for framework in SPOKEN]
 IN_CONTAINERS = [each for each in EVERY if each[1] in {Framework.NUMPY, Framework.BARE, Framework.C}]

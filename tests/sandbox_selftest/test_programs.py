@@ -9,6 +9,8 @@ from orchestrator.sandbox_selftest import controls, selftest
 from orchestrator.sandbox_selftest.expectation import FILE_NAME, Expectation, Family, Kind, read_catalogue
 from orchestrator.sandbox_selftest.outcome import Verdict
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = Path(__file__).parents[1] / "hostile"
 NAMES = sorted(path.parent.name for path in HOSTILE.glob(f"*/{FILE_NAME}"))
 FILES = {

@@ -26,6 +26,8 @@ from tests.kubernetes_api.tests.conftest import Http
 
 from .contest_on_cluster import NAMESPACE, Disruptor, Stage, disruptions, running, staged, steps_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def stage(require) -> Iterator[Stage]:

@@ -34,7 +34,7 @@ from tests.oci.fake_registry import Registry
 from .contest_on_cluster import Stage, staged
 
 __all__ = ["base_image"]
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 PLAYERS = ("attack_honest", "defence_honest", "defence_counter")
 ENTERED = {"One": "attack_honest", "Two": "defence_counter", "Three": "defence_honest"}
 
