@@ -15,8 +15,10 @@ killed. Network file systems show a new file late: `end.json` says how many othe
 
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -56,6 +58,10 @@ class AttemptEnd(BaseModel):
     batches: int = Field(ge=0)
     code: str = ""
     message: str = ""
+
+
+_FORGOTTEN = ".forgotten-"
+"""How the name of a folder begins that is being removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +120,14 @@ class SharedVolume:
         return (self.folder / attempt / "end.json").exists()
 
     def forget(self, attempt: str) -> None:
-        """Removes an attempt's folder: everything in it is in the ledger."""
-        shutil.rmtree(self.folder / attempt, ignore_errors=True)
+        """Removes an attempt's folder: everything in it is in the ledger.
+
+        It is renamed first, so that a driver that is still writing finds it gone instead of keeping it from going.
+        """
+        with suppress(OSError):  # it is gone already
+            (self.folder / attempt).rename(self.folder / f"{_FORGOTTEN}{secrets.token_hex(8)}")
+        for folder in self.folder.glob(f"{_FORGOTTEN}*"):  # also what a killed controller left
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class AttemptFolder:

@@ -1,7 +1,9 @@
 """The folder between controller and driver: written whole, taken once, read as another version's or a torn disk's."""
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,6 +118,33 @@ def test_an_attempt_that_was_given_up_is_not_begun_again(tmp_path) -> None:
         with pytest.raises(StoreFault, match="gave this attempt up"):
             late()
     assert not (exchange.folder / ATTEMPT.name).exists()
+
+
+def test_a_driver_that_still_writes_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
+    """An attempt that is given up while its driver writes is gone all the same, and the driver is told so."""
+    exchange, driver = assigned(tmp_path)
+    driver.take("pod-a")
+    told: list[StoreFault] = []
+    remove = os.rmdir
+
+    def write_first(path: str, **options: Any) -> None:
+        with pytest.raises(StoreFault, match="the controller gave this attempt up") as fault:
+            driver.leave(DriverOutcome.FINISHED)
+        told.append(fault.value)
+        remove(path, **options)
+
+    monkeypatch.setattr(os, "rmdir", write_first)
+    exchange.forget(ATTEMPT.name)
+    assert len(told) == 1
+    assert list(exchange.folder.iterdir()) == []
+
+
+def test_what_a_killed_controller_was_removing_goes(tmp_path) -> None:
+    """A folder whose removal was cut short goes with the next one."""
+    (tmp_path / ".forgotten-0a").mkdir()
+    (tmp_path / ".forgotten-0a" / "end.json").write_text("{}")
+    SharedVolume(tmp_path).forget("none")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_assignment(tmp_path) -> None:
