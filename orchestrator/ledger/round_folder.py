@@ -199,10 +199,11 @@ class RoundFolder:
             StoreFault: nothing can be held there.
         """
         with lock_folder(self.path, f"another orchestrator plays the round in {self.path}; wait for it or end it"):
-            found = (folder.glob(f"{UNFINISHED_PREFIX}*") for folder in (self.path, self.path / "report"))
-            for path in chain(*found, self._blobs.glob(f"*/{UNFINISHED_PREFIX}*")):
-                with suppress(OSError):  # the next one tries again
-                    path.unlink()
+            with self.writing():  # results of this round are written by other commands too
+                found = (folder.glob(f"{UNFINISHED_PREFIX}*") for folder in (self.path, self.path / "report"))
+                for path in chain(*found, self._blobs.glob(f"*/{UNFINISHED_PREFIX}*")):
+                    with suppress(OSError):  # the next one tries again
+                        path.unlink()
             yield
 
     @contextmanager

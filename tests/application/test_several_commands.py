@@ -4,17 +4,23 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
-from orchestrator.application.contests import report_writer, seasons
+from orchestrator.application.contests import package_submission, report_writer, seasons
 from orchestrator.application.contests.administration import SubmissionRequest
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import contest_events
 from orchestrator.domain.season import Season
 from orchestrator.errors import Rejected, StoreFault, UsageError
+from orchestrator.files import UNFINISHED_PREFIX
 from orchestrator.ledger import round_folder
 from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.sandboxes.base import ImageSource
+from orchestrator.sandboxes.linux.owner import Owner
+from orchestrator.sandboxes.linux.process_tree import ProcessTag
+from orchestrator.sandboxes.process import folder_snapshot
 
 from .conftest import HOW
 
@@ -226,3 +232,54 @@ def test_a_contest_that_cannot_be_written_can_be_looked_at(cup, small_disk) -> N
         with pytest.raises(StoreFault, match="Read-only file system"):
             desk.withdraw("attack_honest", "we found a mistake")
         assert desk.season.entries["attack_honest"].plays
+
+
+def test_what_another_command_writes_is_no_leftover(cup) -> None:
+    """A round that begins and a sweep remove what killed commands left, and nothing of those that are at work."""
+    with cup.desk() as desk:
+        backend = play_rounds.ready_backend(desk.contest, cup.folder.path.resolve(), HOW)
+        backend.admit(ImageSource(folder=cup.player("attack_honest"), command=("python", "player.py")))
+    images = cup.folder.path / "images"
+    here = Owner.current()
+    names = {
+        owner: f"{folder_snapshot.UNFINISHED_PREFIX}{ProcessTag.fresh(owner, '').text}"
+        for owner in (here, replace(here, start=here.start + 1))
+    }
+    for name in names.values():
+        (images / name).mkdir()
+    backend.sweep()
+    assert [name for name in names.values() if (images / name).exists()] == [names[here]]
+
+
+def test_a_package_is_read_where_no_other_command_looks(cup, monkeypatch) -> None:
+    """Its folder is made and locked while the contest is held: in between, another would take it for a killed one's."""
+    monkeypatch.setattr(round_folder, "PATIENCE", 0.0)
+    lock = round_folder.lock_folder
+    tried: list[UsageError] = []
+
+    def locked(folder, busy, **more):
+        with pytest.raises(UsageError, match="another command has been writing") as refused, cup.folder.writing():
+            pass
+        tried.append(refused.value)
+        return lock(folder, busy, **more)
+
+    monkeypatch.setattr(package_submission, "lock_folder", locked)
+    with package_submission._incoming(cup.folder):
+        assert len(tried) == 1
+        with cup.folder.writing():  # while it is read, nobody waits
+            pass
+    assert not list(cup.folder.path.glob(f"{package_submission.INCOMING}*"))
+
+
+def test_a_round_that_begins_waits_for_who_writes_its_results(cup, monkeypatch) -> None:
+    """What another command is writing beside a round's ledger is not removed under its hands."""
+    monkeypatch.setattr(round_folder, "PATIENCE", 0.0)
+    folder = cup.folder.round("initial", "quarters")
+    folder.path.mkdir(parents=True)
+    half = folder.path / f"{UNFINISHED_PREFIX}results.json"
+    half.write_text("half")
+    with cup.folder.writing(), pytest.raises(UsageError, match="another command has been writing"), folder.locked():
+        pass
+    assert half.exists()
+    with folder.locked():
+        assert not half.exists()

@@ -13,6 +13,7 @@ from orchestrator.domain.ids import digest
 from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
 from orchestrator.intake import archive, build_log, image_archive, image_build, manifest
 from orchestrator.intake.archive import UnpackedArchive
+from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import lock_folder
 from orchestrator.sandboxes.base import Backend, ImageStore
 
@@ -41,7 +42,7 @@ def submit_package(
     handed = replace(handed, package=path.name)
     tag = f"{REPOSITORY}:{secrets.token_hex(16)}"
     with ExitStack() as stack:
-        incoming = stack.enter_context(_incoming(desk.folder.path))
+        incoming = stack.enter_context(_incoming(desk.folder))
         try:
             unpacked = stack.enter_context(archive.open_archive(path, incoming))
             found = manifest.read_manifest(unpacked.source)
@@ -66,18 +67,21 @@ def submit_package(
 
 
 @contextmanager
-def _incoming(folder: Path) -> Iterator[Path]:
-    """Gives a new folder to read a package into, and takes it away again, with those of commands that were killed."""
-    own = folder / f"{INCOMING}{secrets.token_hex(8)}"
-    try:
-        own.mkdir()
-        with lock_folder(own, f"another command reads a package into {own}; wait for it or end it"):
-            for other in folder.glob(f"{INCOMING}*"):
+def _incoming(contest: ContestFolder) -> Iterator[Path]:
+    """Gives a new folder to read a package into, and removes it again, with those of commands that were killed.
+
+    It is made and locked while the contest is held, so that no other command takes it for a killed one's in between.
+    """
+    own = contest.path / f"{INCOMING}{secrets.token_hex(8)}"
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, own, ignore_errors=True)
+        with contest.writing():
+            own.mkdir()
+            stack.enter_context(lock_folder(own, f"another command reads a package into {own}; wait for it or end it"))
+            for other in contest.path.glob(f"{INCOMING}*"):
                 if other != own:
                     _take_away(other)
-            yield own / "package"
-    finally:
-        shutil.rmtree(own, ignore_errors=True)
+        yield own / "package"
 
 
 def _take_away(left: Path) -> None:

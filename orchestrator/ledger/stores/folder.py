@@ -32,7 +32,7 @@ class FolderBlobs:
         try:
             try:
                 _write(path, data)
-            except FileNotFoundError:  # the first of its folder
+            except FileNotFoundError:  # the first of its folder, or a round that began took the file for a killed one's
                 path.parent.mkdir(exist_ok=True)
                 _write(path, data)
         except OSError as error:

@@ -180,12 +180,7 @@ class ProcessBackend:
             ):
                 folder_snapshot.remove_folder(folder)
                 removed += 1
-        for unfinished in self._images.glob(
-            f"{folder_snapshot.UNFINISHED_PREFIX}*"
-        ):  # whoever sweeps here holds the workspace
-            folder_snapshot.remove_folder(unfinished)
-            removed += 1
-        return removed
+        return removed + folder_snapshot.remove_abandoned(self._images, here)
 
     def _words(self, order: SandboxSpec) -> list[str]:
         program, *arguments = order.image.command

@@ -4,12 +4,13 @@ import hashlib
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, Problem, Rejected
+from orchestrator.sandboxes.linux.owner import Owner, OwnerState
+from orchestrator.sandboxes.linux.process_tree import ProcessTag
 
 MAX_FOLDER_BYTES = 2 * 1024**3
 """The most bytes a folder may hold."""
@@ -38,7 +39,8 @@ def snapshot_folder(folder: Path, images: Path, command: Sequence[str]) -> tuple
         raise Rejected(f"folder {folder}", problems)
     try:
         images.mkdir(parents=True, exist_ok=True)
-        incoming = Path(tempfile.mkdtemp(prefix=UNFINISHED_PREFIX, dir=images))
+        incoming = images / f"{UNFINISHED_PREFIX}{ProcessTag.fresh(Owner.current(), '').text}"
+        incoming.mkdir(0o700)
     except OSError as error:
         raise BackendUnavailable(
             f"cannot write below {images}: {error}; free space or choose another workspace"
@@ -56,6 +58,17 @@ def snapshot_folder(folder: Path, images: Path, command: Sequence[str]) -> tuple
         if incoming.is_dir():
             remove_folder(incoming)
     return f"sha256:{digest}", kept, new
+
+
+def remove_abandoned(images: Path, here: Owner) -> int:
+    """Removes the copies that killed processes left unfinished below `images`; returns how many."""
+    removed = 0
+    for folder in images.glob(f"{UNFINISHED_PREFIX}*"):
+        tag = ProcessTag.parse(folder.name.removeprefix(UNFINISHED_PREFIX))
+        if tag is None or tag.owner(here).life(here) is OwnerState.DEAD:
+            remove_folder(folder)
+            removed += 1
+    return removed
 
 
 def remove_folder(folder: Path) -> None:
