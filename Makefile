@@ -5,21 +5,27 @@ BIN := $(VENV)/bin
 # The organizers' baselines run with the same versions here as in their images.
 LOCKS := -c images/_base/requirements.lock -c images/attack_cw_l2/requirements.lock
 OUT ?= demo
+# Half of the time a test waits for other processes, so there are more workers than processors.
+WORKERS ?= 4
+# Tests start thousands of interpreters: without bytecode on disk each would compile the package again.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all soak check format bench images schemas clean
+.PHONY: demo test test-all soak check format bench images schemas docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sparring demo --out $(OUT)
 
 # What needs no engine and no root, in minutes; test-all is everything, which CI runs.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not docker and not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not docker and not slow"
 
 test-all: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	SPARRING_TEST_BACKEND=runc $(BIN)/python -m pytest -n $(WORKERS) tests/sandbox_selftest/test_programs.py
 
 soak: $(VENV)/.dev
-	SPARRING_SOAK=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 3600
+	SPARRING_SOAK=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --timeout 3600
+	SPARRING_SOAK=1 SPARRING_TEST_BACKEND=runc $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --timeout 3600 tests/cheats
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -44,6 +50,11 @@ images: $(VENV)/.demo
 schemas: $(VENV)/.dev
 	$(BIN)/python -m orchestrator.schemas schemas
 
+# Any warning is an error: a broken link, a missing anchor, a page without a place in the navigation.
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --fresh-env --quiet -c docs/site -d build/site-pages . build/site
+	@echo "build/site/index.html"
+
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
@@ -54,6 +65,10 @@ $(VENV)/.demo: pyproject.toml images/_base/requirements.lock images/attack_cw_l2
 	$(BIN)/python -m pip install --quiet $(LOCKS) -e '.[demo]'
 	touch $@
 
+$(VENV)/.docs: pyproject.toml images/_base/requirements.lock | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -c images/_base/requirements.lock -e '.[docs]'
+	touch $@
+
 $(VENV)/.dev: pyproject.toml images/_base/requirements.lock images/attack_cw_l2/requirements.lock | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet $(LOCKS) -e '.[dev]'
-	touch $@ $(VENV)/.demo
+	touch $@ $(VENV)/.demo $(VENV)/.docs

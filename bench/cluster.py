@@ -35,7 +35,7 @@ SHARES = (0.1, 0.5, 0.9)
 LOOKS = 15
 TOLERANCE = 2.5
 """How many times the figure at 10 % another may be: what grows with the finished jobs is nine times as much at 90 %."""
-PACE = ControllerTimings(look=1.0, least=0.02)
+PACE = ControllerTimings(refresh_interval=1.0, min_interval=0.02)
 
 
 class Gate:
@@ -72,8 +72,8 @@ class Looks:
         self.figures: list[dict[str, float]] = []
         self.calls: Counter[tuple[str, str]] = Counter()
         self.seconds = 0.0
-        self._wait, self._made, self._shut = controller._scenery.wait, 0, False  # noqa: SLF001  the bench looks inside
-        controller._scenery.wait = self.wait  # type: ignore[method-assign]  # noqa: SLF001
+        self._wait, self._made, self._shut = controller._view.wait_for_change, 0, False  # noqa: SLF001  the bench looks inside
+        controller._view.wait_for_change = self.wait  # type: ignore[method-assign]  # noqa: SLF001
 
     def wait(self, least: float, most: float, glance: float, news: Callable[[], bool]) -> None:
         """Waits as the controller would, and measures where it is time for it."""
@@ -94,12 +94,13 @@ class Looks:
 
 def look(controller: Controller) -> None:
     """One look at everything, as `run` does it, when nothing happens."""
-    seen = controller._scenery.look(controller._flights.values())  # noqa: SLF001
-    for flight in list(controller._flights.values()):  # noqa: SLF001
-        for batch in controller._advance(flight, seen):  # noqa: SLF001
+    machines = list(controller._machines.values())  # noqa: SLF001
+    seen = controller._view.refresh(machine.status for machine in machines)  # noqa: SLF001
+    for machine in machines:
+        for batch in controller._advance_job(machine, seen):  # noqa: SLF001
             raise SystemExit(f"something happened while nothing should: {batch}")
-    controller._sweep(seen)  # noqa: SLF001
-    controller._show()  # noqa: SLF001
+    controller._delete_unneeded_jobs(seen)  # noqa: SLF001
+    controller._write_status()  # noqa: SLF001
 
 
 def measure(rig: Rig, controller: Controller) -> dict[str, float]:
@@ -117,7 +118,7 @@ def measure(rig: Rig, controller: Controller) -> dict[str, float]:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return {
-        "in flight": len(controller._flights),  # noqa: SLF001
+        "in flight": len(controller._machines),  # noqa: SLF001
         "calls a look": calls / LOOKS,
         "ms a look": round(1000 * statistics.median(times), 1),
         "peak kB in a look": round(peak / 1024),
@@ -128,7 +129,7 @@ def measure(rig: Rig, controller: Controller) -> dict[str, float]:
 
 def kept(controller: Controller) -> int:
     """Returns the bytes that the controller keeps between two looks, but for the plan, which it was given."""
-    given = [controller._plan, controller._agenda, controller._site, controller._api]  # noqa: SLF001
+    given = [controller._plan, controller._queue, controller._deps, controller._api]  # noqa: SLF001
     seen, total = set(map(id, given)), 0
     waiting = list(vars(controller).values())
     while waiting:

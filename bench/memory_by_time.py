@@ -134,8 +134,8 @@ def main() -> None:
         try:
             copies.append(measured(backend, image, copied))
         finally:
-            if copied.undo is not None:
-                copied.undo()
+            if copied.rollback is not None:
+                copied.rollback()
     print("| later sandbox | look-ups | stored, us | strange, us | bits a look-up | of nothing | look-ups a fact |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for found in (

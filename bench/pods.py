@@ -120,12 +120,12 @@ def stage(asked: argparse.Namespace) -> Iterator[Stage]:
             claims = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
             http("POST", claims, {"metadata": {"name": "sparring-work"}, "spec": claim})
             blocked = probe_job.ProbeRecord(
-                at=datetime.now(UTC), outcome=probe_job.NetworkOutcome.BLOCKED, who="a bench"
+                probed_at=datetime.now(UTC), outcome=probe_job.NetworkOutcome.BLOCKED, operator="a bench"
             )
-            run_probes.save_record(Client.at(cluster.url, NAMESPACE), blocked, NAMESPACE)
+            run_probes.save_record(Client.connect_to_url(cluster.url, NAMESPACE), blocked, NAMESPACE)
             on = ClusterAccess(kubeconfig=cluster.kubeconfig(folder / "kubeconfig"))
             made = Stage(folder, cluster, hook, images, on, PLAYERS)
-            made.settings = {"cluster": {"most": asked.most, "driver_cpus": asked.driver_cpus}}
+            made.settings = {"cluster": {"max_jobs": asked.most, "driver_cpus": asked.driver_cpus}}
             yield made
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -155,7 +155,7 @@ def play(made: Stage) -> tuple[float, dict[str, float], list[dict[str, Any]]]:
 
 def bare(made: Stage, job: dict[str, Any]) -> float:
     """Returns the seconds that a Job takes from its creation to its end whose player and driver do nothing."""
-    body, client = deepcopy(job), Client.at(made.cluster.url, NAMESPACE)
+    body, client = deepcopy(job), Client.connect_to_url(made.cluster.url, NAMESPACE)
     body["metadata"]["name"] = name = f"bare-{body['metadata']['name']}"[:63].rstrip("-")
     for container in body["spec"]["template"]["spec"]["containers"]:
         container["command"], container["args"] = NOTHING, []

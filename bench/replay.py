@@ -55,7 +55,7 @@ CELLS = 10
 """Clean pictures and nine attacks."""
 LEVEL = 0.95
 LEVELS = ("round", "attack", "picture")
-PLANNED = {SessionPurpose.SHUFFLED, SessionPurpose.TWIN, SessionPurpose.ALONE}
+PLANNED = {SessionPurpose.SHUFFLED, SessionPurpose.SAME_ORDER, SessionPurpose.SINGLE}
 
 
 def table(title: str, head: Iterable[object], rows: Iterable[Iterable[object]]) -> None:
@@ -78,7 +78,7 @@ def catch(runs: int) -> None:
                 drawn, questions = verdicts[0].coverage.drawn, verdicts[0].coverage.questions
                 exact = float(hypergeom.sf(0, questions, trial.changed, drawn))
                 inside = "above" if caught > high else "inside" if caught >= low else "BELOW"
-                sessions = sum(len(verdict.trace.played) for verdict in verdicts) / runs
+                sessions = sum(len(verdict.trace.sessions) for verdict in verdicts) / runs
                 yield [
                     trial.name,
                     f"{trial.changed} of {questions}",
@@ -109,11 +109,11 @@ def classes(runs: int) -> None:
                     each.name,
                     f"{sum(share for _, share in done) / runs:.2%}",
                     planned,
-                    f"{sum(bool(v.coverage.clashes or v.coverage.noise) for v in verdicts) / runs:.1%}",
+                    f"{sum(bool(v.coverage.mismatches or v.coverage.noise) for v in verdicts) / runs:.1%}",
                     f"{len(accused) / runs:.1%}",
                     f"{sum(found.kind in each.named for found in accused) / max(1, len(accused)):.1%}",
                     f"{sum(found.proof is not None for found in accused) / max(1, len(accused)):.0%}",
-                    f"{sum(len(verdict.trace.played) for verdict in verdicts) / runs:.1f}",
+                    f"{sum(len(verdict.trace.sessions) for verdict in verdicts) / runs:.1f}",
                 ]
 
     head = (
@@ -141,10 +141,10 @@ def accuse(runs: int) -> None:
             ]
             drawn = verdicts[0].coverage.drawn
             promise = power.detection_power(2000, drawn, design)
-            clashed = sum(bool(verdict.clashes) for verdict in verdicts)
+            clashed = sum(bool(verdict.mismatches) for verdict in verdicts)
             accused = sum(verdict.accusation is not None for verdict in verdicts)
             promised = promise.chance if name == "chance" else promise.start
-            row = [name, f"{cheat:.1%}", drawn, f"{promise.clash:.3f}", f"{clashed} of {runs}"]
+            row = [name, f"{cheat:.1%}", drawn, f"{promise.mismatch:.3f}", f"{clashed} of {runs}"]
             rows.append([*row, f"{promised:.3f}", f"{accused} of {runs}"])
     head = ("cheat", "changes", "drawn", "promised: clash", "clashed", "promised: accused", "accused")
     table("Cheats that leave no sequence, 2,000 questions", head, rows)
@@ -182,7 +182,7 @@ def honest(runs: int) -> None:
     for one in everybody:
         verdicts = [one.run(seed) for seed in range(each)]
         accused = sum(verdict.accusation is not None for verdict in verdicts)
-        disagreed = sum(bool(verdict.coverage.clashes or verdict.coverage.noise) for verdict in verdicts)
+        disagreed = sum(bool(verdict.coverage.mismatches or verdict.coverage.noise) for verdict in verdicts)
         total.update(runs=each, accused=accused)
         least = min(verdict.coverage.achieved for verdict in verdicts)
         rows.append([one.name, each, disagreed, accused, f"{least:.3f}"])
@@ -197,8 +197,8 @@ def plan(_runs: int) -> None:
     for questions in SIZES:
         cost = power.replay_cost(questions, questions // CELLS, SamplingDesign())
         changed = power.changed_answer_count(questions, SamplingDesign().cheat)
-        companions = cost.companions
-        row = [f"{questions:,}", changed, cost.drawn, companions, cost.again, cost.twin, f"{cost.asked:,}"]
+        companions = cost.clean_first
+        row = [f"{questions:,}", changed, cost.drawn, companions, cost.repeated, cost.same_order, f"{cost.asked:,}"]
         rows.append([*row, f"{cost.share:.1%}", cost.sandboxes])
     head = ("questions", "1 % is", "drawn", "companions, at most", "again", "twin", "asked", "share", "sandboxes")
     table(f"Planned at the default power 0.99, {CELLS} cells, isolation `attack`", head, rows)

@@ -55,13 +55,13 @@ class ScriptedEngine:
     def run(self, plan: Plan, done: Any, perform: Any, suits: Any) -> Iterator[tuple[events.Event, ...]]:
         """Yields a step and an end for every job that is not done, in the order of the plan."""
         del perform, suits
-        agenda = plan.agenda(done)
+        agenda = plan.ready_queue(done)
         while (job := agenda.take()) is not None:
             ended = events.JobFinished(
                 job=job.id, stage=job.stage, submission=job.submission, device=None, seconds=0.0, sandboxes=[]
             )
             yield self._step(job), ended
-            agenda.finished(job.id)
+            agenda.mark_finished(job.id)
 
     def _step(self, job: Job) -> events.StepFinished:
         count, blobs = len(self._setting.samples), self._setting.blobs
@@ -129,7 +129,7 @@ def play(stage: RoundContext, address: str, rules: Any) -> None:
         stage, ledger, RoundView(stage.blobs), lambda: "2026-01-01T00:00:00.000+00:00", lambda _: None
     )
     contest = {"contest": "scale", "title": "Scale", "format": "tournament", "isolation": "attack", "seed": 1}
-    dispatcher.open(contest | {"limits": {"classify_batch": 1}, "replay": asdict(stage.replay)})
+    dispatcher.open_round(contest | {"limits": {"classify_batch": 1}, "replay": asdict(stage.replay)})
     dispatcher.run(ScriptedEngine(stage), rules.cells(stage.roster))
     ledger.close()
 

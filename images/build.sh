@@ -80,7 +80,9 @@ debian_image() {
   debootstrap --variant=minbase --include=python3,python3-venv bookworm "$root" ${SPARRING_DEBIAN_MIRROR:-} \
     >"$work/debootstrap.log" 2>&1 || die "debootstrap failed, see $work/debootstrap.log" \
     "name a mirror that can be reached in SPARRING_DEBIAN_MIRROR"
-  rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/var/log/*
+  rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/var/log/* "$root"/usr/share/{info,locale,man}
+  # What players have no use for makes each fresh copy of an image slower. Licences stay.
+  find "$root/usr/share/doc" -type f ! -name copyright -delete
   ln -s /usr/bin/python3 "$root/usr/local/bin/python"
   tar -C "$root" --one-file-system -c . | docker import --change 'CMD ["python3"]' - "$fallback" >/dev/null
   rm -rf "$root"
@@ -160,7 +162,7 @@ folder, digest, image, flavour = sys.argv[1:]
 try:
     if scan_folder(Path(folder)).digest != digest:
         sys.exit(f"{folder} changed while it was built; build it again")
-    BuildRecord.here().note(digest, flavour, image)
+    BuildRecord.of_user().add(digest, flavour, image)
 except SparringError as error:
     sys.exit(str(error))
 EOF

@@ -9,8 +9,8 @@ def main() -> None:
 
     A driver is started for every attempt at a job, and importing all commands takes it longer than many jobs do.
     """
+    gc.disable()  # nothing that imports make is garbage, and looking for it takes a tenth of their time
     if sys.argv[1:2] == ["pod"]:
-        gc.disable()  # nothing that imports make is garbage, and looking for it takes a tenth of them
         from orchestrator.cli.pod import main as command  # noqa: PLC0415  see above
     else:
         from orchestrator.cli.app import main as command  # noqa: PLC0415  see above

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from orchestrator import plugins, resources
+from orchestrator.domain.policy import Runtime
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import BackendUnavailable, UsageError
 from orchestrator.executors.base import Executor
@@ -12,28 +13,55 @@ from orchestrator.sandboxes.base import Backend, BackendSettings
 
 KUBERNETES = "kubernetes"
 """The engine whose pods stand in for a backend; on record such a round's backend has this name too."""
+CONTAINER = "container"
+"""The name that users give for a container backend of our choice; a round records the backend that played it."""
+_PREFERRED, _FALLBACK = "runc", "docker"
+"""runc shares nothing between sandboxes and starts them faster; docker has GPUs and further runtimes."""
 
 
-def make_backend(name: str, workspace: Path, *, allow_unisolated: bool = False) -> Backend:
-    """Returns the backend of that name; `workspace` is where it may keep what it admitted. Raises UsageError."""
+def make_backend(
+    name: str, workspace: Path, *, allow_unisolated: bool = False, runtime: Runtime | None = None, gpus: int = 0
+) -> Backend:
+    """Returns the backend of that name; `workspace` is where it may keep what it admitted.
+
+    `runtime` and `gpus` are what players need, where that is known: they decide what `container` stands for.
+
+    Raises:
+        UsageError: there is no such backend.
+    """
+    if name == CONTAINER:
+        name, _ = choose_container_backend(workspace, runtime, gpus)
     if name == KUBERNETES:
         raise UsageError(
             "kubernetes is an engine, not a backend: rounds are played there with `--engine kubernetes`; "
-            "everything else starts players on this machine: say docker"
+            "everything else starts players on this machine: say container"
         )
+    if name not in (names := plugins.plugin_names("sandboxes")):
+        raise UsageError(f"no {name!r} among the sandboxes: there is {', '.join(sorted({CONTAINER, *names}))}")
     settings = BackendSettings(
         workspace=workspace,
         python_path=(resources.resource_path("images", "_base", "python"),),
         allow_unisolated=allow_unisolated,
     )
-    made: Backend = plugins.load_plugin("sandboxes", name)(settings)
-    return made
+    backend: Backend = plugins.load_plugin("sandboxes", name)(settings)
+    return backend
+
+
+def choose_container_backend(workspace: Path, runtime: Runtime | None = None, gpus: int = 0) -> tuple[str, str]:
+    """Returns the backend that `container` names here, and why it is not the preferred one; empty where it is."""
+    if gpus:
+        return _FALLBACK, f"the {_PREFERRED} backend has no GPUs"
+    try:
+        make_backend(_PREFERRED, workspace).require_available(runtime)
+    except BackendUnavailable as error:
+        return _FALLBACK, str(error)
+    return _PREFERRED, ""
 
 
 def make_local_executor(limits: Limits, slots: int | None) -> Executor:
-    """Returns the local engine with its slots. Raises like `devices`."""
-    made: Executor = plugins.load_plugin("executors", "local")(slot_devices(limits, slots))
-    return made
+    """Returns the local executor with its slots. Raises like `slot_devices`."""
+    executor: Executor = plugins.load_plugin("executors", "local")(slot_devices(limits, slots))
+    return executor
 
 
 def slot_devices(limits: Limits, slots: int | None) -> list[str | None]:
@@ -47,9 +75,9 @@ def slot_devices(limits: Limits, slots: int | None) -> list[str | None]:
         raise UsageError(f"--slots {slots}: give at least 1")
     if not limits.gpus:
         return [None] * (slots or max(1, int((os.cpu_count() or 1) / limits.cpus)))
-    found = list_gpus()
-    if not found:
+    gpus = list_gpus()
+    if not gpus:
         raise BackendUnavailable("the task asks for a GPU and this machine has none; set `limits.gpus: 0`")
-    if slots and slots > len(found):
-        raise UsageError(f"--slots {slots}, but there are {len(found)} GPUs; every live sandbox has one of its own")
-    return [gpu.uuid for gpu in found[: slots or len(found)]]
+    if slots and slots > len(gpus):
+        raise UsageError(f"--slots {slots}, but there are {len(gpus)} GPUs; every live sandbox has one of its own")
+    return [gpu.uuid for gpu in gpus[: slots or len(gpus)]]

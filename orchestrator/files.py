@@ -17,15 +17,15 @@ _LINK_UNSUPPORTED = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.E
 """What file systems say that have no second names for a file. There, two that begin at once are not told apart."""
 
 
-def write_whole(path: Path, data: bytes, mode: int = 0o666, *, folder: bool = True) -> None:
-    """Writes a file whole or not at all, through to the disk; `folder`: makes its folder where there is none.
+def write_whole(path: Path, data: bytes, mode: int = 0o666, *, make_folder: bool = True) -> None:
+    """Writes a file whole or not at all, through to the disk; `make_folder`: makes its folder where there is none.
 
     Raises:
         StoreFault: it cannot be written.
     """
     fresh = path.with_name(f"{UNFINISHED_PREFIX}{os.getpid()}-{path.name}")
     try:
-        if folder:
+        if make_folder:
             path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
             file.write(data)

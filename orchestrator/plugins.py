@@ -2,8 +2,8 @@
 
 A kind of plug-in is a package of this software, and a plug-in of ours is a module or a package in it that assigns
 `plugin`: the class, or where that is to be found as "module:Class", so that naming it loads nothing. Other
-distributions
-add theirs as entry points of the group `sparring.<kind>`, such as `sparring.formats`. There is no registry to edit.
+distributions add theirs as entry points of the group `sparring.<kind>`, such as `sparring.formats`. There is no
+registry to edit.
 """
 
 import importlib
@@ -29,7 +29,7 @@ _ASSIGNED = re.compile(r"^plugin = ", re.MULTILINE)
 
 def plugin_names(kind: str) -> tuple[str, ...]:
     """Returns the names of all plug-ins of a kind, sorted."""
-    return tuple(sorted({*_own_names(kind), *_foreign(kind)}))
+    return tuple(sorted({*_own_names(kind), *_entry_points(kind)}))
 
 
 def load_plugin(kind: str, name: str) -> Any:
@@ -42,14 +42,14 @@ def load_plugin(kind: str, name: str) -> Any:
     if name in _own_names(kind):
         plugin = importlib.import_module(f"{PACKAGES[kind]}.{name}").plugin
         return pkgutil.resolve_name(plugin) if isinstance(plugin, str) else plugin
-    foreign = _foreign(kind)
+    foreign = _entry_points(kind)
     if name not in foreign:
         raise UsageError(f"no {name!r} among the {kind}: there is {', '.join(plugin_names(kind))}")
     try:
         return foreign[name].load()
     except (ImportError, AttributeError) as error:
-        what = f"{name!r} among the {kind} is {foreign[name].value}, which cannot be loaded: {error}"
-        raise UsageError(f"{what}; install the distribution that adds it again") from error
+        problem = f"{name!r} among the {kind} is {foreign[name].value}, which cannot be loaded: {error}"
+        raise UsageError(f"{problem}; install the distribution that adds it again") from error
 
 
 def _own_names(kind: str) -> frozenset[str]:
@@ -64,10 +64,10 @@ def _is_plugin(module: str) -> bool:
     return spec is not None and spec.origin is not None and bool(_ASSIGNED.search(Path(spec.origin).read_text("utf-8")))
 
 
-def _foreign(kind: str) -> dict[str, EntryPoint]:
+def _entry_points(kind: str) -> dict[str, EntryPoint]:
     """Returns what other distributions add. Raises UsageError where one bears the name of one of ours."""
-    found = {entry.name: entry for entry in entry_points(group=f"sparring.{kind}")}
-    if both := sorted(found.keys() & _own_names(kind)):
-        what = f"{both[0]!r} among the {kind} is ours, and {found[both[0]].value} bears its name"
-        raise UsageError(f"{what}; remove the distribution that adds it")
-    return found
+    entries = {entry.name: entry for entry in entry_points(group=f"sparring.{kind}")}
+    if both := sorted(entries.keys() & _own_names(kind)):
+        problem = f"{both[0]!r} among the {kind} is ours, and {entries[both[0]].value} bears its name"
+        raise UsageError(f"{problem}; remove the distribution that adds it")
+    return entries

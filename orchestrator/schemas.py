@@ -7,15 +7,15 @@ out of step.
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Union
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from orchestrator import plugins
-from orchestrator.domain.events import Event
 from orchestrator.intake.contest_file import ContestFile
 from orchestrator.intake.manifest import Manifest
+from orchestrator.ledger.event_registry import event_models
 from orchestrator.protocol import messages
 from orchestrator.scoring.results_file import Results
 
@@ -47,7 +47,9 @@ def _model_schema(model: type[BaseModel], title: str, mode: Any = "validation") 
 
 
 def _events_schema() -> dict[str, Any]:
-    schema = TypeAdapter(Event).json_schema(schema_generator=_UntitledFields)
+    every: Any = Union[tuple(event_models().values())]  # noqa: UP007  of models that are found at run time
+    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[every, Field(discriminator="kind")])
+    schema = adapter.json_schema(schema_generator=_UntitledFields)
     return {"$schema": DIALECT, "title": "The events of a round's ledger"} | schema
 
 

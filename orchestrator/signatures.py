@@ -22,7 +22,7 @@ class SigningKey:
         self._key = Ed25519PrivateKey.from_private_bytes(private)
 
     @classmethod
-    def at(cls, path: Path) -> "SigningKey":
+    def read_file(cls, path: Path) -> "SigningKey":
         """Returns the key in a file. Raises StoreFault when it is lost or damaged: no other can take its place."""
         try:
             private = path.read_bytes()
@@ -35,7 +35,7 @@ class SigningKey:
         return cls(private)
 
     @classmethod
-    def drawn(cls, path: Path) -> "SigningKey":
+    def read_or_generate(cls, path: Path) -> "SigningKey":
         """Returns the key in a file, drawn where there is none yet. Raises StoreFault when it cannot be kept.
 
         An empty file is one whose drawing was killed: nothing was signed yet.
@@ -49,17 +49,17 @@ class SigningKey:
                     os.fsync(file.fileno())
         except OSError as error:
             raise StoreFault(f"{path} cannot be read or written: {error}") from error
-        return cls.at(path)
+        return cls.read_file(path)
 
     @property
-    def public(self) -> bytes:
+    def public_key(self) -> bytes:
         """The 32 bytes that others check signatures with."""
         return self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
     @property
     def fingerprint(self) -> str:
         """What people compare: see `fingerprint`."""
-        return fingerprint(self.public)
+        return fingerprint(self.public_key)
 
     def sign(self, data: bytes) -> bytes:
         """Returns the 64 bytes of the signature."""

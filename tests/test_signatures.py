@@ -8,24 +8,24 @@ from orchestrator.signatures import SigningKey, fingerprint, verify_signature
 
 def test_a_key_is_drawn_once(tmp_path) -> None:
     """Whoever draws again or reads the file gets the same key, and nobody but its owner can read it."""
-    first, second = (SigningKey.drawn(tmp_path / "key") for _ in range(2))
-    assert first.public == second.public == SigningKey.at(tmp_path / "key").public
-    assert first.public != SigningKey.drawn(tmp_path / "other").public
+    first, second = (SigningKey.read_or_generate(tmp_path / "key") for _ in range(2))
+    assert first.public_key == second.public_key == SigningKey.read_file(tmp_path / "key").public_key
+    assert first.public_key != SigningKey.read_or_generate(tmp_path / "other").public_key
     assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
-    assert first.public not in (tmp_path / "key").read_bytes()
+    assert first.public_key not in (tmp_path / "key").read_bytes()
 
 
 def test_a_signature_holds_for_its_bytes_alone(tmp_path) -> None:
     """One bit more or less anywhere, in the bytes, the signature or the key, and it does not hold."""
-    key = SigningKey.drawn(tmp_path / "key")
+    key = SigningKey.read_or_generate(tmp_path / "key")
     data = b"digits, one received"
     signature = key.sign(data)
-    assert verify_signature(key.public, signature, data)
+    assert verify_signature(key.public_key, signature, data)
     for place in range(len(data)):
-        assert not verify_signature(key.public, signature, flipped(data, place))
+        assert not verify_signature(key.public_key, signature, flipped(data, place))
     for place in range(len(signature)):
-        assert not verify_signature(key.public, flipped(signature, place), data)
-    assert not verify_signature(SigningKey.drawn(tmp_path / "other").public, signature, data)
+        assert not verify_signature(key.public_key, flipped(signature, place), data)
+    assert not verify_signature(SigningKey.read_or_generate(tmp_path / "other").public_key, signature, data)
 
 
 def flipped(data: bytes, place: int) -> bytes:
@@ -48,7 +48,7 @@ def test_a_vector_of_the_standard() -> None:
         "085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"
     )
     key = SigningKey(private)
-    assert (key.public, key.sign(b"\x72")) == (public, signature)
+    assert (key.public_key, key.sign(b"\x72")) == (public, signature)
     assert verify_signature(public, signature, b"\x72")
 
 
@@ -60,7 +60,7 @@ def test_a_fingerprint_is_what_people_compare() -> None:
 def test_a_key_whose_drawing_was_killed_is_drawn_again(tmp_path) -> None:
     """An empty file signed nothing yet."""
     (tmp_path / "key").touch(0o600)
-    assert SigningKey.drawn(tmp_path / "key").public == SigningKey.at(tmp_path / "key").public
+    assert SigningKey.read_or_generate(tmp_path / "key").public_key == SigningKey.read_file(tmp_path / "key").public_key
     assert (tmp_path / "key").stat().st_size == 32
 
 
@@ -68,7 +68,7 @@ def test_a_key_whose_drawing_was_killed_is_drawn_again(tmp_path) -> None:
 def test_a_damaged_key_is_named(tmp_path, content) -> None:
     """A key of another length is our store's fault, with both numbers, and is not replaced."""
     (tmp_path / "key").write_bytes(content)
-    for wish in (SigningKey.at, SigningKey.drawn):
+    for wish in (SigningKey.read_file, SigningKey.read_or_generate):
         with pytest.raises(StoreFault, match=f"is damaged: {len(content)} bytes, expected 32; put it back from a copy"):
             wish(tmp_path / "key")
     assert (tmp_path / "key").read_bytes() == content
@@ -77,14 +77,14 @@ def test_a_damaged_key_is_named(tmp_path, content) -> None:
 def test_a_key_that_cannot_be_kept_is_named(tmp_path) -> None:
     """Where there is no folder there is no key, and the message says where."""
     with pytest.raises(StoreFault, match="cannot be read or written"):
-        SigningKey.drawn(tmp_path / "nowhere" / "key")
+        SigningKey.read_or_generate(tmp_path / "nowhere" / "key")
 
 
 def test_a_lost_key_is_named(tmp_path) -> None:
     """Reading draws nothing: whoever lost the key is told so, and can put it back."""
     with pytest.raises(StoreFault, match="key is missing: put it back from a copy"):
-        SigningKey.at(tmp_path / "key")
+        SigningKey.read_file(tmp_path / "key")
     (tmp_path / "folder").mkdir()
     with pytest.raises(StoreFault, match="folder cannot be read: Is a directory"):
-        SigningKey.at(tmp_path / "folder")
+        SigningKey.read_file(tmp_path / "folder")
     assert not (tmp_path / "key").exists()

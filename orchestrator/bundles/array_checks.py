@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain import events
+from orchestrator.domain.contest_format import PlayRules
 from orchestrator.domain.ids import digest
 from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_PLAYED, Forfeit, OnMissing, OnViolation
 from orchestrator.domain.plan import Cell, Stage
@@ -26,49 +27,52 @@ _ATTACK_ARRAYS = {"index": ("iu", 1), "forfeits": ("u", 1), "violations": ("b", 
 """Kind and number of axes of an attack's arrays."""
 
 
-def check_arrays(record: RoundView, place: str, on_missing: OnMissing, on_violation: OnViolation) -> None:
+def check_arrays(record: RoundView, place: str, rules: PlayRules) -> None:
     """Raises NotGenuine, naming step or cell, where the arrays of a round cannot be those of a round."""
     samples = record.samples
     _check_labels(samples, record, place)
     count = len(samples)
-    made = {}
-    for attack in record.round.roster.side(Side.ATTACK):
-        steps = [step for job in record.played(Stage.PERTURB, attack.id) for step in job]
+    examples = {}
+    for attack in record.round.roster.by_side(Side.ATTACK):
+        steps = [step for job in record.finished_steps(Stage.PERTURB, attack.id) for step in job]
         if steps:
-            _check_attack(record, steps, count, f"{place} attack {attack.id}", on_violation)
-            made[attack.id] = record.candidates(attack.id)
-    for defence in record.round.roster.side(Side.DEFENCE):
-        _check_defence(record, defence.id, count, made, on_missing, place)
+            _check_attack(record, steps, count, f"{place} attack {attack.id}", rules.on_violation)
+            examples[attack.id] = record.adversarial_examples(attack.id)
+    for defence in record.round.roster.by_side(Side.DEFENCE):
+        _check_defence(record, defence.id, count, examples, rules.on_missing, place)
 
 
-def check_pictures(record: RoundView, place: str, budget: Budget) -> None:
+def check_pictures(record: RoundView, place: str) -> None:
     """Raises NotGenuine where the pictures are not the task's, or a candidate is not as far from its own as stated."""
-    opened, samples = record.round.opened, record.samples
-    if opened is None or samples.digest != opened.task.digest:
+    opening, samples = record.round.opening, record.samples
+    if opening is None or samples.digest != opening.task.digest:
         raise NotGenuine(f"{place} pictures", "are not those of the task's digest")
-    for attack in record.round.roster.side(Side.ATTACK):
-        made = record.candidates(attack.id)
-        if made is None:
+    for attack in record.round.roster.by_side(Side.ATTACK):
+        examples = record.adversarial_examples(attack.id)
+        if examples is None:
             continue
         where = f"{place} attack {attack.id}"
-        if made.pixels.shape != samples.pixels.shape or made.pixels.dtype != np.uint8:
-            raise NotGenuine(where, f"its candidates have the shape {made.pixels.shape}")
-        _check_distances(samples, made, where, budget)
+        if examples.pixels.shape != samples.pixels.shape or examples.pixels.dtype != np.uint8:
+            raise NotGenuine(where, f"its candidates have the shape {examples.pixels.shape}")
+        budget = opening.task.budget()
+        if budget is None:
+            raise NotGenuine(where, "made pictures for a task without a budget")
+        _check_distances(samples, examples, where, budget)
 
 
-def _check_distances(samples: Samples, made: AdversarialExamples, where: str, budget: Budget) -> None:
-    counted = made.forfeits == Forfeit.NONE
-    beyond = counted & ~norms.within_budget(samples.pixels, made.pixels, budget)
-    as_sent = counted & ~made.violations  # a clipped candidate is nearer than what was delivered
-    far = norms.distance(samples.pixels, made.pixels, budget.norm)
-    other = as_sent & (np.abs(far - made.distances) > 1e-9 * np.maximum(far, 1))
-    for bad, what in ((beyond, "is beyond the budget and counts (A14)"), (other, "is not as far away as stated")):
+def _check_distances(samples: Samples, examples: AdversarialExamples, where: str, budget: Budget) -> None:
+    counted = examples.forfeits == Forfeit.NONE
+    inside, far = norms.judge_candidates(samples.pixels, examples.pixels, budget)
+    beyond = counted & ~inside
+    as_sent = counted & ~examples.violations  # a clipped candidate is nearer than what was delivered
+    other = as_sent & (np.abs(far - examples.distances) > 1e-9 * np.maximum(far, 1))
+    for bad, problem in ((beyond, "is beyond the budget and counts (A14)"), (other, "is not as far away as stated")):
         if bad.any():
-            raise NotGenuine(f"{where} picture {int(np.argmax(bad))}", what)
+            raise NotGenuine(f"{where} picture {int(np.argmax(bad))}", problem)
 
 
 def _check_labels(samples: Samples, record: RoundView, place: str) -> None:
-    task = record.round.opened.task if record.round.opened else None
+    task = record.round.opening.task if record.round.opening else None
     labels = samples.labels
     if task is None or labels.dtype != np.int64 or labels.shape != (task.count,) or not task.count:
         raise NotGenuine(f"{place} labels", "are not one integer a picture")
@@ -84,7 +88,7 @@ def _check_attack(
         for name, (kinds, axes) in _ATTACK_ARRAYS.items():
             if name not in step.blobs:
                 raise NotGenuine(f"{place} step {step.step}", f"has no {name}")
-            found = record.array(step, name)
+            found = record.read_array(step, name)
             if found.dtype.kind not in kinds or found.ndim != axes:
                 raise NotGenuine(f"{place} step {step.step}", f"its {name} are {found.dtype} {found.shape}")
             parts[name].append(found)
@@ -104,15 +108,15 @@ def _check_defence(
     record: RoundView,
     defence: str,
     count: int,
-    made: Mapping[str, AdversarialExamples | None],
+    examples: Mapping[str, AdversarialExamples | None],
     on_missing: OnMissing,
     place: str,
 ) -> None:
     classes = len(record.samples.classes)
     seen: dict[Cell, list[NDArray[np.int32]]] = {}
-    for step in (step for job in record.played(Stage.CLASSIFY, defence) for step in job):
+    for step in (step for job in record.finished_steps(Stage.CLASSIFY, defence) for step in job):
         where = f"{place} defence {defence} job {step.job} step {step.step}"
-        rows: NDArray[Any] = record.array(step, "rows") if "rows" in step.blobs else np.empty(0)
+        rows: NDArray[Any] = record.read_array(step, "rows") if "rows" in step.blobs else np.empty(0)
         if rows.dtype != np.int32 or rows.shape[1:] != (4,):
             raise NotGenuine(where, "its rows are not four integers each")
         cells, pictures, answers = rows[:, 0], rows[:, 1], rows[:, 2]
@@ -124,13 +128,17 @@ def _check_defence(
             seen.setdefault(Cell(named.defence, named.attack), []).append(pictures[cells == position])
     for cell, parts in seen.items():
         where = f"{place} cell {cell.defence} against {cell.attack or 'clean pictures'}"
-        theirs = made.get(cell.attack) if cell.attack else None
-        if cell.attack and cell.attack not in made and cell.defence == defence:
+        attack_examples = examples.get(cell.attack) if cell.attack else None
+        if cell.attack and cell.attack not in examples and cell.defence == defence:
             continue  # of one who left before this round: a sandbox of an earlier one saw it too; it is on no board
-        if cell.defence != defence or (cell.attack and theirs is None):
+        if cell.defence != defence or (cell.attack and attack_examples is None):
             raise NotGenuine(where, "was answered by somebody else, or for an attack that did not play")
-        wanted = np.arange(count) if theirs is None else np.flatnonzero(question_mask(theirs.forfeits, on_missing))
-        if not np.array_equal(np.sort(np.concatenate(parts)), wanted):
+        expected = (
+            np.arange(count)
+            if attack_examples is None
+            else np.flatnonzero(question_mask(attack_examples.forfeits, on_missing))
+        )
+        if not np.array_equal(np.sort(np.concatenate(parts)), expected):
             raise NotGenuine(where, "not every picture that had to be asked was answered, once each")
 
 
@@ -144,6 +152,6 @@ def _possible_answers(answers: NDArray[np.int32], classes: int, step: events.Ste
 
 def check_secret(record: RoundView, secret: bytes, place: str) -> None:
     """Raises NotGenuine where the secret is not the one that the round committed to before play."""
-    opened = record.round.opened
-    if opened is None or digest(secret) != opened.commitment:
+    opening = record.round.opening
+    if opening is None or digest(secret) != opening.commitment:
         raise NotGenuine(place, "is not the secret whose hash was recorded before play")

@@ -26,8 +26,8 @@ from orchestrator.ledger.stores.base import Blobs, get_array
 FAULT = "x"
 """Fooled, because the defence gave no valid answer (rule A7)."""
 OUTCOME_LETTERS = {
-    PictureOutcome.HELD: "h",
-    PictureOutcome.FOOLED: "f",
+    PictureOutcome.CORRECT: "h",
+    PictureOutcome.MISCLASSIFIED: "f",
     PictureOutcome.ABSTAINED: "a",
     PictureOutcome.NOT_PLAYED: "n",
 }
@@ -38,9 +38,9 @@ _LETTER_ANSWERS = {"h": 0, "f": 1, "a": ABSTAINED, "n": NOT_PLAYED, FAULT: FAULT
 
 def encode_outcomes(labels: Labels, answers: Answers) -> str:
     """Returns what became of each picture, a letter each."""
-    shown = _LETTER_CODES[decide_outcomes(labels, answers)]
-    shown[answers == FAULTED] = ord(FAULT)
-    return shown.tobytes().decode("ascii")
+    letters = _LETTER_CODES[decide_outcomes(labels, answers)]
+    letters[answers == FAULTED] = ord(FAULT)
+    return letters.tobytes().decode("ascii")
 
 
 def decode_outcomes(calls: str) -> Answers:
@@ -70,30 +70,29 @@ class AttackCounts:
     """What a sealed bundle says of an attack's pictures: how many are forfeits, and how many left the budget (A14).
 
     `beyond` of the forfeits are such for leaving it; `violations` are all that left it, clipped ones too. `malformed`
-    counts the forfeits of `domain.outcomes.MALFORMED_FORFEITS` by reason, and is None in a bundle of the first
-    software.
+    counts the forfeits of `domain.outcomes.MALFORMED_FORFEITS` by reason.
     """
 
     forfeits: int
     beyond: int
     violations: int
-    malformed: Mapping[str, int] | None
+    malformed: Mapping[str, int]
 
     @classmethod
-    def of(cls, made: AdversarialExamples) -> "AttackCounts":
+    def from_examples(cls, made: AdversarialExamples) -> "AttackCounts":
         """Returns the counts of what an attack made."""
         beyond = int((made.forfeits == Forfeit.BUDGET).sum())
         malformed = {forfeit.reason: int((made.forfeits == forfeit).sum()) for forfeit in MALFORMED_FORFEITS}
         return cls(int((made.forfeits != Forfeit.NONE).sum()), beyond, int(made.violations.sum()), malformed)
 
-    def possible(self, pictures: int) -> bool:
+    def is_possible(self, pictures: int) -> bool:
         """Returns whether so many pictures can give these counts."""
-        told = self.beyond + sum((self.malformed or {}).values())
-        return 0 <= told <= self.forfeits <= pictures and self.beyond <= self.violations <= pictures
+        explained = self.beyond + sum(self.malformed.values())
+        return 0 <= explained <= self.forfeits <= pictures and self.beyond <= self.violations <= pictures
 
-    def forfeits_of(self, pictures: int) -> NDArray[np.uint8]:
+    def forfeit_array(self, pictures: int) -> NDArray[np.uint8]:
         """Returns a `Forfeit` for each of so many pictures: as many of each kind as are counted, in no order."""
-        counts = {forfeit: (self.malformed or {}).get(forfeit.reason, 0) for forfeit in MALFORMED_FORFEITS}
+        counts = {forfeit: self.malformed.get(forfeit.reason, 0) for forfeit in MALFORMED_FORFEITS}
         counts |= {Forfeit.BUDGET: self.beyond}
         counts |= {Forfeit.MISSING: self.forfeits - sum(counts.values()), Forfeit.NONE: pictures - self.forfeits}
         return np.repeat(list(counts), list(counts.values())).astype(np.uint8)
@@ -109,38 +108,33 @@ class SealedRoundView(RoundView):
         self, past: Iterable[events.Event], calls: Mapping[Cell, str], counted: Mapping[str, AttackCounts], count: int
     ) -> None:
         super().__init__(UnavailableBlobs(), past)
-        self._calls, self._counted, self._count = calls, counted, count
+        self._outcomes, self._attack_counts, self._picture_count = calls, counted, count
 
     @property
     def samples(self) -> Samples:
         """So many grey pictures of class 0."""
-        return Samples(*_grey_pictures(self._count), self._classes)
+        return Samples(*_grey_pictures(self._picture_count), self._class_names)
 
-    def candidates(self, attack: str) -> AdversarialExamples | None:
+    def adversarial_examples(self, attack: str) -> AdversarialExamples | None:
         """Returns as many forfeits and violations as are counted. Which pictures they are is not known."""
-        counted = self._counted.get(attack)
+        counted = self._attack_counts.get(attack)
         if counted is None:
             return None
         return AdversarialExamples(
-            pixels=_grey_pictures(self._count)[0],
-            forfeits=counted.forfeits_of(self._count),
-            violations=np.arange(self._count) < counted.violations,
-            distances=np.full(self._count, np.nan),
+            pixels=_grey_pictures(self._picture_count)[0],
+            forfeits=counted.forfeit_array(self._picture_count),
+            violations=np.arange(self._picture_count) < counted.violations,
+            distances=np.full(self._picture_count, np.nan),
         )
 
     def answers(self, defence: str, count: int) -> dict[Cell, Answers]:
         """Returns what became of a defence's pictures, as answers."""
         del count
-        return {cell: decode_outcomes(calls) for cell, calls in self._calls.items() if cell.defence == defence}
+        return {cell: decode_outcomes(calls) for cell, calls in self._outcomes.items() if cell.defence == defence}
 
     @property
-    def tells_reasons(self) -> bool:
-        """Whether it is known of every attack for which reasons its candidates do not count."""
-        return all(counted.malformed is not None for counted in self._counted.values())
-
-    @property
-    def _classes(self) -> tuple[str, ...]:
-        return tuple(self.round.opened.task.classes) if self.round.opened else ()
+    def _class_names(self) -> tuple[str, ...]:
+        return tuple(self.round.opening.task.classes) if self.round.opening else ()
 
 
 class FullRoundView(RoundView):
@@ -148,28 +142,30 @@ class FullRoundView(RoundView):
 
     def __init__(self, blobs: Blobs, past: Iterable[events.Event] = ()) -> None:
         super().__init__(blobs, past)
-        self._arrays = blobs
+        self._array_blobs = blobs
 
     @property
     def samples(self) -> Samples:
         """The labels, with grey in place of the pictures."""
-        if self.round.opened is None:
+        if self.round.opening is None:
             raise StoreFault("the ledger is empty: no round was opened")
-        task = self.round.opened.task
-        labels = get_array(self._arrays, task.labels)
+        task = self.round.opening.task
+        labels = get_array(self._array_blobs, task.labels)
         return Samples(_grey_pictures(len(labels))[0], labels, tuple(task.classes))
 
-    def candidates(self, attack: str) -> AdversarialExamples | None:
+    def adversarial_examples(self, attack: str) -> AdversarialExamples | None:
         """Returns what became of an attack's candidates, with grey in their place."""
-        steps = [step for job in self.played(Stage.PERTURB, attack) for step in job]
+        steps = [step for job in self.finished_steps(Stage.PERTURB, attack) for step in job]
         if not steps:
             return None
         index, forfeits, violations, distances = (
-            np.concatenate([self.array(step, name) for step in steps])
+            np.concatenate([self.read_array(step, name) for step in steps])
             for name in ("index", "forfeits", "violations", "distances")
         )
-        order = np.argsort(index)
-        return AdversarialExamples(_grey_pictures(len(index))[0], forfeits[order], violations[order], distances[order])
+        permutation = np.argsort(index)
+        return AdversarialExamples(
+            _grey_pictures(len(index))[0], forfeits[permutation], violations[permutation], distances[permutation]
+        )
 
 
 def _grey_pictures(count: int) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.uint8]], Labels]:

@@ -7,11 +7,12 @@ from typing import Annotated, Any, BinaryIO
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.bundles import encoding
-from orchestrator.domain.events import Digest, Event, read_event
+from orchestrator.domain.events import Digest, Event
 from orchestrator.domain.ids import canonical_json
 from orchestrator.domain.text import printable
-from orchestrator.errors import NotGenuine
-from orchestrator.ledger.stores.base import GENESIS, LedgerEntry, entry_hash, leaf_hash
+from orchestrator.errors import NotGenuine, UsageError
+from orchestrator.ledger.event_registry import parse_event
+from orchestrator.ledger.stores.base import GENESIS, TIME_PATTERN, LedgerEntry, entry_hash, leaf_hash
 
 RedactEvent = Callable[[Event], dict[str, Any] | None]
 """Returns what is shown of a withheld event, empty for its leaf alone; None where the event is shown."""
@@ -24,7 +25,7 @@ class _LedgerLine(BaseModel):
 
 
 class _FullLine(_LedgerLine):
-    time: Annotated[str, Field(max_length=40)]
+    time: Annotated[str, Field(pattern=f"^{TIME_PATTERN}$")]
     salt: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     event: dict[str, Any]
 
@@ -62,10 +63,10 @@ def read_chain(file: BinaryIO, name: str, public: RedactEvent) -> Iterator[Chain
     """Yields the entries of a ledger in a bundle, each checked against the one before.
 
     Raises:
-        NotGenuine: at the first entry that does not continue the chain, is no event, or is shown or withheld where
-            `public` says otherwise.
+        NotGenuine: at the first entry that does not continue the chain, is no event, bears a time before that of an
+            entry in front of it, or is shown or withheld where `public` says otherwise.
     """
-    previous = GENESIS
+    previous, latest = GENESIS, ""
     for number, (place, value) in enumerate(encoding.decode_lines(file, name), start=1):
         where = place.replace(" line ", " entry ")
         link = _chain_entry(value, where, previous)
@@ -73,8 +74,10 @@ def read_chain(file: BinaryIO, name: str, public: RedactEvent) -> Iterator[Chain
             raise NotGenuine(where, f"has the number {link.seq}")
         if link.event is not None and public(link.event) is not None:
             raise NotGenuine(where, f"shows a {link.event.kind} event, which such a bundle withholds")
+        if link.event is not None and link.time < latest:
+            raise NotGenuine(where, f"is of {link.time}, and an entry before it of {latest}: times never run backwards")
         yield link
-        previous = link.hash
+        previous, latest = link.hash, link.time or latest
 
 
 def _chain_entry(value: Any, where: str, previous: str) -> ChainEntry:
@@ -84,11 +87,14 @@ def _chain_entry(value: Any, where: str, previous: str) -> ChainEntry:
             closed = _RedactedLine.model_validate(value)
             leaf, event, time, public = closed.leaf, None, "", closed.public
         else:
-            shown = _FullLine.model_validate(value)
-            event, time, public = read_event(shown.event), shown.time, {}
-            if event.model_dump(mode="json") != shown.event:
+            line = _FullLine.model_validate(value)
+            event, time, public = parse_event(line.event), line.time, {}
+            text = canonical_json(line.event)
+            if canonical_json(event.model_dump(mode="json")) != text:
                 raise NotGenuine(where, "does not write its event as this software does")
-            leaf = leaf_hash(shown.seq, shown.time, shown.salt, canonical_json(shown.event))
+            leaf = leaf_hash(line.seq, line.time, line.salt, text)
+    except UsageError as error:
+        raise NotGenuine(where, str(error)) from None
     except ValidationError as error:
         first = error.errors()[0]
         at = ".".join(map(str, first["loc"]))

@@ -43,7 +43,11 @@ def count_numbers(value: Any) -> int:
         return sum(map(count_numbers, value.values()))
     if isinstance(value, list):
         return sum(map(count_numbers, value))
-    return int(isinstance(value, int | float) and not isinstance(value, bool))
+    return int(_is_number(value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _difference(stated: Any, found: Any, place: str) -> tuple[str, Any, Any] | None:
@@ -62,8 +66,8 @@ def _difference(stated: Any, found: Any, place: str) -> tuple[str, Any, Any] | N
 
 
 def _are_equal(stated: Any, found: Any) -> bool:
-    if isinstance(stated, float) and isinstance(found, float):
-        return abs(stated - found) <= TOLERANCE * max(1.0, abs(found))
+    if isinstance(found, float) and _is_number(stated):  # canonical JSON writes 1.0 as 1
+        return bool(abs(stated - found) <= TOLERANCE * max(1.0, abs(found)))
     return type(stated) is type(found) and bool(stated == found)
 
 

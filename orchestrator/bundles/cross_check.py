@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from orchestrator.bundles import chain, comparison, compat_0_1, sealed_lists
+from orchestrator.bundles import chain, comparison, sealed_lists
 from orchestrator.bundles.full_round_check import full_round_view
 from orchestrator.bundles.layout import CELLS, CONTEST, LEDGER, PICTURES, RESULTS, ROUND, RoundPart
 from orchestrator.bundles.packed_blobs import PackedBlobs
@@ -22,49 +22,49 @@ from orchestrator.scoring.round_scoring import RoundScoring
 
 
 def check_opens_sealed(
-    closed: Bundle,
+    sealed_bundle: Bundle,
     played: Mapping[tuple[str, str], VerifiedRound],
-    told: ContestState,
+    contest_state: ContestState,
     blobs: PackedBlobs,
     judge: RulesResolver,
 ) -> int:
     """Returns how many commitments were opened. Raises NotGenuine, naming a place in the sealed bundle.
 
     Args:
-        closed: a sealed bundle that holds by itself.
+        sealed_bundle: a sealed bundle that holds by itself.
         played: the rounds of the full bundle.
-        told: the full bundle's contest ledger.
+        contest_state: the full bundle's contest ledger.
         blobs: the full bundle's arrays.
         judge: which rules held when the sealed bundle was made.
     """
-    shown = read_contest(closed)
-    links = told.links
-    _check_prefix(shown.links, links, f"sealed {CONTEST}")
-    opened = 0
-    for part in closed.manifest.rounds:
+    sealed_contest = read_contest(sealed_bundle)
+    links = contest_state.entries
+    _check_prefix(sealed_contest.entries, links, f"sealed {CONTEST}")
+    opened_count = 0
+    for part in sealed_bundle.manifest.rounds:
         round_ = played.get((part.round, part.task))
         if round_ is None:
             raise NotGenuine(f"sealed {part.folder}", "is not in the full bundle")
-        withheld = read_ledger(closed, part)
-        _check_prefix(withheld, round_.links, f"sealed {part.folder}/{LEDGER}")
+        withheld = read_ledger(sealed_bundle, part)
+        _check_prefix(withheld, round_.entries, f"sealed {part.folder}/{LEDGER}")
         record = full_round_view(blobs, round_.events[: len(withheld)], pictures=False)
-        opened += _check_round(closed, part, record, round_.secret)
-        stated = sealed_lists.measurements_in(read_results(closed, part))
-        if record.round.opened is not None:
-            contest_format, standings = resolve_checked_rules(judge, shown.season, record.round.opened)
+        opened_count += _check_round(sealed_bundle, part, record, round_.secret)
+        stated = sealed_lists.measurements_in(read_results(sealed_bundle, part))
+        if record.round.opening is not None:
+            contest_format, standings = resolve_checked_rules(judge, sealed_contest.season, record.round.opening)
             measured = sealed_lists.rounded_measurements(
                 RoundScoring(record, contest_format, standings).results(part.head)
             )
             comparison.check_equal(f"sealed {part.folder}/{RESULTS} submissions", stated, measured)
     published = (link.event.digest for link in links if isinstance(link.event, contest_events.BundlePublished))
-    if closed.digest not in published:
+    if sealed_bundle.digest not in published:
         raise NotGenuine("sealed manifest.json", "is not on record as published in the full bundle's contest ledger")
-    return opened
+    return opened_count
 
 
-def _check_prefix(shown: Sequence[chain.ChainEntry], links: Sequence[chain.ChainEntry], place: str) -> None:
+def _check_prefix(sealed_entries: Sequence[chain.ChainEntry], links: Sequence[chain.ChainEntry], place: str) -> None:
     """Raises NotGenuine where a sealed bundle's ledger is not the beginning of the full one's."""
-    for number, link in enumerate(shown):
+    for number, link in enumerate(sealed_entries):
         if number >= len(links) or (links[number].leaf, links[number].hash) != (link.leaf, link.hash):
             raise NotGenuine(f"{place} entry {link.seq}", "is not the entry of the full bundle")
         if link.public and links[number].public != link.public:
@@ -73,10 +73,10 @@ def _check_prefix(shown: Sequence[chain.ChainEntry], links: Sequence[chain.Chain
 
 def _check_round(closed: Bundle, part: RoundPart, record: RoundView, secret: bytes) -> int:
     """Returns how many commitments of a round open to the labels and answers of the full bundle."""
-    found = sealed_lists.sealed_round_lists(record, secret)
+    lists = sealed_lists.sealed_round_lists(record, secret)
     for name in (PICTURES, CELLS):
-        with closed.open(f"{part.folder}/{name}") as file:
-            comparison.check_lines(file, f"sealed {part.folder}/{name}", found[name])
-    stated = closed.document(f"{part.folder}/{ROUND}")
-    comparison.check_equal(f"sealed {part.folder}/{ROUND}", stated, compat_0_1.round_like(stated, found[ROUND]))
-    return len(found[PICTURES])
+        with closed.open_file(f"{part.folder}/{name}") as file:
+            comparison.check_lines(file, f"sealed {part.folder}/{name}", lists[name])
+    stated = closed.read_document(f"{part.folder}/{ROUND}")
+    comparison.check_equal(f"sealed {part.folder}/{ROUND}", stated, lists[ROUND])
+    return len(lists[PICTURES])

@@ -1,14 +1,13 @@
-"""The one form of every text in a bundle: canonical JSON in UTF-8, each value ended by a line feed.
+"""The one form of every text in a bundle: canonical JSON (RFC 8785) in UTF-8, each value ended by a line feed.
 
 There is one way to write a value, so a reader that writes it again must get the same bytes: no spaces, no other order,
 no doubled keys, no other way to write a number.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
-from orchestrator.domain.ids import canonical_json
+from orchestrator.domain.ids import canonical_json, parse_json
 from orchestrator.domain.text import printable
 from orchestrator.errors import NotGenuine
 
@@ -29,7 +28,7 @@ def encode_lines(values: Iterable[Any]) -> bytes:
 def decode(data: bytes, place: str) -> Any:
     """Returns the value that these bytes are the one form of. Raises NotGenuine, naming `place`."""
     try:
-        value = json.loads(data)
+        value = parse_json(data)
         same = encode(value) == data
     except (ValueError, RecursionError) as error:
         raise NotGenuine(place, f"is no canonical JSON: {printable(str(error), 120)}") from None

@@ -1,9 +1,9 @@
 """Checking one round of a full bundle."""
 
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 
-from orchestrator.bundles import array_checks, chain, comparison, compat_0_1, event_redaction, revealed_lists
+from orchestrator import redaction
+from orchestrator.bundles import array_checks, chain, comparison, revealed_lists
 from orchestrator.bundles.bundle_records import FullRoundView
 from orchestrator.bundles.layout import BLOB_INDEX, CELLS, LEDGER, RESULTS, SECRET, RoundPart
 from orchestrator.bundles.packed_blobs import PackedBlobs
@@ -21,7 +21,6 @@ from orchestrator.bundles.round_checks import (
 )
 from orchestrator.domain import events
 from orchestrator.domain.season import Season
-from orchestrator.domain.tasks import Budget, Norm
 from orchestrator.errors import NotGenuine
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.stores.base import Blobs
@@ -49,56 +48,53 @@ def check_full_round(
         NotGenuine: at the first thing that does not hold.
     """
     folder, pictures = part.folder, bundle.manifest.pictures
-    played = VerifiedRound(part, _read_ledger(bundle, part), _read_secret(bundle, f"{folder}/{SECRET}"))
+    verified = VerifiedRound(part, _read_ledger(bundle, part), _read_secret(bundle, f"{folder}/{SECRET}"))
     with untrusted(folder):
-        record = full_round_view(blobs, played.events, pictures=pictures)
-        first = record.round.opened
+        record = full_round_view(blobs, verified.events, pictures=pictures)
+        first = record.round.opening
         if first is None:
             raise NotGenuine(f"{folder}/{LEDGER}", "opens no round")
         file = check_opened(first, part, f"{folder}/{LEDGER} entry 1")
         check_roster(record.round.roster, season, file, f"{folder}/{LEDGER}")
-        array_checks.check_secret(record, played.secret, f"{folder}/{SECRET}")
+        array_checks.check_secret(record, verified.secret, f"{folder}/{SECRET}")
         contest_format, standings = resolve_checked_rules(judge, season, first)
-        array_checks.check_arrays(record, folder, contest_format.rules.on_missing, contest_format.rules.on_violation)
+        array_checks.check_arrays(record, folder, contest_format.play_rules())
         if pictures:
-            budget = Budget(Norm(first.task.norm), Fraction(first.task.epsilon))
-            array_checks.check_pictures(record, folder, budget)
-        lists = revealed_lists.full_round_lists(record, played.secret)
+            array_checks.check_pictures(record, folder)
+        lists = revealed_lists.full_round_lists(record, verified.secret)
         for name, values in lists.items():
-            with bundle.open(f"{folder}/{name}") as stream:
+            with bundle.open_file(f"{folder}/{name}") as stream:
                 comparison.check_lines(stream, f"{folder}/{name}", values)
-        replays = ReplayCheck(played, file, before, pictures=pictures).check(
+        replays = ReplayCheck(verified, file, before, pictures=pictures).check(
             full_round_view(blobs, (), pictures=pictures)
         )
         results = RoundScoring(record, contest_format, standings).results(part.head).model_dump(mode="json")
-    stated = bundle.document(f"{folder}/{RESULTS}")
-    results = compat_0_1.results_like(stated, results)
-    comparison.check_equal(f"{folder}/{RESULTS}", stated, results)
+    comparison.check_equal(f"{folder}/{RESULTS}", bundle.read_document(f"{folder}/{RESULTS}"), results)
     count, cells = len(record.samples), len(lists[CELLS])
-    return played, CheckCounts(len(played.links), 0, count, cells, comparison.count_numbers(results), replays)
+    return verified, CheckCounts(len(verified.entries), 0, count, cells, comparison.count_numbers(results), replays)
 
 
 def view_at_head(blobs: Blobs, played: VerifiedRound, head: str) -> RoundView | None:
     """Returns a round's record as it was when its ledger ended with this hash, None where it never did."""
-    hashes = [link.hash for link in played.links]
+    hashes = [link.hash for link in played.entries]
     return FullRoundView(blobs, played.events[: hashes.index(head) + 1]) if head in hashes else None
 
 
 def check_blobs(blobs: PackedBlobs, rounds: Iterable[VerifiedRound], *, pictures: bool) -> None:
     """Raises NotGenuine where a blob is not what its digest says, or belongs to no round."""
-    wanted: set[str] = set()
-    for played in rounds:
-        wanted |= revealed_lists.blob_digests(played.events, pictures=pictures)
+    digests: set[str] = set()
+    for round_ in rounds:
+        digests |= revealed_lists.blob_digests(round_.events, pictures=pictures)
     for digest in blobs:
-        if digest not in wanted:
+        if digest not in digests:
             raise NotGenuine(BLOB_INDEX, f"lists {digest}, which no ledger names")
         blobs.get(digest)
 
 
 def _read_ledger(bundle: Bundle, part: RoundPart) -> list[chain.ChainEntry]:
     name = f"{part.folder}/{LEDGER}"
-    with bundle.open(name) as file:
-        links = list(chain.read_chain(file, name, event_redaction.redact_full_event))
+    with bundle.open_file(name) as file:
+        links = list(chain.read_chain(file, name, redaction.redact_full_event))
     for link in links:
         if link.event is None:
             raise NotGenuine(f"{name} entry {link.seq}", "is withheld; a full bundle shows them all")
@@ -107,7 +103,7 @@ def _read_ledger(bundle: Bundle, part: RoundPart) -> list[chain.ChainEntry]:
 
 
 def _read_secret(bundle: Bundle, name: str) -> bytes:
-    text = bundle.text(name, SECRET_DIGITS + 1)
+    text = bundle.read_text(name, SECRET_DIGITS + 1)
     if len(text) != SECRET_DIGITS + 1 or not set(text[:-1]) <= set("0123456789abcdef") or text[-1] != "\n":
         raise NotGenuine(name, f"is not {SECRET_DIGITS} hexadecimal digits and a line feed")
     return bytes.fromhex(text)

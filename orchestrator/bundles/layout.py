@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from orchestrator.domain.events import Digest
+from orchestrator.domain.versions import FORMAT_VERSION
 from orchestrator.intake.manifest import Slug
 
 MANIFEST = "manifest.json"
@@ -66,7 +67,7 @@ class RoundPart(_BundleModel):
 class BundleManifest(_BundleModel):
     """`manifest.json`: all that the signature covers. `key` is the public key in hex, `head` the contest ledger's."""
 
-    sparring_bundle: Literal[1] = 1
+    sparring_bundle: Literal[2] = FORMAT_VERSION
     kind: BundleKind
     pictures: bool
     """Whether a full bundle holds the pictures too, and what the attacks made of them."""

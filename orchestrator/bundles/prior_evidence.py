@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.bundles import chain, encoding, event_redaction, receipts
+from orchestrator import redaction
+from orchestrator.bundles import chain, encoding, receipts
 from orchestrator.bundles.layout import CONTEST, LEDGER
 from orchestrator.bundles.reader import Bundle
 from orchestrator.bundles.receipts import Receipt
@@ -34,38 +35,38 @@ def find_evidence(bundle: Bundle, held: PriorEvidence) -> list[str]:
     Raises:
         NotGenuine: at the first that is not there, or is there in other words.
     """
-    found = []
+    evidence_places = []
     places = _entry_places(bundle) if held.heads else {}
     for head in held.heads:
         if head not in places:
-            what = f"{head} is the hash of no entry of a ledger here: it was cut or changed, or is older than that"
-            raise NotGenuine("head", what)
-        found.append(places[head])
-    return found + [_receipt_place(bundle, path) for path in held.receipts]
+            problem = f"{head} is the hash of no entry of a ledger here: it was cut or changed, or is older than that"
+            raise NotGenuine("head", problem)
+        evidence_places.append(places[head])
+    return evidence_places + [_receipt_place(bundle, path) for path in held.receipts]
 
 
 def _entry_places(bundle: Bundle) -> dict[str, str]:
     names = [CONTEST, *(f"{part.folder}/{LEDGER}" for part in bundle.manifest.rounds)]
-    found: dict[str, str] = {}
+    places: dict[str, str] = {}
     for name in names:
-        with bundle.open(name) as file:
+        with bundle.open_file(name) as file:
             for place, value in encoding.decode_lines(file, name):
-                found[value["hash"]] = place.replace(" line ", " entry ")
-    return found
+                places[value["hash"]] = place.replace(" line ", " entry ")
+    return places
 
 
 def _receipt_place(bundle: Bundle, path: Path) -> str:
     name = f"receipt {printable(path.name, 80)}"
-    body = receipts.verify_receipt(path, bundle.key).body
+    body = receipts.verify_receipt(path, bundle.key).receipt
     if body.contest != bundle.manifest.contest:
         raise NotGenuine(name, f"is of the contest {printable(body.contest, 80)}")
     place = f"{CONTEST} entry {body.entry}"
-    with bundle.open(CONTEST) as file:
-        links = chain.read_chain(file, CONTEST, event_redaction.redact_contest_event)
+    with bundle.open_file(CONTEST) as file:
+        links = chain.read_chain(file, CONTEST, redaction.redact_contest_event)
         link = next((each for each in links if each.seq == body.entry), None)
     if link is None or link.hash != body.head:
-        what = f"is for {place}, which is another here or is not there: the ledger was cut or changed"
-        raise NotGenuine(name, what)
+        problem = f"is for {place}, which is another here or is not there: the ledger was cut or changed"
+        raise NotGenuine(name, problem)
     if not isinstance(link.event, contest_events.SubmissionReceived) or not _matches(body, link.event, link.time):
         raise NotGenuine(name, f"says something else than {place}")
     return place
@@ -73,6 +74,15 @@ def _receipt_place(bundle: Bundle, path: Path) -> str:
 
 def _matches(body: Receipt, act: contest_events.SubmissionReceived, time: str) -> bool:
     """Returns whether a receipt says what the ledger does."""
-    stated = (body.submission, body.team, body.task, body.side, body.digest, body.received, body.attempt, body.left)
-    known = (act.id, act.team, act.task, act.side.value, act.digest, time, act.attempt, act.left)
+    stated = (
+        body.submission,
+        body.team,
+        body.task,
+        body.side,
+        body.digest,
+        body.received,
+        body.attempt,
+        body.attempts_left,
+    )
+    known = (act.id, act.team, act.task, act.side.value, act.digest, time, act.attempt, act.attempts_left)
     return stated == known and list(body.warnings) == act.warnings

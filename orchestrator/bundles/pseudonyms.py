@@ -24,7 +24,7 @@ class PicturePseudonyms:
 
     secret: bytes
 
-    def name(self, picture: int) -> str:
+    def picture_id(self, picture: int) -> str:
         """Returns a picture's opaque id: sixteen hex digits that tell nothing of its place."""
         return self._mac("picture", picture).hex()[:ID_DIGITS]
 
@@ -34,13 +34,13 @@ class PicturePseudonyms:
 
     def order(self, count: int) -> list[int]:
         """Returns the pictures in the order of their names: a sealed bundle's."""
-        return sorted(range(count), key=self.name)
+        return sorted(range(count), key=self.picture_id)
 
     def _mac(self, use: str, picture: int) -> bytes:
         return hmac.new(self.secret, canonical_json(["bundle", use, picture]).encode(), hashlib.sha256).digest()
 
 
-def commitments(veil: PicturePseudonyms, labels: Labels, cells: Sequence[Answers]) -> list[str]:
+def commitments(pseudonyms: PicturePseudonyms, labels: Labels, cells: Sequence[Answers]) -> list[str]:
     """Returns one commitment per picture: the SHA-256 of its salt, its place, its label and its answers.
 
     Place, label and answers are little-endian 32-bit integers; `cells` are the answers [n] of each cell.
@@ -51,5 +51,6 @@ def commitments(veil: PicturePseudonyms, labels: Labels, cells: Sequence[Answers
     for column, answers in enumerate(cells, start=2):
         rows[:, column] = answers
     return [
-        "sha256:" + hashlib.sha256(veil.salt(picture) + row.tobytes()).hexdigest() for picture, row in enumerate(rows)
+        "sha256:" + hashlib.sha256(pseudonyms.salt(picture) + row.tobytes()).hexdigest()
+        for picture, row in enumerate(rows)
     ]

@@ -4,8 +4,8 @@ import os
 import stat
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import Path
-from typing import BinaryIO, TypeVar
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -19,12 +19,14 @@ from orchestrator.bundles.layout import (
     expected_files,
 )
 from orchestrator.bundles.packed_blobs import file_digest
-from orchestrator.domain.ids import digest
+from orchestrator.domain.ids import digest, parse_json
 from orchestrator.domain.text import printable
+from orchestrator.domain.versions import FORMAT_VERSION, unreadable_version
 from orchestrator.errors import NotGenuine
+from orchestrator.folder_walk import EntryKind, walk_folder
 from orchestrator.signatures import KEY_BYTES, SIGNATURE_BYTES, SigningKey, fingerprint, verify_signature
 
-_SIGNATURE_CONTEXT = "sparring bundle 1\n"
+_SIGNATURE_CONTEXT = f"sparring bundle {FORMAT_VERSION}\n"
 """Comes before what is signed, so that no other signature of the same key can pass for a bundle's."""
 _SIGNATURE_SIZE = 2 * KEY_BYTES + 1 + 71 + 1 + 2 * SIGNATURE_BYTES + 1
 
@@ -35,14 +37,14 @@ def encode_signature(manifest: bytes, key: SigningKey) -> bytes:
     """Returns `manifest.sig`: the public key, the manifest's digest, and the signature of that, a line each."""
     named = digest(manifest)
     signature = key.sign((_SIGNATURE_CONTEXT + named + "\n").encode())
-    return f"{key.public.hex()}\n{named}\n{signature.hex()}\n".encode("ascii")
+    return f"{key.public_key.hex()}\n{named}\n{signature.hex()}\n".encode("ascii")
 
 
 @dataclass(frozen=True)
 class Bundle:
     """A bundle whose manifest is signed, and whose files have the names and sizes that the manifest lists.
 
-    What is in a file is checked by who reads it, and against its digest by `altered`.
+    What is in a file is checked by who reads it, and against its digest by `find_altered_file`.
     """
 
     path: Path
@@ -53,49 +55,50 @@ class Bundle:
     """Of the manifest."""
 
     @classmethod
-    def at(cls, path: Path, key: str | None = None) -> "Bundle":
+    def load(cls, path: Path, key: str | None = None) -> "Bundle":
         """Opens a bundle. Raises NotGenuine at the first thing that does not hold, another key than `key` included."""
-        public, named = _read_signature(path)
-        found = fingerprint(public)
-        if key is not None and found != key:
-            raise NotGenuine(SIGNATURE, f"signed by {found}, not by {printable(key, 80)}")
         data = read_file(path, MANIFEST, MAX_DOCUMENT_BYTES)
+        require_version(data, MANIFEST, "bundle", "sparring_bundle")
+        public, named = _read_signature(path)
+        key_fingerprint = fingerprint(public)
+        if key is not None and key_fingerprint != key:
+            raise NotGenuine(SIGNATURE, f"signed by {key_fingerprint}, not by {printable(key, 80)}")
         if digest(data) != named:
             raise NotGenuine(MANIFEST, f"its digest is {digest(data)}; what was signed is {named}")
         manifest = parse_model(BundleManifest, encoding.decode(data, MANIFEST), MANIFEST)
         if manifest.key != public.hex():
             raise NotGenuine(f"{MANIFEST} key", "is not the key that signed it")
         names = [file.name for file in manifest.files]
-        wanted = expected_files(manifest.kind, manifest.rounds)
-        for one, other in zip([*names, ""], [*wanted, ""], strict=False):
+        expected_names = expected_files(manifest.kind, manifest.rounds)
+        for one, other in zip([*names, ""], [*expected_names, ""], strict=False):
             if one != other:
                 raise NotGenuine(f"{MANIFEST} files", f"lists {printable(one) or 'no more'}; here belongs {other}")
         if sum(file.size for file in manifest.files) > MAX_BUNDLE_BYTES:
             raise NotGenuine(f"{MANIFEST} files", f"are larger than {MAX_BUNDLE_BYTES} bytes together")
-        bundle = cls(path, manifest, found, named)
+        bundle = cls(path, manifest, key_fingerprint, named)
         bundle._check_listing()
         return bundle
 
-    def open(self, name: str) -> BinaryIO:
+    def open_file(self, name: str) -> BinaryIO:
         """Returns a listed file, open for reading."""
         return _open(self.path, name)
 
-    def size(self, name: str) -> int:
+    def file_size(self, name: str) -> int:
         """Returns how long a listed file is."""
         return next(file.size for file in self.manifest.files if file.name == name)
 
-    def document(self, name: str) -> object:
+    def read_document(self, name: str) -> object:
         """Returns the value of a JSON document. Raises NotGenuine where it is not in the one form, or too large."""
         return encoding.decode(read_file(self.path, name, MAX_DOCUMENT_BYTES), name)
 
-    def text(self, name: str, size: int) -> str:
+    def read_text(self, name: str, size: int) -> str:
         """Returns a short file of ASCII characters."""
         try:
             return read_file(self.path, name, size).decode("ascii")
         except UnicodeDecodeError:
             raise NotGenuine(name, "is no ASCII text") from None
 
-    def altered(self, most: int = MAX_BUNDLE_BYTES) -> NotGenuine | None:
+    def find_altered_file(self, most: int = MAX_BUNDLE_BYTES) -> NotGenuine | None:
         """Returns what is wrong with the first file whose digest is not the one that was signed, None without one.
 
         No more than `most` bytes are read: the smaller files come first, the others are left out.
@@ -106,7 +109,7 @@ class Bundle:
         for listed in self.manifest.files:
             if listed.name not in read:
                 continue
-            with self.open(listed.name) as file:
+            with self.open_file(listed.name) as file:
                 found = file_digest(file)
             if found != listed.sha256:
                 return NotGenuine(listed.name, f"its digest is {found}; what was signed is {listed.sha256}")
@@ -117,19 +120,37 @@ class Bundle:
         sizes = {file.name: file.size for file in self.manifest.files}
         folders = {parent for name in sizes for parent in _parents(name)}
         seen = set()
-        for name, info in _walk(self.path, ""):
-            if stat.S_ISDIR(info.st_mode) and name in folders:
+        for entry in walk_folder(self.path, lambda folder: str(folder.path) in folders, _refuse_unreadable):
+            name = str(entry.path)
+            if entry.kind is EntryKind.FOLDER and name in folders:
                 continue
             if name not in sizes and name not in {MANIFEST, SIGNATURE}:
                 raise NotGenuine(printable(name), f"is not listed in {MANIFEST}; nothing else may lie in a bundle")
-            if not stat.S_ISREG(info.st_mode):
+            if entry.kind is not EntryKind.FILE:
                 raise NotGenuine(name, "is no plain file")
-            if name in sizes and info.st_size != sizes[name]:
-                raise NotGenuine(name, f"has {info.st_size} bytes; the manifest lists {sizes[name]}")
+            if name in sizes and entry.size != sizes[name]:
+                raise NotGenuine(name, f"has {entry.size} bytes; the manifest lists {sizes[name]}")
             seen.add(name)
         for name in sizes:
             if name not in seen:
                 raise NotGenuine(name, "is missing")
+
+
+def require_version(data: bytes, place: str, what: str, key: str) -> None:
+    """Raises NotGenuine where a document says by this key that it is of another version.
+
+    It is asked before the signature, which other versions made of other bytes. A document that cannot be read is for
+    who reads it to refuse. Receipts of version 1 did not have the key.
+    """
+    try:
+        document = parse_json(data)
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(document, dict):
+        return
+    version = document.get(key, 1 if "signature" in document else FORMAT_VERSION)
+    if version != FORMAT_VERSION:
+        raise NotGenuine(place, unreadable_version(what, version))
 
 
 def parse_model(kind: type[M], value: object, place: str) -> M:
@@ -181,19 +202,9 @@ def _open(root: Path, name: str) -> BinaryIO:
     return os.fdopen(handle, "rb")
 
 
-def _walk(root: Path, below: str) -> "list[tuple[str, os.stat_result]]":
-    found = []
-    try:
-        with os.scandir(root / below) as entries:
-            for entry in sorted(entries, key=lambda each: each.name):
-                name = f"{below}{entry.name}"
-                info = entry.stat(follow_symlinks=False)
-                found.append((name, info))
-                if stat.S_ISDIR(info.st_mode) and below.count("/") < 4:  # noqa: PLR2004  deeper than any of our folders
-                    found += _walk(root, f"{name}/")
-    except OSError as error:
-        raise NotGenuine(printable(below) or "the bundle", f"cannot be read: {error.strerror}") from None
-    return found
+def _refuse_unreadable(path: PurePosixPath, error: OSError) -> NoReturn:
+    place = f"{printable(str(path))}/" if path.name else "the bundle"
+    raise NotGenuine(place, f"cannot be read: {error.strerror}")
 
 
 def _parents(name: str) -> list[str]:

@@ -3,13 +3,14 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.bundles.reader import parse_model, read_file
-from orchestrator.domain.ids import canonical_json
+from orchestrator.bundles.reader import parse_model, read_file, require_version
+from orchestrator.domain.ids import canonical_json, parse_json
 from orchestrator.domain.text import printable
+from orchestrator.domain.versions import FORMAT_VERSION
 from orchestrator.errors import NotGenuine
 from orchestrator.signatures import SIGNATURE_BYTES, SigningKey, fingerprint, verify_signature
 
@@ -25,6 +26,7 @@ class Receipt(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    sparring_receipt: Literal[2] = FORMAT_VERSION
     contest: str
     submission: str
     team: str
@@ -35,32 +37,32 @@ class Receipt(BaseModel):
     entry: int
     head: str
     attempt: int
-    left: int
+    attempts_left: int
     warnings: Annotated[tuple[str, ...], Field(strict=False)]
     key: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     signature: Annotated[str, Field(pattern=r"^[0-9a-f]{128}$")]
 
     @classmethod
-    def signed(cls, key: SigningKey, **said: object) -> "Receipt":
+    def create_signed(cls, key: SigningKey, **said: object) -> "Receipt":
         """Returns a receipt that says this, signed; `said` is everything but `key` and `signature`."""
-        unsigned = cls.model_validate(said | {"key": key.public.hex(), "signature": _UNSIGNED})
-        return unsigned.model_copy(update={"signature": key.sign(unsigned.text()).hex()})
+        unsigned = cls.model_validate(said | {"key": key.public_key.hex(), "signature": _UNSIGNED})
+        return unsigned.model_copy(update={"signature": key.sign(unsigned.signed_bytes()).hex()})
 
-    def text(self) -> bytes:
+    def signed_bytes(self) -> bytes:
         """Returns what is signed."""
         return canonical_json(self.model_dump(mode="json", exclude={"signature"})).encode()
 
     def document(self) -> dict[str, Any]:
         """Returns the receipt as it is handed out: its keys in order, the signature last."""
-        said: dict[str, Any] = json.loads(self.text())
-        return said | {"signature": self.signature}
+        fields: dict[str, Any] = json.loads(self.signed_bytes())
+        return fields | {"signature": self.signature}
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedReceipt:
     """A receipt that is signed by its key, which has this fingerprint."""
 
-    body: Receipt
+    receipt: Receipt
     key: str
 
 
@@ -73,8 +75,9 @@ def verify_receipt(path: Path, key: str | None = None) -> VerifiedReceipt:
     """Returns a receipt that is genuine. Raises NotGenuine where its signature does not fit, or another key signed."""
     name = path.name
     data = read_file(path.parent, name, MAX_RECEIPT_BYTES)
+    require_version(data, printable(name), "receipt", "sparring_receipt")
     try:
-        value = json.loads(data)
+        value = parse_json(data)
         same = encode_receipt(value) == data
     except (ValueError, RecursionError) as error:
         raise NotGenuine(printable(name), f"is no JSON: {printable(str(error), 120)}") from None
@@ -82,7 +85,7 @@ def verify_receipt(path: Path, key: str | None = None) -> VerifiedReceipt:
     if not same or list(value) != list(body.document()):
         raise NotGenuine(printable(name), "is not written as receipts are handed out")
     public = bytes.fromhex(body.key)
-    if not verify_signature(public, bytes.fromhex(body.signature), body.text()):
+    if not verify_signature(public, bytes.fromhex(body.signature), body.signed_bytes()):
         raise NotGenuine(printable(name), "its signature is not that of its key and its text")
     found = fingerprint(public)
     if key is not None and found != key:

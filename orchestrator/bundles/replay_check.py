@@ -32,14 +32,14 @@ class ReplayCheck:
         *,
         pictures: bool,
     ) -> None:
-        self._played, self._before, self._pictures = played, before, pictures
-        self._rules = findings.CheckParameters(
+        self._round, self._previous_rounds, self._has_pictures = played, before, pictures
+        self._parameters = findings.CheckParameters(
             file.replay.design(), file.isolation, file.limits.classify_batch, played.secret
         )
         self._ledger = f"{played.part.folder}/{LEDGER}"
-        self._copies, self._originals = 0, set[str]()
-        self._due: list[events.Event] = []
-        self._judged: set[str] = set()
+        self._copies_left, self._copyable_events = 0, set[str]()
+        self._expected_events: list[events.Event] = []
+        self._checked_jobs: set[str] = set()
 
     def check(self, record: RoundView) -> int:
         """Returns how many replays were judged again; `record` is empty and learns the round's events.
@@ -48,77 +48,81 @@ class ReplayCheck:
             NotGenuine: at the first entry that is another than follows from those before it.
         """
         before = ""
-        for link in self._played.links:
+        for link in self._round.entries:
             if link.event is not None:
-                self._event(record, link.event, before, f"{self._ledger} entry {link.seq}")
+                self._check_event(record, link.event, before, f"{self._ledger} entry {link.seq}")
                 record.apply(link.event)
             before = link.hash
-        if self._due or self._copies:
+        if self._expected_events or self._copies_left:
             raise NotGenuine(self._ledger, "ends before everything that follows from it was noted")
-        for job in record.round.planned:
+        for job in record.round.planned_jobs:
             if job.stage is Stage.REPLAY:
-                self._check_noted(record, job)
-        return len(self._judged)
+                self._check_on_record(record, job)
+        return len(self._checked_jobs)
 
-    def _event(self, record: RoundView, event: events.Event, before: str, place: str) -> None:
-        if self._copies:
-            self._copies -= 1
-            if event.model_dump_json() not in self._originals:
+    def _check_event(self, record: RoundView, event: events.Event, before: str, place: str) -> None:
+        if self._copies_left:
+            self._copies_left -= 1
+            if event.model_dump_json() not in self._copyable_events:
                 raise NotGenuine(place, "is no copy of an entry of the round that it is said to come from")
-        elif self._due:
-            comparison.check_equal(place, event.model_dump(mode="json"), self._due.pop(0).model_dump(mode="json"))
+        elif self._expected_events:
+            comparison.check_equal(
+                place, event.model_dump(mode="json"), self._expected_events.pop(0).model_dump(mode="json")
+            )
         elif isinstance(event, events.JobsReused):
-            self._reuse(event, place)
+            self._begin_copies(event, place)
         elif isinstance(event, events.AnswersCommitted):
-            if (event.head, event.answers) != (before, findings.answers_digest(record)):
+            if (event.head, event.answers_digest) != (before, findings.answers_digest(record)):
                 raise NotGenuine(place, "is not the digest of the answers before it, or not the chain's hash")
         elif isinstance(event, events.ReplayJudged):
-            self._judge(record, event, place)
+            self._check_verdict(record, event, place)
         elif isinstance(event, events.FindingMade):
-            self._finding(record, event, place)
+            self._check_finding(record, event, place)
 
-    def _reuse(self, event: events.JobsReused, place: str) -> None:
-        origin = self._before.get((event.round, self._played.part.task))
-        places = {link.hash: number for number, link in enumerate(origin.links, start=1)} if origin else {}
+    def _begin_copies(self, event: events.JobsReused, place: str) -> None:
+        origin = self._previous_rounds.get((event.round, self._round.part.task))
+        places = {link.hash: number for number, link in enumerate(origin.entries, start=1)} if origin else {}
         if origin is None or event.head not in places:
             raise NotGenuine(place, "reuses jobs of a round that is not in this bundle")
         past = origin.events[: places[event.head]]
         copied = (events.StepFinished, events.JobFinished, events.ReplayJudged, events.FindingMade)
-        self._copies = event.count
+        self._copies_left = event.count
         jobs = set(event.jobs)
-        self._originals = {each.model_dump_json() for each in past if isinstance(each, copied) and each.job in jobs}
+        self._copyable_events = {
+            each.model_dump_json() for each in past if isinstance(each, copied) and each.job in jobs
+        }
 
-    def _judge(self, record: RoundView, event: events.ReplayJudged, place: str) -> None:
+    def _check_verdict(self, record: RoundView, event: events.ReplayJudged, place: str) -> None:
         """Judges a defence's replay again: this event, and the finding that has to follow it, if any."""
         job = _planned_job(record, event.job, place)
-        play, verdict = findings.verdict_on_record(record, job, self._rules)
+        play, verdict = findings.verdict_on_record(record, job, self._parameters)
         comparison.check_equal(
             place, event.model_dump(mode="json"), findings.verdict_event(job, verdict).model_dump(mode="json")
         )
         finding = findings.make_finding(job, record.round.roster[job.submission].digest, play, verdict)
         if finding is not None and finding.id not in {known.id for known in record.round.findings}:
-            self._due.append(_finding_event(finding))
-        self._judged.add(job.id)
+            self._expected_events.append(_finding_event(finding))
+        self._checked_jobs.add(job.id)
 
-    def _finding(self, record: RoundView, event: events.FindingMade, place: str) -> None:
+    def _check_finding(self, record: RoundView, event: events.FindingMade, place: str) -> None:
         """Makes a finding against an attack again. One against a defence follows from its replay, and only so."""
         job = _planned_job(record, event.job, place)
         submission = record.round.roster[job.submission]
         if submission.side is not Side.ATTACK:
             raise NotGenuine(place, "is a finding that does not follow from a replay")
-        if self._pictures:
+        if self._has_pictures:
             found = findings.make_attack_finding(record, job, submission.digest)
             if found is None:
                 raise NotGenuine(place, "is a finding that does not follow from a replay")
             comparison.check_equal(place, event.model_dump(mode="json"), _finding_event(found).model_dump(mode="json"))
 
-    def _check_noted(self, record: RoundView, job: events.JobRecord) -> None:
+    def _check_on_record(self, record: RoundView, job: events.JobRecord) -> None:
         """Raises NotGenuine where a replay was played, and nobody noted what it covered or proved."""
         submission = record.round.roster[job.submission]
         if submission.side is Side.DEFENCE:
-            if job.id not in record.round.replays:
+            if job.id not in record.round.replay_coverage:
                 raise NotGenuine(self._ledger, f"does not tell what the replay {job.id} covered")
-        elif self._pictures and not job.origin:
+        elif self._has_pictures and not job.origin_round:
             found = findings.make_attack_finding(record, _planned_job(record, job.id, self._ledger), submission.digest)
             if found is not None and found.id not in {known.id for known in record.round.findings}:
                 raise NotGenuine(self._ledger, f"has no finding {found.id}, which follows from the replay {job.id}")

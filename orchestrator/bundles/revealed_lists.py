@@ -19,15 +19,15 @@ _PICTURE_ARRAY = "candidates"
 
 def full_round_lists(record: RoundView, secret: bytes) -> dict[str, Any]:
     """Returns what the lists of a full round hold, by file: `pictures.jsonl`, `cells.jsonl`, `attacks.jsonl`."""
-    labels, cells, veil = record.samples.labels, sorted_cells(record), PicturePseudonyms(secret)
-    commitment = commitments(veil, labels, list(cells.values()))
+    labels, cells, pseudonyms = record.samples.labels, sorted_cells(record), PicturePseudonyms(secret)
+    commitment = commitments(pseudonyms, labels, list(cells.values()))
     return {
         PICTURES: [
             {
                 "index": picture,
                 "label": int(label),
-                "id": veil.name(picture),
-                "salt": veil.salt(picture).hex(),
+                "id": pseudonyms.picture_id(picture),
+                "salt": pseudonyms.salt(picture).hex(),
                 "commitment": commitment[picture],
             }
             for picture, label in enumerate(labels)
@@ -41,14 +41,14 @@ def full_round_lists(record: RoundView, secret: bytes) -> dict[str, Any]:
 
 
 def _attacks(record: RoundView) -> Iterator[dict[str, Any]]:
-    for attack in sorted(attack.id for attack in record.round.roster.side(Side.ATTACK)):
-        made = record.candidates(attack)
-        if made is not None:
+    for attack in sorted(attack.id for attack in record.round.roster.by_side(Side.ATTACK)):
+        examples = record.adversarial_examples(attack)
+        if examples is not None:
             yield {
                 "attack": attack,
-                "forfeits": made.forfeits.tolist(),
-                "violations": made.violations.astype(int).tolist(),
-                "distances": _distances(made.distances),
+                "forfeits": examples.forfeits.tolist(),
+                "violations": examples.violations.astype(int).tolist(),
+                "distances": _distances(examples.distances),
             }
 
 
@@ -61,10 +61,10 @@ def blob_digests(past: Iterable[events.Event], *, pictures: bool) -> set[str]:
 
     Standard error is never among them.
     """
-    found: set[str] = set()
+    digests: set[str] = set()
     for event in past:
         if isinstance(event, events.RoundOpened):
-            found |= {event.task.labels, event.task.pixels} if pictures else {event.task.labels}
+            digests |= {event.task.labels, event.task.pixels} if pictures else {event.task.labels}
         if isinstance(event, events.StepFinished):
-            found |= {digest for name, digest in event.blobs.items() if pictures or name != _PICTURE_ARRAY}
-    return found
+            digests |= {digest for name, digest in event.blobs.items() if pictures or name != _PICTURE_ARRAY}
+    return digests

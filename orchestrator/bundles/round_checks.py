@@ -8,15 +8,16 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from orchestrator.bundles import chain, event_redaction
+from orchestrator import redaction
+from orchestrator.bundles import chain
 from orchestrator.bundles.layout import CONTEST, MANIFEST, RoundPart
 from orchestrator.bundles.reader import Bundle, parse_model
 from orchestrator.domain import contest_events, events
+from orchestrator.domain.contest_format import Eligibility, Format
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Roster
 from orchestrator.domain.text import printable
 from orchestrator.errors import NotGenuine, StoreFault, UsageError
-from orchestrator.formats.base import Eligibility, Format
 from orchestrator.intake.contest_file import ContestFile
 
 RulesResolver = Callable[[Season, events.RoundOpened], tuple[Format[Any], Mapping[str, Eligibility]]]
@@ -53,13 +54,13 @@ class VerifiedRound:
     """One round of a full bundle: the entries of its ledger, and its secret."""
 
     part: RoundPart
-    links: list[chain.ChainEntry]
+    entries: list[chain.ChainEntry]
     secret: bytes
 
     @property
     def events(self) -> list[events.Event]:
         """What happened."""
-        return [link.event for link in self.links if link.event is not None]
+        return [link.event for link in self.entries if link.event is not None]
 
 
 def check_end(links: Sequence[chain.ChainEntry], part: RoundPart, name: str) -> None:
@@ -76,8 +77,8 @@ def untrusted(place: str) -> Iterator[None]:
     try:
         yield
     except _IMPOSSIBLE_VALUE_ERRORS as error:
-        words = printable(str(error).splitlines()[0] if str(error) else "", 200)
-        raise NotGenuine(place, f"cannot be what it is said to be: {type(error).__name__}: {words}") from None
+        message = printable(str(error).splitlines()[0] if str(error) else "", 200)
+        raise NotGenuine(place, f"cannot be what it is said to be: {type(error).__name__}: {message}") from None
     except (RecursionError, MemoryError) as error:
         raise NotGenuine(place, f"cannot be read: {type(error).__name__}") from None
 
@@ -86,8 +87,8 @@ def untrusted(place: str) -> Iterator[None]:
 class ContestState:
     """A bundle's contest ledger: its entries, the act that each is or is said to be, and the season that they tell."""
 
-    links: list[chain.ChainEntry]
-    acts: list[contest_events.ContestEvent]
+    entries: list[chain.ChainEntry]
+    events: list[contest_events.ContestEvent]
     season: Season
 
 
@@ -97,34 +98,34 @@ def read_contest(bundle: Bundle) -> ContestState:
     Raises:
         NotGenuine: the chain breaks, does not end where the manifest says, or tells another contest, key or rounds.
     """
-    manifest, told = bundle.manifest, ContestState([], [], Season())
-    with bundle.open(CONTEST) as file:
-        for link in chain.read_chain(file, CONTEST, event_redaction.redact_contest_event):
+    manifest, contest = bundle.manifest, ContestState([], [], Season())
+    with bundle.open_file(CONTEST) as file:
+        for link in chain.read_chain(file, CONTEST, redaction.redact_contest_event):
             place = f"{CONTEST} entry {link.seq}"
-            act = event_redaction.parse_redacted_event(link.public, place) if link.event is None else link.event
+            act = redaction.parse_redacted_event(link.public, place) if link.event is None else link.event
             if not isinstance(act, contest_events.ContestEvent) or (link.seq == 1) != isinstance(
                 act, contest_events.ContestOpened
             ):
                 raise NotGenuine(place, f"is a {printable(act.kind)} event, which does not belong here")
             with untrusted(place):
-                told.season.apply(act, link.time)
-            told.links.append(link)
-            told.acts.append(act)
-    opened = told.season.opened
-    if opened is None or told.links[-1].hash != manifest.head:
+                contest.season.apply(act, link.time)
+            contest.entries.append(link)
+            contest.events.append(act)
+    opening = contest.season.opening
+    if opening is None or contest.entries[-1].hash != manifest.head:
         raise NotGenuine(f"{MANIFEST} head", f"is not the end of {CONTEST}")
-    for place, said, known in (
-        ("contest", manifest.contest, opened.contest.get("contest")),
-        ("key", bundle.key, opened.key),
-        ("rounds", [(part.round, part.task, part.head) for part in manifest.rounds], _played_rounds(told.season)),
+    for place, stated, known in (
+        ("contest", manifest.contest, opening.contest.get("contest")),
+        ("key", bundle.key, opening.key_fingerprint),
+        ("rounds", [(part.round, part.task, part.head) for part in manifest.rounds], _played_rounds(contest.season)),
     ):
-        if said != known:
+        if stated != known:
             raise NotGenuine(f"{MANIFEST} {place}", f"is not what {CONTEST} says")
-    return told
+    return contest
 
 
 def _played_rounds(season: Season) -> list[tuple[str, str, str]]:
-    return [(act.round, act.task, act.head) for act in season.rounds.values()]
+    return [(act.round, act.task, act.head) for act in season.played_rounds.values()]
 
 
 def check_opened(opened: events.RoundOpened, part: RoundPart, place: str) -> ContestFile:
@@ -143,7 +144,7 @@ def check_roster(roster: Roster, season: Season, file: ContestFile, place: str) 
         if entry is None or one.baseline:
             continue
         stated = (one.name, one.team, one.side, one.digest, one.submitted)
-        if stated != (entry.name, entry.team, entry.side, entry.digest, entry.time):
+        if stated != (entry.name, entry.team, entry.side, entry.digest, entry.received_at):
             raise NotGenuine(f"{place} {printable(one.id)}", f"is not the submission that {CONTEST} tells of")
 
 

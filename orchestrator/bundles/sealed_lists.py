@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.bundles import event_redaction
+from orchestrator import redaction
 from orchestrator.bundles.bundle_records import AttackCounts, SealedRoundView, encode_outcomes
 from orchestrator.bundles.layout import CELLS, PICTURES, ROUND
 from orchestrator.bundles.pseudonyms import PicturePseudonyms, commitments
@@ -20,7 +20,6 @@ from orchestrator.domain.outcomes import Answers
 from orchestrator.domain.plan import Cell, Stage
 from orchestrator.domain.submissions import Side
 from orchestrator.ledger.read_model import RoundView
-from orchestrator.scoring.redaction import round_to_figures
 from orchestrator.scoring.results_file import Results, SubmissionPart
 
 MEASURED_FIELDS = ("sandboxes", "cpu_seconds", "peak_bytes", "bytes_in", "bytes_out", "endings")
@@ -46,7 +45,7 @@ class FaultCount(_SealedModel):
 class WorkPart(_SealedModel):
     """All jobs of one stage of one submission; `finished` says whether none is left.
 
-    `fresh_copy` says whether they are replays that ran from a fresh copy of the image; None in earlier bundles.
+    `fresh_copy` says whether they are replays that ran from a fresh copy of the image.
     """
 
     submission: str
@@ -54,7 +53,7 @@ class WorkPart(_SealedModel):
     finished: bool
     seconds: float
     faults: list[FaultCount]
-    fresh_copy: bool | None = None
+    fresh_copy: bool
 
 
 class MalformedPart(_SealedModel):
@@ -72,12 +71,11 @@ class AttackPart(_SealedModel):
     forfeits: _Count
     beyond: _Count
     violations: _Count
-    malformed: MalformedPart | None = None
+    malformed: MalformedPart
 
-    def counted(self) -> AttackCounts:
+    def counts(self) -> AttackCounts:
         """Returns the same for those who count."""
-        malformed = None if self.malformed is None else self.malformed.model_dump()
-        return AttackCounts(self.forfeits, self.beyond, self.violations, malformed)
+        return AttackCounts(self.forfeits, self.beyond, self.violations, self.malformed.model_dump())
 
 
 class SealedRound(_SealedModel):
@@ -99,12 +97,12 @@ def sealed_round_lists(record: RoundView, secret: bytes) -> dict[str, Any]:
     """Returns what a sealed round's files hold, by name: `round.json`, and the lines of the other two."""
     cells = sorted_cells(record)
     labels = record.samples.labels
-    veil = PicturePseudonyms(secret)
-    order = veil.order(len(labels))
-    commitment = commitments(veil, labels, list(cells.values()))
+    pseudonyms = PicturePseudonyms(secret)
+    order = pseudonyms.order(len(labels))
+    commitment = commitments(pseudonyms, labels, list(cells.values()))
     return {
         ROUND: _round_document(record),
-        PICTURES: [{"id": veil.name(picture), "commitment": commitment[picture]} for picture in order],
+        PICTURES: [{"id": pseudonyms.picture_id(picture), "commitment": commitment[picture]} for picture in order],
         CELLS: [
             {"defence": cell.defence, "attack": cell.attack, "calls": encode_outcomes(labels[order], answers[order])}
             for cell, answers in cells.items()
@@ -114,44 +112,47 @@ def sealed_round_lists(record: RoundView, secret: bytes) -> dict[str, Any]:
 
 def _round_document(record: RoundView) -> dict[str, Any]:
     round_ = record.round
-    if round_.opened is None:
+    if round_.opening is None:
         raise ValueError("no round was opened")
-    attacks = {attack.id: record.candidates(attack.id) for attack in round_.roster.side(Side.ATTACK)}
-    made = [event for event in round_.judgements if isinstance(event, events.FindingMade)]
-    judged = sorted(round_.replays.values(), key=lambda event: (event.submission, event.job))
+    attacks = {attack.id: record.adversarial_examples(attack.id) for attack in round_.roster.by_side(Side.ATTACK)}
+    findings = [event for event in round_.judgements if isinstance(event, events.FindingMade)]
+    replays = sorted(round_.replay_coverage.values(), key=lambda event: (event.submission, event.job))
     return {
-        "opened": event_redaction.redact_round_opened(round_.opened),
+        "opened": redaction.redact_round_opened(round_.opening),
         "work": [_work_part(record, *key).model_dump(mode="json") for key in _work_keys(record)],
         "attacks": [
-            {"attack": attack, **{name: getattr(AttackCounts.of(pictures), name) for name in AttackCounts.__slots__}}
+            {
+                "attack": attack,
+                **{name: getattr(AttackCounts.from_examples(pictures), name) for name in AttackCounts.__slots__},
+            }
             for attack, pictures in attacks.items()
             if pictures is not None
         ],
-        "replays": [event_redaction.redact_replay(number, event) for number, event in enumerate(judged, start=1)],
-        "findings": [event_redaction.redact_finding(number, event) for number, event in enumerate(made, start=1)],
+        "replays": [redaction.redact_replay(number, event) for number, event in enumerate(replays, start=1)],
+        "findings": [redaction.redact_finding(number, event) for number, event in enumerate(findings, start=1)],
     }
 
 
 def _work_keys(record: RoundView) -> list[tuple[str, Stage]]:
-    order = list(Stage)
-    found = {(job.submission, job.stage) for job in record.round.planned}
-    return sorted(found, key=lambda key: (order.index(key[1]), key[0]))
+    stages = list(Stage)
+    found = {(job.submission, job.stage) for job in record.round.planned_jobs}
+    return sorted(found, key=lambda key: (stages.index(key[1]), key[0]))
 
 
 def _work_part(record: RoundView, submission: str, stage: Stage) -> WorkPart:
     round_ = record.round
-    jobs = [job.id for job in round_.planned_of.get(submission, ()) if job.stage is stage]
+    jobs = [job.id for job in round_.planned_jobs_of.get(submission, ()) if job.stage is stage]
     times: Counter[tuple[str, str]] = Counter()
     counts: Counter[tuple[str, str]] = Counter()
     for fault in (fault for job in jobs for step in round_.steps.get(job, {}).values() for fault in step.faults):
         times[fault.code, fault.reason] += fault.times
         counts[fault.code, fault.reason] += fault.pictures
-    seconds = sum(round_.finished[job].seconds for job in jobs if job in round_.finished)
+    seconds = sum(round_.finished_jobs[job].seconds for job in jobs if job in round_.finished_jobs)
     return WorkPart(
         submission=submission,
         stage=stage,
-        finished=all(job in round_.finished for job in jobs),
-        seconds=round_to_figures(float(seconds)) or 0.0,
+        finished=all(job in round_.finished_jobs for job in jobs),
+        seconds=redaction.round_to_figures(float(seconds)) or 0.0,
         faults=[
             FaultCount(code=code, reason=reason, times=times[code, reason], pictures=n)
             for (code, reason), n in sorted(counts.items())
@@ -171,7 +172,7 @@ def sealed_round_view(
         past += _work_events(work)
     past += [*sealed.replays, *sealed.findings]
     past += [event for event in shown if isinstance(event, events.RoundClosed)]
-    counted = {part.attack: part.counted() for part in sealed.attacks}
+    counted = {part.attack: part.counts() for part in sealed.attacks}
     return SealedRoundView(past, calls, counted, pictures)
 
 
@@ -194,17 +195,16 @@ def _work_events(work: WorkPart) -> list[events.Event]:
         device=None,
         seconds=work.seconds,
         sandboxes=[],
-        fresh_copy=event_redaction.WITHHELD if work.fresh_copy else "",
+        fresh_copy=redaction.WITHHELD if work.fresh_copy else "",
     )
     return [step, done]
 
 
 def rounded_measurements(results: Results) -> dict[str, dict[str, Any]]:
     """Returns, by submission, what was measured, to two figures (rule A2)."""
-    amounts = ("cpu_seconds", "peak_bytes", "bytes_in", "bytes_out")
     return {
         part.id: {name: getattr(part, name) for name in MEASURED_FIELDS}
-        | {name: round_to_figures(getattr(part, name)) for name in amounts}
+        | {name: redaction.round_to_figures(getattr(part, name)) for name in redaction.MEASURED_AMOUNTS}
         for part in results.submissions
     }
 

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.bundles import chain, comparison, compat_0_1, encoding, event_redaction
+from orchestrator import redaction
+from orchestrator.bundles import chain, comparison, encoding
 from orchestrator.bundles.bundle_records import SealedRoundView
 from orchestrator.bundles.layout import CELLS, LEDGER, PICTURES, RESULTS, ROUND, RoundPart
 from orchestrator.bundles.reader import Bundle, parse_model
@@ -56,16 +57,12 @@ def check_sealed_round(
     stated = read_results(bundle, part)
     place = f"{part.folder}/{RESULTS}"
     with untrusted(place):
-        found = recount_results(record, part, judge, season)
+        recounted = recount_results(record, part, judge, season)
         measured = measurements_in(stated)
-        if [one.id for one in stated.submissions] != [one.id for one in found.submissions]:
+        if [one.id for one in stated.submissions] != [one.id for one in recounted.submissions]:
             raise NotGenuine(f"{place} submissions", "are not those whom the ledger admitted")
-        body = with_measurements(found, measured).model_dump(mode="json")
-    value = bundle.document(place)
-    body = compat_0_1.results_like(value, body)
-    if not record.tells_reasons and compat_0_1.has_forfeit_reasons(value):
-        raise NotGenuine(f"{place} submissions", f"tell why candidates do not count, and {ROUND} does not")
-    comparison.check_equal(place, value, body)
+        body = with_measurements(recounted, measured).model_dump(mode="json")
+    comparison.check_equal(place, bundle.read_document(place), body)
     withheld = sum(link.event is None for link in links)
     return record, CheckCounts(len(links), withheld, len(pictures), cells, comparison.count_numbers(body))
 
@@ -73,8 +70,8 @@ def check_sealed_round(
 def read_ledger(bundle: Bundle, part: RoundPart) -> list[chain.ChainEntry]:
     """Returns the entries of a round's ledger, checked."""
     name = f"{part.folder}/{LEDGER}"
-    with bundle.open(name) as file:
-        links = list(chain.read_chain(file, name, event_redaction.redact_sealed_event))
+    with bundle.open_file(name) as file:
+        links = list(chain.read_chain(file, name, redaction.redact_sealed_event))
     check_end(links, part, name)
     return links
 
@@ -84,43 +81,43 @@ def read_round(
 ) -> tuple[SealedRoundView, list[_PictureLine], int]:
     """Returns the record that a round's files tell, its pictures' commitments, and the number of its cells."""
     name = f"{part.folder}/{ROUND}"
-    sealed = parse_model(SealedRound, bundle.document(name), name)
+    sealed = parse_model(SealedRound, bundle.read_document(name), name)
     file = check_opened(sealed.opened, part, f"{name} opened")
-    if compat_0_1.round_like(bundle.document(name), sealed.model_dump(mode="json")) != bundle.document(name):
+    if sealed.model_dump(mode="json") != bundle.read_document(name):
         raise NotGenuine(name, "is not written as this software writes it")
     pictures = list(_read_pictures(bundle, part))
     if len(pictures) != sealed.opened.task.count or not pictures:
         raise NotGenuine(f"{part.folder}/{PICTURES}", f"has {len(pictures)} pictures of {sealed.opened.task.count}")
-    shown = [link.event for link in links if link.event is not None]
-    roster = sealed_round_view(sealed, shown, {}, len(pictures)).round.roster
+    disclosed_events = [link.event for link in links if link.event is not None]
+    roster = sealed_round_view(sealed, disclosed_events, {}, len(pictures)).round.roster
     check_roster(roster, season, file, f"{part.folder}/{LEDGER}")
     calls = dict(_read_cells(bundle, part, len(pictures), roster))
-    record = sealed_round_view(sealed, shown, calls, len(pictures))
+    record = sealed_round_view(sealed, disclosed_events, calls, len(pictures))
     _check_attacks(sealed, record, calls, f"{name} attacks", len(pictures))
     return record, pictures, len(calls)
 
 
 def recount_results(record: SealedRoundView, part: RoundPart, judge: RulesResolver, season: Season) -> Results:
     """Returns the results that a sealed round's files give, nothing measured among them."""
-    opened = record.round.opened
-    if opened is None:
+    opening = record.round.opening
+    if opening is None:
         raise ValueError("no round was opened")
-    contest_format, standings = resolve_checked_rules(judge, season, opened)
+    contest_format, standings = resolve_checked_rules(judge, season, opening)
     return RoundScoring(record, contest_format, standings).results(part.head)
 
 
 def read_results(bundle: Bundle, part: RoundPart) -> Results:
     """Returns the results that are stated. Raises NotGenuine where they are not written as this software does."""
     name = f"{part.folder}/{RESULTS}"
-    value = bundle.document(name)
+    value = bundle.read_document(name)
     stated = parse_model(Results, value, name)
-    comparison.check_equal(name, value, compat_0_1.results_like(value, stated.model_dump(mode="json")))
+    comparison.check_equal(name, value, stated.model_dump(mode="json"))
     return stated
 
 
 def _read_pictures(bundle: Bundle, part: RoundPart) -> Iterator[_PictureLine]:
     name, before = f"{part.folder}/{PICTURES}", ""
-    with bundle.open(name) as file:
+    with bundle.open_file(name) as file:
         for place, value in encoding.decode_lines(file, name):
             line = parse_model(_PictureLine, value, place)
             if line.id <= before:
@@ -131,8 +128,8 @@ def _read_pictures(bundle: Bundle, part: RoundPart) -> Iterator[_PictureLine]:
 
 def _read_cells(bundle: Bundle, part: RoundPart, count: int, roster: Roster) -> Iterator[tuple[Cell, str]]:
     name, before = f"{part.folder}/{CELLS}", ("", "")
-    attacks, defences = ({each.id for each in roster.side(side)} for side in (Side.ATTACK, Side.DEFENCE))
-    with bundle.open(name) as file:
+    attacks, defences = ({each.id for each in roster.by_side(side)} for side in (Side.ATTACK, Side.DEFENCE))
+    with bundle.open_file(name) as file:
         for place, value in encoding.decode_lines(file, name):
             line = parse_model(_CellLine, value, place)
             key = (line.defence, line.attack or "")
@@ -148,11 +145,11 @@ def _read_cells(bundle: Bundle, part: RoundPart, count: int, roster: Roster) -> 
 
 def _check_attacks(sealed: SealedRound, record: SealedRoundView, calls: Any, place: str, count: int) -> None:
     attacks = [part.attack for part in sealed.attacks]
-    admitted = [attack.id for attack in record.round.roster.side(Side.ATTACK)]
+    admitted = [attack.id for attack in record.round.roster.by_side(Side.ATTACK)]
     if attacks != [attack for attack in admitted if attack in attacks]:
         raise NotGenuine(place, "are not those whom the ledger admitted, each once, in its order")
     for part in sealed.attacks:
-        if not part.counted().possible(count):
+        if not part.counts().is_possible(count):
             raise NotGenuine(f"{place} {part.attack}", "has counts that no attack can have")
     for cell in calls:
         if cell.attack is not None and cell.attack not in attacks:

@@ -7,9 +7,8 @@ are computed last: then every byte was read as what the layout says it is, and n
 
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate
 
-from orchestrator.bundles import cross_check, full_round_check, promotion_check, sealed_round_check
+from orchestrator.bundles import cross_check, full_round_check, outcome_check, sealed_round_check
 from orchestrator.bundles.layout import BLOB_INDEX, BLOBS, CONTEST, MAX_REHASHED_BYTES, RoundPart
 from orchestrator.bundles.packed_blobs import PackedBlobs
 from orchestrator.bundles.prior_evidence import NO_EVIDENCE, PriorEvidence
@@ -33,9 +32,9 @@ class VerificationReport:
 
     `entries` are those of all ledgers, `withheld` those of which only the leaf is shown. `numbers` are in results
     files, all found again, but for what was measured where the bundle is sealed. `replays` were followed from the
-    round's secret and judged again, `promotions` follow from the boards at their time, and `opened` are the
-    commitments of a sealed bundle that this one opens. `held` says where each thing is that its reader held, and
-    `backwards` counts the entries of the contest's ledger whose time is before that of an earlier one.
+    round's secret and judged again, `outcomes`, such as promotions, follow from the boards at their time, and
+    `commitments_opened` are the commitments of a sealed bundle that this one opens. `evidence_found` says where each
+    thing is that its reader held.
     """
 
     kind: str
@@ -50,16 +49,15 @@ class VerificationReport:
     cells: int = 0
     numbers: int = 0
     replays: int = 0
-    promotions: int = 0
-    opened: int = 0
-    backwards: int = 0
-    held: list[str] = field(default_factory=list)
+    outcomes: int = 0
+    commitments_opened: int = 0
+    evidence_found: list[str] = field(default_factory=list)
 
-    def add(self, name: str, seen: CheckCounts) -> None:
+    def add_round(self, name: str, seen: CheckCounts) -> None:
         """Counts a round."""
         self.rounds.append(name)
-        for what in CheckCounts.__slots__:
-            setattr(self, what, getattr(self, what) + getattr(seen, what))
+        for name_of_count in CheckCounts.__slots__:
+            setattr(self, name_of_count, getattr(self, name_of_count) + getattr(seen, name_of_count))
 
 
 def verify_bundle(
@@ -82,11 +80,11 @@ def verify_bundle(
     try:
         verified = _check_bundle(bundle, judge, sealed)
     except NotGenuine as found:
-        altered = bundle.altered(MAX_REHASHED_BYTES)
+        altered = bundle.find_altered_file(MAX_REHASHED_BYTES)
         raise (found if altered is None else _combined_error(altered, found)) from None
-    if (altered := bundle.altered()) is not None:
+    if (altered := bundle.find_altered_file()) is not None:
         raise altered
-    verified.held = check_held(bundle, held)
+    verified.evidence_found = check_held(bundle, held)
     return verified
 
 
@@ -101,35 +99,29 @@ def _combined_error(altered: NotGenuine, found: NotGenuine) -> NotGenuine:
 def _check_bundle(bundle: Bundle, judge: RulesResolver, sealed: Bundle | None) -> VerificationReport:
     manifest = bundle.manifest
     verified = VerificationReport(manifest.kind, manifest.contest, manifest.software, bundle.key, bundle.digest)
-    told = read_contest(bundle)
-    verified.entries = len(told.links)
-    verified.withheld = sum(link.event is None for link in told.links)
-    verified.backwards = _count_backwards([link.time for link in told.links if link.time])
+    contest = read_contest(bundle)
+    verified.entries = len(contest.entries)
+    verified.withheld = sum(link.event is None for link in contest.entries)
     if manifest.kind == "sealed":
-        _check_sealed(bundle, told, judge, verified)
+        _check_sealed(bundle, contest, judge, verified)
         return verified
-    with bundle.open(BLOBS) as packed, bundle.open(BLOB_INDEX) as index:
-        blobs = PackedBlobs(packed, bundle.size(BLOBS), index)
-        played = _check_full(bundle, blobs, told, judge, verified)
+    with bundle.open_file(BLOBS) as packed, bundle.open_file(BLOB_INDEX) as index:
+        blobs = PackedBlobs(packed, bundle.file_size(BLOBS), index)
+        verified_rounds = _check_full(bundle, blobs, contest, judge, verified)
         if sealed is not None:
-            verified.opened = _check_opens_sealed(sealed, played, told, blobs, judge)
+            verified.commitments_opened = _check_opens_sealed(sealed, verified_rounds, contest, blobs, judge)
     return verified
 
 
-def _count_backwards(times: list[str]) -> int:
-    """Returns how many times are before one that stands before them; withheld entries have none."""
-    return sum(time < latest for time, latest in zip(times[1:], accumulate(times, max), strict=False))
-
-
-def _check_sealed(bundle: Bundle, told: ContestState, judge: RulesResolver, verified: VerificationReport) -> None:
-    rounds: dict[tuple[str, str], promotion_check.ViewAtHead] = {}
+def _check_sealed(bundle: Bundle, contest: ContestState, judge: RulesResolver, verified: VerificationReport) -> None:
+    rounds: dict[tuple[str, str], outcome_check.ViewAtHead] = {}
     for part in bundle.manifest.rounds:
         with untrusted(part.folder):
-            record, seen = sealed_round_check.check_sealed_round(bundle, part, told.season, judge)
-        verified.add(part.folder, seen)
+            record, seen = sealed_round_check.check_sealed_round(bundle, part, contest.season, judge)
+        verified.add_round(part.folder, seen)
         rounds[part.round, part.task] = partial(_view_if_last, part, record)
     with untrusted(CONTEST):
-        verified.promotions = promotion_check.check_promotions(told, rounds, judge)
+        verified.outcomes = outcome_check.check_outcomes(contest, rounds, judge)
 
 
 def _view_if_last(part: RoundPart, record: RoundView, head: str) -> RoundView | None:
@@ -138,33 +130,33 @@ def _view_if_last(part: RoundPart, record: RoundView, head: str) -> RoundView | 
 
 
 def _check_full(
-    bundle: Bundle, blobs: PackedBlobs, told: ContestState, judge: RulesResolver, verified: VerificationReport
+    bundle: Bundle, blobs: PackedBlobs, contest: ContestState, judge: RulesResolver, verified: VerificationReport
 ) -> dict[tuple[str, str], VerifiedRound]:
-    played: dict[tuple[str, str], VerifiedRound] = {}
+    verified_rounds: dict[tuple[str, str], VerifiedRound] = {}
     for part in bundle.manifest.rounds:
-        played[part.round, part.task], seen = full_round_check.check_full_round(
-            bundle, part, told.season, judge, blobs, played
+        verified_rounds[part.round, part.task], seen = full_round_check.check_full_round(
+            bundle, part, contest.season, judge, blobs, verified_rounds
         )
-        verified.add(part.folder, seen)
-    full_round_check.check_blobs(blobs, played.values(), pictures=bundle.manifest.pictures)
+        verified.add_round(part.folder, seen)
+    full_round_check.check_blobs(blobs, verified_rounds.values(), pictures=bundle.manifest.pictures)
     with untrusted(CONTEST):
-        rounds = {key: partial(full_round_check.view_at_head, blobs, each) for key, each in played.items()}
-        verified.promotions = promotion_check.check_promotions(told, rounds, judge)
-    return played
+        rounds = {key: partial(full_round_check.view_at_head, blobs, each) for key, each in verified_rounds.items()}
+        verified.outcomes = outcome_check.check_outcomes(contest, rounds, judge)
+    return verified_rounds
 
 
 def _check_opens_sealed(
     sealed: Bundle,
-    played: dict[tuple[str, str], VerifiedRound],
-    told: ContestState,
+    verified_rounds: dict[tuple[str, str], VerifiedRound],
+    contest: ContestState,
     blobs: PackedBlobs,
     judge: RulesResolver,
 ) -> int:
     """Returns how many commitments of a sealed bundle are opened, once it holds by itself."""
     try:
         verify_bundle(sealed, judge)
-    except NotGenuine as found:
-        [inside] = found.problems
+    except NotGenuine as error:
+        [inside] = error.problems
         raise NotGenuine(f"sealed {inside.place}", inside.what) from None
     with untrusted("the sealed bundle"):
-        return cross_check.check_opens_sealed(sealed, played, told, blobs, judge)
+        return cross_check.check_opens_sealed(sealed, verified_rounds, contest, blobs, judge)

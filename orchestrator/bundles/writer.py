@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.bundles import chain, encoding, event_redaction, packed_blobs, revealed_lists, sealed_lists
+from orchestrator import redaction
+from orchestrator.bundles import chain, encoding, packed_blobs, revealed_lists, sealed_lists
 from orchestrator.bundles.layout import (
     CELLS,
     CONTEST,
@@ -49,20 +50,20 @@ class RoundSource:
 
 def write_contest(folder: Path, entries: Iterable[LedgerEntry]) -> None:
     """Writes what is shown of a contest's ledger."""
-    _write_file(folder / CONTEST, chain.encode_ledger(entries, event_redaction.redact_contest_event))
+    _write_file(folder / CONTEST, chain.encode_ledger(entries, redaction.redact_contest_event))
 
 
 def write_sealed_round(folder: Path, source: RoundSource, judge: RulesResolver, season: Season) -> None:
     """Writes a sealed round; its results are counted from what is written, so that everybody gets the same."""
     at, values = folder / source.part.folder, sealed_lists.sealed_round_lists(source.record, source.secret)
-    _write_file(at / LEDGER, chain.encode_ledger(source.entries, event_redaction.redact_sealed_event))
+    _write_file(at / LEDGER, chain.encode_ledger(source.entries, redaction.redact_sealed_event))
     for name, value in values.items():
         _write_file(at / name, encoding.encode(value) if name == ROUND else encoding.encode_lines(value))
-    told = sealed_lists.SealedRound.model_validate(values[ROUND])
-    shown = [entry.event for entry in source.entries if event_redaction.redact_sealed_event(entry.event) is None]
+    sealed_round = sealed_lists.SealedRound.model_validate(values[ROUND])
+    disclosed_events = [entry.event for entry in source.entries if redaction.redact_sealed_event(entry.event) is None]
     calls = {Cell(line["defence"], line["attack"]): line["calls"] for line in values[CELLS]}
-    record = sealed_lists.sealed_round_view(told, shown, calls, len(values[PICTURES]))
-    contest_format, standings = judge(season, told.opened)
+    record = sealed_lists.sealed_round_view(sealed_round, disclosed_events, calls, len(values[PICTURES]))
+    contest_format, standings = judge(season, sealed_round.opened)
     counted = RoundScoring(record, contest_format, standings).results(source.part.head)
     write_results(
         folder, source.part, sealed_lists.with_measurements(counted, sealed_lists.rounded_measurements(source.results))
@@ -77,7 +78,7 @@ def write_results(folder: Path, part: RoundPart, results: Results) -> None:
 def write_full_round(folder: Path, source: RoundSource) -> None:
     """Writes a full round, its results included."""
     at = folder / source.part.folder
-    _write_file(at / LEDGER, chain.encode_ledger(source.entries, event_redaction.redact_full_event))
+    _write_file(at / LEDGER, chain.encode_ledger(source.entries, redaction.redact_full_event))
     _write_file(at / SECRET, (source.secret.hex() + "\n").encode("ascii"))
     for name, values in revealed_lists.full_round_lists(source.record, source.secret).items():
         _write_file(at / name, encoding.encode_lines(values))
@@ -96,7 +97,7 @@ def write_blobs(folder: Path, sources: Iterable[RoundSource], blobs: Blobs, *, p
         round_ = source.record.round
         standing = [step for steps in round_.steps.values() for step in steps.values()]
         needed |= revealed_lists.blob_digests(
-            [*standing, *([round_.opened] if round_.opened else [])], pictures=pictures
+            [*standing, *([round_.opening] if round_.opening else [])], pictures=pictures
         )
         every |= revealed_lists.blob_digests((entry.event for entry in source.entries), pictures=pictures)
         _require_replay_blobs(source, blobs)
@@ -112,8 +113,8 @@ def _require_replay_blobs(source: RoundSource, blobs: Blobs) -> None:
         round_.apply(event)
         if not isinstance(event, events.ReplayJudged):
             continue
-        played = (end.job for end in round_.finished_of(event.submission) if end.stage is Stage.CLASSIFY)
-        steps = [step for job in (event.job, *played) for step in round_.steps.get(job, {}).values()]
+        played_jobs = (end.job for end in round_.finished_jobs_of(event.submission) if end.stage is Stage.CLASSIFY)
+        steps = [step for job in (event.job, *played_jobs) for step in round_.steps.get(job, {}).values()]
         for name in sorted(revealed_lists.blob_digests(steps, pictures=False)):
             if not _is_readable(blobs, name):
                 raise StoreFault(
@@ -141,7 +142,7 @@ def write_signed_manifest(folder: Path, draft: BundleManifest, key: SigningKey) 
             files.append(
                 FilePart(name=name, sha256=packed_blobs.file_digest(file), size=os.fstat(file.fileno()).st_size)
             )
-    manifest = draft.model_copy(update={"files": files, "key": key.public.hex()})
+    manifest = draft.model_copy(update={"files": files, "key": key.public_key.hex()})
     data = encoding.encode(manifest.model_dump(mode="json"))
     _write_file(folder / MANIFEST, data)
     _write_file(folder / SIGNATURE, encode_signature(data, key))

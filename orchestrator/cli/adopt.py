@@ -7,8 +7,8 @@ import typer
 
 from orchestrator.cli import console
 from orchestrator.cli.console import Json, err, out, safe_text
+from orchestrator.domain.licences import is_osi_approved
 from orchestrator.intake import adopt_nips2017, scaffold
-from orchestrator.ledger.season_view import is_osi_approved
 
 
 @console.command
@@ -25,27 +25,36 @@ def adopt(
 
     A Dockerfile and a .dockerignore are written where there are none.
     """
-    wanted = adopt_nips2017.AdoptionRequest(name, cast("Literal[0, 1]", labels_from), licence)
-    made = adopt_nips2017.adopt_folder(folder, wanted)
+    request = adopt_nips2017.AdoptionRequest(name, cast("Literal[0, 1]", labels_from), licence)
+    adoption = adopt_nips2017.adopt_folder(folder, request)
     place = safe_text(str(folder))
     commands = [
         f"sparring submission check {place}",
-        f"sparring submission try {place} --against {scaffold.FIRST_OPPONENT[made.side]}",
+        f"sparring submission try {place} --against {scaffold.FIRST_OPPONENT[adoption.side]}",
         f"sparring submission pack {place}",
     ]
     if as_json:
-        document = {"folder": str(folder.resolve()), "name": made.name, "side": made.side, "written": made.written}
-        console.print_json({**document, "entry_point": made.entry_point, "container": made.container, "next": commands})
+        document = {
+            "folder": str(folder.resolve()),
+            "name": adoption.name,
+            "side": adoption.side,
+            "written": adoption.written_files,
+        }
+        console.print_json(
+            {**document, "entry_point": adoption.entry_point, "container": adoption.container, "next": commands}
+        )
         return
     out.print(
-        f"adopted  {safe_text(made.name)}, side {made.side}; its script is {safe_text(made.entry_point)}",
+        f"adopted  {safe_text(adoption.name)}, side {adoption.side}; its script is {safe_text(adoption.entry_point)}",
         soft_wrap=True,
     )
-    out.print(f"written  {place}: {', '.join(made.written)}", soft_wrap=True)
+    out.print(f"written  {place}: {', '.join(adoption.written_files)}", soft_wrap=True)
     for number, command in enumerate(commands):
         out.print(f"{'' if number else 'next':8} {command}", soft_wrap=True)
-    if made.container:
-        text = f"its container {safe_text(made.container)} is not used; the Dockerfile's BASE says what it stands on"
+    if adoption.container:
+        text = (
+            f"its container {safe_text(adoption.container)} is not used; the Dockerfile's BASE says what it stands on"
+        )
         err.print(f"[yellow]note:[/] {text}", soft_wrap=True)
     if not is_osi_approved(licence):
         err.print(

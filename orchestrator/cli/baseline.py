@@ -34,8 +34,10 @@ def train(
     if not out_file.parent.is_dir():
         raise UsageError(f"{out_file.parent} is not a folder; make it first")
     output_paths.require_file_path(out_file, "--out")
-    wanted = training.TrainingRecipe(recipe.value, "digits_cnn", seed, epsilon)
-    report = training.train_classifier(wanted, training.load_digits("train"), training.load_digits("test"), out_file)
+    training_recipe = training.TrainingRecipe(recipe.value, "digits_cnn", seed, epsilon)
+    report = training.train_classifier(
+        training_recipe, training.load_digits("train"), training.load_digits("test"), out_file
+    )
     if as_json:
         console.print_json(report)
         return

@@ -27,7 +27,7 @@ class ClusterOptions:
     context: Annotated[str | None, typer.Option("--context", help="The context of that file.")] = None
 
     @property
-    def where(self) -> ClusterAccess:
+    def access(self) -> ClusterAccess:
         """The same for what connects."""
         return ClusterAccess(self.kubeconfig, self.context)
 
@@ -64,24 +64,24 @@ def check(
     Exits with 1 when a check fails. A round needs a network probe that was blocked within the last 24 hours.
     """
     more = [connectivity_probe.parse_target(text) for text in probing.reach or []]
-    if any(each.name.startswith(connectivity_probe.LISTENER_NAME) for each in more):
+    if any(result.name.startswith(connectivity_probe.LISTENER_NAME) for result in more):
         raise UsageError(
             f"--reach: a name that begins with {connectivity_probe.LISTENER_NAME} is the probe's own; take another"
         )
     if probing.look_only and probing.out_dir is not None:
         raise UsageError("--look-only makes no pods, and --out wants one that looks; leave one away")
     read = None if contest is None else Contest(contest)
-    found: list[Check] = []
-    asked = preflight.PreflightOptions(
-        more, probing.out_dir, ProbeTimeouts(probing.patience), probes=not probing.look_only
+    checks: list[Check] = []
+    options = preflight.PreflightOptions(
+        more, probing.out_dir, ProbeTimeouts(probing.patience), make_pods=not probing.look_only
     )
-    for each in preflight.preflight_checks(read, which.where, asked):
-        found.append(each)
+    for result in preflight.preflight_checks(read, which.access, options):
+        checks.append(result)
         if not as_json:
-            doctor.print_checks([each])
-    failed = any(each.status is CheckStatus.FAIL for each in found)
+            doctor.print_checks([result])
+    failed = any(result.status is CheckStatus.FAIL for result in checks)
     if as_json:
-        console.print_json({"ok": not failed, "checks": doctor.check_rows(found)})
+        console.print_json({"ok": not failed, "checks": doctor.check_rows(checks)})
     if failed:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -98,10 +98,10 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Remove the Jobs of a round, or of all rounds of a contest, from the cluster. What was played is kept."""
-    swept = preflight.cleanup_jobs(place, which.where, held=held)
+    result = preflight.cleanup_jobs(place, which.access, include_held=held)
     if as_json:
-        console.print_json({"jobs": swept.jobs, "rounds": swept.rounds})
+        console.print_json({"jobs": result.total_jobs, "rounds": result.jobs_by_round})
         return
-    out.print(f"{swept.jobs} Jobs removed")
-    for of, count in swept.rounds.items():
+    out.print(f"{result.total_jobs} Jobs removed")
+    for of, count in result.jobs_by_round.items():
         out.print(f"  round {safe_text(of)}: {count}")

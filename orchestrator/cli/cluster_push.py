@@ -27,21 +27,21 @@ def push(
     done: list[PushResult] = []
     with tempfile.TemporaryDirectory(prefix="sparring-push-") as workspace:
         backend = composition.make_backend("docker", Path(workspace))
-        backend.check()
-        for each in push_images.push_missing(settings, listed, backend):
-            done.append(each)
+        backend.require_available()
+        for result in push_images.push_missing(settings, listed, backend):
+            done.append(result)
             if not as_json:
-                _print_image(each)
-    missing = any(each.state in {PushState.MISSING, PushState.REFUSED} for each in done)
+                _print_image(result)
+    missing = any(result.state in {PushState.MISSING, PushState.REFUSED} for result in done)
     if as_json:
-        console.print_json({"ok": not missing, "images": [asdict(each) for each in done]})
+        console.print_json({"ok": not missing, "images": [asdict(result) for result in done]})
     if missing:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _print_image(each: PushResult) -> None:
+def _print_image(result: PushResult) -> None:
     colour = {PushState.MISSING: "red", PushState.REFUSED: "red", PushState.ELSEWHERE: "yellow"}.get(
-        each.state, "green"
+        result.state, "green"
     )
-    rest = each.reference or f"{each.image}: {each.why}"
-    out.print(f"[{colour}]{each.state.value:9}[/] {safe_text(each.who)}  {safe_text(rest)}", soft_wrap=True)
+    rest = result.reference or f"{result.image}: {result.reason}"
+    out.print(f"[{colour}]{result.state.value:9}[/] {safe_text(result.owner)}  {safe_text(rest)}", soft_wrap=True)

@@ -53,7 +53,12 @@ out = _WideConsole(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead of text.")]
-Backend = Annotated[str, typer.Option("--backend", help="Where players run: process or docker.")]
+Backend = Annotated[
+    str,
+    typer.Option(
+        "--backend", help="Where players run: process, runc, docker, or container: runc where it works, else docker."
+    ),
+]
 Unisolated = Annotated[
     bool,
     typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend. It is no wall."),

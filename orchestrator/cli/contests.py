@@ -9,6 +9,7 @@ from orchestrator.application.contests import seasons
 from orchestrator.cli import console, season
 from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.submissions import Side
+from orchestrator.errors import UsageError
 from orchestrator.intake import admission
 from orchestrator.intake.contest_file import Contest
 
@@ -17,6 +18,30 @@ app = typer.Typer(no_args_is_help=True, help="Make a contest, and look at contes
 
 app.command("init", epilog="Example: sparring contest init cup --template tournament")(season.init)
 app.command("open", epilog="Example: sparring contest open cup")(season.open_)
+
+
+@app.command("record", epilog="Example: sparring contest record league weekly.ended --set reason='the term is over'")
+@console.command
+def record(
+    folder: season.ContestDir,
+    kind: Annotated[str, typer.Argument(help="The event's kind, such as FORMAT.NAME.", metavar="KIND")],
+    fields: Annotated[
+        list[str] | None, typer.Option("--set", help="A field of the event as NAME=TEXT; may be repeated.")
+    ] = None,
+    by: season.By = None,
+    as_json: Json = False,
+) -> None:
+    """Note an event of the contest's format in its ledger: what the organizers decide under its rules."""
+    pairs = [text.partition("=") for text in fields or ()]
+    if wrong := [name for name, mark, _ in pairs if not (name and mark)]:
+        raise UsageError(f"--set {wrong[0]!r}: write it as NAME=TEXT")
+    with seasons.administer(folder, by) as admin:
+        event = admin.record_format_event(kind, {name: value for name, _, value in pairs})
+    if as_json:
+        console.print_json(event.model_dump(mode="json"))
+        return
+    for part, description in {"recorded": kind, **event.summary()}.items():
+        out.print(f"{safe_text(part):12} {safe_text(description, 2000)}", soft_wrap=True)
 
 
 @app.command("check", epilog="Example: sparring contest check examples/demo/contest.yaml")
@@ -29,18 +54,18 @@ def check(
     Nothing is started. All problems are listed at once, each with its line and a remedy.
     """
     contest = Contest(file)
-    tasks, roster = admission.check_contest(contest, seasons.season_phases(contest))
-    cells = contest.format.cells(roster)
-    sides = {side.value: [s.id for s in roster.side(side)] for side in Side}
+    tasks, roster = admission.check_contest(contest, seasons.season_round_names(contest))
+    cells = contest.format.schedule(roster)
+    sides = {side.value: [s.id for s in roster.by_side(side)] for side in Side}
     effective = contest.file.model_dump(mode="json") | {"rules": contest.format.rules.model_dump(mode="json")}
     if as_json:
-        played = [{"name": task.name, "pictures": task.count, "digest": task.digest} for task in tasks]
-        summary = {"tasks": played, "cells": len(cells), **sides}
+        task_rows = [{"name": task.name, "pictures": task.count, "digest": task.digest} for task in tasks]
+        summary = {"tasks": task_rows, "cells": len(cells), **sides}
         console.print_json({"ok": True, "summary": summary, "contest": effective})
         return
     out.print(f"[green]fine[/]  {safe_text(contest.file.title)} ({contest.file.contest}, format {contest.file.format})")
     for task in tasks:
-        budget = f"{task.budget.norm} {task.budget.epsilon}/255"
+        budget = f"{task.budget.norm} {task.budget.epsilon}/255" if task.budget else "no budget"
         out.print(f"task      {task.name}: {task.count} pictures {task.shape}, {len(task.classes)} classes, {budget}")
     for side, ids in sides.items():
         out.print(f"{side + 's':9} {len(ids)}: {', '.join(ids)}", soft_wrap=True)

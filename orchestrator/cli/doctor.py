@@ -34,7 +34,8 @@ def doctor(
             backend = composition.make_backend(name, Path(workspace))
             if sweep:
                 checks.append(_cleanup_check(name, backend))
-            checks += backend.examine()
+            checks += backend.diagnose()
+        checks.append(_container_check(Path(workspace)))
     failed = any(check.status is CheckStatus.FAIL for check in checks)
     if as_json:
         console.print_json({"ok": not failed, "checks": check_rows(checks)})
@@ -50,21 +51,31 @@ def _machine_checks() -> list[Check]:
     if sys.version_info < (3, 11):  # noqa: UP036  said to whoever forces it onto an older Python
         checks.append(Check("python", CheckStatus.FAIL, platform.python_version(), "use Python 3.11 or newer"))
     try:
-        found = list_gpus()
+        gpus = list_gpus()
     except BackendUnavailable as error:
         return [*checks, Check("gpu", CheckStatus.FAIL, str(error), "nvidia-smi must answer before GPUs can be used")]
-    if not found:
+    if not gpus:
         detail = "none; tasks with `limits.gpus: 1` cannot be played here"
         return [*checks, Check("gpu", CheckStatus.ABSENT, detail, "install the NVIDIA driver where there is a GPU")]
-    return [*checks, *(Check("gpu", CheckStatus.OK, f"{g.name}, {g.memory}, {g.uuid}") for g in found)]
+    return [*checks, *(Check("gpu", CheckStatus.OK, f"{g.name}, {g.memory}, {g.uuid}") for g in gpus)]
 
 
 def _cleanup_check(name: str, backend: Backend) -> Check:
     try:
-        removed = backend.sweep()
+        removed = backend.clean_up()
     except BackendUnavailable:
         return Check(f"sweep {name}", CheckStatus.ABSENT, "the backend is not there, so nothing was removed")
     return Check(f"sweep {name}", CheckStatus.OK, f"{removed} leftovers of dead rounds removed")
+
+
+def _container_check(workspace: Path) -> Check:
+    name, reason = composition.choose_container_backend(workspace)
+    why = f"; {reason}" if reason else ""
+    try:
+        composition.make_backend(name, workspace).require_available()
+    except BackendUnavailable as error:
+        return Check("container: available", CheckStatus.ABSENT, str(error), "see the message, if you want to use it")
+    return Check("container: available", CheckStatus.OK, f"`--backend container` plays on {name} here{why}")
 
 
 def check_rows(checks: list[Check]) -> list[dict[str, str]]:

@@ -47,8 +47,8 @@ def _stage_row(stage: StageEstimate) -> tuple[str, ...]:
     return (
         stage.stage.value,
         *(f"{count:,}" for count in counts),
-        duration_text(stage.seconds),
-        duration_text(stage.most),
+        duration_text(stage.expected_seconds),
+        duration_text(stage.max_seconds),
     )
 
 
@@ -57,23 +57,23 @@ def _estimate_summary(one: RunEstimate, price: float | None) -> str:
         return "everything is played: running it again only writes the results"
     slots = "1 slot" if one.slots == 1 else f"{one.slots} slots"
     expected = "nothing like it was played yet, so no time is expected"
-    if one.seconds is not None:
-        expected = f"about {duration_text(one.seconds / one.slots)}, from what was played before"
-    text = f"on {slots}: {expected}; at most {duration_text(one.most / one.slots)}, if every deadline is used up"
+    if one.expected_seconds is not None:
+        expected = f"about {duration_text(one.expected_seconds / one.slots)}, from what was played before"
+    text = f"on {slots}: {expected}; at most {duration_text(one.max_seconds / one.slots)}, if every deadline is used up"
     if price is None:
         return text
-    costs = "not known" if one.seconds is None else f"about {one.seconds / _HOUR * price:,.2f}"
-    return f"{text}\nat {price:g} an hour and slot: {costs}; at most {one.most / _HOUR * price:,.2f}"
+    costs = "not known" if one.expected_seconds is None else f"about {one.expected_seconds / _HOUR * price:,.2f}"
+    return f"{text}\nat {price:g} an hour and slot: {costs}; at most {one.max_seconds / _HOUR * price:,.2f}"
 
 
 def _document(one: RunEstimate, price: float | None) -> dict[str, Any]:
     sums = {
-        "seconds": None if one.seconds is None else round(one.seconds, 3),
-        "at_most": round(one.most, 3),
-        "wall_seconds": None if one.seconds is None else round(one.seconds / one.slots, 3),
+        "seconds": None if one.expected_seconds is None else round(one.expected_seconds, 3),
+        "at_most": round(one.max_seconds, 3),
+        "wall_seconds": None if one.expected_seconds is None else round(one.expected_seconds / one.slots, 3),
     }
     if price is not None:
-        sums |= {"cost": None if one.seconds is None else round(one.seconds / _HOUR * price, 4)}
-        sums |= {"cost_at_most": round(one.most / _HOUR * price, 4)}
+        sums |= {"cost": None if one.expected_seconds is None else round(one.expected_seconds / _HOUR * price, 4)}
+        sums |= {"cost_at_most": round(one.max_seconds / _HOUR * price, 4)}
     stages = [asdict(stage) | {"stage": stage.stage.value} for stage in one.stages]
     return {"task": one.task, "round": one.round, "slots": one.slots, "stages": stages} | sums

@@ -35,21 +35,21 @@ def inspect(
     Exits with 1 when the image would not be admitted.
     """
     with tempfile.TemporaryDirectory(prefix="sparring-image-") as workspace:
-        found = image_check.inspect_image(composition.make_backend("docker", Path(workspace)), reference)
-    document = _document(found)
+        inspection = image_check.inspect_image(composition.make_backend("docker", Path(workspace)), reference)
+    document = _document(inspection)
     if as_json:
         console.print_json(document)
     else:
-        _print_image(document, found)
-    if found.refused:
+        _print_image(document, inspection)
+    if inspection.refused:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _document(found: Inspection) -> dict[str, Any]:
-    facts = found.facts
+def _document(inspection: Inspection) -> dict[str, Any]:
+    facts = inspection.facts
     variables = [each.partition("=") for each in facts.environment]
     return {
-        "id": facts.identity,
+        "id": facts.image_id,
         "size": facts.size,
         "layers": list(facts.layers),
         "user": printable(facts.user),
@@ -65,9 +65,9 @@ def _document(found: Inspection) -> dict[str, Any]:
         "files": None
         if facts.tree is None
         else {"count": facts.tree.files, "bytes": facts.tree.size, **facts.tree.names},
-        "refused": _problem_rows(found.refused),
-        "warnings": _problem_rows(found.warnings),
-        "admitted": not found.refused,
+        "refused": _problem_rows(inspection.refused),
+        "warnings": _problem_rows(inspection.warnings),
+        "admitted": not inspection.refused,
     }
 
 
@@ -75,13 +75,13 @@ def _problem_rows(problems: Sequence[Problem]) -> list[dict[str, str]]:
     return [{"place": each.place, "what": each.what, "remedy": each.remedy} for each in problems]
 
 
-def _print_image(document: dict[str, Any], found: Inspection) -> None:
-    facts = found.facts
+def _print_image(document: dict[str, Any], inspection: Inspection) -> None:
+    facts = inspection.facts
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     layers = ", ".join(_size_text(size) for size in facts.layers)
-    table.add_row("id", safe_text(facts.identity))
+    table.add_row("id", safe_text(facts.image_id))
     table.add_row("size", f"{_size_text(facts.size)} in {len(facts.layers)} layers: {layers}")
     for name in ("user", "entrypoint", "command", "working_directory", "healthcheck"):
         table.add_row(name.replace("_", " "), safe_text(str(document[name])) or "-")
@@ -93,10 +93,10 @@ def _print_image(document: dict[str, Any], found: Inspection) -> None:
     if facts.tree is not None:
         table.add_row("files", f"{facts.tree.files}, {_size_text(facts.tree.size)}")
     out.print(table)
-    for colour, word, problems in (("yellow", "warning", found.warnings), ("red", "refused", found.refused)):
+    for colour, word, problems in (("yellow", "warning", inspection.warnings), ("red", "refused", inspection.refused)):
         for problem in problems:
             out.print(f"[{colour}]{word}:[/] {safe_text(str(problem), 1000)}", soft_wrap=True)
-    out.print("[red]not admitted[/]" if found.refused else "[green]admitted[/]")
+    out.print("[red]not admitted[/]" if inspection.refused else "[green]admitted[/]")
 
 
 def _size_text(count: int) -> str:

@@ -30,11 +30,11 @@ def yaml_stream(objects: tuple[dict[str, Any], ...]) -> str:
     yaml.allow_unicode = False
     yaml.width = 2**20
     yaml.representer.ignore_aliases = lambda *_: True  # each object for itself, readable without the others
-    made = io.StringIO()
-    for each in objects:
-        made.write(_SEPARATOR)
-        yaml.dump(_quote_texts(each), made)
-    return made.getvalue()
+    buffer = io.StringIO()
+    for document in objects:
+        buffer.write(_SEPARATOR)
+        yaml.dump(_quote_texts(document), buffer)
+    return buffer.getvalue()
 
 
 def print_manifests(rendered: RenderedJobs, *, offline: bool) -> None:
@@ -48,27 +48,32 @@ def manifest_document(rendered: RenderedJobs, *, offline: bool) -> dict[str, Any
     """Returns the same as one document."""
     return {
         "notes": review_notes(rendered, offline=offline),
-        "planned": rendered.planned,
-        "placeholders": {"images": offline, "names": not rendered.begun, "pictures": not rendered.pictures},
+        "planned": rendered.planned_jobs,
+        "placeholders": {"images": offline, "names": not rendered.has_round, "pictures": not rendered.has_pictures},
         "objects": [*rendered.jobs, rendered.lease],
     }
 
 
 def review_notes(rendered: RenderedJobs, *, offline: bool) -> list[str]:
     """Returns what a reviewer has to know of these objects."""
-    bout, shown = rendered.bout, len(rendered.jobs)
+    round_ref, job_count = rendered.round_ref, len(rendered.jobs)
     lines = [
-        f"Contest {bout.contest}, task {bout.task}: {shown} of {rendered.planned} Jobs, the first attempt of each."
+        (
+            f"Contest {round_ref.contest}, task {round_ref.task}: "
+            f"{job_count} of {rendered.planned_jobs} Jobs, the first attempt of each."
+        ),
     ]
-    if shown < rendered.planned:
-        lines.append(f"{rendered.planned - shown} more wait for others, replays last: --all shows them too.")
+    if job_count < rendered.planned_jobs:
+        lines.append(f"{rendered.planned_jobs - job_count} more wait for others, replays last: --all shows them too.")
     lines += [
         "Later: a next attempt for each player that has to be replaced and each fault of ours, under a new name.",
         "The Lease at the end is its controller's, which fills it in.",
     ]
-    if not rendered.begun:
-        lines.append(f"Placeholder: {bout.of} in names and labels; a round that is begun has its own (see --out).")
-    if not rendered.pictures:
+    if not rendered.has_round:
+        lines.append(
+            f"Placeholder: {round_ref.label_value} in names and labels; a round that is begun has its own (see --out)."
+        )
+    if not rendered.has_pictures:
         lines.append(
             f"Placeholder: {PLACEHOLDER_PICTURES} pictures for those of the task, which are not here: they "
             f"decide the digits in"

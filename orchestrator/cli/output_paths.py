@@ -29,35 +29,37 @@ def require_folder_path(path: Path, option: str) -> Path:
 
 
 def require_file_path(path: Path, option: str) -> Path:
-    """Returns a path at which a file can be written; its folder may be made. Raises as `for_folder` does."""
+    """Returns a path at which a file can be written; its folder may be made. Raises as `require_folder_path` does."""
     _require_writable(path, option, "the path of a file")
     if path.is_dir():
         raise UsageError(f"{option} {path}: a folder lies there; give the path of a file")
     return path
 
 
-def _require_writable(path: Path, option: str, wanted: str) -> None:
+def _require_writable(path: Path, option: str, description: str) -> None:
     """Looks whether the part of a path that is there can be written to, and the rest can be its names."""
     try:
-        there, missing = path.absolute(), []
-        while not os.path.lexists(there):  # raises where a name is too long, or where a file stands for a folder
-            missing.append(there.name)
-            there = there.parent
-        if there.is_symlink() and not there.exists():
-            raise UsageError(f"{option} {path}: {there} is a link to nothing; give {wanted} elsewhere")
-        folder = there if missing or there.is_dir() else there.parent
+        existing, missing = path.absolute(), []
+        while not os.path.lexists(existing):  # raises where a name is too long, or where a file stands for a folder
+            missing.append(existing.name)
+            existing = existing.parent
+        if existing.is_symlink() and not existing.exists():
+            raise UsageError(f"{option} {path}: {existing} is a link to nothing; give {description} elsewhere")
+        folder = existing if missing or existing.is_dir() else existing.parent
         longest = os.pathconf(folder, "PC_NAME_MAX")
         if any(len(os.fsencode(name)) > longest for name in missing):
-            raise UsageError(f"{option} {path}: a name of more than {longest} bytes; give {wanted} with shorter names")
-        if missing or there.is_dir():
+            raise UsageError(
+                f"{option} {path}: a name of more than {longest} bytes; give {description} with shorter names"
+            )
+        if missing or existing.is_dir():
             with tempfile.TemporaryFile(dir=folder):
                 return
-        if not os.access(there, os.W_OK):
-            raise UsageError(f"{option} {path}: this user may not write to it; give {wanted} elsewhere")
+        if not os.access(existing, os.W_OK):
+            raise UsageError(f"{option} {path}: this user may not write to it; give {description} elsewhere")
     except OSError as error:
         reason = error.strerror or str(error)
         if error.errno in _DISK_ERRNOS:
             raise StoreFault(f"{option} {path}: {reason}; make space there, and run again") from error
-        raise UsageError(f"{option} {path}: {reason}; give {wanted} that can be made and written to") from error
+        raise UsageError(f"{option} {path}: {reason}; give {description} that can be made and written to") from error
     except ValueError as error:  # a NUL in a name
-        raise UsageError(f"{option}: {error}; give {wanted}") from error
+        raise UsageError(f"{option}: {error}; give {description}") from error

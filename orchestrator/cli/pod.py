@@ -37,14 +37,14 @@ def play(
 
 def group(*, probes: bool = True) -> typer.Typer:
     """Returns the commands; without `probes` what these alone need is not imported."""
-    made = typer.Typer(no_args_is_help=True, help="What runs inside the pods of a cluster.")
+    commands = typer.Typer(no_args_is_help=True, help="What runs inside the pods of a cluster.")
     if probes:
         from orchestrator.cli import pod_probe  # noqa: PLC0415  see above
 
-        made.command("probe", epilog="Example: sparring pod probe --storage /work")(pod_probe.probe)
-    made.command("play", epilog="Example: sparring pod play --job /work/job --blobs /work/blobs --io /io")(play)
-    made.callback()(_nothing)
-    return made
+        commands.command("probe", epilog="Example: sparring pod probe --storage /work")(pod_probe.probe)
+    commands.command("play", epilog="Example: sparring pod play --job /work/job --blobs /work/blobs --io /io")(play)
+    commands.callback()(_nothing)
+    return commands
 
 
 def _nothing() -> None:

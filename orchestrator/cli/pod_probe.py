@@ -49,40 +49,40 @@ def probe(
 ) -> None:
     """Try to reach what no player may reach, listen, or write to the volume, and tell in the termination message."""
     try:
-        said = _run_probe(deed, seconds)
+        report = _run_probe(deed, seconds)
     except SparringError as error:
         connectivity_probe.write_report(ProbeReport(error=str(error)[:1000]), tell)
         raise
-    connectivity_probe.write_report(said, tell)
+    connectivity_probe.write_report(report, tell)
     if as_json:
-        console.print_json(said.model_dump(mode="json"))
+        console.print_json(report.model_dump(mode="json"))
     else:
-        out.print(said.model_dump_json(), markup=False)
-    if deed.control and any(each.reach is not Reachability.CONNECTED for each in said.tried):
+        out.print(report.model_dump_json(), markup=False)
+    if deed.control and any(each.reachability is not Reachability.CONNECTED for each in report.results):
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _run_probe(deed: ProbeOptions, seconds: float) -> ProbeReport:
-    if sum(each is not None for each in (deed.connect, deed.listen, deed.control, deed.storage)) != 1:
+def _run_probe(options: ProbeOptions, seconds: float) -> ProbeReport:
+    if sum(each is not None for each in (options.connect, options.listen, options.control, options.storage)) != 1:
         raise UsageError("give one of --connect, --listen, --control and --storage")
-    if deed.connect is not None:
+    if options.connect is not None:
         targets = [
             *connectivity_probe.targets_from_environment(os.environ),
-            *map(connectivity_probe.parse_target, deed.connect),
+            *map(connectivity_probe.parse_target, options.connect),
         ]
         return ProbeReport(
-            tried=connectivity_probe.try_targets(targets, seconds), counters=connectivity_probe.counters()
+            results=connectivity_probe.try_targets(targets, seconds), counters=connectivity_probe.counters()
         )
-    if deed.control is not None:
+    if options.control is not None:
         tried = [
             connectivity_probe.try_until_connected(each, seconds)
-            for each in connectivity_probe.parse_listeners(deed.control)
+            for each in connectivity_probe.parse_listeners(options.control)
         ]
-        return ProbeReport(tried=tried, nameservers=connectivity_probe.read_nameservers(deed.resolver))
-    if deed.storage is not None:
+        return ProbeReport(results=tried, nameservers=connectivity_probe.read_nameservers(options.resolver))
+    if options.storage is not None:
         return ProbeReport(
-            wrote=connectivity_probe.time_volume_write(deed.storage),
-            missing=connectivity_probe.find_missing_files(deed.storage, deed.find or (), seconds),
+            write_seconds=connectivity_probe.time_volume_write(options.storage),
+            missing_files=connectivity_probe.find_missing_files(options.storage, options.find or (), seconds),
         )
-    connectivity_probe.accept_connections(connectivity_probe.parse_listeners(deed.listen or ""), seconds)
+    connectivity_probe.accept_connections(connectivity_probe.parse_listeners(options.listen or ""), seconds)
     return ProbeReport()

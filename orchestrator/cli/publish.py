@@ -37,16 +37,21 @@ def publish(
     if sealed and full:
         raise UsageError("--sealed and --full: choose one")
     output_paths.require_folder_path(bundle, "--out")
-    with seasons.administer(folder, by) as desk:
-        made = publishing.publish_bundle(
-            desk, bundle, "full" if full else "sealed", pictures=pictures, unfinished=unfinished
+    with seasons.administer(folder, by) as admin:
+        published = publishing.publish_bundle(
+            admin, bundle, "full" if full else "sealed", pictures=pictures, unfinished=unfinished
         )
     if as_json:
-        console.print_json({"bundle": str(made.path), **asdict(made.verified)})
+        console.print_json({"bundle": str(published.path), **asdict(published.verification)})
         return
-    out.print(f"bundle   {safe_text(str(made.path))}: {made.verified.kind}, {made.verified.digest}", soft_wrap=True)
-    _print_counts(made.verified)
-    out.print(f"check    sparring verify {safe_text(str(made.path))} --key {made.verified.key}", soft_wrap=True)
+    out.print(
+        f"bundle   {safe_text(str(published.path))}: {published.verification.kind}, {published.verification.digest}",
+        soft_wrap=True,
+    )
+    _print_counts(published.verification)
+    out.print(
+        f"check    sparring verify {safe_text(str(published.path))} --key {published.verification.key}", soft_wrap=True
+    )
 
 
 @console.command
@@ -68,16 +73,16 @@ def verify(
 
     Names the first thing that does not hold, and exits with 1. Needs nothing but the bundle.
     """
-    found = publishing.verify_bundle_or_receipt(
+    verified = publishing.verify_bundle_or_receipt(
         path, key, sealed, PriorEvidence(tuple(head or ()), tuple(receipt or ()))
     )
     trust = "key" if key else "integrity only"
     if as_json:
-        console.print_json({"ok": True, "trust": trust, **_document(found)})
+        console.print_json({"ok": True, "trust": trust, **_document(verified)})
         return
-    whose = f"signed by {found.key}, the key you gave" if key else f"signed by {found.key}"
-    if isinstance(found, VerifiedReceipt):
-        body = found.body
+    whose = f"signed by {verified.key}, the key you gave" if key else f"signed by {verified.key}"
+    if isinstance(verified, VerifiedReceipt):
+        body = verified.receipt
         out.print(
             f"[green]genuine[/]  receipt for {safe_text(body.submission)} of {safe_text(body.team)}", soft_wrap=True
         )
@@ -86,33 +91,32 @@ def verify(
         )
     else:
         out.print(
-            f"[green]holds[/]    {found.kind} bundle of {safe_text(found.contest)}, {found.digest}", soft_wrap=True
+            f"[green]holds[/]    {verified.kind} bundle of {safe_text(verified.contest)}, {verified.digest}",
+            soft_wrap=True,
         )
-        _print_counts(found)
+        _print_counts(verified)
     out.print(f"key      {whose}", soft_wrap=True)
     if not key:
         out.print(f"[yellow]warning:[/] {_INTEGRITY_ONLY}", soft_wrap=True)
 
 
-def _print_counts(found: VerificationReport) -> None:
-    hidden = f", {found.withheld} of them withheld" if found.withheld else ""
-    out.print(f"chain    {found.entries} entries in {len(found.rounds) + 1} ledgers{hidden}", soft_wrap=True)
-    closed = "commitments opened" if found.kind == "full" else "commitments"
-    out.print(f"pictures {found.pictures} {closed}, {found.cells} cells", soft_wrap=True)
-    out.print(f"numbers  {found.numbers} in {len(found.rounds)} results files follow from them", soft_wrap=True)
-    if found.replays:
-        out.print(f"replays  {found.replays} followed from the secrets and judged again", soft_wrap=True)
-    if found.promotions:
-        out.print(f"promoted {found.promotions} times, as the boards say", soft_wrap=True)
-    if found.opened:
-        out.print(f"opened   {found.opened} commitments of the sealed bundle", soft_wrap=True)
-    if found.backwards:
-        out.print(f"clock    {found.backwards} entries bear a time before that of an earlier one", soft_wrap=True)
-    for place in found.held:
+def _print_counts(report: VerificationReport) -> None:
+    hidden = f", {report.withheld} of them withheld" if report.withheld else ""
+    out.print(f"chain    {report.entries} entries in {len(report.rounds) + 1} ledgers{hidden}", soft_wrap=True)
+    closed = "commitments opened" if report.kind == "full" else "commitments"
+    out.print(f"pictures {report.pictures} {closed}, {report.cells} cells", soft_wrap=True)
+    out.print(f"numbers  {report.numbers} in {len(report.rounds)} results files follow from them", soft_wrap=True)
+    if report.replays:
+        out.print(f"replays  {report.replays} followed from the secrets and judged again", soft_wrap=True)
+    if report.outcomes:
+        out.print(f"outcomes {report.outcomes}, such as who was promoted, follow from the boards", soft_wrap=True)
+    if report.commitments_opened:
+        out.print(f"opened   {report.commitments_opened} commitments of the sealed bundle", soft_wrap=True)
+    for place in report.evidence_found:
         out.print(f"held     {safe_text(place)} is what you hold", soft_wrap=True)
 
 
 def _document(found: VerificationReport | VerifiedReceipt) -> dict[str, Any]:
     if isinstance(found, VerifiedReceipt):
-        return {"receipt": found.body.model_dump(), "key": found.key}
+        return {"receipt": found.receipt.model_dump(), "key": found.key}
     return asdict(found)

@@ -61,25 +61,25 @@ def replay(
         console.print_json(_document(done))
     else:
         _print_report(done)
-    if not done.encore.reproduced:
+    if not done.reproduction.reproduced:
         raise typer.Exit(ExitCode.FAILED)
 
 
 def _document(done: ReproducedFinding) -> dict[str, Any]:
     return {
-        "reproduced": done.encore.reproduced,
+        "reproduced": done.reproduction.reproduced,
         "finding": asdict(done.finding),
         "backend": done.backend,
-        **{key: value for key, value in _reproduction_document(done.encore).items() if key != "reproduced"},
+        **{key: value for key, value in _reproduction_document(done.reproduction).items() if key != "reproduced"},
     }
 
 
-def _reproduction_document(encore: Reproduction) -> dict[str, Any]:
-    return asdict(encore) | {"faults": [fault.model_dump() for fault in encore.faults]}
+def _reproduction_document(reproduction: Reproduction) -> dict[str, Any]:
+    return asdict(reproduction) | {"faults": [fault.model_dump() for fault in reproduction.faults]}
 
 
 def _print_report(done: ReproducedFinding) -> None:
-    finding, encore = done.finding, done.encore
+    finding, reproduction = done.finding, done.reproduction
 
     def answer(value: int) -> str:
         return safe_text(answer_text(value, done.classes))
@@ -89,16 +89,16 @@ def _print_report(done: ReproducedFinding) -> None:
     )
     out.print(f"  {finding_text(finding.kind, done.submission.side)}", soft_wrap=True)
     out.print(f"  {safe_text(finding.summary)}", soft_wrap=True)
-    ran = "a fresh copy of its files" if encore.fresh_copy else "itself"
+    ran = "a fresh copy of its files" if reproduction.fresh_copy else "itself"
     rules = ", ".join(finding.rules)
     out.print(f"  rules {rules}; image {finding.image} on {done.backend}; played now from {ran}", soft_wrap=True)
-    if encore.redrawn:
-        _print_pictures(encore)
+    if reproduction.changed_examples:
+        _print_pictures(reproduction)
     else:
-        _print_sessions(finding, encore, answer)
-    for fault in encore.faults[:MAX_LINES]:
+        _print_sessions(finding, reproduction, answer)
+    for fault in reproduction.faults[:MAX_LINES]:
         out.print(f"  fault: {fault.code} on {fault.pictures} pictures: {safe_text(fault.message)}", soft_wrap=True)
-    if encore.reproduced:
+    if reproduction.reproduced:
         out.print("[bold red]reproduced[/]: it shows again")
     else:
         err.print(
@@ -109,54 +109,62 @@ def _print_report(done: ReproducedFinding) -> None:
         out.print("[bold]not reproduced[/]")
 
 
-def _print_sessions(finding: Finding, encore: Reproduction, answer: AnswerText) -> None:
-    last = encore.sittings[-1]
-    repeats = "the seeds on record" if encore.recorded_seeds else "fresh seeds, one for two sessions that shared one"
+def _print_sessions(finding: Finding, reproduction: Reproduction, answer: AnswerText) -> None:
+    last = reproduction.sessions[-1]
+    repeats = (
+        "the seeds on record" if reproduction.recorded_seeds else "fresh seeds, one for two sessions that shared one"
+    )
     out.print(f"repeated: the recorded questions and pauses, in fresh sandboxes that are told {repeats}")
     if finding.sequence:
         length = finding.length
-        asked = f"{_question_count(length)}, {_batch_text(last)}"
-        out.print(f"the smallest sequence that shows it, in a fresh sandbox: {asked}", soft_wrap=True)
-        out.print(_table(list(enumerate(last.lines[:length])), answer))
-        if finding.alone is not None:
-            now = _answer_alone(encore.sittings, last.lines[length - 1])
+        description = f"{_question_count(length)}, {_batch_text(last)}"
+        out.print(f"the smallest sequence that shows it, in a fresh sandbox: {description}", soft_wrap=True)
+        out.print(_table(list(enumerate(last.rows[:length])), answer))
+        if finding.answer_alone is not None:
+            now = _answer_alone(reproduction.sessions, last.rows[length - 1])
             again = "not asked" if now is None else answer(now)
-            out.print(f"its last picture by itself: {answer(finding.alone)} then, {again} now", soft_wrap=True)
-    for sitting in encore.sittings:
-        seed = "none" if sitting.seed is None else str(sitting.seed)
-        same = sum(line.then == line.now for line in sitting.lines)
+            out.print(f"its last picture by itself: {answer(finding.answer_alone)} then, {again} now", soft_wrap=True)
+    for session in reproduction.sessions:
+        seed = "none" if session.seed is None else str(session.seed)
+        same = sum(line.answer_on_record == line.answer_now for line in session.rows)
         out.print(
-            f"session {sitting.step} ({safe_text(sitting.purpose)}): {_question_count(len(sitting.lines))}, "
-            f"{_batch_text(sitting)}, "
-            f"seed {seed}: {same} of {len(sitting.lines)} answers as then",
+            f"session {session.step} ({safe_text(session.purpose)}): {_question_count(len(session.rows))}, "
+            f"{_batch_text(session)}, "
+            f"seed {seed}: {same} of {len(session.rows)} answers as then",
             soft_wrap=True,
         )
         if not finding.sequence:
-            odd = [(place, line) for place, line in enumerate(sitting.lines) if _is_suspicious(line, finding, encore)]
+            odd = [
+                (place, line) for place, line in enumerate(session.rows) if _is_suspicious(line, finding, reproduction)
+            ]
             if odd:
                 out.print(_table(odd, answer))
     if finding.kind is FindingKind.REFUSED:
-        out.print(f"{_question_count(encore.refused)} answered in play and refused or late now")
+        out.print(f"{_question_count(reproduction.refused)} answered in play and refused or late now")
         return
-    if encore.pairs:
-        out.print(f"{encore.shown} of {encore.pairs} pairs of sequence and control show it now")
-    out.print(f"{_question_count(len(encore.contradictions))} with more than one decision now")
-    for found in encore.contradictions[:MAX_LINES]:
-        out.print(f"  {_inconsistency_text(found, answer)}", soft_wrap=True)
-    if len(encore.contradictions) > MAX_LINES:
-        out.print(f"  and {len(encore.contradictions) - MAX_LINES} more; all of them with --json")
+    if reproduction.pairs:
+        out.print(f"{reproduction.pairs_reproduced} of {reproduction.pairs} pairs of sequence and control show it now")
+    out.print(f"{_question_count(len(reproduction.inconsistencies))} with more than one decision now")
+    for inconsistency in reproduction.inconsistencies[:MAX_LINES]:
+        out.print(f"  {_inconsistency_text(inconsistency, answer)}", soft_wrap=True)
+    if len(reproduction.inconsistencies) > MAX_LINES:
+        out.print(f"  and {len(reproduction.inconsistencies) - MAX_LINES} more; all of them with --json")
 
 
-def _print_pictures(encore: Reproduction) -> None:
-    odd = [picture for picture in encore.redrawn if any(picture.turns)]
-    out.print(f"{len(odd)} of {encore.compared} pictures are others than in play; the attack was asked twice more")
+def _print_pictures(reproduction: Reproduction) -> None:
+    odd = [picture for picture in reproduction.changed_examples if any(picture.values_changed)]
+    out.print(
+        f"{len(odd)} of {reproduction.compared} pictures are others than in play; the attack was asked twice more"
+    )
     if odd:
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for name in ("picture", "values changed first", "second", "between the two", "largest"):
             table.add_column(name, justify="right")
         for picture in odd[:MAX_LINES]:
-            largest = f"{picture.largest}/255"
-            table.add_row(str(picture.picture), *map(str, picture.turns), str(picture.between), largest)
+            largest = f"{picture.largest_change}/255"
+            table.add_row(
+                str(picture.picture), *map(str, picture.values_changed), str(picture.values_changed_between), largest
+            )
         out.print(table)
 
 
@@ -167,8 +175,8 @@ def _table(lines: Sequence[tuple[int, QuestionRow]], answer: AnswerText) -> Tabl
     for name in ("pictures of", "picture", "after silence", "in play", "then", "now", "claimed margin"):
         table.add_column(name, overflow="fold")
     half = MAX_LINES // 2
-    shown = list(lines) if len(lines) <= MAX_LINES else [*lines[:half], None, *lines[-half:]]
-    for entry in shown:
+    entries = list(lines) if len(lines) <= MAX_LINES else [*lines[:half], None, *lines[-half:]]
+    for entry in entries:
         if entry is None:
             table.add_row("...")
             continue
@@ -178,40 +186,43 @@ def _table(lines: Sequence[tuple[int, QuestionRow]], answer: AnswerText) -> Tabl
             safe_text(line.attack or "clean"),
             str(line.picture),
             f"{line.pause:.1f} s" if line.pause else "",
-            answer(line.played),
-            answer(line.then),
-            "refused" if line.refused else answer(line.now),
+            answer(line.answer_in_play),
+            answer(line.answer_on_record),
+            "refused" if line.refused else answer(line.answer_now),
             "" if line.margin is None else f"{line.margin:.2g}",
         )
     return table
 
 
-def _is_suspicious(line: QuestionRow, finding: Finding, encore: Reproduction) -> bool:
+def _is_suspicious(line: QuestionRow, finding: Finding, reproduction: Reproduction) -> bool:
     if finding.kind is FindingKind.REFUSED:
         return line.refused
-    return any((line.attack, line.picture) == (found.attack, found.picture) for found in encore.contradictions)
+    return any((line.attack, line.picture) == (found.attack, found.picture) for found in reproduction.inconsistencies)
 
 
-def _answer_alone(sittings: Sequence[ReproducedSession], suspect: QuestionRow) -> int | None:
+def _answer_alone(sessions: Sequence[ReproducedSession], suspect: QuestionRow) -> int | None:
     """Returns what a picture is answered now where nothing else was asked before it."""
-    for sitting in sittings[:-1]:
-        first = sitting.lines[0]
+    for session in sessions[:-1]:
+        first = session.rows[0]
         if (first.attack, first.picture) == (suspect.attack, suspect.picture):
-            return first.now
+            return first.answer_now
     return None
 
 
-def _inconsistency_text(found: Inconsistency, answer: AnswerText) -> str:
+def _inconsistency_text(inconsistency: Inconsistency, answer: AnswerText) -> str:
     def place(given: SeenDecision) -> str:
-        where = "in play" if given.step is None else f"in session {given.step}, question {given.place + 1}"
+        where = "in play" if given.step is None else f"in session {given.step}, question {given.position + 1}"
         return f"{answer(given.answer)} {where}"
 
-    return f"{safe_text(found.attack or 'clean')}, picture {found.picture}: {'; '.join(map(place, found.given))}"
+    return (
+        f"{safe_text(inconsistency.attack or 'clean')}, picture {inconsistency.picture}: "
+        f"{'; '.join(map(place, inconsistency.decisions))}"
+    )
 
 
 def _question_count(count: int) -> str:
     return f"{count} question" if count == 1 else f"{count} questions"
 
 
-def _batch_text(sitting: ReproducedSession) -> str:
-    return "one picture at a time" if sitting.batch == 1 else f"{sitting.batch} pictures in one question"
+def _batch_text(session: ReproducedSession) -> str:
+    return "one picture at a time" if session.batch == 1 else f"{session.batch} pictures in one question"

@@ -28,7 +28,10 @@ def log_forecast(found: ReplayForecast) -> None:
     """Logs what replays will cost each defence, and what they are good for; and what is asked of attacks again."""
     log = _log.bind(task=found.task)
     for defence, cost in found.costs.items():
-        amounts = asdict(cost) | {"share": round(cost.share, 6), "short": cost.promise.short_of(found.design.power)}
+        amounts = asdict(cost) | {
+            "share": round(cost.share, 6),
+            "short": cost.detection_power.is_below(found.design.power),
+        }
         log.info("replays_forecast", submission=defence, cheat=found.design.cheat, **amounts)
     if found.design.attacks and found.attacks:
         log.info("attack_replays_forecast", attacks=found.attacks, share=found.design.attacks)
@@ -41,17 +44,17 @@ def print_forecast(found: ReplayForecast) -> None:
     for defence, cost in found.costs.items():
         groups.setdefault(cost, []).append(defence)
     for cost, defences in groups.items():
-        who = f"each of {len(defences)} defences" if len(defences) > 1 else defences[0]
-        others = cost.again + cost.twin + cost.alone
-        companions = f"up to {cost.companions:,} clean companions and " if cost.companions else ""
+        defence_text = f"each of {len(defences)} defences" if len(defences) > 1 else defences[0]
+        others = cost.repeated + cost.same_order + cost.single
+        companions = f"up to {cost.clean_first:,} clean companions and " if cost.clean_first else ""
         err.print(
-            f"replays of {safe_text(who)} on {safe_text(found.task)}: of {cost.questions:,} questions "
+            f"replays of {safe_text(defence_text)} on {safe_text(found.task)}: of {cost.questions:,} questions "
             f"{cost.drawn:,} are drawn "
             f"and asked again, with {companions}{others:,} others: "
             f"{100 * cost.share:.1f} % of the play, {cost.sandboxes} fresh sandboxes",
             soft_wrap=True,
         )
-        for line in detection_lines(design, cost.promise):
+        for line in detection_lines(design, cost.detection_power):
             err.print(f"  {line}", soft_wrap=True)
     if design.attacks and found.attacks:
         err.print(
@@ -65,16 +68,16 @@ def print_forecast(found: ReplayForecast) -> None:
 def detection_lines(design: SamplingDesign, promise: DetectionPower) -> list[str]:
     """Returns what replays promise, in sentences; where that is less than the contest asks for, a warning."""
     sequence, chance, start = (evidence.power_text(each) for each in (promise.sequence, promise.chance, promise.start))
-    clashes = (
-        f"who changes {100 * design.cheat:g} % of its answers clashes with a probability of "
-        f"{evidence.power_text(promise.clash)}; whoever clashes is asked more"
+    mismatches = (
+        f"who changes {100 * design.cheat:g} % of its answers has a mismatch with a probability of "
+        f"{evidence.power_text(promise.mismatch)}; whoever has one is asked more"
     )
     accused = (
         f"and is accused with a probability of {sequence} where a sequence of questions repeats it, {chance} where it "
         f"is by chance, {start} where a start or the company decides"
     )
-    lines = [clashes, accused]
-    if promise.short_of(design.power):
+    lines = [mismatches, accused]
+    if promise.is_below(design.power):
         lines.append(
             f"warning: that is less than replay.power ({evidence.power_text(design.power)}): so few questions "
             f"do not tell "
@@ -92,20 +95,22 @@ def print_findings(document: Results, folder: Path | None, indent: str = "") -> 
 
 
 def _print_finding(document: Results, part: FindingPart, command: str, indent: str) -> None:
-    shown = evidence.evidence_of(document, part, submission_labels(document))
-    head = f"[bold red]finding {part.id}[/] against {safe_text(part.submission)}, {part.kind.value}: {shown.kind}"
+    details = evidence.evidence_of(document, part, submission_labels(document))
+    head = (
+        f"[bold red]finding {part.id}[/] against {safe_text(part.submission)}, {part.kind.value}: {details.kind_text}"
+    )
     out.print(f"{indent}{head}", soft_wrap=True)
     out.print(f"{indent}  {safe_text(part.summary)}", soft_wrap=True)
-    if shown.sequence:
-        asked = ", ".join(
-            f"{one.number}: {safe_text(one.against)} {one.picture} -> {safe_text(one.answer)}"
+    if details.sequence:
+        sequence_text = ", ".join(
+            f"{one.number}: {safe_text(one.pictures_of)} {one.picture} -> {safe_text(one.answer)}"
             + (f" after {one.pause}" if one.pause else "")
             if one.number
             else safe_text(one.answer)
-            for one in shown.sequence
+            for one in details.sequence
         )
-        alone = f"; by itself: {safe_text(shown.alone)}" if shown.alone else ""
-        out.print(f"{indent}  smallest sequence: {asked}{alone}", soft_wrap=True)
+        alone = f"; by itself: {safe_text(details.alone)}" if details.alone else ""
+        out.print(f"{indent}  smallest sequence: {sequence_text}{alone}", soft_wrap=True)
     out.print(f"{indent}  see it again: {safe_text(command)}", soft_wrap=True)
 
 
@@ -115,20 +120,19 @@ def print_coverage(document: Results) -> None:
     if not lines:
         return
     design = document.replay
-    planned = (
-        f"planned {evidence.power_text(design.power)} that a cheat of {100 * design.cheat:g}% of the answers clashes"
-    )
+    cheat = f"a cheat of {100 * design.cheat:g}% of the answers"
+    planned = f"planned {evidence.power_text(design.power)} that {cheat} has a mismatch"
     out.print(f"[bold]Replays[/]: {planned}; accused: by a sequence / by chance / by its start")
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("defence", overflow="fold")
-    for name in ("questions", "drawn", "decided", "clashes with", "accused with", "noise", "refused", "late"):
+    for name in ("questions", "drawn", "decided", "mismatch with", "accused with", "noise", "refused", "late"):
         table.add_column(name, justify="right")
     table.add_column("ran from", overflow="fold")
     table.add_column("outcome", overflow="fold")
     for one in lines:
-        part, achieved = one.part, f"[bold red]{one.achieved}[/]" if one.short else one.achieved
+        part, achieved = one.part, f"[bold red]{one.achieved}[/]" if one.below_plan else one.achieved
         counts = (part.questions, part.drawn, part.decided, achieved, " / ".join(one.accused))
         failures = (part.noise, part.refused, part.late)
-        outcome = one.outcome if one.clear else f"[bold red]{one.outcome}[/]"
+        outcome = one.outcome if one.is_clear else f"[bold red]{one.outcome}[/]"
         table.add_row(safe_text(part.submission), *map(str, (*counts, *failures)), one.ran_from, outcome)
     out.print(table)

@@ -14,7 +14,8 @@ from orchestrator.application.rounds.play_rounds import ReportPaths
 from orchestrator.cli import console, replay_output
 from orchestrator.cli.console import err, out, safe_text
 from orchestrator.domain import events
-from orchestrator.scoring.results_file import LeaderboardPart, Results, RowPart
+from orchestrator.reports import formatting
+from orchestrator.scoring.results_file import LeaderboardPart, Results, RowPart, ValuePart
 
 
 class ProgressWatch:
@@ -22,7 +23,7 @@ class ProgressWatch:
 
     def __init__(self, bar: Progress) -> None:
         self._bar, self._task = bar, bar.add_task("playing", total=None)
-        self.steps = 0
+        self.steps_played = 0
         """So many were played."""
 
     def __call__(self, event: events.Event) -> None:
@@ -30,10 +31,10 @@ class ProgressWatch:
         if isinstance(event, events.PlanMade):
             self._bar.update(self._task, total=len(event.jobs))
         elif isinstance(event, events.JobFinished):
-            what = f"{event.stage} {safe_text(event.submission, 40)}"
-            self._bar.update(self._task, advance=1, description=what)
+            description = f"{event.stage} {safe_text(event.submission, 40)}"
+            self._bar.update(self._task, advance=1, description=description)
         elif isinstance(event, events.StepFinished):
-            self.steps += 1
+            self.steps_played += 1
 
 
 @contextmanager
@@ -52,7 +53,7 @@ def progress_bar() -> Iterator[ProgressWatch]:
 
 def print_if_idle(documents: list[Results], watched: ProgressWatch) -> None:
     """Says so where a command found everything finished."""
-    if not watched.steps and all(document.complete for document in documents):
+    if not watched.steps_played and all(document.complete for document in documents):
         out.print("complete, nothing was played: these are the results as they were", soft_wrap=True)
 
 
@@ -76,8 +77,8 @@ def print_alarms(document: Results, indent: str = "") -> None:
     for alarm in document.alarms:
         out.print(f"{indent}[bold red]alarm:[/] {safe_text(alarm, 600)}", soft_wrap=True)
     for part in document.waiting:
-        words = f"{part.stage} {part.code}: {safe_text(part.message, 1000)}"
-        out.print(f"{indent}[bold red]waits:[/] {safe_text(part.submission)}, {words}", soft_wrap=True)
+        reason = f"{part.stage} {part.code}: {safe_text(part.message, 1000)}"
+        out.print(f"{indent}[bold red]waits:[/] {safe_text(part.submission)}, {reason}", soft_wrap=True)
 
 
 def print_season(documents: list[Results], *, as_json: bool) -> None:
@@ -101,12 +102,12 @@ def print_rejudged(one: RejudgedRound) -> None:
         )
     if not document["rows"]:
         out.print("every row stays as it is")
-    promoted = document["promoted"] or {"before": None, "after": None}
-    if promoted["before"] != promoted["after"]:
-        for when, names in promoted.items():
-            out.print(
-                f"would go on {when}: {safe_text(', '.join(names['attacks'] + names['defences']))}", soft_wrap=True
+    if one.outcome_before != one.outcome_after:
+        for when, outcome in (("before", one.outcome_before), ("after", one.outcome_after)):
+            outcome_text = (
+                "; ".join(f"{part} {text}" for part, text in outcome.summary().items()) if outcome else "nobody"
             )
+            out.print(f"would go on {when}: {safe_text(outcome_text, 2000)}", soft_wrap=True)
 
 
 def rejudged_document(one: RejudgedRound) -> dict[str, Any]:
@@ -119,12 +120,12 @@ def rejudged_document(one: RejudgedRound) -> dict[str, Any]:
             rows.append(
                 {"board": name, "submission": row.submission, "before": _row_summary(old), "after": _row_summary(row)}
             )
-    sides = {
-        when: {"attacks": list(found.attacks), "defences": list(found.defences)}
-        for when, found in (("before", one.promoted_before), ("after", one.promoted_after))
+    outcomes = {
+        when: found.model_dump(mode="json", exclude={"kind", "actor", "task", "reason"})
+        for when, found in (("before", one.outcome_before), ("after", one.outcome_after))
         if found is not None
     }
-    return {"task": one.task, "round": one.round, "rows": rows, "promoted": sides or None}
+    return {"task": one.task, "round": one.round, "rows": rows, "promoted": outcomes or None}
 
 
 def _row_summary(row: RowPart | None) -> dict[str, Any]:
@@ -155,6 +156,8 @@ def _leaderboard_table(board: LeaderboardPart, document: Results) -> Table:
     table.add_column("score", justify="right")
     table.add_column("95 %", justify="right")
     table.add_column("could be", justify="right")
+    for column in board.columns:
+        table.add_column(safe_text(column.title.lower()), justify="right")
     table.add_column("remarks", overflow="fold")
     for row in board.rows:
         table.add_row(
@@ -164,10 +167,15 @@ def _leaderboard_table(board: LeaderboardPart, document: Results) -> Table:
             "-" if row.score is None else f"{row.score:.2f}",
             "" if row.interval is None else "{:.1f} to {:.1f}".format(*row.interval),
             "" if row.ranks is None else _rank_range(*row.ranks),
+            *(_value_text(row.values.get(column.name)) for column in board.columns),
             safe_text(row.reason or (row.no_prize and f"no prize: {row.no_prize}")),
             style=None if row.rank else "dim",
         )
     return table
+
+
+def _value_text(part: ValuePart | None) -> str:
+    return "" if part is None else formatting.number(part.value)
 
 
 def _rank_range(best: int, worst: int) -> str:
@@ -178,7 +186,7 @@ def _matrix_table(document: Results) -> Table:
     """Returns the matrix with the longer side downwards, so that it fits a terminal."""
     attacks = list(dict.fromkeys(cell.attack for cell in document.cells))
     defences = list(dict.fromkeys(cell.defence for cell in document.cells))
-    shown = {
+    texts = {
         (cell.defence, cell.attack): "not played" if cell.not_played else f"{100 * cell.accuracy:.1f}"
         for cell in document.cells
     }
@@ -189,10 +197,10 @@ def _matrix_table(document: Results) -> Table:
         for defence in defences:
             table.add_column(safe_text(defence), justify="right", overflow="fold")
         for attack in attacks:
-            table.add_row(safe_text(attack or "clean"), *(shown.get((defence, attack), "-") for defence in defences))
+            table.add_row(safe_text(attack or "clean"), *(texts.get((defence, attack), "-") for defence in defences))
     else:
         for attack in attacks:
             table.add_column(safe_text(attack or "clean"), justify="right", overflow="fold")
         for defence in defences:
-            table.add_row(safe_text(defence), *(shown.get((defence, attack), "-") for attack in attacks))
+            table.add_row(safe_text(defence), *(texts.get((defence, attack), "-") for attack in attacks))
     return table

@@ -48,7 +48,10 @@ class ExecutionOptions:
 
     backend: Annotated[
         str | None,
-        typer.Option("--backend", help="Where players run: process, which is the default, or docker."),
+        typer.Option(
+            "--backend",
+            help="Where players run: process (the default), runc, docker, or container: runc where it works, else docker.",
+        ),
     ] = None
     slots: Slots = None
     allow_unisolated: Unisolated = False
@@ -73,7 +76,7 @@ class ExecutionOptions:
         ),
     ] = False
 
-    def how(self, *, log_json: bool) -> play_rounds.RunOptions:
+    def run_options(self, *, log_json: bool) -> play_rounds.RunOptions:
         """Returns the same for those who play."""
         cluster = ClusterAccess(self.kubeconfig, self.context, self.unproved_network)
         return play_rounds.RunOptions(
@@ -85,22 +88,22 @@ class ExecutionOptions:
             replay_output.forecast_announcer(log_json=log_json),
         )
 
-    def persist(self, play: Callable[[], None]) -> None:
+    def play_until_accepted(self, play: Callable[[], None]) -> None:
         """Plays; with `stay`, again and again while it is refused, so that what refuses it can be mended beside it.
 
         In a Deployment, a container that ended could not be entered: `sparring cluster check` runs in this one.
         """
-        told = ""
+        last_error = ""
         while True:
             try:
                 play()
             except (UsageError, Rejected) as error:
                 if not self.stay:
                     raise
-                if str(error) != told:
+                if str(error) != last_error:
                     console.print_error(error)
                     console.err.print(f"trying again every {RETRY_SECONDS:g} s", soft_wrap=True)
-                told = str(error)
+                last_error = str(error)
                 time.sleep(RETRY_SECONDS)
             else:
                 return
@@ -151,7 +154,7 @@ def run(
     A round that was interrupted goes on where it was: run the same command again.
     """
     console.quiet_logs(log_json=logs.log_json, verbose=logs.verbose)
-    how = where.how(log_json=logs.log_json)
+    options = where.run_options(log_json=logs.log_json)
     if before.price is not None and not before.dry_run:
         raise UsageError("--price is what --dry-run reckons with; give both")
     if not contest.exists():
@@ -160,23 +163,23 @@ def run(
         if phase is None or out_dir is not None:
             raise UsageError("for a contest's folder give the round to play, and no --out")
         if before.dry_run:
-            with seasons.administer(contest, season_.by) as desk:
+            with seasons.administer(contest, season_.by) as admin:
                 estimate_output.print_estimates(
-                    seasons.preview_round(desk, phase, how, season_.task), before.price, as_json=as_json
+                    seasons.preview_round(admin, phase, options, season_.task), before.price, as_json=as_json
                 )
             return
-        folder, played = contest, phase
-        where.persist(lambda: _play_season(folder, played, how, season_, as_json=as_json))
+        folder, round_name = contest, phase
+        where.play_until_accepted(lambda: _play_season(folder, round_name, options, season_, as_json=as_json))
     elif phase is not None or out_dir is None:
         raise UsageError("for a contest file give --out, and no round")
     elif output_paths.require_folder_path(out_dir, "--out") and before.dry_run:
         estimate_output.print_estimates(
-            [play_rounds.preview_round(Contest(contest), out_dir, how)], before.price, as_json=as_json
+            [play_rounds.preview_round(Contest(contest), out_dir, options)], before.price, as_json=as_json
         )
         return
     else:
         file, into = contest, out_dir
-        where.persist(lambda: _play_file(Contest(file), into, how, as_json=as_json))
+        where.play_until_accepted(lambda: _play_file(Contest(file), into, options, as_json=as_json))
     if where.stay:
         _wait_until_ended()
 
@@ -207,10 +210,10 @@ def status(folder: RoundDir, as_json: Json = False) -> None:
         }
         for stage in Stage
     }
-    retried = [failure.model_dump(exclude={"kind"}) for failure in record.round.failures]
+    retried = [failure.model_dump(exclude={"kind"}) for failure in record.round.failed_attempts]
     faulted = [s.id for s in document.submissions if s.faults]
-    words = status_file.read_status(RoundFolder(folder).exchange)
-    underway = words.jobs if words and not document.complete else []
+    controller_status = status_file.read_status(RoundFolder(folder).exchange_path)
+    underway = controller_status.jobs if controller_status and not document.complete else []
     if as_json:
         console.print_json(
             {
@@ -220,7 +223,7 @@ def status(folder: RoundDir, as_json: Json = False) -> None:
                 "stages": stages,
                 "retried": retried,
                 "underway": [row.model_dump(mode="json") for row in underway],
-                "unproved_network": [event.model_dump(mode="json") for event in record.round.overridden],
+                "unproved_network": [event.model_dump(mode="json") for event in record.round.probe_overrides],
                 "waiting": [part.model_dump(mode="json") for part in document.waiting],
                 "alarms": document.alarms,
                 "faulted": faulted,
@@ -232,28 +235,24 @@ def status(folder: RoundDir, as_json: Json = False) -> None:
     out.print(f"{safe_text(document.title)}, {safe_text(document.round)}: {state}", soft_wrap=True)
     for stage, count in stages.items():
         out.print(f"  {stage:9} {count['finished']} of {count['jobs']} jobs finished")
-    for event in record.round.overridden:
-        when = f"probed {event.at}: {event.outcome}" if event.at else "never probed"
-        out.print(
-            f"  network of {safe_text(event.namespace)} {when}; played all the same: {safe_text(event.overridden)}",
-            soft_wrap=True,
-        )
-    if words and words.note:
-        out.print(f"  {safe_text(words.note)}", soft_wrap=True)
+    for event in record.round.probe_overrides:
+        when = f"probed {event.probed_at}: {event.outcome}" if event.probed_at else "never probed"
+        why = safe_text(event.override_reason)
+        out.print(f"  network of {safe_text(event.namespace)} {when}; played all the same: {why}", soft_wrap=True)
+    if controller_status and controller_status.note:
+        out.print(f"  {safe_text(controller_status.note)}", soft_wrap=True)
     for row in underway:
-        out.print(
-            f"  {row.stage} of {safe_text(row.submission)}, attempt {row.attempt}: {row.state}: {safe_text(row.words)}",
-            soft_wrap=True,
-        )
+        state_text = f"{row.state}: {safe_text(row.description)}"
+        out.print(f"  {row.stage} of {safe_text(row.submission)}, attempt {row.attempt}: {state_text}", soft_wrap=True)
     results_output.print_alarms(document, indent="  ")
     for failure in retried:
         out.print(f"  ours, tried again: job {failure['job']}: {safe_text(str(failure['message']))}", soft_wrap=True)
     recorded = fault_texts.first_messages(record.round)
     for submission in document.submissions:
         for fault in submission.faults:
-            said = recorded[submission.id, fault.code, fault.reason]
+            message = recorded[submission.id, fault.code, fault.reason]
             counts = f"{fault.times} times, {fault.pictures} pictures charged"
-            out.print(f"  {safe_text(submission.id)}: {fault.code}, {counts}: {safe_text(said)}", soft_wrap=True)
+            out.print(f"  {safe_text(submission.id)}: {fault.code}, {counts}: {safe_text(message)}", soft_wrap=True)
     replay_output.print_findings(document, folder, indent="  ")
 
 
@@ -271,8 +270,8 @@ def report(
     page for each team alone.
     """
     if ContestFolder(folder).exists:
-        with seasons.administer(folder) as desk:
-            written = report_writer.write_contest_report(desk, with_parquet=with_parquet)
+        with seasons.administer(folder) as admin:
+            written = report_writer.write_contest_report(admin, with_parquet=with_parquet)
         if as_json:
             console.print_json([reported.results.model_dump(mode="json") for reported in written.rounds])
             return
@@ -303,20 +302,20 @@ def demo(
         raise UsageError(f"the demo's baselines need {', '.join(missing)}; pip install 'sparring[demo]'")
     output_paths.require_folder_path(out_dir, "--out")
     # The demo's submissions are ours, so the process backend may run them.
-    how = play_rounds.RunOptions(
-        backend, slots, allow_unisolated=True, announce=replay_output.forecast_announcer(log_json=logs.log_json)
+    options = play_rounds.RunOptions(
+        backend, slots, allow_unisolated=True, announce_replays=replay_output.forecast_announcer(log_json=logs.log_json)
     )
     contest = Contest(_DEMO)
     if gpu:
         contest = gpu_check.with_gpus(contest)
         gpu_check.require_gpu(contest, backend)
-    _play_file(contest, out_dir, how, as_json=as_json)
+    _play_file(contest, out_dir, options, as_json=as_json)
 
 
-def _play_file(contest: Contest, out_dir: Path, how: play_rounds.RunOptions, *, as_json: bool) -> None:
+def _play_file(contest: Contest, out_dir: Path, options: play_rounds.RunOptions, *, as_json: bool) -> None:
     reported = None
     with results_output.progress_bar() as watch, _collect_parked() as fault:
-        reported = play_rounds.play_round(contest, out_dir, how, watch)
+        reported = play_rounds.play_round(contest, out_dir, options, watch)
     document = play_rounds.round_results(out_dir) if reported is None else reported.results
     if as_json:
         _print_document(document)
@@ -329,26 +328,26 @@ def _play_file(contest: Contest, out_dir: Path, how: play_rounds.RunOptions, *, 
 
 
 def _play_season(
-    folder: Path, phase: str, how: play_rounds.RunOptions, season_: SeasonOptions, *, as_json: bool
+    folder: Path, phase: str, options: play_rounds.RunOptions, season_: SeasonOptions, *, as_json: bool
 ) -> None:
-    with seasons.administer(folder, season_.by) as desk, results_output.progress_bar() as watch:
+    with seasons.administer(folder, season_.by) as admin, results_output.progress_bar() as watch:
         with _collect_parked() as fault:
-            seasons.play_round(desk, phase, how, watch, season_.task)
-        played = seasons.latest_results(desk, phase, season_.task)
-    results_output.print_season(played, as_json=as_json)
+            seasons.play_round(admin, phase, options, watch, season_.task)
+        results = seasons.latest_results(admin, phase, season_.task)
+    results_output.print_season(results, as_json=as_json)
     if not as_json:
-        results_output.print_if_idle(played, watch)
-    _raise_exit(played, fault, as_json=as_json)
+        results_output.print_if_idle(results, watch)
+    _raise_exit(results, fault, as_json=as_json)
 
 
 @contextmanager
 def _collect_parked() -> Iterator[list[JobsParked]]:
     """Gives a list that is empty, and holds the fault afterwards where submissions wait for another run."""
-    found: list[JobsParked] = []
+    faults: list[JobsParked] = []
     try:
-        yield found
+        yield faults
     except JobsParked as fault:
-        found.append(fault)
+        faults.append(fault)
 
 
 def _raise_exit(documents: list[Results], parked: list[JobsParked], *, as_json: bool) -> None:

@@ -27,18 +27,23 @@ app = typer.Typer(no_args_is_help=True, help="What strangers' code can and canno
 _COLOURS = {
     Verdict.CONTAINED: "green",
     Verdict.PROVED: "green",
-    Verdict.THROUGH: "bold red",
-    Verdict.TOOTHLESS: "bold red",
-    Verdict.KNOWN: "yellow",
+    Verdict.GOT_THROUGH: "bold red",
+    Verdict.UNPROVED: "bold red",
+    Verdict.KNOWN_FAILURE: "yellow",
     Verdict.SKIPPED: "dim",
 }
-_UNISOLATED = "This backend contains nothing: it is for code that you wrote or read. Play strangers on docker."
+_UNISOLATED = "This backend contains nothing: it is for code that you wrote or read. Play strangers in containers."
 
 
-@app.command("check", epilog="Example: sparring sandbox check --backend docker --prove")
+@app.command("check", epilog="Example: sparring sandbox check --prove")
 @console.command
 def check(
-    backend: Annotated[str, typer.Option("--backend", help="docker; process contains nothing.")] = "docker",
+    backend: Annotated[
+        str,
+        typer.Option(
+            "--backend", help="runc, docker, or container: runc where it works, else docker. process contains nothing."
+        ),
+    ] = composition.CONTAINER,
     runtime: Annotated[Runtime, typer.Option("--runtime", help="What runs the containers.")] = Runtime.RUNC,
     prove: Annotated[
         bool, typer.Option("--prove", help="Run each program again without the control that stops it.")
@@ -54,7 +59,7 @@ def check(
     outcomes: list[ProgramOutcome] = []
     with tempfile.TemporaryDirectory(prefix="sparring-zoo-") as workspace:
         context, facts = zoo.prepare_context(
-            composition.make_backend(backend, Path(workspace)), runtime, Path(workspace)
+            composition.make_backend(backend, Path(workspace), runtime=runtime), runtime, Path(workspace)
         )
         header = _machine_header(context, facts, datetime.now(UTC))
         total = len(zoo.plan_runs(programs, prove=prove))
@@ -62,9 +67,9 @@ def check(
             outcomes.append(outcome)
             err.print(f"[{len(outcomes)}/{total}] {outcome.program}: {outcome.verdict}", markup=False)
     walls = backend != zoo.UNISOLATED_BACKEND
-    fine = walls and all(outcome.fine for outcome in outcomes)
+    fine = walls and all(outcome.is_fine for outcome in outcomes)
     if as_json:
-        rows = [{**asdict(outcome), "fine": outcome.fine} for outcome in outcomes]
+        rows = [{**asdict(outcome), "fine": outcome.is_fine} for outcome in outcomes]
         console.print_json({"ok": fine, "machine": header, "programs": rows, "totals": _verdict_totals(outcomes)})
     else:
         _print_outcomes(header, outcomes)
@@ -100,8 +105,8 @@ def _print_outcomes(header: dict[str, str], outcomes: Sequence[ProgramOutcome]) 
         table.add_column(column, overflow="fold", ratio=share)
     for outcome in outcomes:
         verdict = f"[{_COLOURS[outcome.verdict]}]{outcome.verdict}[/]"
-        words = (outcome.program, outcome.attempted, outcome.stopped_by, outcome.evidence)
-        table.add_row(*(safe_text(word, 600) for word in words), verdict)
+        texts = (outcome.program, outcome.attempt, outcome.control, outcome.evidence)
+        table.add_row(*(safe_text(text, 600) for text in texts), verdict)
     out.print(table)
     found = ", ".join(f"{count} {verdict}" for verdict, count in _verdict_totals(outcomes).items() if count)
     out.print(f"{len(outcomes)} runs: {found}")

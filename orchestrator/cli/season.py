@@ -13,9 +13,9 @@ from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.cli import console, output_paths, results_output
 from orchestrator.cli.console import Backend, Json, Unisolated, err, out, safe_text
 from orchestrator.domain import contest_events
+from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
-from orchestrator.formats.base import Promotion
 
 ContestDir = Annotated[Path, typer.Argument(help="The contest's folder.", metavar="DIR")]
 By = Annotated[
@@ -65,14 +65,14 @@ def init(
 ) -> None:
     """Make a contest folder: a commented contest.yaml that runs as it is, an empty ledger, the organizers' key."""
     output_paths.require_folder_path(folder, "DIR")
-    made = seasons.create_contest(folder, template, by, database=database)
-    key = made.key().fingerprint
+    contest_folder = seasons.create_contest(folder, template, by, database=database)
+    key = contest_folder.key().fingerprint
     if as_json:
-        console.print_json({"contest": str(made.path), "file": str(made.file), "key": key})
+        console.print_json({"contest": str(contest_folder.path), "file": str(contest_folder.file), "key": key})
         return
-    out.print(f"contest  {safe_text(str(made.file))}: edit it before the first submission", soft_wrap=True)
+    out.print(f"contest  {safe_text(str(contest_folder.file))}: edit it before the first submission", soft_wrap=True)
     out.print(
-        f"key      {key}: publish this fingerprint, keep {safe_text(str(made.path / 'key'))} to yourself",
+        f"key      {key}: publish this fingerprint, keep {safe_text(str(contest_folder.path / 'key'))} to yourself",
         soft_wrap=True,
     )
 
@@ -80,12 +80,18 @@ def init(
 @console.command
 def open_(folder: ContestDir, database: Database = None, by: By = None, as_json: Json = False) -> None:
     """Open the contest whose contest.yaml already lies in a folder: an empty ledger, and the organizers' key."""
-    made = seasons.open_contest(folder, by, database=database)
+    contest_folder = seasons.open_contest(folder, by, database=database)
     if as_json:
-        console.print_json({"contest": str(made.path), "file": str(made.file), "key": made.key().fingerprint})
+        console.print_json(
+            {
+                "contest": str(contest_folder.path),
+                "file": str(contest_folder.file),
+                "key": contest_folder.key().fingerprint,
+            }
+        )
         return
-    out.print(f"contest  {safe_text(str(made.file))}", soft_wrap=True)
-    out.print(f"key      {made.key().fingerprint}", soft_wrap=True)
+    out.print(f"contest  {safe_text(str(contest_folder.file))}", soft_wrap=True)
+    out.print(f"key      {contest_folder.key().fingerprint}", soft_wrap=True)
 
 
 @team.command(
@@ -106,8 +112,8 @@ def add_team(
     """Add a team with its people, or replace its people. An ID, such as an e-mail address, tells people apart (A1)."""
     people = [_person(text, organizer=False) for text in member or []]
     people += [_person(text, organizer=True) for text in organizer or []]
-    with seasons.administer(folder, by) as desk:
-        desk.add_team(name, people)
+    with seasons.administer(folder, by) as admin:
+        admin.add_team(name, people)
     if as_json:
         console.print_json({"team": name, "people": [person.model_dump() for person in people]})
         return
@@ -132,20 +138,20 @@ def submit(
 
     The same submission of the same team again is no second try: it gets the receipt that it got.
     """
-    with seasons.administer(folder, by) as desk:
-        how = RunOptions(backend=where.backend, allow_unisolated=where.allow_unisolated)
-        ready = play_rounds.ready_backend(desk.contest, desk.folder.path.resolve(), how)
+    with seasons.administer(folder, by) as admin:
+        options = RunOptions(backend=where.backend, allow_unisolated=where.allow_unisolated)
+        ready = play_rounds.ready_backend(admin.contest, admin.folder.path.resolve(), options)
         path = Path(submission)
-        handed = SubmissionRequest(team_name, task or desk.contest.only_task, name=image.name, side=image.side)
-        known = set(desk.season.entries)
+        handed = SubmissionRequest(team_name, task or admin.contest.only_task, name=image.name, side=image.side)
+        known = set(admin.season.entries)
         if path.is_file():
-            receipt = package_submission.submit_package(desk, handed, path, ready, _print_log_line)
+            receipt = package_submission.submit_package(admin, handed, path, ready, _print_log_line)
         elif path.is_dir():
-            receipt = desk.submit(replace(handed, folder=path), ready)
+            receipt = admin.submit(replace(handed, folder=path), ready)
         elif submission.endswith(_ARCHIVES):
             raise UsageError(f"there is no file {submission}")
         else:
-            receipt = desk.submit(replace(handed, image=submission), ready)
+            receipt = admin.submit(replace(handed, image=submission), ready)
     if as_json:
         console.print_json(receipt.document())
         return
@@ -156,7 +162,7 @@ def submit(
     if receipt.submission in known:
         out.print("before   the same was received already, and uses up nothing: this is its receipt", soft_wrap=True)
     out.print(f"digest   {receipt.digest}", soft_wrap=True)
-    out.print(f"time     {receipt.received}; attempt {receipt.attempt}, {receipt.left} left (A4)")
+    out.print(f"time     {receipt.received}; attempt {receipt.attempt}, {receipt.attempts_left} left (A4)")
     out.print(f"receipt  {safe_text(str(folder / 'receipts' / (receipt.submission + '.json')))}", soft_wrap=True)
     for warning in receipt.warnings:
         out.print(f"[yellow]warning:[/] {safe_text(warning)}", soft_wrap=True)
@@ -165,8 +171,8 @@ def submit(
 @console.command
 def withdraw(folder: ContestDir, submission: Submission, reason: Reason, by: By = None, as_json: Json = False) -> None:
     """Take a submission back in its team's name. It stays on record and counts as an attempt."""
-    with seasons.administer(folder, by) as desk:
-        desk.withdraw(submission, reason)
+    with seasons.administer(folder, by) as admin:
+        admin.withdraw(submission, reason)
     _print_done({"withdrawn": submission, "reason": reason}, as_json=as_json)
 
 
@@ -175,8 +181,8 @@ def disqualify(
     folder: ContestDir, submission: Submission, reason: Reason, by: By = None, as_json: Json = False
 ) -> None:
     """Take a submission out of the ranking, with a reason on record."""
-    with seasons.administer(folder, by) as desk:
-        desk.disqualify(submission, reason)
+    with seasons.administer(folder, by) as admin:
+        admin.disqualify(submission, reason)
     _print_done({"disqualified": submission, "reason": reason}, as_json=as_json)
 
 
@@ -191,21 +197,21 @@ def correct(
     as_json: Json = False,
 ) -> None:
     """Correct what a submission says of its licence or its source address."""
-    with seasons.administer(folder, by) as desk:
-        desk.correct(submission, reason, licence=licence, source=source)
+    with seasons.administer(folder, by) as admin:
+        admin.correct_release(submission, reason, licence=licence, source=source)
     _print_done({"corrected": submission, "licence": licence, "source": source, "reason": reason}, as_json=as_json)
 
 
 def promote(folder: Path, task: str | None, reason: str, by: str | None, *, as_json: bool) -> None:
-    """Says who goes on to the final round; see `sparring round promote`."""
-    with seasons.administer(folder, by) as desk:
-        promoted = seasons.promote(desk, task, reason)
+    """Says who goes on to the next round; see `sparring round promote`."""
+    with seasons.administer(folder, by) as admin:
+        promoted = seasons.promote(admin, task, reason)
     if as_json:
-        console.print_json({name: _promotion_document(found) for name, found in promoted.items()})
+        console.print_json({name: _promotion_document(event) for name, event in promoted.items()})
         return
-    for name, found in promoted.items():
-        out.print(f"{safe_text(name)}: attacks {safe_text(', '.join(found.attacks) or 'none')}", soft_wrap=True)
-        out.print(f"{safe_text(name)}: defences {safe_text(', '.join(found.defences) or 'none')}", soft_wrap=True)
+    for name, event in promoted.items():
+        for part, text in event.summary().items():
+            out.print(f"{safe_text(name)}: {safe_text(part)} {safe_text(text, 2000)}", soft_wrap=True)
 
 
 @console.command
@@ -216,12 +222,12 @@ def board(
     as_json: Json = False,
 ) -> None:
     """Show the boards of a contest, task by task."""
-    with seasons.administer(folder) as desk:
-        found = seasons.latest_results(desk, phase, task)
-        number, head = desk.entries, desk.head
-    if not found:
+    with seasons.administer(folder) as admin:
+        results = seasons.latest_results(admin, phase, task)
+        number, head = admin.entry_count, admin.head
+    if not results:
         raise UsageError(f"no round was played in {folder}; run `sparring round run {folder} initial`")
-    results_output.print_season(found, as_json=as_json)
+    results_output.print_season(results, as_json=as_json)
     if not as_json:
         out.print(f"head     {head}, entry {number} of the contest's ledger: publish it, or keep it", soft_wrap=True)
 
@@ -241,15 +247,15 @@ def rejudge(
         raise UsageError("--apply and --drop: choose one")
     if (apply or drop) and not reason:
         raise UsageError("say why: --reason")
-    with seasons.administer(folder, by) as desk:
-        found = rejudging.rejudge(desk, task)
+    with seasons.administer(folder, by) as admin:
+        rejudged_rounds = rejudging.rejudge(admin, task)
         if apply or drop:
-            rejudging.record_decision(desk, reason, apply=apply)
+            rejudging.record_decision(admin, reason, apply=apply)
     if as_json:
-        console.print_json([results_output.rejudged_document(one) for one in found])
+        console.print_json([results_output.rejudged_document(round_) for round_ in rejudged_rounds])
         return
-    for one in found:
-        results_output.print_rejudged(one)
+    for round_ in rejudged_rounds:
+        results_output.print_rejudged(round_)
     if not (apply or drop):
         out.print("nothing is changed yet: run it again with --apply or --drop, and --reason")
 
@@ -265,12 +271,8 @@ def _person(text: str, *, organizer: bool) -> contest_events.PersonRecord:
     return validated(contest_events.PersonRecord, id=identity, name=name or identity, organizer=organizer)
 
 
-def _promotion_document(found: Promotion) -> dict[str, object]:
-    return {
-        "attacks": list(found.attacks),
-        "defences": list(found.defences),
-        "not_standing": dict(found.not_standing),
-    }
+def _promotion_document(found: FormatEvent) -> dict[str, object]:
+    return found.model_dump(mode="json", exclude={"kind", "actor", "task", "reason"})
 
 
 def _print_done(document: dict[str, object], *, as_json: bool) -> None:

@@ -7,10 +7,10 @@ import typer
 
 from orchestrator.cli import adopt, console, output_paths, submission_check, submission_package
 from orchestrator.cli.console import Json, err, out, safe_text
+from orchestrator.domain.licences import is_osi_approved
 from orchestrator.domain.submissions import Side
 from orchestrator.intake import scaffold
 from orchestrator.intake.scaffold import Framework
-from orchestrator.ledger.season_view import is_osi_approved
 
 app = typer.Typer(no_args_is_help=True, help="Make an attack or a defence, and see that it will be accepted.")
 
@@ -46,19 +46,24 @@ def init(
     """
     if folder is not None:
         output_paths.require_folder_path(folder, "--out")
-    made = scaffold.create_submission(scaffold.ScaffoldRequest(side, name, framework, licence), folder or Path(name))
+    created = scaffold.create_submission(scaffold.ScaffoldRequest(side, name, framework, licence), folder or Path(name))
     open_licence = is_osi_approved(licence)
     if as_json:
-        document = {"folder": str(made.folder), "files": made.files, "player": made.player, "next": made.commands}
+        document = {
+            "folder": str(created.folder),
+            "files": created.files,
+            "player": created.player,
+            "next": created.commands,
+        }
         console.print_json({**document, "licence": licence, "osi_approved": open_licence})
         return
     place = safe_text(str(folder or Path(name)))
-    out.print(f"made     {place}: {', '.join(made.files)}", soft_wrap=True)
-    out.print(f"change   {place}/{made.player}, at the line that says {scaffold.EDIT_MARK}", soft_wrap=True)
+    out.print(f"made     {place}: {', '.join(created.files)}", soft_wrap=True)
+    out.print(f"change   {place}/{created.player}, at the line that says {scaffold.EDIT_MARK}", soft_wrap=True)
     out.print(
         f"licence  {safe_text(licence)}, in LICENSE and submission.yaml: yours to choose, see --licence", soft_wrap=True
     )
-    for number, command in enumerate(made.commands):
+    for number, command in enumerate(created.commands):
         out.print(f"{'' if number else 'next':8} {safe_text(command)}", soft_wrap=True)
     if not open_licence:
         err.print(

@@ -41,9 +41,9 @@ class CheckOptions:
     backend: Backend = "process"
     side: Annotated[Side | None, typer.Option("--side", help="Its side, for an image.")] = None
 
-    def read(self) -> Contest:
+    def read_contest(self) -> Contest:
         """Returns the contest."""
-        return Contest(self.contest or resources.resource_path("examples", "friendly", "contest.yaml"))
+        return Contest(self.contest or resources.resource_path("examples", "trial-match", "contest.yaml"))
 
 
 @console.command
@@ -63,11 +63,11 @@ def check(
 
     def tell(step: CheckStep) -> None:
         if not as_json:
-            _print_step(len(told) + 1, step)
-        told.append(step)
+            _print_step(len(steps) + 1, step)
+        steps.append(step)
 
-    told: list[CheckStep] = []
-    with self_check.check_setup(under.read(), under.task, under.backend) as terms:
+    steps: list[CheckStep] = []
+    with self_check.check_setup(under.read_contest(), under.task, under.backend) as terms:
         done = self_check.check_submission(_subject(what, under), terms, tell)
     if save is not None:
         _save_transcript(save, done.conversation)
@@ -98,7 +98,7 @@ def try_(
     target = output_paths.require_file_path(pictures or Path("trial.html"), "--pictures")
     _warn_unisolated(under)
     with (
-        self_check.check_setup(under.read(), under.task, under.backend) as terms,
+        self_check.check_setup(under.read_contest(), under.task, under.backend) as terms,
         results_output.progress_bar() as watch,
     ):
         tried = self_check.play_against(self_check.admit_applicant(_subject(what, under), terms), against, terms, watch)
@@ -109,7 +109,7 @@ def try_(
     else:
         for line in (*lines, f"pictures {target}"):
             out.print(safe_text(line), soft_wrap=True)
-    if any(place.startswith(f"{tried.own}: ") for place in tried.faults):
+    if any(place.startswith(f"{tried.applicant}: ") for place in tried.faults):
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -132,40 +132,40 @@ def debug(
         output_paths.require_file_path(save, "--save")
     _warn_unisolated(under)
     recorded = None if replay is None else transcript.read_transcript(_read_transcript(replay))
-    with self_check.check_setup(under.read(), under.task, under.backend) as terms:
-        own = self_check.admit_applicant(_subject(what, under), terms)
-        with self_check.debug_session(own, terms) as held:
-            failed = _converse(held, batch, quiet=as_json) if recorded is None else ""
-            compared = [] if recorded is None else list(held.repeat(recorded))
-        said, stderr = held.said, held.heard.stderr
+    with self_check.check_setup(under.read_contest(), under.task, under.backend) as terms:
+        applicant = self_check.admit_applicant(_subject(what, under), terms)
+        with self_check.debug_session(applicant, terms) as session:
+            failed = _converse(session, batch, quiet=as_json) if recorded is None else ""
+            compared = [] if recorded is None else list(session.replay_transcript(recorded))
+        entries, stderr = session.transcript, session.recorder.stderr
     if save is not None:
-        _save_transcript(save, said)
+        _save_transcript(save, entries)
     if as_json:
-        console.print_json(_debug_document(said, stderr, failed, compared))
+        console.print_json(_debug_document(entries, stderr, failed, compared))
     elif recorded is None:
         _print_stderr(stderr)
     else:
         _print_comparison(compared)
-    if failed or not all(one.same for one in compared):
+    if failed or not all(one.is_same for one in compared):
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _converse(held: DebugSession, batch: int, *, quiet: bool) -> str:
+def _converse(session: DebugSession, batch: int, *, quiet: bool) -> str:
     """Asks for as long as somebody types; returns the fault that ended it, or nothing."""
-    shown = 0
+    shown_count = 0
 
     def tell() -> int:
         if not quiet:
-            out.print(safe_transcript(held.said[shown:]), end="", soft_wrap=True)
-        return len(held.said)
+            out.print(safe_transcript(session.transcript[shown_count:]), end="", soft_wrap=True)
+        return len(session.transcript)
 
     try:
-        held.greet()
-        held.ask(batch)
-        shown = tell()
+        session.start_player()
+        session.ask(batch)
+        shown_count = tell()
         while not quiet and out.is_terminal and (typed := _prompt_count()):
-            held.ask(typed)
-            shown = tell()
+            session.ask(typed)
+            shown_count = tell()
     except SubmissionFault as fault:
         tell()
         if not quiet:
@@ -188,27 +188,27 @@ def safe_transcript(entries: list[transcript.TranscriptEntry]) -> str:
     return "".join(safe_text(line, 400) + "\n" for line in transcript.render_transcript(entries).splitlines())
 
 
-def _subject(what: str, under: CheckOptions) -> CheckSubject:
-    path = Path(what)
+def _subject(subject: str, options: CheckOptions) -> CheckSubject:
+    path = Path(subject)
     if path.is_dir():
         return CheckSubject(folder=path.resolve())
     if path.exists():
-        raise UsageError(f"{what} is a file; give a folder with a submission.yaml, or the name of an image")
-    if under.backend == "process":
-        raise UsageError(f"there is no folder {what!r}, and the process backend has no images; say --backend docker")
-    return CheckSubject(image=what, side=under.side)
+        raise UsageError(f"{subject} is a file; give a folder with a submission.yaml, or the name of an image")
+    if options.backend == "process":
+        raise UsageError(f"there is no folder {subject!r}, and the process backend has no images; say --backend docker")
+    return CheckSubject(image=subject, side=options.side)
 
 
-def _warn_unisolated(under: CheckOptions) -> None:
+def _warn_unisolated(options: CheckOptions) -> None:
     console.quiet_logs(watched=True)
-    if under.backend == "process":
+    if options.backend == "process":
         err.print("[yellow]note:[/] on the process backend your player runs with your rights, without walls")
 
 
 def _print_step(number: int, step: CheckStep) -> None:
     out.print(f"{number:3} {step.name:16} {_MARKS[step.passed]}  {safe_text(step.detail)}", soft_wrap=True)
-    if step.close:
-        out.print(f"{'':21}[yellow]mind:[/] {safe_text(step.close, 1000)}", soft_wrap=True)
+    if step.near_limit:
+        out.print(f"{'':21}[yellow]mind:[/] {safe_text(step.near_limit, 1000)}", soft_wrap=True)
     if step.passed is False:
         out.print(f"{'':21}[red]{safe_text(step.problem, 1000)}[/]", soft_wrap=True)
         out.print(f"{'':21}remedy: {safe_text(step.remedy, 1000)}", soft_wrap=True)
@@ -235,20 +235,20 @@ def _print_stderr(stderr: bytes) -> None:
 
 
 def _near_limit_text(done: CheckReport) -> str:
-    minded = [step.name for step in done.steps if step.close]
+    minded = [step.name for step in done.steps if step.near_limit]
     return f"; mind {', '.join(minded)}" if minded else ""
 
 
 def _print_comparison(compared: list[ReplyComparison]) -> None:
     for number, one in enumerate(compared, start=1):
-        if one.same:
+        if one.is_same:
             out.print(f"reply {number}: the same")
             continue
-        now = [] if one.now is None else [one.now]
+        now = [] if one.received is None else [one.received]
         out.print(f"[bold red]reply {number} differs[/]: then, and now")
-        out.print(safe_transcript([one.then]), end="", soft_wrap=True)
+        out.print(safe_transcript([one.recorded]), end="", soft_wrap=True)
         out.print(safe_transcript(now) if now else "  nothing came in time\n", end="", soft_wrap=True)
-    same = sum(one.same for one in compared)
+    same = sum(one.is_same for one in compared)
     out.print(f"{same} of {len(compared)} replies are the same")
 
 
@@ -276,8 +276,8 @@ def _read_transcript(path: Path) -> str:
 
 def _document(done: CheckReport) -> dict[str, Any]:
     steps = [{"number": number} | asdict(step) for number, step in enumerate(done.steps, start=1)]
-    said = [entry.model_dump(mode="json", exclude={"payload"}) for entry in done.conversation]
-    return {"passed": done.passed, "steps": steps, "said": said, "stderr": printable(done.stderr, 10_000)}
+    entries = [entry.model_dump(mode="json", exclude={"payload"}) for entry in done.conversation]
+    return {"passed": done.passed, "steps": steps, "said": entries, "stderr": printable(done.stderr, 10_000)}
 
 
 def _try_lines(tried: TryResult) -> list[str]:
@@ -303,11 +303,11 @@ def _try_document(tried: TryResult, target: Path) -> dict[str, Any]:
 
 
 def _debug_document(
-    said: list[transcript.TranscriptEntry], stderr: bytes, failed: str, compared: list[ReplyComparison]
+    entries: list[transcript.TranscriptEntry], stderr: bytes, failed: str, compared: list[ReplyComparison]
 ) -> dict[str, Any]:
     return {
-        "said": [entry.model_dump(mode="json", exclude={"payload"}) for entry in said],
+        "said": [entry.model_dump(mode="json", exclude={"payload"}) for entry in entries],
         "stderr": printable(stderr, 10_000),
         "fault": failed,
-        "replies": [one.same for one in compared],
+        "replies": [one.is_same for one in compared],
     }

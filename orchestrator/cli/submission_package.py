@@ -52,8 +52,8 @@ def build(folder: FolderArgument = CURRENT_FOLDER, how: BuildOptions = BuildOpti
         raise UsageError(
             f"--tag {printable(how.tag, 80)}: no image can be called so; write name or name:tag, lower case"
         )
-    wanted = ImageBuildOptions(how.flavour, how.tag, how.base, how.network, _revision(folder))
-    prepared = building.prepare_build(folder, wanted)
+    options = ImageBuildOptions(how.flavour, how.tag, how.base, how.network, _revision(folder))
+    prepared = building.prepare_build(folder, options)
     path = (
         output_paths.require_file_path(how.log, "--log")
         if how.log
@@ -65,13 +65,13 @@ def build(folder: FolderArgument = CURRENT_FOLDER, how: BuildOptions = BuildOpti
         tempfile.TemporaryDirectory(prefix="sparring-build-") as workspace,
         build_log.open_build_log(path, _print_log_line) as log,
     ):
-        workshop = _docker(workspace).workshop()
+        image_store = _docker(workspace).image_store()
         try:
-            identity = workshop.build(prepared.recipe, log)
+            identity = image_store.build(prepared.recipe, log)
         except Rejected as error:
             raise _explained_failure(error, folder, log, network=how.network) from None
     if not how.base and not how.network:
-        BuildRecord.here().note(prepared.tree.digest, how.flavour, identity)
+        BuildRecord.of_user().add(prepared.tree.digest, how.flavour, identity)
     if as_json:
         document = {"image": identity, "tag": prepared.recipe.tag, "source": prepared.tree.digest, "log": str(path)}
         console.print_json({**document, "left_out": list(prepared.tree.left_out)})
@@ -100,16 +100,16 @@ def pack(
     """
     if image and no_image:
         raise UsageError("--image and --no-image: choose one")
-    found = manifest.read_manifest(folder)
-    wanted = with_tag(image or ("" if no_image else found.image))
-    path = output_paths.require_file_path(target or Path(f"{found.name}{PACKAGE_SUFFIX}"), "--out")
+    submission_manifest = manifest.read_manifest(folder)
+    image_tag = with_tag(image or ("" if no_image else submission_manifest.image))
+    path = output_paths.require_file_path(target or Path(f"{submission_manifest.name}{PACKAGE_SUFFIX}"), "--out")
     warnings: list[str] = []
     with tempfile.TemporaryDirectory(prefix="sparring-pack-") as workspace:
-        backend = None if wanted is None else _backend_with_image(workspace, wanted, needed=bool(image))
-        if backend is not None and wanted is not None:
-            warnings = _stale_warnings(backend, wanted, folder, found)
+        backend = None if image_tag is None else _backend_with_image(workspace, image_tag, needed=bool(image))
+        if backend is not None and image_tag is not None:
+            warnings = _stale_warnings(backend, image_tag, folder, submission_manifest)
         packed = package_writer.write_package(
-            folder, path, None if backend is None else backend.workshop(), wanted or ""
+            folder, path, None if backend is None else backend.image_store(), image_tag or ""
         )
     if as_json:
         document = {"package": str(path), "digest": packed.digest, "size": packed.size, "image": packed.image or None}
@@ -125,7 +125,7 @@ def pack(
         err.print(f"[yellow]warning:[/] {safe_text(warning)}", soft_wrap=True)
 
 
-def _backend_with_image(workspace: str, wanted: str, *, needed: bool) -> Backend | None:
+def _backend_with_image(workspace: str, tag: str, *, needed: bool) -> Backend | None:
     """Returns the backend, once it is seen to have an image; None, said so, where it has none and none was asked for.
 
     Raises:
@@ -133,8 +133,8 @@ def _backend_with_image(workspace: str, wanted: str, *, needed: bool) -> Backend
     """
     try:
         backend = _docker(workspace)
-        backend.check()
-        backend.look_into(wanted, files=False)
+        backend.require_available()
+        backend.inspect_image(tag, files=False)
     except (BackendUnavailable, UsageError) as error:
         if needed:
             raise
@@ -148,15 +148,17 @@ def _docker(workspace: str) -> Backend:
     return composition.make_backend("docker", Path(workspace))
 
 
-def _stale_warnings(backend: Backend, wanted: str, folder: Path, found: manifest.Manifest) -> list[str]:
+def _stale_warnings(backend: Backend, tag: str, folder: Path, submission_manifest: manifest.Manifest) -> list[str]:
     """Returns what in the image does not fit the folder that it is packed with."""
-    facts = backend.look_into(wanted, files=False)
+    facts = backend.inspect_image(tag, files=False)
     warnings = []
     made_of = facts.labels.get(SOURCE_LABEL, "")
     if made_of and made_of != source_tree.scan_folder(folder).digest:
-        warnings.append(f"{wanted} was built from other files than this folder's; build it again, or pack it knowingly")
-    if (words := [*facts.entrypoint, *facts.command]) != found.command:
-        warnings.append(f"{wanted} starts {' '.join(words)!r}, submission.yaml says {' '.join(found.command)!r}")
+        warnings.append(f"{tag} was built from other files than this folder's; build it again, or pack it knowingly")
+    if (command := [*facts.entrypoint, *facts.command]) != submission_manifest.command:
+        warnings.append(
+            f"{tag} starts {' '.join(command)!r}, submission.yaml says {' '.join(submission_manifest.command)!r}"
+        )
     return warnings
 
 
@@ -172,11 +174,11 @@ def _print_left_out(names: tuple[str, ...]) -> None:
 def _explained_failure(error: Rejected, folder: Path, log: build_log.BuildLog, *, network: bool) -> Rejected:
     """Returns a failed build's error with where its log is, its last lines where they were not shown, and a hint."""
     hint = None if network else building.missing_wheels_problem(folder)
-    for line in log.last if log.hidden else ():
+    for line in log.tail if log.is_cut else ():
         err.print(safe_text(line, 2000), soft_wrap=True)
     problems = list(error.problems)
-    if log.last:
-        problems.append(Problem("log", f"it ends with: {log.last[-1]}", f"all of it is in {log.path}"))
+    if log.tail:
+        problems.append(Problem("log", f"it ends with: {log.tail[-1]}", f"all of it is in {log.path}"))
     if hint:
         problems.append(Problem("wheels", *hint))
     return Rejected(error.subject, problems)
@@ -189,11 +191,11 @@ def _cache_folder() -> Path:
 
 def _revision(folder: Path) -> str:
     """Returns the commit that a folder is at, empty where git does not say, or says that it was changed since."""
-    words = ["git", "-c", "core.fsmonitor=false", "-C", str(folder)]
+    command = ["git", "-c", "core.fsmonitor=false", "-C", str(folder)]
     try:
-        head = subprocess.run([*words, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
+        head = subprocess.run([*command, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
         changed = subprocess.run(
-            [*words, "status", "--porcelain", "--", "."], capture_output=True, text=True, timeout=10, check=True
+            [*command, "status", "--porcelain", "--", "."], capture_output=True, text=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return ""

@@ -39,21 +39,21 @@ class Dataset(ABC, Generic[O]):
     options_type: ClassVar[type[Options]]
 
     @abstractmethod
-    def read(self, options: O, folder: Path) -> Samples:
+    def read_samples(self, options: O, folder: Path) -> Samples:
         """Returns all samples. Relative paths in the options start at `folder`, where the contest file lies.
 
         Raises:
             Rejected: the files are missing or not what they should be; every problem names its place.
         """
 
-    def load(self, options: O, folder: Path) -> Samples:
+    def load_samples(self, options: O, folder: Path) -> Samples:
         """Returns the samples that the contest file asks for. Raises Rejected also when there are too few."""
-        samples = self.read(options, folder)
+        samples = self.read_samples(options, folder)
         if options.first is None:
             return samples
         if options.first > len(samples):
-            what = f"{options.first} pictures, there are {len(samples)}"
-            raise Rejected(f"dataset {self.name}", [Problem("first", what, "ask for fewer, or leave it out")])
+            problem = f"{options.first} pictures, there are {len(samples)}"
+            raise Rejected(f"dataset {self.name}", [Problem("first", problem, "ask for fewer, or leave it out")])
         return samples.first(options.first)
 
 
@@ -92,8 +92,8 @@ def _array_problems(
     elif max(pixels.shape[1:]) > MAX_SIDE or 0 in pixels.shape:
         problems.append(Problem("images", f"an array of shape {pixels.shape}", f"use sides of 1 to {MAX_SIDE}"))
     if labels.ndim != 1 or labels.shape != pixels.shape[:1]:
-        what = f"an array of shape {labels.shape} for pictures of shape {pixels.shape}"
-        problems.append(Problem("labels", what, "give one label a picture"))
+        problem = f"an array of shape {labels.shape} for pictures of shape {pixels.shape}"
+        problems.append(Problem("labels", problem, "give one label a picture"))
     elif not np.issubdtype(labels.dtype, np.integer):
         problems.append(Problem("labels", f"labels are {labels.dtype}", "store integers, index into the classes"))
     elif labels.size and (labels.min() < 0 or labels.max() >= (len(classes) if classes else MAX_CLASSES)):

@@ -2,18 +2,26 @@
 
 Source: UCI "Optical Recognition of Handwritten Digits", test part (E. Alpaydin, C. Kaynak, 1998). Values 0..16 become
 round(v x 255 / 16). The split is fixed: 500 test pictures, stratified, seed 0; the other 1297 are for training.
+
+scikit-learn's data file is read without importing scikit-learn, which takes a second or two in every process that needs
+pictures. `digits_split.txt` has the rows of that file in the order in which `train_test_split` gives them: the test
+pictures, then those for training.
 """
 
+import importlib.metadata
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.datasets.base import Dataset, Options, make_samples
 from orchestrator.domain.samples import Samples
 from orchestrator.errors import Problem, Rejected
 
 TEST_PICTURES = 500
+_DATA_FILE = "sklearn/datasets/data/digits.csv.gz"
+_SPLIT_FILE = Path(__file__).with_name("digits_split.txt")
 
 
 class DigitsOptions(Options):
@@ -28,23 +36,29 @@ class DigitsDataset(Dataset[DigitsOptions]):
     name = "digits"
     options_type = DigitsOptions
 
-    def read(self, options: DigitsOptions, folder: Path) -> Samples:
+    def read_samples(self, options: DigitsOptions, folder: Path) -> Samples:
         """Returns pictures u8 [n, 1, 8, 8] in the split's order."""
         del folder
-        try:
-            # Imported here: it takes a second, and only this dataset needs it.
-            from sklearn.datasets import load_digits  # noqa: PLC0415
-            from sklearn.model_selection import train_test_split  # noqa: PLC0415
-        except ImportError:
-            remedy = "pip install 'sparring[digits]'"
-            raise Rejected("dataset digits", [Problem("dataset", "scikit-learn is not installed", remedy)]) from None
-        images, labels = load_digits(return_X_y=True)
-        train, test, train_labels, test_labels = train_test_split(
-            images, labels, test_size=TEST_PICTURES, random_state=0, stratify=labels
-        )
-        chosen, chosen_labels = (test, test_labels) if options.split == "test" else (train, train_labels)
-        pixels = np.rint(chosen * (255 / 16)).astype(np.uint8).reshape(-1, 8, 8)
-        return make_samples("dataset digits", pixels, chosen_labels, options.classes or [str(d) for d in range(10)])
+        rows = np.array([int(row) for row in _SPLIT_FILE.read_text("ascii").split()])
+        chosen = rows[:TEST_PICTURES] if options.split == "test" else rows[TEST_PICTURES:]
+        table = _read_table()[chosen]
+        pixels = np.rint(table[:, :-1] * (255 / 16)).astype(np.uint8).reshape(-1, 8, 8)
+        classes = options.classes or [str(digit) for digit in range(10)]
+        return make_samples("dataset digits", pixels, table[:, -1].astype(np.int64), classes)
+
+
+def _read_table() -> NDArray[Any]:
+    """Returns scikit-learn's table [1797, 65]: 64 values of a picture, row by row, and its digit.
+
+    Raises:
+        Rejected: scikit-learn is not installed, or has the file in another place.
+    """
+    try:
+        found = importlib.metadata.distribution("scikit-learn").locate_file(_DATA_FILE)
+        return np.loadtxt(str(found), delimiter=",")
+    except (importlib.metadata.PackageNotFoundError, OSError) as error:
+        problem = Problem("dataset", f"scikit-learn's digits are not there: {error}", "pip install 'sparring[digits]'")
+        raise Rejected("dataset digits", [problem]) from error
 
 
 plugin = DigitsDataset

@@ -59,7 +59,7 @@ class FolderDataset(Dataset[FolderOptions]):
     name = "folder"
     options_type = FolderOptions
 
-    def read(self, options: FolderOptions, folder: Path) -> Samples:
+    def read_samples(self, options: FolderOptions, folder: Path) -> Samples:
         """Returns the pictures in the order of `label.txt`."""
         path = folder / options.path
         subject = f"dataset {options.path}"
@@ -91,12 +91,12 @@ def _read_samples(subject: str, options: FolderOptions, opener: FileReader) -> S
             problems.append(Problem(place, f"images/{printable(name)}: {printable(str(error))}", "mend or remove it"))
             continue
         if not pixels and picture.nbytes * len(lines) > MAX_TOTAL_BYTES:
-            what = f"{len(lines)} pictures of {picture.nbytes} bytes, at most {MAX_TOTAL_BYTES} bytes in all"
-            raise Rejected(subject, [Problem(LABELS, what, "use fewer or smaller pictures")])
+            problem = f"{len(lines)} pictures of {picture.nbytes} bytes, at most {MAX_TOTAL_BYTES} bytes in all"
+            raise Rejected(subject, [Problem(LABELS, problem, "use fewer or smaller pictures")])
         mode = "L" if picture.ndim == 2 else "RGB"  # noqa: PLR2004  [h, w] or [h, w, 3]
         if pixels and picture.shape != pixels[0].shape:
-            what = f"images/{printable(name)} is {picture.shape}, the first is {pixels[0].shape}"
-            problems.append(Problem(place, what, "make all pictures the same size"))
+            problem = f"images/{printable(name)} is {picture.shape}, the first is {pixels[0].shape}"
+            problems.append(Problem(place, problem, "make all pictures the same size"))
             continue
         pixels.append(picture)
         labels.append(known)
@@ -123,8 +123,8 @@ def _read_label_lines(opener: FileReader) -> tuple[list[tuple[int, str, str]], l
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
-        *words, label = line.rsplit(maxsplit=1)
-        name = "".join(words).strip()
+        *name_parts, label = line.rsplit(maxsplit=1)
+        name = "".join(name_parts).strip()
         place = f"{LABELS} line {number}"
         if not name or PurePosixPath(name).name != name or name.startswith("."):
             problems.append(Problem(place, f"{printable(line)!r} is not `name class`", "write `0.png 7`"))
@@ -152,12 +152,12 @@ def _class_number(label: str) -> int:
 def _decode_picture(data: bytes, mode: Literal["auto", "L", "RGB"]) -> NDArray[np.uint8]:
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
-        opened = Image.open(io.BytesIO(data), formats=FORMATS)
-    with opened as image:
+        source = Image.open(io.BytesIO(data), formats=FORMATS)
+    with source as image:
         if max(image.size) > MAX_SIDE:
             raise ValueError(f"{image.size[0]} x {image.size[1]} pixels, at most {MAX_SIDE} a side")
-        wanted = ("L" if image.mode in ("L", "1") else "RGB") if mode == "auto" else mode
-        return np.asarray(image.convert(wanted), np.uint8)
+        target_mode = ("L" if image.mode in ("L", "1") else "RGB") if mode == "auto" else mode
+        return np.asarray(image.convert(target_mode), np.uint8)
 
 
 def _read_from_folder(folder: Path, name: str) -> bytes:

@@ -36,25 +36,27 @@ class NpzDataset(Dataset[NpzOptions]):
     name = "npz"
     options_type = NpzOptions
 
-    def read(self, options: NpzOptions, folder: Path) -> Samples:
+    def read_samples(self, options: NpzOptions, folder: Path) -> Samples:
         """Returns the archive's samples, in its order."""
         path = folder / options.path
         subject = f"dataset {options.path}"
         try:
             with zipfile.ZipFile(path) as archive:
-                held = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+                names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
                 missing = [
-                    Problem(name, "no such array", f"the archive holds {printable(', '.join(held)) or 'nothing'}")
-                    for name in (options.images, options.labels)
-                    if name not in held
+                    Problem(
+                        wanted_name, "no such array", f"the archive holds {printable(', '.join(names)) or 'nothing'}"
+                    )
+                    for wanted_name in (options.images, options.labels)
+                    if wanted_name not in names
                 ]
                 if missing:
                     raise Rejected(subject, missing)
                 pixels, labels = _read_array(archive, options.images), _read_array(archive, options.labels)
         except _READ_ERRORS as error:
             remedy = "give the path of an .npz file, relative to the contest file"
-            what = printable(str(error)) or type(error).__name__
-            raise Rejected(subject, [Problem(str(path), what, remedy)]) from error
+            reason = printable(str(error)) or type(error).__name__
+            raise Rejected(subject, [Problem(str(path), reason, remedy)]) from error
         return make_samples(subject, pixels, labels, options.classes)
 
 

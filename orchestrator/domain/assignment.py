@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.domain.events import Digest, Event, FaultRecord, SandboxRecord, Seconds
+from orchestrator.domain.events import CoreEvent, Digest, FaultRecord, SandboxRecord, Seconds
 
 
 class _AssignmentPart(BaseModel):
@@ -18,20 +18,20 @@ class _AssignmentPart(BaseModel):
 class PartialStep(_AssignmentPart):
     """What was played of a step when its player had to be replaced and there was no other.
 
-    `asked` questions of step `step` have an outcome: a row each of `blobs`, the arrays of
-    execution.interactions.DefenceAnswers, with
-    NaN behind them. `alone` and `opened` are as there; the last `failed_starts` sandboxes did not get ready. `faults`,
-    `seconds`, `fault_seconds` and `fresh` are as in StepFinished, so far; `sandboxes` are those that ended since the
-    last finished step; `seed` is what the latest was told, None where there was none.
+    `completed` questions of step `step` have an outcome: a row each of `blobs`, the arrays of
+    execution.interactions.DefenceAnswers, with NaN behind them. `singles_left` and `sandbox_count` are as there; the
+    last `failed_starts` sandboxes did not get ready. `faults`, `seconds`, `fault_seconds` and `fresh` are as in
+    StepFinished, so far; `sandboxes` are those that ended since the last finished step; `seed` is what the latest was
+    told, None where there was none.
     """
 
     step: int = Field(ge=0)
-    asked: int = Field(ge=0)
+    completed: int = Field(ge=0)
     blobs: dict[str, Digest] = {}
     faults: list[FaultRecord] = []
     seconds: Seconds = 0.0
-    alone: int = Field(default=0, ge=0)
-    opened: int = Field(default=0, ge=0)
+    singles_left: int = Field(default=0, ge=0)
+    sandbox_count: int = Field(default=0, ge=0)
     failed_starts: int = Field(default=0, ge=0)
     fault_seconds: Seconds = 0.0
     fresh: bool = True
@@ -41,14 +41,15 @@ class PartialStep(_AssignmentPart):
     @property
     def progress(self) -> int:
         """A number that grows with every question that came to something, a fault included."""
-        return self.asked + len(self.faults)
+        return self.completed + len(self.faults)
 
 
 class Assignment(_AssignmentPart):
     """A job, the round that it is part of, and everything of its record that the job reads.
 
     `events` are the excerpt, to be folded like a ledger; they begin with RoundOpened, which has the whole contest file.
-    `secret` is the round's, in hex digits. `image` is what plays, by its digest; `half` what an earlier attempt left.
+    `secret` is the round's, in hex digits. `image` is what plays, by its digest; `partial_step` what an earlier
+    attempt left.
     """
 
     version: Literal[1] = 1
@@ -56,5 +57,5 @@ class Assignment(_AssignmentPart):
     run: str
     secret: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     image: str
-    events: list[Annotated[Event, Field(discriminator="kind")]]
-    half: PartialStep | None = None
+    events: list[Annotated[CoreEvent, Field(discriminator="kind")]]
+    partial_step: PartialStep | None = None

@@ -4,12 +4,13 @@ Nothing is ever edited: a withdrawal, a disqualification, a correction and a cha
 for the same reason as in `events`: they are read back from disk years later.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import reject_control_characters
+from orchestrator.domain.versions import FORMAT_VERSION
 
 ACTOR_LIMIT = 120
 Actor = Annotated[str, Field(min_length=1, max_length=ACTOR_LIMIT), AfterValidator(reject_control_characters)]
@@ -22,12 +23,17 @@ class _ContestEvent(BaseModel):
 
 
 class ContestOpened(_ContestEvent):
-    """The first act. `contest` is the whole resolved contest file; `key` the fingerprint of the organizers' key."""
+    """The first act.
+
+    `contest` is the whole resolved contest file; `key_fingerprint` the fingerprint of the organizers' key. `software`
+    is the version of this software that opened it, `ledger_version` that of the ledger's own form.
+    """
 
     kind: Literal["contest_opened"] = "contest_opened"
-    by: Actor
+    ledger_version: Literal[2] = FORMAT_VERSION
+    actor: Actor
     contest: dict[str, Any]
-    key: str
+    key_fingerprint: str
     software: str
 
 
@@ -44,7 +50,7 @@ class TeamAdded(_ContestEvent):
     """A team with its people. Adding it again replaces its people from then on."""
 
     kind: Literal["team_added"] = "team_added"
-    by: Actor
+    actor: Actor
     team: Annotated[str, Field(min_length=1, max_length=120), AfterValidator(reject_control_characters)]
     people: list[PersonRecord]
 
@@ -57,7 +63,7 @@ class SubmissionReceived(_ContestEvent):
     """
 
     kind: Literal["submission_received"] = "submission_received"
-    by: Actor
+    actor: Actor
     id: str
     name: str
     team: str
@@ -69,7 +75,7 @@ class SubmissionReceived(_ContestEvent):
     licence: str = ""
     source: str = ""
     attempt: int = Field(ge=1)
-    left: int = Field(ge=0)
+    attempts_left: int = Field(ge=0)
     warnings: list[str] = []
 
 
@@ -77,7 +83,7 @@ class SubmissionRefused(_ContestEvent):
     """A submission was not admitted, for these reasons. It used up nothing."""
 
     kind: Literal["submission_refused"] = "submission_refused"
-    by: Actor
+    actor: Actor
     name: str
     team: str
     task: str
@@ -89,7 +95,7 @@ class SubmissionWithdrawn(_ContestEvent):
     """Its team takes a submission back. It stays on record, unranked, and counts as an attempt."""
 
     kind: Literal["submission_withdrawn"] = "submission_withdrawn"
-    by: Actor
+    actor: Actor
     id: str
     reason: Reason
 
@@ -98,7 +104,7 @@ class SubmissionDisqualified(_ContestEvent):
     """The organizers take a submission out of the ranking."""
 
     kind: Literal["submission_disqualified"] = "submission_disqualified"
-    by: Actor
+    actor: Actor
     id: str
     reason: Reason
 
@@ -107,7 +113,7 @@ class SubmissionCorrected(_ContestEvent):
     """What a submission says of itself was wrong or late: its licence or its source address (rule A6)."""
 
     kind: Literal["submission_corrected"] = "submission_corrected"
-    by: Actor
+    actor: Actor
     id: str
     licence: str | None = None
     source: str | None = None
@@ -118,31 +124,17 @@ class RoundPlayed(_ContestEvent):
     """A round of one task is complete. `head` is the hash of the last entry of its own ledger."""
 
     kind: Literal["round_played"] = "round_played"
-    by: Actor
+    actor: Actor
     round: str
     task: str
     head: str
-
-
-class FinalistsPromoted(_ContestEvent):
-    """Who goes on to the next round of a task, and who stands for each team (rules A4, A11, A12)."""
-
-    kind: Literal["finalists_promoted"] = "finalists_promoted"
-    by: Actor
-    task: str
-    attacks: list[str]
-    defences: list[str]
-    not_standing: dict[str, str] = {}
-    """Submissions that another one of their team stands for, by id."""
-    reason: Annotated[str, Field(max_length=2000)] = ""
-    """Why it was done again after the next round was begun; empty otherwise."""
 
 
 class RulesChanged(_ContestEvent):
     """The boards are judged by these rules from now on. What was played stays."""
 
     kind: Literal["rules_changed"] = "rules_changed"
-    by: Actor
+    actor: Actor
     rules: dict[str, Any]
     reason: Reason
 
@@ -151,7 +143,7 @@ class RejudgementDropped(_ContestEvent):
     """A change of rules was looked at and not made."""
 
     kind: Literal["rejudgement_dropped"] = "rejudgement_dropped"
-    by: Actor
+    actor: Actor
     rules: dict[str, Any]
     reason: Reason
 
@@ -160,12 +152,41 @@ class BundlePublished(_ContestEvent):
     """A bundle left the house: `sealed` or `full`, with the digest of its manifest."""
 
     kind: Literal["bundle_published"] = "bundle_published"
-    by: Actor
+    actor: Actor
     bundle: Literal["sealed", "full"]
     digest: str
 
 
-ContestEvent = (
+class FormatEvent(_ContestEvent):
+    """An event of one contest format. Its `kind` has the format's name before a dot: `tournament.finalists_promoted`.
+
+    Which kinds there are says `Format.event_types`; see `ledger.event_registry`.
+    """
+
+    withheld_fields: ClassVar[frozenset[str]] = frozenset()
+    """Fields that no public bundle shows. Each needs a default."""
+
+    kind: str
+    actor: Actor
+    reason: Annotated[str, Field(max_length=2000)] = ""
+    """Why, where it is not plain."""
+
+    def follows_from(self) -> tuple[str, str] | None:
+        """Returns the round and the task from whose boards this event follows, None where it was decided freely."""
+        return None
+
+    def summary(self) -> dict[str, str]:
+        """Returns what it says, for people, a word or two for each part."""
+        fields = self.model_dump(mode="json", exclude={"kind", "actor"}, exclude_defaults=True)
+        return {name: ", ".join(value) if isinstance(value, list) else str(value) for name, value in fields.items()}
+
+    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
+        """Returns what it means for a submission on a task and why, for its history; None where it is of no concern."""
+        del submission, task
+        return None
+
+
+CoreContestEvent = (
     ContestOpened
     | TeamAdded
     | SubmissionReceived
@@ -174,8 +195,9 @@ ContestEvent = (
     | SubmissionDisqualified
     | SubmissionCorrected
     | RoundPlayed
-    | FinalistsPromoted
     | RulesChanged
     | RejudgementDropped
     | BundlePublished
 )
+
+ContestEvent = CoreContestEvent | FormatEvent

@@ -40,25 +40,25 @@ def player_variables(home: str, threads: int, device: str | None) -> dict[str, s
     }
 
 
-def allowed_variables(image: Iterable[str]) -> dict[str, str]:
+def allowed_variables(entries: Iterable[str]) -> dict[str, str]:
     """Returns an image's `NAME=value` variables without those that reach beyond the player.
 
     Dropped are what the dynamic loader and the GPU hook act on (CVE-2025-23266: LD_PRELOAD from an image ran in the
     hook, on the host), proxies, and the engine's and our own names. Everything else is the submission's affair.
     """
-    kept = {}
-    for entry in image:
+    variables = {}
+    for entry in entries:
         name, _, value = entry.partition("=")
         loud = name.upper()
         if _NAME.fullmatch(name) and not loud.startswith(_DROPPED_PREFIXES) and not loud.endswith(_DROPPED_SUFFIX):
-            kept[name] = value
-    return kept
+            variables[name] = value
+    return variables
 
 
-def removed_variables(image: Iterable[str]) -> tuple[str, ...]:
+def removed_variables(image_entries: Iterable[str]) -> tuple[str, ...]:
     """Returns the names among an image's variables that a player does not get, sorted.
 
     An engine adds an image's variables to those it is given, so leaving one out is not enough: it has to be unset.
     """
-    entries = tuple(image)
+    entries = tuple(image_entries)
     return tuple(sorted({entry.partition("=")[0] for entry in entries} - set(allowed_variables(entries))))

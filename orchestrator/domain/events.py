@@ -5,15 +5,18 @@ errors, never ignored. Arrays are not in events; they are blobs, named by their 
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from orchestrator.domain.contest_events import ContestEvent
+from orchestrator.domain.contest_events import CoreContestEvent, FormatEvent
 from orchestrator.domain.exit_reasons import ExitReason
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.plan import Stage
 from orchestrator.domain.submissions import Side
+from orchestrator.domain.tasks import Budget, Norm, Task
+from orchestrator.domain.versions import FORMAT_VERSION
 
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 Seconds = Annotated[float, Field(ge=0)]
@@ -24,26 +27,46 @@ class _Event(BaseModel):
 
 
 class TaskRecord(_Event):
-    """The task, with its pictures and labels as blobs."""
+    """The task, with its pictures and labels as blobs. `norm` and `epsilon` are null where it has no budget."""
 
     name: str
     classes: list[str]
     shape: list[int]
     count: int
     digest: Digest
-    norm: str
-    epsilon: str
+    norm: str | None
+    epsilon: str | None
     pixels: Digest
     labels: Digest
+
+    def budget(self) -> Budget | None:
+        """Returns how far a candidate may be from its picture, None where the task has no budget."""
+        if self.norm is None or self.epsilon is None:
+            return None
+        return Budget(Norm(self.norm), Fraction(self.epsilon))
+
+    def task(self) -> Task:
+        """Returns the task that is on record."""
+        channels, height, width = self.shape
+        return Task(
+            name=self.name,
+            classes=tuple(self.classes),
+            shape=(channels, height, width),
+            count=self.count,
+            digest=self.digest,
+            budget=self.budget(),
+        )
 
 
 class RoundOpened(_Event):
     """The first event of a round. `contest` is the whole resolved contest file; `commitment` the hash of its secret.
 
-    `phase` is the round's place in a season, empty for a round by itself.
+    `phase` is the round's place in a season, empty for a round by itself. `software` is the version of this software
+    that opened it, `ledger_version` that of the ledger's own form.
     """
 
     kind: Literal["round_opened"] = "round_opened"
+    ledger_version: Literal[2] = FORMAT_VERSION
     round: str
     phase: str = ""
     contest: dict[str, Any]
@@ -83,7 +106,7 @@ class JobRecord:
     """One job of the plan.
 
     `cells` are those whose pictures it asks about, and `keys` a digest of everything that goes into each: a cell with
-    the same key is never played twice (X4). `origin` names the round that it was played in, empty for this one.
+    the same key is never played twice (X4). `origin_round` names the round that it was played in, empty for this one.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -93,7 +116,7 @@ class JobRecord:
     submission: str
     cells: tuple[CellRecord, ...] = ()
     keys: tuple[str, ...] = ()
-    origin: str = ""
+    origin_round: str = ""
 
 
 class PlanMade(_Event):
@@ -107,16 +130,16 @@ class FaultRecord(_Event):
     """A submission's fault, in the words of the error tree, and how many pictures of the step are charged with it.
 
     None is where a sandbox did not get ready, or ended with a question that was then asked again picture by picture.
-    None either for what a player writes after its last reply. `asked` is how many pictures the question held that it
-    ended, or that waited for its sandbox; 0 where there was none. `times` is more than 1 in a sealed bundle only, which
-    keeps counts and not each fault.
+    None either for what a player writes after its last reply. `question_pictures` is how many pictures the question
+    held that it ended, or that waited for its sandbox; 0 where there was none. `times` is more than 1 in a sealed
+    bundle only, which keeps counts and not each fault.
     """
 
     code: str
     reason: str = ""
     message: str
     pictures: int = Field(ge=0)
-    asked: int = Field(default=0, ge=0)
+    question_pictures: int = Field(default=0, ge=0)
     times: int = Field(default=1, ge=1)
 
 
@@ -126,21 +149,21 @@ class SandboxRecord(_Event):
     `ending` is what the backend saw, `reason` also what execution ended it for. `code` is the exit status where the
     player ended by itself. `kills` counts the kernel's kills at the memory limit. `sampled` says that processor time
     and peaks were looked at now and then while it ran, not read from the kernel's counters after its end. Bytes are
-    what went through our hands. `stderr` is the blob with its last bytes. What has a default was not recorded by 0.1.0.
+    what went through our hands. `stderr` is the blob with its last bytes. None is what the backend cannot tell.
     """
 
     ending: str
-    reason: ExitReason | None = None
+    reason: ExitReason | None
     code: int | None
     wall_seconds: Seconds
     cpu_seconds: float | None
     peak_bytes: int | None
-    peak_pids: int | None = None
-    kills: int = Field(default=0, ge=0)
-    sampled: bool = True
-    stdin_bytes: int | None = Field(default=None, ge=0)
-    stdout_bytes: int | None = Field(default=None, ge=0)
-    stderr_bytes: int | None = Field(default=None, ge=0)
+    peak_pids: int | None
+    kills: Annotated[int, Field(ge=0)]
+    sampled: bool
+    stdin_bytes: Annotated[int, Field(ge=0)] | None
+    stdout_bytes: Annotated[int, Field(ge=0)] | None
+    stderr_bytes: Annotated[int, Field(ge=0)] | None
     stderr: Digest | None
 
 
@@ -259,27 +282,28 @@ class BackendReturned(_Event):
 class ClusterProbed(_Event):
     """What was known of a cluster's network when play began there, or went on: the last probe, and who went against it.
 
-    `outcome` is blocked, connected, unknown or never; `at` when that was seen, empty for never. `overridden` is the
-    operator's reason to play where a probe does not say that no player can connect; empty where one does.
+    `outcome` is blocked, connected, unknown or never; `probed_at` when that was seen, empty for never.
+    `override_reason` is the operator's reason to play where a probe does not say that no player can connect; empty
+    where one does.
     """
 
     kind: Literal["cluster_probed"] = "cluster_probed"
     namespace: str
     outcome: Literal["blocked", "connected", "unknown", "never"]
-    at: str
-    overridden: str = ""
+    probed_at: str
+    override_reason: str = ""
 
 
 class AnswersCommitted(_Event):
-    """Everything is classified. Replays are chosen from the round's secret and `answers`.
+    """Everything is classified. Replays are chosen from the round's secret and `answers_digest`.
 
-    `head` is the chain's hash before this. `answers` is a digest of every answer of the play: who knows the secret
-    cannot choose the replays without choosing the answers.
+    `head` is the chain's hash before this. `answers_digest` is a digest of every answer of the play: who knows the
+    secret cannot choose the replays without choosing the answers.
     """
 
     kind: Literal["play_closed"] = "play_closed"
     head: Digest
-    answers: Digest
+    answers_digest: Digest
 
 
 class DisagreementRecord(_Event):
@@ -287,8 +311,8 @@ class DisagreementRecord(_Event):
 
     attack: str | None
     picture: int
-    played: int
-    replayed: int
+    answer_in_play: int
+    answer_in_replay: int
     margin: float | None
 
 
@@ -314,7 +338,7 @@ class ReplayJudged(_Event):
     achieved: Annotated[float, Field(ge=0, le=1)]
     asked: int
     compared: int
-    clashes: int
+    mismatches: int
     noise: int
     refused: int
     late: int
@@ -338,8 +362,8 @@ class FindingMade(_Event):
     sequence: list[SequenceQuestionRecord]
     length: int
     batch: int
-    alone: int | None
-    improbable: float | None
+    answer_alone: int | None
+    p_value: float | None
 
 
 class RoundClosed(_Event):
@@ -348,7 +372,7 @@ class RoundClosed(_Event):
     kind: Literal["round_closed"] = "round_closed"
 
 
-Event = (
+CoreEvent = (
     RoundOpened
     | SubmissionAdmitted
     | PlanMade
@@ -364,12 +388,18 @@ Event = (
     | ReplayJudged
     | FindingMade
     | RoundClosed
-    | ContestEvent
+    | CoreContestEvent
 )
 
-_event: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
+Event = CoreEvent | FormatEvent
+
+_event: TypeAdapter[CoreEvent] = TypeAdapter(Annotated[CoreEvent, Field(discriminator="kind")])
 
 
-def read_event(body: dict[str, Any]) -> Event:
-    """Returns the event that a ledger entry holds. Raises pydantic.ValidationError when it is not one."""
+def parse_core_event(body: dict[str, Any]) -> Event:
+    """Returns the event that a ledger entry holds, of those that every contest has.
+
+    Raises:
+        pydantic.ValidationError: it is none of them. `ledger.event_registry` also knows those of the formats.
+    """
     return _event.validate_python(body)

@@ -57,8 +57,8 @@ class Disagreement:
 
     attack: str | None
     picture: int
-    played: int
-    replayed: int
+    answer_in_play: int
+    answer_in_replay: int
     margin: float | None = None
 
 
@@ -77,10 +77,10 @@ class Finding:
     """What was found, against whom, and by what.
 
     `sequence` is the smallest one found that shows it in a fresh sandbox, its last question the one that matters, cut
-    to its ends where it is long (`length` is its full length); `batch` pictures went into one question. `alone` is what
-    that last picture is answered when nothing else is asked. Without such a sequence the rates accuse: `improbable` is
-    how probable they are for an honest defence. `job` and `steps` are the replays on record that prove it: `sparring
-    replay` plays them again.
+    to its ends where it is long (`length` is its full length); `batch` pictures went into one question. `answer_alone`
+    is what that last picture is answered when nothing else is asked. Without such a sequence the rates accuse:
+    `p_value` is how probable they are for an honest defence. `job` and `steps` are the replays on record that prove it:
+    `sparring replay` plays them again.
     """
 
     id: str
@@ -96,5 +96,5 @@ class Finding:
     sequence: tuple[SequenceQuestion, ...] = ()
     length: int = 0
     batch: int = 1
-    alone: int | None = None
-    improbable: float | None = None
+    answer_alone: int | None = None
+    p_value: float | None = None

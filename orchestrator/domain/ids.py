@@ -1,9 +1,15 @@
-"""Names that are computed from what they name: digests, job ids and seeds."""
+"""Names that are computed from what they name: digests, job ids and seeds; and the canonical JSON that they are of.
+
+Everything that is hashed or signed as JSON is in the form of RFC 8785 (JSON Canonicalization Scheme), so that other
+languages verify it with a library: https://www.rfc-editor.org/rfc/rfc8785
+"""
 
 import hashlib
 import hmac
 import json
 from typing import Any, NewType
+
+import rfc8785
 
 JobId = NewType("JobId", str)
 """Sixteen hex digits, a digest of everything that goes into the job. The same work has the same id everywhere."""
@@ -12,12 +18,35 @@ SEED_BITS = 53
 """Seeds travel as JSON integers, which are exact up to 2^53."""
 
 
-_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_LARGEST_EXACT = 2**53 - 1
+"""The largest integer that RFC 8785 writes: numbers are doubles there, and the next but one is not exact."""
 
 
 def canonical_json(value: Any) -> str:
-    """Returns the one JSON text of a value: sorted keys, no spaces, no NaN."""
-    return _encode(value)
+    """Returns the one JSON text of a value by RFC 8785.
+
+    Raises:
+        ValueError: what it cannot write and read back unchanged: NaN, an infinity, an integer beyond 2^53 - 1, half a
+            surrogate pair, a key that is no text, or a value that JSON does not have.
+    """
+    return rfc8785.dumps(value).decode()
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Returns the value of a JSON text, its numbers as RFC 8785 means them. Raises ValueError for what is no JSON.
+
+    A number without a fraction is a double too: what is larger than an exact integer was written as a double and is
+    read as one, so that it has the same canonical text again.
+    """
+    return json.loads(text, parse_int=_parse_integer)
+
+
+def _parse_integer(digits: str) -> int | float:
+    """Returns an exact integer, or the double that more digits stand for."""
+    if len(digits) < len(str(_LARGEST_EXACT)):
+        return int(digits)
+    number = float(digits)
+    return number if abs(number) > _LARGEST_EXACT else int(digits)
 
 
 def digest(data: bytes | str) -> str:
@@ -26,9 +55,9 @@ def digest(data: bytes | str) -> str:
     return "sha256:" + hashlib.sha256(raw).hexdigest()
 
 
-def job_id(**goes_in: Any) -> JobId:
+def job_id(**inputs: Any) -> JobId:
     """Returns the id of the work that these values describe."""
-    return JobId(hashlib.sha256(canonical_json(goes_in).encode()).hexdigest()[:16])
+    return JobId(hashlib.sha256(canonical_json(inputs).encode()).hexdigest()[:16])
 
 
 def derive_seed(key: bytes, *parts: str) -> int:

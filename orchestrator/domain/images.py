@@ -33,7 +33,7 @@ class ImageConfig:
     command: tuple[str, ...]
     folder: str
     environment: Mapping[str, str]
-    dropped: tuple[str, ...] = ()
+    unset_variables: tuple[str, ...] = ()
     """The names of its variables that are unset."""
 
 
@@ -48,12 +48,12 @@ def is_image_reference(text: str) -> bool:
 
 
 def read_image_config(
-    image: Mapping[str, Any], architecture: str = "", largest: int | None = None
+    image: Mapping[str, Any], architecture: str = "", max_bytes: int | None = None
 ) -> tuple[ImageConfig, list[Problem]]:
     """Takes what `docker image inspect` says; returns what is used of it, and everything that is refused.
 
-    `architecture` is the engine's, as images spell it; empty if it should not be compared. `largest` is how many bytes
-    it may have, `LARGEST_IMAGE` if nothing else is said.
+    `architecture` is the engine's, as images spell it; empty if it should not be compared. `max_bytes` is how many
+    bytes it may have, `MAX_IMAGE_BYTES` if nothing else is said.
     """
     config = image.get("Config") or {}
     command = _string_list(config.get("Entrypoint")) + _string_list(config.get("Cmd"))
@@ -63,10 +63,10 @@ def read_image_config(
         *_config_problems(config),
         *_platform_problems(image, architecture),
         *_start_problems(command, folder, variables),
-        *_size_problems(image.get("Size"), MAX_IMAGE_BYTES if largest is None else largest),
+        *_size_problems(image.get("Size"), MAX_IMAGE_BYTES if max_bytes is None else max_bytes),
     ]
-    kept, dropped = environment.allowed_variables(variables), environment.removed_variables(variables)
-    return ImageConfig(command, folder, kept, dropped), problems
+    allowed, dropped = environment.allowed_variables(variables), environment.removed_variables(variables)
+    return ImageConfig(command, folder, allowed, dropped), problems
 
 
 def _config_problems(config: Mapping[str, Any]) -> list[Problem]:
@@ -81,10 +81,10 @@ def _config_problems(config: Mapping[str, Any]) -> list[Problem]:
         problems.append(Problem("HEALTHCHECK", "runs code beside the player", "remove it, or write HEALTHCHECK NONE"))
     if config.get("OnBuild"):
         problems.append(Problem("ONBUILD", "changes images built from this one", "remove it"))
-    ours = sorted(set(SPARRING_LABELS) & set(config.get("Labels") or {}))
-    if ours:
+    own_labels = sorted(set(SPARRING_LABELS) & set(config.get("Labels") or {}))
+    if own_labels:
         problems.append(
-            Problem("LABEL", f"{', '.join(ours)} is how the orchestrator finds its own containers", "remove it")
+            Problem("LABEL", f"{', '.join(own_labels)} is how the orchestrator finds its own containers", "remove it")
         )
     return problems
 
@@ -95,8 +95,8 @@ def _platform_problems(image: Mapping[str, Any], architecture: str) -> list[Prob
         return [Problem("platform", f"made for {printable(str(system), 40)}", "build it for linux")]
     made_for = image.get("Architecture") or ""
     if architecture and made_for and made_for != architecture:
-        what = f"made for {printable(str(made_for), 40)}, this engine runs {architecture}"
-        return [Problem("platform", what, f"build it with --platform linux/{architecture}")]
+        problem = f"made for {printable(str(made_for), 40)}, this engine runs {architecture}"
+        return [Problem("platform", problem, f"build it with --platform linux/{architecture}")]
     return []
 
 
@@ -119,8 +119,8 @@ def _start_problems(command: tuple[str, ...], folder: str, variables: Sequence[s
     ):
         problems.append(Problem("ENV", "an entry that is not NAME=value", "build the image with a Dockerfile"))
     if not _is_plain_folder(folder):
-        what = f"{printable(folder, 80)!r} is not a plain absolute path outside {', '.join(_FORBIDDEN_FOLDERS)}"
-        problems.append(Problem("WORKDIR", what, "use a folder like /player"))
+        problem = f"{printable(folder, 80)!r} is not a plain absolute path outside {', '.join(_FORBIDDEN_FOLDERS)}"
+        problems.append(Problem("WORKDIR", problem, "use a folder like /player"))
     return problems
 
 

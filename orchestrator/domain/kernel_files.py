@@ -4,7 +4,7 @@ docs/kernel-files.md has the verdict on every file. These are the ones by which 
 counters at all: they are not the list of what is masked, which is everything that a program does not need.
 """
 
-COUNTERS = (
+MACHINE_COUNTER_FILES = (
     *("/proc/sys/fs/dentry-state", "/proc/sys/fs/inode-nr", "/proc/sys/fs/inode-state", "/proc/sys/fs/file-nr"),
     *("/proc/sys/fs/aio-nr", "/proc/sys/kernel/ns_last_pid", "/proc/sys/kernel/pty/nr"),
     *("/proc/slabinfo", "/proc/vmstat", "/proc/zoneinfo", "/proc/buddyinfo", "/proc/pagetypeinfo", "/proc/meminfo"),

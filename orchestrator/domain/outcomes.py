@@ -59,8 +59,8 @@ MALFORMED_FORFEITS = (Forfeit.TYPE, Forfeit.SHAPE, Forfeit.NOT_FINITE)
 class PictureOutcome(IntEnum):
     """What became of one picture."""
 
-    HELD = 0
-    FOOLED = 1
+    CORRECT = 0
+    MISCLASSIFIED = 1
     ABSTAINED = 2
     NOT_PLAYED = 3
 
@@ -126,33 +126,33 @@ def count_by_reason(forfeits: NDArray[np.uint8]) -> dict[str, int]:
 
 
 def decide_outcomes(labels: Labels, answers: Answers) -> NDArray[np.int8]:
-    """Returns one `Call` per picture.
+    """Returns one `PictureOutcome` per picture.
 
     A picture that was not asked is held (A8). An abstention is its own call, and so is a picture that was not played
     (A7). Every other answer than the true label, and every fault of the defence (A7), is fooled.
     """
-    calls = np.full(answers.shape, PictureOutcome.FOOLED, np.int8)
-    calls[answers == labels] = PictureOutcome.HELD
-    calls[answers == NOT_ASKED] = PictureOutcome.HELD
+    calls = np.full(answers.shape, PictureOutcome.MISCLASSIFIED, np.int8)
+    calls[answers == labels] = PictureOutcome.CORRECT
+    calls[answers == NOT_ASKED] = PictureOutcome.CORRECT
     calls[answers == ABSTAINED] = PictureOutcome.ABSTAINED
     calls[answers == NOT_PLAYED] = PictureOutcome.NOT_PLAYED
     return calls
 
 
-def credited_pictures(calls: NDArray[np.int8]) -> NDArray[np.bool_]:
+def credited_pictures(outcomes: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Returns which pictures of one cell count as classified correctly: those of `Tally.credited`."""
-    held: NDArray[np.bool_] = (calls == PictureOutcome.HELD) & ~(calls == PictureOutcome.NOT_PLAYED).any()
-    return held
+    credited: NDArray[np.bool_] = (outcomes == PictureOutcome.CORRECT) & ~(outcomes == PictureOutcome.NOT_PLAYED).any()
+    return credited
 
 
 def tally_cell(labels: Labels, answers: Answers, forfeits: NDArray[np.uint8] | None = None) -> Tally:
     """Returns the counts of one cell; `forfeits` holds a `Forfeit` per picture, None for clean pictures."""
-    held, fooled, abstained, not_played = np.bincount(
+    correct, fooled, abstained, not_played = np.bincount(
         decide_outcomes(labels, answers), minlength=len(PictureOutcome)
     ).tolist()
     return Tally(
         total=len(labels),
-        held=held,
+        held=correct,
         fooled=fooled,
         abstained=abstained,
         forfeits=0 if forfeits is None else int((forfeits != Forfeit.NONE).sum()),

@@ -32,6 +32,6 @@ def is_job_specific(error: BaseException) -> bool:
 def parked_event(job: Job, error: BaseException) -> JobParked:
     """Returns what is kept of a job that failed for good while the others are played on."""
     code = error.code if isinstance(error, InfrastructureFault) else InfrastructureFault.code
-    said = str(error) if isinstance(error, SparringError) else f"{type(error).__name__}: {error}"
-    message = printable(said, _MAX_MESSAGE_CHARACTERS)
+    reason = str(error) if isinstance(error, SparringError) else f"{type(error).__name__}: {error}"
+    message = printable(reason, _MAX_MESSAGE_CHARACTERS)
     return JobParked(job=job.id, stage=job.stage, submission=job.submission, code=code, message=message)

@@ -42,7 +42,7 @@ class Job:
     keys: tuple[str, ...] = ()
 
     @property
-    def place(self) -> tuple[str, ...]:
+    def seed_parts(self) -> tuple[str, ...]:
         """Whose work in a round it is, in words that are the same on every backend: an id has the image's digest in it.
 
         What is drawn from the round's secret for a job is drawn by this, so that the same round under the same secret
@@ -62,7 +62,7 @@ class Plan:
         """The jobs by their ids."""
         return {job.id: job for job in self.jobs}
 
-    def agenda(self, done: AbstractSet[JobId]) -> "ReadyQueue":
+    def ready_queue(self, done: AbstractSet[JobId]) -> "ReadyQueue":
         """Returns what is left, ready to be taken job by job. To resume is to read `done` from the ledger."""
         return ReadyQueue(self, done)
 
@@ -80,42 +80,42 @@ class ReadyQueue:
         self._groups: dict[frozenset[JobId], list[int]] = {}
         self._waiting: dict[JobId, list[frozenset[JobId]]] = {}
         self._ready: list[int] = []
-        left = [(order, job) for order, job in enumerate(plan.jobs) if job.id not in done]
-        self._left = {job.id for _, job in left}
-        for order, job in left:
+        left = [(position, job) for position, job in enumerate(plan.jobs) if job.id not in done]
+        self._remaining = {job.id for _, job in left}
+        for position, job in left:
             if job.needs not in self._groups:
                 missing = job.needs - done
                 self._missing[job.needs] = len(missing)
                 for need in missing:
                     self._waiting.setdefault(need, []).append(job.needs)
-            self._groups.setdefault(job.needs, []).append(order)
+            self._groups.setdefault(job.needs, []).append(position)
             if not self._missing[job.needs]:
-                heappush(self._ready, order)
+                heappush(self._ready, position)
 
     @property
-    def left(self) -> list[JobId]:
+    def remaining(self) -> list[JobId]:
         """The jobs that are not finished, in the plan's order."""
-        return [job.id for job in self._jobs if job.id in self._left]
+        return [job.id for job in self._jobs if job.id in self._remaining]
 
-    def take(self, wanted: Callable[[Job], bool] = lambda _: True) -> Job | None:
+    def take(self, accepts: Callable[[Job], bool] = lambda _: True) -> Job | None:
         """Returns the first ready job that is wanted, once; None where there is none now."""
         passed: list[int] = []
-        found = None
-        while self._ready and found is None:
-            order = heappop(self._ready)
-            if wanted(self._jobs[order]):
-                found = self._jobs[order]
+        ready_job = None
+        while self._ready and ready_job is None:
+            position = heappop(self._ready)
+            if accepts(self._jobs[position]):
+                ready_job = self._jobs[position]
             else:
-                passed.append(order)
-        for order in passed:
-            heappush(self._ready, order)
-        return found
+                passed.append(position)
+        for position in passed:
+            heappush(self._ready, position)
+        return ready_job
 
-    def finished(self, job: JobId) -> None:
+    def mark_finished(self, job: JobId) -> None:
         """Notes that a job is done: what waited for it alone is ready."""
-        self._left.discard(job)
+        self._remaining.discard(job)
         for needs in self._waiting.pop(job, ()):
             self._missing[needs] -= 1
             if not self._missing[needs]:
-                for order in self._groups[needs]:
-                    heappush(self._ready, order)
+                for position in self._groups[needs]:
+                    heappush(self._ready, position)

@@ -12,26 +12,26 @@ from orchestrator.domain.submissions import Roster, Submission
 class Round:
     """What is known after some events. `apply` is the only way to learn more."""
 
-    opened: events.RoundOpened | None = None
+    opening: events.RoundOpened | None = None
     submissions: list[Submission] = field(default_factory=list)
-    planned: tuple[events.JobRecord, ...] = ()
-    planned_of: dict[str, list[events.JobRecord]] = field(default_factory=dict)
+    planned_jobs: tuple[events.JobRecord, ...] = ()
+    planned_jobs_of: dict[str, list[events.JobRecord]] = field(default_factory=dict)
     """The same by submission, in the plan's order."""
     jobs: dict[str, events.JobRecord] = field(default_factory=dict)
     """Every job that was ever planned."""
     jobs_of: dict[str, dict[str, events.JobRecord]] = field(default_factory=dict)
     """The same by submission."""
     steps: dict[str, dict[int, events.StepFinished]] = field(default_factory=dict)
-    finished: dict[str, events.JobFinished] = field(default_factory=dict)
-    failures: list[events.AttemptFailed] = field(default_factory=list)
-    parked: dict[str, events.JobParked] = field(default_factory=dict)
+    finished_jobs: dict[str, events.JobFinished] = field(default_factory=dict)
+    failed_attempts: list[events.AttemptFailed] = field(default_factory=list)
+    parked_jobs: dict[str, events.JobParked] = field(default_factory=dict)
     """The jobs that failed at every attempt and were not begun again since, by job."""
-    overridden: list[events.ClusterProbed] = field(default_factory=list)
+    probe_overrides: list[events.ClusterProbed] = field(default_factory=list)
     """Whenever it was played on a cluster whose network was not shown to be closed."""
     replay_head: str | None = None
-    answers: str | None = None
+    answers_digest: str | None = None
     """A digest of every answer of the play, once it is closed."""
-    replays: dict[str, events.ReplayJudged] = field(default_factory=dict)
+    replay_coverage: dict[str, events.ReplayJudged] = field(default_factory=dict)
     """What replays covered, by job."""
     findings: list[Finding] = field(default_factory=list)
     judgements: list[events.ReplayJudged | events.FindingMade] = field(default_factory=list)
@@ -44,20 +44,20 @@ class Round:
         """Who plays."""
         return Roster(tuple(self.submissions))
 
-    def finished_of(self, submission: str) -> list[events.JobFinished]:
+    def finished_jobs_of(self, submission: str) -> list[events.JobFinished]:
         """Returns the ends of a submission's jobs."""
-        return [self.finished[job] for job in self.jobs_of.get(submission, ()) if job in self.finished]
+        return [self.finished_jobs[job] for job in self.jobs_of.get(submission, ()) if job in self.finished_jobs]
 
     def copied(self, submission: str) -> bool:
         """Returns whether every planned replay of a submission is known to have run from a fresh copy of its image."""
-        replays = [job.id for job in self.planned_of.get(submission, ()) if job.stage is Stage.REPLAY]
-        ends = [self.finished[job] for job in replays if job in self.finished]
+        replays = [job.id for job in self.planned_jobs_of.get(submission, ()) if job.stage is Stage.REPLAY]
+        ends = [self.finished_jobs[job] for job in replays if job in self.finished_jobs]
         return bool(ends) and all(end.fresh_copy for end in ends)
 
-    def sandboxes(self, submission: str) -> list[events.SandboxRecord]:
+    def sandboxes_of(self, submission: str) -> list[events.SandboxRecord]:
         """Returns every sandbox that a submission is known to have had, those of unfinished jobs included."""
         steps = [step for job in self.jobs_of.get(submission, ()) for step in self.steps.get(job, {}).values()]
-        ends = self.finished_of(submission)
+        ends = self.finished_jobs_of(submission)
         return [s for step in steps for s in step.sandboxes] + [s for end in ends for s in end.sandboxes]
 
     def apply(self, event: events.Event) -> None:
@@ -65,48 +65,50 @@ class Round:
         self.closed = isinstance(event, events.RoundClosed)
         match event:
             case events.RoundOpened():
-                self.opened = event
+                self.opening = event
             case events.SubmissionAdmitted():
                 self.submissions.append(Submission(**event.model_dump(exclude={"kind"})))
             case events.PlanMade():
-                self.planned, self.answers = tuple(event.jobs), None
-                self.planned_of = {}
+                self.planned_jobs, self.answers_digest = tuple(event.jobs), None
+                self.planned_jobs_of = {}
                 for job in event.jobs:
-                    self.planned_of.setdefault(job.submission, []).append(job)
+                    self.planned_jobs_of.setdefault(job.submission, []).append(job)
                     self.jobs[job.id] = self.jobs_of.setdefault(job.submission, {})[job.id] = job
-                again = self.planned_of.keys()
-                self.parked = {job: parked for job, parked in self.parked.items() if parked.submission not in again}
+                again = self.planned_jobs_of.keys()
+                self.parked_jobs = {
+                    job: parked for job, parked in self.parked_jobs.items() if parked.submission not in again
+                }
             case events.StepsInvalidated():
-                self._lose(set(event.jobs))
+                self._invalidate(set(event.jobs))
             case events.StepFinished():
                 self.steps.setdefault(event.job, {})[event.step] = event
             case events.JobFinished():
-                self.finished[event.job] = event
-                self.parked.pop(event.job, None)
+                self.finished_jobs[event.job] = event
+                self.parked_jobs.pop(event.job, None)
             case _:
-                self._noted(event)
+                self._apply_other(event)
 
-    def _lose(self, jobs: set[str]) -> None:
-        for known in (self.steps, self.finished, self.replays):
+    def _invalidate(self, jobs: set[str]) -> None:
+        for known in (self.steps, self.finished_jobs, self.replay_coverage):
             for job in jobs & known.keys():
                 known.pop(job)
         self.findings = [finding for finding in self.findings if finding.job not in jobs]
-        self.judgements = [judged for judged in self.judgements if judged.job not in jobs]
+        self.judgements = [judgement for judgement in self.judgements if judgement.job not in jobs]
 
-    def _noted(self, event: events.Event) -> None:
+    def _apply_other(self, event: events.Event) -> None:
         match event:
             case events.AttemptFailed():
-                self.failures.append(event)
+                self.failed_attempts.append(event)
             case events.JobParked():
-                self.parked[event.job] = event
+                self.parked_jobs[event.job] = event
             case events.RoundClosed():
-                self.parked = {}
+                self.parked_jobs = {}
             case events.ClusterProbed():
-                self.overridden += [event] if event.overridden else []
+                self.probe_overrides += [event] if event.override_reason else []
             case events.AnswersCommitted():
-                self.replay_head, self.answers = event.head, event.answers
+                self.replay_head, self.answers_digest = event.head, event.answers_digest
             case events.ReplayJudged():
-                self.replays[event.job] = event
+                self.replay_coverage[event.job] = event
                 self.judgements.append(event)
             case events.FindingMade():
                 self.findings.append(_finding(event))

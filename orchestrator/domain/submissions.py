@@ -45,6 +45,6 @@ class Roster:
                 return submission
         raise KeyError(submission_id)
 
-    def side(self, side: Side) -> tuple[Submission, ...]:
+    def by_side(self, side: Side) -> tuple[Submission, ...]:
         """Returns the submissions of one side."""
         return tuple(s for s in self.submissions if s.side is side)

@@ -25,7 +25,7 @@ class Budget:
     norm: Norm
     epsilon: Fraction
 
-    def bounds(self, values: int) -> bool:
+    def is_attainable(self, values: int) -> bool:
         """Returns whether it is no wider than two pictures of so many values can differ: by 255 in each value."""
         largest = MAX_VALUE_DIFFERENCE**2 * (values if self.norm is Norm.L2 else 1)
         return self.epsilon**2 <= largest
@@ -44,7 +44,8 @@ class Task:
     shape: tuple[int, int, int]
     count: int
     digest: str
-    budget: Budget
+    budget: Budget | None
+    """None where a format's tasks have none, since nobody perturbs pictures."""
 
 
 class Isolation(StrEnum):
@@ -94,7 +95,7 @@ class Limits:
     """The most pictures in one question to a defence; more than one departs from A9 and is labelled."""
     restarts: int = 10
     """Sandboxes in a row that may fail to get ready: then the job asks nothing more (`gave-up`). A determinism check,
-    or each of its sessions that looks into a clash, replaces so many sandboxes after faults."""
+    or each of its sessions that looks into a mismatch, replaces so many sandboxes after faults."""
     fault_seconds: float = 3600.0
     """For what faults of a defence cost in one cell: what is left of the cell is not played (A7, `gave-up`)."""
 

@@ -13,8 +13,8 @@ def printable(text: str | bytes, limit: int = DEFAULT_LIMIT) -> str:
     """
     if isinstance(text, bytes):
         text = text[: 4 * (limit + 1)].decode("utf-8", "replace")
-    shown = "".join(c if c.isprintable() else _escape(c) for c in text[: limit + 1])
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+    escaped = "".join(c if c.isprintable() else _escape(c) for c in text[: limit + 1])
+    return escaped if len(escaped) <= limit else escaped[: limit - 1] + "…"
 
 
 def _escape(character: str) -> str:

@@ -26,19 +26,19 @@ class AmbiguousExitTracker:
         self._lock = threading.Lock()
         self._attempts: defaultdict[int, set[int]] = defaultdict(set)
         self._step = self._attempt = 0
-        self._settled = False  # one of them counted
+        self._counted_as_death = False  # one of them counted
 
-    def at(self, step: int, attempt: int) -> None:
+    def begin_step(self, step: int, attempt: int) -> None:
         """Says which step is played now, in which attempt at the job."""
         with self._lock:
             self._step, self._attempt = step, attempt
 
-    def settle(self, end: AmbiguousExit) -> AmbiguousExit | PlayerDied:
+    def resolve(self, end: AmbiguousExit) -> AmbiguousExit | PlayerDied:
         """Returns what an ambiguous end is: itself, to be played again, or the player's own death."""
         with self._lock:
             doubtful = self._attempts[self._step]
-            if self._settled or len(doubtful - {self._attempt}) >= MAX_RETRIES:
-                self._settled = True
+            if self._counted_as_death or len(doubtful - {self._attempt}) >= MAX_RETRIES:
+                self._counted_as_death = True
                 return PlayerDied(
                     f"the player ended in {MAX_RETRIES + 1} attempts, and each time nobody could tell why: {end}"
                 )

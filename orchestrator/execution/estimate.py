@@ -25,8 +25,8 @@ class StageEstimate:
 
     `jobs` would be played; `finished` are finished in this round, `reused` in an earlier one of the contest. The rest
     is of `jobs` alone: `cells`, `questions` (at most: a forfeited candidate may not be asked), `sandboxes` (container
-    starts, before any is replaced), `seconds` of sandboxes as measured before (None where nothing comparable was),
-    and `most`, where every deadline is used up.
+    starts, before any is replaced), `expected_seconds` of sandboxes as measured before (None where nothing comparable
+    was), and `max_seconds`, where every deadline is used up.
     """
 
     stage: Stage
@@ -36,8 +36,8 @@ class StageEstimate:
     cells: int
     questions: int
     sandboxes: int
-    seconds: float | None
-    most: float
+    expected_seconds: float | None
+    max_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,15 @@ class RunEstimate:
     stages: tuple[StageEstimate, ...]
 
     @property
-    def seconds(self) -> float | None:
+    def expected_seconds(self) -> float | None:
         """Seconds of sandboxes that are expected; None where a stage has nothing to go by."""
-        known = [stage.seconds for stage in self.stages if stage.seconds is not None]
+        known = [stage.expected_seconds for stage in self.stages if stage.expected_seconds is not None]
         return sum(known) if len(known) == len(self.stages) else None
 
     @property
-    def most(self) -> float:
+    def max_seconds(self) -> float:
         """Seconds of sandboxes where every deadline is used up."""
-        return sum(stage.most for stage in self.stages)
+        return sum(stage.max_seconds for stage in self.stages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,39 +67,49 @@ class _JobWorkload:
 
     questions: int
     sandboxes: int
-    most: float
+    max_seconds: float
 
 
 def estimate_run(
-    setting: RoundContext,
+    context: RoundContext,
     cells: Sequence[Cell],
-    now: ReusableRound,
-    earlier: Sequence[ReusableRound] = (),
+    current: ReusableRound,
+    earlier_rounds: Sequence[ReusableRound] = (),
     *,
     slots: int = 1,
 ) -> RunEstimate:
-    """Returns what would be played of `cells`; `now` is this round so far, `earlier` those before it, latest first.
+    """Returns what would be played of `cells`.
 
+    `current` is this round so far, `earlier_rounds` are those before it, the latest first.
     Writes nothing and starts nothing. What is damaged counts as not finished.
     """
-    rounds = (now, *earlier)
-    finished = [job for past in rounds for job in past.finished.values()]
-    plan = make_plan(setting, cells, finished, finished_planned_jobs(now.record, now.finished))
-    before = {job for past in earlier for job in past.finished}
-    rates = _measured_rates(setting, [past.record for past in rounds])
+    rounds = (current, *earlier_rounds)
+    finished = [job for past in rounds for job in past.usable_jobs.values()]
+    plan = make_plan(context, cells, finished, finished_planned_jobs(current.view, current.usable_jobs))
+    before = {job for past in earlier_rounds for job in past.usable_jobs}
+    rates = _measured_rates(context, [past.view for past in rounds])
     stages = []
     for stage in Stage:
-        own = [job for job in plan.jobs if job.stage is stage]
-        left = [job for job in own if job.id not in now.finished and job.id not in before]
-        ended = sum(1 for job in own if job.id in now.finished)
-        stages.append(_estimate_stage(setting, stage, left, rates, finished=ended, reused=len(own) - len(left) - ended))
-    return RunEstimate(setting.task.name, setting.round, slots, tuple(stages))
+        stage_jobs = [job for job in plan.jobs if job.stage is stage]
+        left = [job for job in stage_jobs if job.id not in current.usable_jobs and job.id not in before]
+        finished_count = sum(1 for job in stage_jobs if job.id in current.usable_jobs)
+        stages.append(
+            _estimate_stage(
+                context,
+                stage,
+                left,
+                rates,
+                finished=finished_count,
+                reused=len(stage_jobs) - len(left) - finished_count,
+            )
+        )
+    return RunEstimate(context.task.name, context.round, slots, tuple(stages))
 
 
 def _estimate_stage(
-    setting: RoundContext, stage: Stage, jobs: Sequence[Job], rates: SecondsPerQuestion, *, finished: int, reused: int
+    context: RoundContext, stage: Stage, jobs: Sequence[Job], rates: SecondsPerQuestion, *, finished: int, reused: int
 ) -> StageEstimate:
-    works = [_job_workload(setting, job) for job in jobs]
+    works = [_job_workload(context, job) for job in jobs]
     expected = [_expected_seconds(rates, job, work) for job, work in zip(jobs, works, strict=True)]
     known = [seconds for seconds in expected if seconds is not None]
     return StageEstimate(
@@ -110,26 +120,26 @@ def _estimate_stage(
         cells=sum(len(job.cells) for job in jobs),
         questions=sum(work.questions for work in works),
         sandboxes=sum(work.sandboxes for work in works),
-        seconds=sum(known) if len(known) == len(jobs) else None,
-        most=sum(work.most for work in works),
+        expected_seconds=sum(known) if len(known) == len(jobs) else None,
+        max_seconds=sum(work.max_seconds for work in works),
     )
 
 
-def _job_workload(setting: RoundContext, job: Job) -> _JobWorkload:
-    limits, count = setting.limits, setting.task.count
+def _job_workload(context: RoundContext, job: Job) -> _JobWorkload:
+    limits, count = context.limits, context.task.count
     seconds, batch = limits.classify_seconds, limits.classify_batch
     sandboxes = 1
-    if setting.roster[job.submission].side is Side.ATTACK:
+    if context.roster[job.submission].side is Side.ATTACK:
         seconds, batch = limits.perturb_seconds, limits.perturb_batch
-        again = ceil(setting.replay.attacks * ceil(count / batch)) * batch
+        again = ceil(context.replay.attacks * ceil(count / batch)) * batch
         questions = count if job.stage is Stage.PERTURB else min(count, again)
     else:
         questions = len(job.cells) * count
         if job.stage is Stage.REPLAY:
-            mixed = setting.isolation is Isolation.ROUND
-            cost = power.replay_cost(questions, count, setting.replay, batch=batch, mixed=mixed)
+            mixed = context.isolation is Isolation.ROUND
+            cost = power.replay_cost(questions, count, context.replay, batch=batch, mixed=mixed)
             questions, sandboxes = cost.asked, cost.sandboxes
-        elif setting.isolation is Isolation.PICTURE:
+        elif context.isolation is Isolation.PICTURE:
             sandboxes = questions
     starts = (sandboxes + limits.restarts) * limits.ready_seconds
     return _JobWorkload(questions, sandboxes, ceil(questions / batch) * seconds + starts)
@@ -139,27 +149,27 @@ def _expected_seconds(rates: SecondsPerQuestion, job: Job, work: _JobWorkload) -
     """Returns the seconds of a job: at its submission's own rate, else at the median rate of its stage."""
     stages = (job.stage, Stage.CLASSIFY) if job.cells else (job.stage, Stage.PERTURB)
     for stage in stages:
-        if (own := rates.get((stage, job.submission))) is not None:
-            return own * work.questions
+        if (own_rate := rates.get((stage, job.submission))) is not None:
+            return own_rate * work.questions
     for stage in stages:
         if others := [rate for (of, _), rate in rates.items() if of is stage]:
             return median(others) * work.questions
     return None
 
 
-def _measured_rates(setting: RoundContext, records: Iterable[RoundView]) -> dict[tuple[Stage, str], float]:
+def _measured_rates(context: RoundContext, records: Iterable[RoundView]) -> dict[tuple[Stage, str], float]:
     """Returns the rates at which finished jobs were played; a sandbox's whole life counts, its start and load too."""
     questions: dict[tuple[Stage, str], int] = {}
     seconds: dict[tuple[Stage, str], float] = {}
     for record in records:
-        for end in record.round.finished.values():
-            if end.submission not in setting.images:
+        for end in record.round.finished_jobs.values():
+            if end.submission not in context.images:
                 continue  # it left: nothing of it is played
             key = (end.stage, end.submission)
             cells = tuple(Cell(cell.defence, cell.attack) for cell in record.round.jobs[end.job].cells)
             steps = record.round.steps.get(end.job, {}).values()
             sandboxes = [sandbox for step in steps for sandbox in step.sandboxes] + end.sandboxes
             job = Job(JobId(end.job), end.stage, end.submission, cells)
-            questions[key] = questions.get(key, 0) + _job_workload(setting, job).questions
+            questions[key] = questions.get(key, 0) + _job_workload(context, job).questions
             seconds[key] = seconds.get(key, 0.0) + sum(sandbox.wall_seconds for sandbox in sandboxes)
     return {key: seconds[key] / count for key, count in questions.items() if count}

@@ -15,63 +15,63 @@ from orchestrator.errors import GaveUp
 class FaultBudget:
     """Counts what faults cost, and says when no further sandbox is opened. None is no bound.
 
-    `failed_starts` bounds sandboxes in a row that did not get ready, `faults` the sandboxes that ended with a fault,
-    `seconds` the time of questions that ended with one and of the sandboxes opened because of them.
+    `max_failed_starts` bounds sandboxes in a row that did not get ready, `max_faults` the sandboxes that ended with a
+    fault, `max_seconds` the time of questions that ended with one and of the sandboxes opened because of them.
     """
 
-    failed_starts: int | None = None
-    faults: int | None = None
-    seconds: float | None = None
-    starts_failed: int = 0
-    faults_counted: int = 0
+    max_failed_starts: int | None = None
+    max_faults: int | None = None
+    max_seconds: float | None = None
+    consecutive_failed_starts: int = 0
+    fault_count: int = 0
     seconds_spent: float = 0.0
-    exhausted: bool = False
+    exhausted_before: bool = False
     """Whether an earlier step of the job found it used up: then it stays so."""
 
     @classmethod
-    def of_attack(cls, limits: Limits) -> "FaultBudget":
+    def for_attack(cls, limits: Limits) -> "FaultBudget":
         """Returns the budget of a job that makes adversarial pictures: each batch has its own limit already (A15)."""
-        return cls(failed_starts=limits.restarts)
+        return cls(max_failed_starts=limits.restarts)
 
     @classmethod
-    def of_defence(cls, limits: Limits, cells: int) -> "FaultBudget":
+    def for_defence(cls, limits: Limits, cells: int) -> "FaultBudget":
         """Returns the budget of a job that classifies the pictures of so many cells."""
-        return cls(failed_starts=limits.restarts, seconds=limits.fault_seconds * cells)
+        return cls(max_failed_starts=limits.restarts, max_seconds=limits.fault_seconds * cells)
 
     @classmethod
-    def of_check(cls, limits: Limits, faults: int = 0) -> "FaultBudget":
+    def for_determinism_check(cls, limits: Limits, faults: int = 0) -> "FaultBudget":
         """Returns the budget of a determinism check, or of one of its sessions, that has had so many faults."""
-        return cls(faults=limits.restarts, faults_counted=faults)
+        return cls(max_faults=limits.restarts, fault_count=faults)
 
-    def started(self) -> None:
+    def count_start(self) -> None:
         """Notes that a sandbox got ready."""
-        self.starts_failed = 0
+        self.consecutive_failed_starts = 0
 
-    def failed_start(self) -> None:
+    def count_failed_start(self) -> None:
         """Notes that a sandbox did not get ready."""
-        self.starts_failed += 1
-        self.faults_counted += 1
+        self.consecutive_failed_starts += 1
+        self.fault_count += 1
 
-    def fault(self) -> None:
+    def count_fault(self) -> None:
         """Notes that a sandbox ended with a fault while it was asked."""
-        self.faults_counted += 1
+        self.fault_count += 1
 
     def spend(self, seconds: float) -> None:
         """Adds what a fault cost."""
         self.seconds_spent += seconds
 
     @property
-    def used_up(self) -> str:
+    def exhaustion_reason(self) -> str:
         """Why no further sandbox is opened; empty while one may be."""
-        if self.failed_starts is not None and self.starts_failed > self.failed_starts:
-            return f"{self.starts_failed} sandboxes in a row did not get ready"
-        if self.faults is not None and self.faults_counted > self.faults:
-            return f"no more sandboxes after {self.faults_counted} faults"
-        if self.seconds is not None and self.seconds_spent > self.seconds:
-            return f"faults took longer than the {self.seconds:g} s that they may take"
-        return "an earlier step of this job used up what faults may cost" if self.exhausted else ""
+        if self.max_failed_starts is not None and self.consecutive_failed_starts > self.max_failed_starts:
+            return f"{self.consecutive_failed_starts} sandboxes in a row did not get ready"
+        if self.max_faults is not None and self.fault_count > self.max_faults:
+            return f"no more sandboxes after {self.fault_count} faults"
+        if self.max_seconds is not None and self.seconds_spent > self.max_seconds:
+            return f"faults took longer than the {self.max_seconds:g} s that they may take"
+        return "an earlier step of this job used up what faults may cost" if self.exhausted_before else ""
 
-    def check(self) -> None:
+    def raise_if_exhausted(self) -> None:
         """Raises GaveUp where nothing is left of it."""
-        if self.used_up:
-            raise GaveUp(self.used_up)
+        if self.exhaustion_reason:
+            raise GaveUp(self.exhaustion_reason)

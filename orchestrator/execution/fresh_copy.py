@@ -24,13 +24,13 @@ class FreshCopy:
         self._copy: Image | None = None
 
     @classmethod
-    def of(cls, setting: RoundContext, submission: str) -> "FreshCopy | None":
+    def of(cls, context: RoundContext, submission: str) -> "FreshCopy | None":
         """Returns what a check of a submission runs from in place of its image; None for the organizers' own."""
-        if setting.roster[submission].baseline:
+        if context.roster[submission].baseline:
             return None
-        return cls(setting.backend, setting.images[submission], setting.run)
+        return cls(context.backend, context.images[submission], context.run)
 
-    def image(self) -> Image:
+    def get_image(self) -> Image:
         """Returns the copy, or the image itself where the backend copies nothing.
 
         Raises:
@@ -51,8 +51,8 @@ class FreshCopy:
         if copied is None or copied.digest == self._original.digest:
             return ""
         try:
-            if copied.undo is not None:
-                copied.undo()
+            if copied.rollback is not None:
+                copied.rollback()
         except InfrastructureFault as fault:
             _log.warning("copy_left", image=copied.digest, reason=str(fault))
         return copied.digest

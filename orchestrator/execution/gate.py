@@ -24,7 +24,7 @@ class Gate:
     on_missing: OnMissing
     on_violation: OnViolation
 
-    def nothing(self, originals: Pixels) -> AdversarialExamples:
+    def missing_all(self, originals: Pixels) -> AdversarialExamples:
         """Returns candidates for pictures of which none has arrived yet: all forfeited as missing (A8)."""
         count = len(originals)
         pixels = originals.copy() if self.on_missing is OnMissing.CLEAN else grey_picture(originals.shape)
@@ -48,15 +48,14 @@ class Gate:
             into.forfeits[places] = np.where(finite, Forfeit.TYPE, Forfeit.NOT_FINITE)
             return
         clean = originals[places]
-        inside = norms.within_budget(clean, delivered, self.budget)
-        into.distances[places] = norms.distance(clean, delivered, self.budget.norm)
+        inside, into.distances[places] = norms.judge_candidates(clean, delivered, self.budget)
         into.violations[places] = ~inside
         if self.on_violation is OnViolation.CLIP:
             delivered = norms.project_to_budget(clean, delivered, self.budget)
             inside = np.ones_like(inside)
         into.forfeits[places] = np.where(inside, Forfeit.NONE, Forfeit.BUDGET)
-        kept = np.asarray(places)[inside]
-        into.pixels[kept] = delivered[inside]
+        positions = np.asarray(places)[inside]
+        into.pixels[positions] = delivered[inside]
 
 
 def question_mask(forfeits: NDArray[np.uint8], on_missing: OnMissing) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from orchestrator.execution.round_context import RoundContext
 from orchestrator.ledger.read_model import RoundView
 
 
-def events_for_job(job: Job, setting: RoundContext, record: RoundView) -> list[events.Event]:
+def events_for_job(job: Job, context: RoundContext, view: RoundView) -> list[events.Event]:
     """Returns the round's opening, the players that the job reads of, the jobs among them, and what these came to.
 
     The job's own failed attempts are there too, for whoever counts them.
@@ -21,38 +21,40 @@ def events_for_job(job: Job, setting: RoundContext, record: RoundView) -> list[e
     Raises:
         StoreFault: the round was never opened.
     """
-    if record.round.opened is None:
+    if view.round.opening is None:
         raise StoreFault("the ledger is empty: no round was opened here")
     attacks = {cell.attack for cell in job.cells if cell.attack is not None}
-    who = attacks | {job.submission}
+    submissions = attacks | {job.submission}
     read = [
         planned
-        for planned in record.round.planned
+        for planned in view.round.planned_jobs
         if planned.id == job.id
-        or (planned.stage is Stage.PERTURB and planned.submission in who)
+        or (planned.stage is Stage.PERTURB and planned.submission in submissions)
         or (planned.stage is Stage.CLASSIFY and job.stage is Stage.REPLAY and planned.submission == job.submission)
     ]
-    found: list[events.Event] = [record.round.opened]
-    found += [
+    job_events: list[events.Event] = [view.round.opening]
+    job_events += [
         events.SubmissionAdmitted(**{name: getattr(known, name) for name in _ADMISSION_FIELDS})
-        for known in setting.roster
-        if known.id in who
+        for known in context.roster
+        if known.id in submissions
     ]
-    found.append(events.PlanMade(jobs=read))
+    job_events.append(events.PlanMade(jobs=read))
     for planned in read:
-        found += _results_of_job(planned.id, record, whole=planned.id == job.id)
-    found += [failure for failure in record.round.failures if failure.job == job.id]
-    if record.round.answers is not None and record.round.replay_head is not None:
-        found.append(events.AnswersCommitted(head=record.round.replay_head, answers=record.round.answers))
-    return found
+        job_events += _results_of_job(planned.id, view, with_sandboxes=planned.id == job.id)
+    job_events += [failure for failure in view.round.failed_attempts if failure.job == job.id]
+    if view.round.answers_digest is not None and view.round.replay_head is not None:
+        job_events.append(
+            events.AnswersCommitted(head=view.round.replay_head, answers_digest=view.round.answers_digest)
+        )
+    return job_events
 
 
 _ADMISSION_FIELDS = tuple(name for name in events.SubmissionAdmitted.model_fields if name != "kind")
 
 
-def _results_of_job(job: str, record: RoundView, *, whole: bool) -> Iterator[events.Event]:
-    """Yields a job's steps and its end; `whole`: with the sandboxes, which only the job itself counts."""
-    for _, step in sorted(record.round.steps.get(job, {}).items()):
-        yield step if whole else step.model_copy(update={"sandboxes": []})
-    if (end := record.round.finished.get(job)) is not None:
-        yield end if whole else end.model_copy(update={"sandboxes": []})
+def _results_of_job(job: str, view: RoundView, *, with_sandboxes: bool) -> Iterator[events.Event]:
+    """Yields a job's steps and its end; `with_sandboxes`: with the sandboxes, which only the job itself counts."""
+    for _, step in sorted(view.round.steps.get(job, {}).items()):
+        yield step if with_sandboxes else step.model_copy(update={"sandboxes": []})
+    if (end := view.round.finished_jobs.get(job)) is not None:
+        yield end if with_sandboxes else end.model_copy(update={"sandboxes": []})

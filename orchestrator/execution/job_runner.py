@@ -1,4 +1,4 @@
-"""One job played: `play(job, backend)` of the design, with its retries.
+"""One job played, with its retries.
 
 A job is a sequence of steps. Each finished step is handed out at once, so that a killed orchestrator loses the step in
 flight and nothing else. An infrastructure fault ends the attempt; the steps that are left are tried again. The job is
@@ -17,13 +17,11 @@ from orchestrator.domain.plan import Job, Stage
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import GaveUp, InfrastructureFault, PlayerAbsent, PodUsedUp
 from orchestrator.execution import retry
-from orchestrator.execution.ambiguous_exits import AmbiguousExitTracker
 from orchestrator.execution.fault_budget import FaultBudget
 from orchestrator.execution.fresh_copy import FreshCopy
 from orchestrator.execution.job_input import events_for_job
 from orchestrator.execution.job_steps import JobSteps, StepResult
 from orchestrator.execution.player_pool import PlayerPool, SandboxExit, child_process_oom_faults
-from orchestrator.execution.player_starter import PlayerStarter
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.executors.base import Emit
 from orchestrator.ledger.read_model import RoundView
@@ -37,36 +35,38 @@ class JobRunner:
     """One job about to be played on one device."""
 
     def __init__(
-        self, job: Job, setting: RoundContext, record: RoundView, device: str | None, half: PartialStep | None = None
+        self,
+        job: Job,
+        context: RoundContext,
+        view: RoundView,
+        device: str | None,
+        partial_step: PartialStep | None = None,
     ) -> None:
-        self._job, self._setting, self._record, self._device = job, setting, record, device
-        self._half = half
-        self._carried = [] if half is None else list(half.sandboxes)
-        self._leaves: list[SandboxExit] = []
-        self._doubts = AmbiguousExitTracker()
-        finished = record.steps(job.id)
+        self._job, self._context, self._view, self._device = job, context, view, device
+        self._partial_step = partial_step
+        self._carried_sandboxes = [] if partial_step is None else list(partial_step.sandboxes)
+        finished = view.steps(job.id)
         # Seeds go on where those of the sandboxes on record ended: what a killed orchestrator lost is opened again.
         on_record = sum(len(step.sandboxes) for step in finished.values())
-        opened = itertools.count(on_record + len(self._carried))
-        self._copy = FreshCopy.of(setting, job.submission) if job.stage is Stage.REPLAY else None
-        self._entrance = PlayerStarter(
-            setting,
-            setting.roster[job.submission],
+        sandbox_numbers = itertools.count(on_record + len(self._carried_sandboxes))
+        self._copy = FreshCopy.of(context, job.submission) if job.stage is Stage.REPLAY else None
+        self._pool = PlayerPool(
+            context,
+            context.roster[job.submission],
             job.id,
-            device,
-            lambda: setting.secret_seed("seed", *job.place, str(next(opened))),
-            self._leaves,
-            self._doubts,
+            lambda: context.secret_seed("seed", *job.seed_parts, str(next(sandbox_numbers))),
+            device=device,
+            prestart_allowed=device is None,
             fresh_copy=self._copy,
         )
-        if half is not None and half.seed is not None:
-            self._entrance.told.append(half.seed)
-        self._casting = self._cast(finished)
+        if partial_step is not None:
+            self._pool.latest_seed = partial_step.seed
+        self._begin_attempt(finished)
         self._running = False
-        self._kept_back: tuple[events.StepFinished, ...] = ()
+        self._deferred_events: tuple[events.StepFinished, ...] = ()
         self._log = _log.bind(
-            contest=setting.contest,
-            round=setting.round,
+            contest=context.contest,
+            round=context.round,
             job=job.id,
             stage=job.stage.value,
             submission=job.submission,
@@ -74,36 +74,36 @@ class JobRunner:
 
     def prepare(self) -> None:
         """Starts the first sandbox in the background, unless none is opened or, in a replay, it may repeat a seed."""
-        taken_up = self._job.stage is Stage.REPLAY and self._record.steps(self._job.id)
-        if not taken_up and not self._casting.budget.used_up:
-            self._casting.prepare()
+        taken_up = self._job.stage is Stage.REPLAY and self._view.steps(self._job.id)
+        if not taken_up and not self._pool.budget.exhaustion_reason:
+            self._pool.prestart()
 
-    def assignment(self, half: PartialStep | None = None) -> Assignment:
-        """Returns what is left of the job, for another process to play; `half` is what that left the last time.
+    def assignment(self, partial_step: PartialStep | None = None) -> Assignment:
+        """Returns what is left of the job, for another process to play; `partial_step` is what that left the last time.
 
         Raises:
             StoreFault: the round was never opened.
         """
-        setting = self._setting
+        context = self._context
         return Assignment(
             job=self._job.id,
-            run=setting.run,
-            secret=setting.secret.hex(),
-            image=setting.images[self._job.submission].digest,
-            events=events_for_job(self._job, setting, self._record),
-            half=half,
+            run=context.run,
+            secret=context.secret.hex(),
+            image=context.images[self._job.submission].digest,
+            events=events_for_job(self._job, context, self._view),
+            partial_step=partial_step,
         )
 
     @property
-    def half(self) -> PartialStep | None:
+    def partial_step(self) -> PartialStep | None:
         """What is to be carried over to another process after `run` raised: what no event has."""
-        return self._half
+        return self._partial_step
 
     def cancel(self) -> None:
         """Cancels the whole round: every job of it that runs ends itself. This one's waiting sandbox is ended here."""
-        self._setting.cancelled.set()
+        self._context.cancelled.set()
         if not self._running:
-            self._casting.close()
+            self._pool.close()
             self._discard_copy()
 
     def run(self, emit: Emit) -> None:
@@ -111,25 +111,26 @@ class JobRunner:
 
         Raises:
             InfrastructureFault: every attempt failed.
-            PodUsedUp: it needs another player, and this pod has none; what is finished was handed out, and `half` is
+            PodUsedUp: it needs another player, and this pod has none; what is finished was handed out, and
+            `partial_step` is
                 what it goes on with.
             Cancelled: the operator ended the round.
         """
         self._running = True
-        finished = self._record.steps(self._job.id)
-        began = self._setting.clock()
+        finished = self._view.steps(self._job.id)
+        started_at = self._context.clock()
 
         tried = retry.FailureStreak(len(finished))
 
         def failed(state: RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome else None
             code = error.code if isinstance(error, InfrastructureFault) else "infrastructure"
-            tried.failed(len(finished))
+            tried.count_failure(len(finished))
             self._log.warning("attempt_failed", attempt=state.attempt_number, code=code, reason=str(error))
             emit(events.AttemptFailed(job=self._job.id, attempt=state.attempt_number, code=code, message=str(error)))
 
         retrying = Retrying(
-            stop=lambda _: tried.fruitless >= MAX_ATTEMPTS,
+            stop=lambda _: tried.length >= MAX_ATTEMPTS,
             wait=wait_exponential(multiplier=0.5, max=10),
             retry=retry_if_exception(_may_retry),
             after=failed,
@@ -145,7 +146,7 @@ class JobRunner:
             raise
         finally:
             copied = self._discard_copy()
-        self._finish(emit, finished, self._setting.clock() - began, copied)
+        self._finish(emit, finished, self._context.clock() - started_at, copied)
 
     def _discard_copy(self) -> str:
         """Removes the copy that a replay's sandboxes ran from and returns its digest; empty where there was none."""
@@ -153,45 +154,52 @@ class JobRunner:
 
     def _wait_for_backend(self, emit: Emit) -> None:
         """Waits until the backend can play, which takes no attempt. Raises BackendUnavailable, or Cancelled."""
-        setting = self._setting
-        waited = retry.wait_for_backend(setting.backend, setting.clock, setting.cancelled)
+        context = self._context
+        waited = retry.wait_for_backend(context.backend, context.clock, context.cancelled)
         if waited:
             self._log.warning("backend_was_away", seconds=round(waited, 1))
             emit(events.BackendReturned(job=self._job.id, seconds=waited))
 
     def _attempt(self, emit: Emit, finished: dict[int, events.StepFinished], number: int) -> None:
-        scene = JobSteps(self._job, self._setting, self._record, self._casting, self._half)
+        if number > 1:
+            self._begin_attempt(finished)
+        steps = JobSteps(self._job, self._context, self._view, self._pool, self._partial_step)
         try:
-            self._doubts.at(len(finished), number)
-            for outcome in scene.steps(finished, self._entrance):
-                step = self._step(outcome)
+            self._pool.ambiguous_exits.begin_step(len(finished), number)
+            for outcome in steps.play_remaining(finished):
+                step = self._step_event(outcome)
                 if outcome.last:
-                    self._kept_back = (step,)
+                    self._deferred_events = (step,)
                 else:
-                    self._keep(emit, step)
+                    self._emit_step(emit, step)
                 finished[step.step] = step  # not before it is kept: a job's record has no holes
-                self._half = None
-                self._doubts.at(len(finished), number)
+                self._partial_step = None
+                self._pool.ambiguous_exits.begin_step(len(finished), number)
         except PodUsedUp:
-            self._half = scene.half()
+            self._partial_step = steps.partial_step()
             raise
         finally:
-            self._casting.close()
-            self._casting = self._cast(finished)
+            self._pool.close()
 
-    def _keep(self, emit: Emit, step: events.StepFinished) -> None:
+    def _begin_attempt(self, finished: dict[int, events.StepFinished]) -> None:
+        """Opens the pool for an attempt; what faults cost in finished steps counts."""
+        self._pool.begin_attempt(self._fault_budget(finished), replacement_due=self._partial_step is not None)
+
+    def _emit_step(self, emit: Emit, step: events.StepFinished) -> None:
         """Hands out a step. One that cannot be kept is played again: then its sandboxes are in no event."""
         try:
             emit(step)
         except InfrastructureFault:
-            self._carried += step.sandboxes
+            self._carried_sandboxes += step.sandboxes
             raise
 
     def _carry_over(self, step: int) -> None:
         """Adds to what is carried over the sandboxes that no event has, and what the latest of them was told."""
-        if sandboxes := self._sandboxes():
-            half = self._half or PartialStep(step=step, asked=0)
-            self._half = half.model_copy(update={"sandboxes": sandboxes, "seed": self._entrance.latest})
+        if sandboxes := self._take_sandbox_records():
+            partial_step = self._partial_step or PartialStep(step=step, completed=0)
+            self._partial_step = partial_step.model_copy(
+                update={"sandboxes": sandboxes, "seed": self._pool.latest_seed}
+            )
 
     def _finish(self, emit: Emit, finished: dict[int, events.StepFinished], wall: float, copied: str) -> None:
         seconds = sum(step.seconds for step in finished.values())
@@ -203,23 +211,23 @@ class JobRunner:
             faults=faults,
         )
         emit(
-            *self._kept_back,
+            *self._deferred_events,
             events.JobFinished(
                 job=self._job.id,
                 stage=self._job.stage,
                 submission=self._job.submission,
                 device=self._device,
                 seconds=seconds,
-                sandboxes=self._sandboxes(),
+                sandboxes=self._take_sandbox_records(),
                 fresh_copy=copied,
             ),
         )
 
-    def _step(self, outcome: StepResult) -> events.StepFinished:
+    def _step_event(self, outcome: StepResult) -> events.StepFinished:
         """Returns a step as the ledger keeps it, with the sandboxes that ended since the last one."""
         job = self._job
-        self._entrance.told.clear()
-        sandboxes = self._sandboxes()
+        self._pool.latest_seed = None
+        sandboxes = self._take_sandbox_records()
         return events.StepFinished(
             job=job.id,
             stage=job.stage,
@@ -235,56 +243,45 @@ class JobRunner:
             session=outcome.session,
         )
 
-    def _cast(self, finished: dict[int, events.StepFinished]) -> PlayerPool:
-        """Returns the next attempt's players; what faults cost in finished steps counts."""
-        return PlayerPool(
-            self._entrance.open,
-            self._leaves,
-            self._budget(finished),
-            ahead=self._device is None,
-            replacing=self._half is not None,
-        )
-
-    def _budget(self, finished: dict[int, events.StepFinished]) -> FaultBudget:
+    def _fault_budget(self, finished: dict[int, events.StepFinished]) -> FaultBudget:
         """Returns what faults may still cost this job."""
-        setting = self._setting
-        played: list[events.StepFinished | PartialStep] = [*finished.values()]
-        played += [self._half] if self._half else []
-        faults = [fault for part in played for fault in part.faults]
+        context = self._context
+        steps: list[events.StepFinished | PartialStep] = [*finished.values()]
+        steps += [self._partial_step] if self._partial_step else []
+        faults = [fault for part in steps for fault in part.faults]
         if self._job.stage is Stage.REPLAY:
-            return FaultBudget.of_check(setting.limits, sum(fault.code != GaveUp.code for fault in faults))
-        if setting.roster[self._job.submission].side is Side.ATTACK:
-            budget = FaultBudget.of_attack(setting.limits)
+            return FaultBudget.for_determinism_check(context.limits, sum(fault.code != GaveUp.code for fault in faults))
+        if context.roster[self._job.submission].side is Side.ATTACK:
+            budget = FaultBudget.for_attack(context.limits)
         else:
-            budget = FaultBudget.of_defence(setting.limits, len(self._job.cells))
-        budget.spend(sum(part.fault_seconds for part in played))
-        budget.starts_failed = self._half.failed_starts if self._half else 0
-        budget.exhausted = any(fault.code == GaveUp.code for fault in faults)
+            budget = FaultBudget.for_defence(context.limits, len(self._job.cells))
+        budget.spend(sum(part.fault_seconds for part in steps))
+        budget.consecutive_failed_starts = self._partial_step.failed_starts if self._partial_step else 0
+        budget.exhausted_before = any(fault.code == GaveUp.code for fault in faults)
         return budget
 
-    def _sandboxes(self) -> list[events.SandboxRecord]:
+    def _take_sandbox_records(self) -> list[events.SandboxRecord]:
         """Returns the sandboxes that ended and are in no event yet."""
-        ended = [*self._carried, *(self._sandbox(leave) for leave in self._leaves)]
-        self._carried.clear()
-        self._leaves.clear()
-        return ended
+        records = [*self._carried_sandboxes, *map(self._sandbox_record, self._pool.take_exits())]
+        self._carried_sandboxes.clear()
+        return records
 
-    def _sandbox(self, leave: SandboxExit) -> events.SandboxRecord:
-        ended = leave.exit
+    def _sandbox_record(self, sandbox_exit: SandboxExit) -> events.SandboxRecord:
+        player_exit = sandbox_exit.exit
         return events.SandboxRecord(
-            ending=ended.ending.value,
-            reason=leave.reason,
-            code=ended.code,
-            wall_seconds=ended.wall_seconds,
-            cpu_seconds=ended.cpu_seconds,
-            peak_bytes=ended.peak_bytes,
-            peak_pids=ended.peak_pids,
-            kills=ended.kills,
-            sampled=ended.sampled,
-            stdin_bytes=ended.stdin_bytes,
-            stdout_bytes=ended.stdout_bytes,
-            stderr_bytes=ended.stderr_bytes,
-            stderr=self._setting.blobs.put(ended.stderr) if ended.stderr else None,
+            ending=player_exit.ending.value,
+            reason=sandbox_exit.reason,
+            code=player_exit.code,
+            wall_seconds=player_exit.wall_seconds,
+            cpu_seconds=player_exit.cpu_seconds,
+            peak_bytes=player_exit.peak_bytes,
+            peak_pids=player_exit.peak_pids,
+            kills=player_exit.kills,
+            sampled=player_exit.sampled,
+            stdin_bytes=player_exit.stdin_bytes,
+            stdout_bytes=player_exit.stdout_bytes,
+            stderr_bytes=player_exit.stderr_bytes,
+            stderr=self._context.blobs.put(player_exit.stderr) if player_exit.stderr else None,
         )
 
 

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from orchestrator.domain.tasks import Isolation
 from orchestrator.errors import StoreFault
 from orchestrator.execution import interactions
 from orchestrator.execution.fault_budget import FaultBudget
-from orchestrator.execution.gate import Gate, question_mask
+from orchestrator.execution.gate import question_mask
 from orchestrator.execution.interactions import AttackOutput, DefenceAnswers, QuestionPlan
 from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.execution.round_context import RoundContext
@@ -32,17 +32,6 @@ QUESTIONS_PER_STEP = 100
 
 FinishedSteps = dict[int, events.StepFinished]
 """The steps of the job that are on record, by their numbers. It grows while the job is played."""
-
-
-class SandboxSeeds(Protocol):
-    """The seeds that a defence's sandboxes are told: see arena.entrance."""
-
-    @property
-    def latest(self) -> int | None:
-        """What the latest sandbox of the step was told, None where there was none."""
-
-    def repeat(self, seed: int | None) -> None:
-        """Tells the sandboxes to come this seed; with None each is told one of its own again."""
 
 
 _StepInProgress = tuple[int, DefenceAnswers, bool]
@@ -66,195 +55,214 @@ class StepResult:
 
 
 class JobSteps:
-    """One job, one casting.
+    """The steps of one job, put to its players.
 
     Every sandbox that a step needed and the next does not is ended before the step is handed out: whatever the step
-    cost is on record with it. `half` is what another process played of the step that comes first.
+    cost is on record with it. `partial_step` is what another process played of the step that comes first.
     """
 
     def __init__(
-        self, job: Job, setting: RoundContext, record: RoundView, casting: PlayerPool, half: PartialStep | None = None
+        self,
+        job: Job,
+        context: RoundContext,
+        view: RoundView,
+        pool: PlayerPool,
+        resumed_step: PartialStep | None = None,
     ) -> None:
-        self._job, self._setting, self._record, self._casting = job, setting, record, casting
-        self._half = half
-        self._underway: _StepInProgress | None = None
-        self._at_attack: tuple[int, AttackOutput] | None = None
-        self._gate = Gate(setting.task.budget, setting.on_missing, setting.on_violation)
-        self._shown: dict[Cell, Pixels] = {}
+        self._job, self._context, self._view, self._pool = job, context, view, pool
+        self._resumed_step = resumed_step
+        self._in_progress: _StepInProgress | None = None
+        self._attack_in_progress: tuple[int, AttackOutput] | None = None
+        self._pictures_by_cell: dict[Cell, Pixels] = {}
 
-    def steps(self, finished: FinishedSteps, seeds: SandboxSeeds) -> Iterator[StepResult]:
+    def play_remaining(self, finished: FinishedSteps) -> Iterator[StepResult]:
         """Yields what is left of the job."""
-        attack = self._setting.roster[self._job.submission].side is Side.ATTACK
+        attack = self._context.roster[self._job.submission].side is Side.ATTACK
         match self._job.stage:
             case Stage.PERTURB:
-                return self._perturb(finished)
+                return self._perturb_steps(finished)
             case Stage.CLASSIFY:
-                return self._classify(finished)
+                return self._classify_steps(finished)
             case Stage.REPLAY:
-                return self._replay_attack(finished) if attack else self._replay(finished, seeds)
+                return self._replay_attack_steps(finished) if attack else self._replay_steps(finished)
 
-    def half(self) -> PartialStep | None:
+    def partial_step(self) -> PartialStep | None:
         """Returns what was played of the step that ended with a fault of ours; None where nothing was.
 
         What others add: the sandboxes, and the latest seed.
         """
-        if self._at_attack is not None and self._at_attack[1].faults:
-            return PartialStep(step=self._at_attack[0], asked=0, faults=self._at_attack[1].faults)
-        if self._underway is None or not (self._underway[1].asked or self._underway[1].faults):
+        if self._attack_in_progress is not None and self._attack_in_progress[1].faults:
+            return PartialStep(step=self._attack_in_progress[0], completed=0, faults=self._attack_in_progress[1].faults)
+        if self._in_progress is None or not (self._in_progress[1].completed or self._in_progress[1].faults):
             return None
-        number, said, began = self._underway
-        blobs = said.keep(self._setting.blobs)
+        number, answers, fresh = self._in_progress
+        blobs = answers.save(self._context.blobs)
         return PartialStep(
             step=number,
-            asked=said.asked,
-            alone=said.alone,
-            opened=said.opened,
-            failed_starts=self._casting.budget.starts_failed,
+            completed=answers.completed,
+            singles_left=answers.singles_left,
+            sandbox_count=answers.sandbox_count,
+            failed_starts=self._pool.budget.consecutive_failed_starts,
             blobs=blobs,
-            faults=said.faults,
-            seconds=said.seconds,
-            fault_seconds=said.fault_seconds,
-            fresh=began,
+            faults=answers.faults,
+            seconds=answers.seconds,
+            fault_seconds=answers.fault_seconds,
+            fresh=fresh,
         )
 
-    def _ask(self, number: int, questions: QuestionPlan, pictures: Sequence[Pixels]) -> tuple[DefenceAnswers, bool]:
+    def _ask_defence(
+        self, number: int, questions: QuestionPlan, pictures: Sequence[Pixels]
+    ) -> tuple[DefenceAnswers, bool]:
         """Asks a defence what a step asks; returns what it said, and whether a fresh sandbox met the first question."""
-        half, fresh = self._half, not self._casting.at_work
-        said = DefenceAnswers.nothing(len(pictures))
-        if half is not None and half.step == number and half.blobs:
-            said, fresh = DefenceAnswers.taken_up(half, self._setting.blobs), half.fresh
-        self._underway = (number, said, fresh)
-        interactions.ask_defence(self._casting, questions, pictures, self._setting.clock, said)
-        self._underway = None
-        return said, fresh
+        resumed, fresh = self._resumed_step, not self._pool.has_active_player
+        answers = DefenceAnswers.empty(len(pictures))
+        if resumed is not None and resumed.step == number and resumed.blobs:
+            answers, fresh = DefenceAnswers.resume(resumed, self._context.blobs), resumed.fresh
+        self._in_progress = (number, answers, fresh)
+        interactions.ask_defence(self._pool, questions, pictures, self._context.clock, answers)
+        self._in_progress = None
+        return answers, fresh
 
-    def _perturb(self, finished: FinishedSteps) -> Iterator[StepResult]:
-        starts = range(0, len(self._setting.samples), self._setting.limits.perturb_batch)
+    def _perturb_steps(self, finished: FinishedSteps) -> Iterator[StepResult]:
+        starts = range(0, len(self._context.samples), self._context.limits.perturb_batch)
         for number, start in enumerate(starts):
             if number not in finished:
                 last = start == starts[-1]
-                yield replace(self._perturbed(number, start, retire=last), last=last)
+                yield replace(self._perturb_step(number, start, retire=last), last=last)
 
-    def _perturbed(self, number: int, start: int, *, retire: bool) -> StepResult:
-        setting, samples = self._setting, self._setting.samples
-        pixels = samples.pixels[start : start + setting.limits.perturb_batch]
-        labels = samples.labels[start : start + len(pixels)] if setting.labels else None
-        fresh = not self._casting.at_work
-        played = interactions.AttackOutput(self._gate.nothing(pixels))
-        if self._half is not None and self._half.step == number:
-            played.faults, played.renewed = list(self._half.faults), True
-        self._at_attack = (number, played)
-        interactions.ask_attack(self._casting, self._gate, setting.limits, pixels, labels, setting.clock, played)
-        self._at_attack = None
+    def _perturb_step(self, number: int, start: int, *, retire: bool) -> StepResult:
+        context, samples = self._context, self._context.samples
+        pixels = samples.pixels[start : start + context.limits.perturb_batch]
+        labels = samples.labels[start : start + len(pixels)] if context.labels else None
+        fresh, gate = not self._pool.has_active_player, context.gate()
+        output = interactions.AttackOutput(gate.missing_all(pixels))
+        if self._resumed_step is not None and self._resumed_step.step == number:
+            output.faults, output.restarted = list(self._resumed_step.faults), True
+        self._attack_in_progress = (number, output)
+        interactions.ask_attack(self._pool, gate, context.limits, pixels, labels, context.clock, output)
+        self._attack_in_progress = None
         if retire:
-            played.faults += self._casting.retire()
-        made = played.candidates
+            output.faults += self._pool.retire_player()
+        examples = output.examples
         blobs = {
-            "index": put_array(setting.blobs, np.arange(start, start + len(pixels), dtype=np.int32)),
-            "candidates": put_array(setting.blobs, made.pixels),
-            "forfeits": put_array(setting.blobs, made.forfeits),
-            "violations": put_array(setting.blobs, made.violations),
-            "distances": put_array(setting.blobs, made.distances),
+            "index": put_array(context.blobs, np.arange(start, start + len(pixels), dtype=np.int32)),
+            "candidates": put_array(context.blobs, examples.pixels),
+            "forfeits": put_array(context.blobs, examples.forfeits),
+            "violations": put_array(context.blobs, examples.violations),
+            "distances": put_array(context.blobs, examples.distances),
         }
-        return StepResult(number, blobs, played.faults, played.seconds, fresh=fresh or played.renewed)
+        return StepResult(number, blobs, output.faults, output.seconds, fresh=fresh or output.restarted)
 
-    def _classify(self, finished: FinishedSteps) -> Iterator[StepResult]:
-        setting, cells = self._setting, self._job.cells
-        batch = setting.limits.classify_batch
-        wanted = self._wanted()
-        fresh = setting.isolation is Isolation.PICTURE
+    def _classify_steps(self, finished: FinishedSteps) -> Iterator[StepResult]:
+        context, cells = self._context, self._job.cells
+        batch = context.limits.classify_batch
+        question_rows = self._questions()
+        fresh = context.isolation is Isolation.PICTURE
         size = max(1, QUESTIONS_PER_STEP // batch) * batch
-        starts = range(0, max(1, len(wanted)), size)
+        starts = range(0, max(1, len(question_rows)), size)
         for number, start in enumerate(starts):
             if number in finished:
                 continue
-            part = wanted[start : start + size]
+            part = question_rows[start : start + size]
             pictures = [self._pictures(cells[cell])[picture] for cell, picture in part]
-            questions = QuestionPlan(setting.limits, batch, fresh=fresh, scored=True)
-            said, began = self._ask(number, questions, pictures)
+            questions = QuestionPlan(context.limits, batch, fresh_sandbox_each=fresh, scored=True)
+            answers, fresh_start = self._ask_defence(number, questions, pictures)
             if start == starts[-1]:
-                said.faults += self._casting.retire()
-            rows = np.column_stack([part, said.answers, said.sandbox]).astype(np.int32)
-            blobs = {"rows": put_array(setting.blobs, rows)}
+                answers.faults += self._pool.retire_player()
+            rows = np.column_stack([part, answers.answers, answers.sandbox]).astype(np.int32)
+            blobs = {"rows": put_array(context.blobs, rows)}
             last = start == starts[-1]
             yield StepResult(
-                number, blobs, said.faults, said.seconds, said.fault_seconds, cells, fresh=began, last=last
+                number,
+                blobs,
+                answers.faults,
+                answers.seconds,
+                answers.fault_seconds,
+                cells,
+                fresh=fresh_start,
+                last=last,
             )
 
-    def _replay(self, finished: FinishedSteps, seeds: SandboxSeeds) -> Iterator[StepResult]:
+    def _replay_steps(self, finished: FinishedSteps) -> Iterator[StepResult]:
         """Plays the sessions of a defence's examination, each in a fresh sandbox, for as long as it wants more."""
-        play, examination = findings.prepare_check(self._record, self._job, self._setting.examined)
+        play, examination = findings.prepare_check(self._view, self._job, self._context.check_parameters)
         try:
             session = next(examination)
             for number in itertools.count():
                 if number not in finished:
-                    seeds.repeat(_session_seed(finished, session))
-                    yield self._session(number, play, session, seeds)
-                session = examination.send(findings.session_answers(self._record, finished[number], session))
+                    self._pool.repeat_seed(_session_seed(finished, session))
+                    yield self._play_session(number, play, session)
+                session = examination.send(findings.session_answers(self._view, finished[number], session))
         except StopIteration:
             return
 
-    def _session(self, number: int, play: DefencePlay, session: ReplaySession, seeds: SandboxSeeds) -> StepResult:
-        setting = self._setting
+    def _play_session(self, number: int, play: DefencePlay, session: ReplaySession) -> StepResult:
+        context = self._context
         pictures = [self._pictures(play.cells[cell])[picture] for cell, picture in session.questions]
-        questions = QuestionPlan(setting.limits, session.batch, session.pauses, setting.cancelled.wait)
-        if session.looks_into:
-            half = self._half
-            before = len(half.faults) if half is not None and half.step == number else 0
-            self._casting.budget = FaultBudget.of_check(setting.limits, before)
-        said, _ = self._ask(number, questions, pictures)
-        said.faults += self._casting.retire()
+        questions = QuestionPlan(context.limits, session.batch, session.pauses, context.cancelled.wait)
+        if session.is_diagnostic:
+            resumed = self._resumed_step
+            before = len(resumed.faults) if resumed is not None and resumed.step == number else 0
+            self._pool.budget = FaultBudget.for_determinism_check(context.limits, before)
+        answers, _ = self._ask_defence(number, questions, pictures)
+        answers.faults += self._pool.retire_player()
         arrays: dict[str, NDArray[Any]] = {
-            "rows": np.column_stack([session.questions, said.answers]).astype(np.int32),
-            "margins": said.margins,
-            "at": said.at,
-            "refused": said.refused,
-            "late": said.late,
+            "rows": np.column_stack([session.questions, answers.answers]).astype(np.int32),
+            "margins": answers.margins,
+            "at": answers.answer_times,
+            "refused": answers.refused,
+            "late": answers.late,
         }
         layout = events.SessionRecord(
-            purpose=session.purpose.value, batch=session.batch, pauses=dict(session.pauses), seed=seeds.latest
+            purpose=session.purpose.value, batch=session.batch, pauses=dict(session.pauses), seed=self._pool.latest_seed
         )
-        blobs = {name: put_array(setting.blobs, array) for name, array in arrays.items()}
-        return StepResult(number, blobs, said.faults, said.seconds, said.fault_seconds, play.cells, session=layout)
+        blobs = {name: put_array(context.blobs, array) for name, array in arrays.items()}
+        return StepResult(
+            number, blobs, answers.faults, answers.seconds, answers.fault_seconds, play.cells, session=layout
+        )
 
-    def _replay_attack(self, finished: FinishedSteps) -> Iterator[StepResult]:
+    def _replay_attack_steps(self, finished: FinishedSteps) -> Iterator[StepResult]:
         """Asks an attack its first questions again, from the same seed; where other pictures come, once more."""
-        setting = self._setting
-        starts = range(0, len(setting.samples), setting.limits.perturb_batch)
-        again = starts[: ceil(setting.replay.attacks * len(starts))]
+        context = self._context
+        starts = range(0, len(context.samples), context.limits.perturb_batch)
+        again = starts[: ceil(context.replay.attacks * len(starts))]
         for number, start in enumerate([*again, *again]):
-            if number == len(again) and not findings.attack_differs(self._record, self._job.submission, finished):
+            if number == len(again) and not findings.attack_differs(self._view, self._job.submission, finished):
                 return
             if number not in finished:
-                yield self._perturbed(number, start, retire=start == again[-1])
+                yield self._perturb_step(number, start, retire=start == again[-1])
 
-    def _wanted(self) -> NDArray[np.int32]:
+    def _questions(self) -> NDArray[np.int32]:
         """Returns the job's questions [k, 2] (cell position, picture) in their secret order."""
-        count = len(self._setting.samples)
+        count = len(self._context.samples)
         rows = []
         for position, cell in enumerate(self._job.cells):
-            wanted = np.arange(count)
+            pictures = np.arange(count)
             if cell.attack is not None:
-                wanted = np.flatnonzero(question_mask(self._made(cell.attack).forfeits, self._setting.on_missing))
-            rows += [(position, int(picture)) for picture in wanted]
-        order = np.random.default_rng(self._setting.secret_seed("order", *self._job.place)).permutation(len(rows))
-        return np.array(rows, np.int32).reshape(-1, 2)[order]
+                pictures = np.flatnonzero(
+                    question_mask(self._examples_of(cell.attack).forfeits, self._context.on_missing)
+                )
+            rows += [(position, int(picture)) for picture in pictures]
+        permutation = np.random.default_rng(self._context.secret_seed("order", *self._job.seed_parts)).permutation(
+            len(rows)
+        )
+        return np.array(rows, np.int32).reshape(-1, 2)[permutation]
 
     def _pictures(self, cell: Cell) -> Pixels:
         """Returns the pictures that a cell's defence is shown [n, c, h, w]."""
-        if cell not in self._shown:
-            clean = self._setting.samples.pixels
-            self._shown[cell] = clean if cell.attack is None else self._made(cell.attack).pixels
-        return self._shown[cell]
+        if cell not in self._pictures_by_cell:
+            clean = self._context.samples.pixels
+            self._pictures_by_cell[cell] = clean if cell.attack is None else self._examples_of(cell.attack).pixels
+        return self._pictures_by_cell[cell]
 
-    def _made(self, attack: str) -> AdversarialExamples:
-        made = self._record.candidates(attack)
-        if made is None:
+    def _examples_of(self, attack: str) -> AdversarialExamples:
+        examples = self._view.adversarial_examples(attack)
+        if examples is None:
             raise StoreFault(f"the pictures of {attack!r} are not in the record")
-        return made
+        return examples
 
 
 def _session_seed(finished: FinishedSteps, session: ReplaySession) -> int | None:
     """Returns the seed that a session's sandbox is to be told: that of an earlier session, or None for a fresh one."""
-    earlier = None if session.seed_of is None else finished[session.seed_of].session
+    earlier = None if session.same_seed_as is None else finished[session.same_seed_as].session
     return None if earlier is None else earlier.seed

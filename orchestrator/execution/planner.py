@@ -27,50 +27,57 @@ FinishedJobs = dict[tuple[Stage, str], list[JobRecord]]
 
 
 def make_plan(
-    setting: RoundContext, cells: Sequence[Cell], finished: Iterable[JobRecord] = (), played: Sequence[JobRecord] = ()
+    context: RoundContext,
+    cells: Sequence[Cell],
+    reusable: Iterable[JobRecord] = (),
+    finished_planned: Sequence[JobRecord] = (),
 ) -> Plan:
     """Returns the plan that plays `cells`: attacks first, then defences, then replays of everything classified.
 
     Args:
-        setting: what stays the same through the round.
+        context: what stays the same through the round.
         cells: what has to be played by those who take part now.
-        finished: jobs whose answers are at hand: where their keys are wanted they are planned instead of new ones.
-        played: the finished jobs of this round's last plan, in its order: they stay, those of submissions that take
+        reusable: jobs whose answers are at hand: where their keys are wanted they are planned instead of new ones.
+        finished_planned: the finished jobs of this round's last plan, in its order: they stay, those of submissions
+        that take
             part no more included.
     """
     known: FinishedJobs = {}
-    for record in finished:
+    for record in reusable:
         known.setdefault((record.stage, record.submission), []).append(record)
     attacks = {cell.attack for cell in cells}
-    perturb = {a.id: _attack_job(setting, a.id) for a in setting.roster.side(Side.ATTACK) if a.id in attacks}
-    made = _in_planned_order({**_finished_attack_jobs(played), **perturb}, played)
+    perturb = {a.id: _attack_job(context, a.id) for a in context.roster.by_side(Side.ATTACK) if a.id in attacks}
+    attack_jobs = _in_planned_order({**_finished_attack_jobs(finished_planned), **perturb}, finished_planned)
     classify = [
-        job for defence, own in _cells_by_defence(cells) for job in _defence_jobs(setting, defence, own, perturb, known)
+        job
+        for defence, defence_cells in _cells_by_defence(cells)
+        for job in _defence_jobs(context, defence, defence_cells, perturb, known)
     ]
     classify = sorted(
-        [*classify, *_finished_defence_jobs(played, classify)], key=lambda job: (job.submission, _sort_key(job))
+        [*classify, *_finished_defence_jobs(finished_planned, classify)],
+        key=lambda job: (job.submission, _sort_key(job)),
     )
-    replay = list(_replay_jobs(setting, classify, made, known))
+    replay = list(_replay_jobs(context, classify, attack_jobs, known))
     # Who could carry something from one cell to the next is not to know which one it is in.
-    classify.sort(key=lambda job: (job.submission, setting.secret_seed("place", *job.place)))
-    return Plan((*made.values(), *classify, *replay))
+    classify.sort(key=lambda job: (job.submission, context.secret_seed("place", *job.seed_parts)))
+    return Plan((*attack_jobs.values(), *classify, *replay))
 
 
-def _finished_attack_jobs(played: Iterable[JobRecord]) -> dict[str, Job]:
+def _finished_attack_jobs(records: Iterable[JobRecord]) -> dict[str, Job]:
     """Returns the finished jobs of attacks, by attack."""
-    return {record.submission: _job_from_record(record) for record in played if record.stage is Stage.PERTURB}
+    return {record.submission: _job_from_record(record) for record in records if record.stage is Stage.PERTURB}
 
 
-def _in_planned_order(perturb: Mapping[str, Job], played: Sequence[JobRecord]) -> dict[str, Job]:
+def _in_planned_order(perturb: Mapping[str, Job], finished: Sequence[JobRecord]) -> dict[str, Job]:
     """Returns jobs of attacks in the order in which they were planned before; new ones follow."""
-    before = {record.id: place for place, record in enumerate(played)}
+    before = {record.id: place for place, record in enumerate(finished)}
     return dict(sorted(perturb.items(), key=lambda item: before.get(item[1].id, len(before))))
 
 
-def _finished_defence_jobs(played: Iterable[JobRecord], classify: Iterable[Job]) -> Iterator[Job]:
+def _finished_defence_jobs(records: Iterable[JobRecord], classify: Iterable[Job]) -> Iterator[Job]:
     """Yields the finished jobs of defences none of whose cells is in another job of the plan."""
     planned = {cell for job in classify for cell in job.cells}
-    for record in played:
+    for record in records:
         job = _job_from_record(record)
         if record.stage is Stage.CLASSIFY and planned.isdisjoint(job.cells):
             yield job
@@ -81,18 +88,18 @@ def _job_from_record(record: JobRecord) -> Job:
     return Job(JobId(record.id), record.stage, record.submission, cells, frozenset(), record.keys)
 
 
-def _attack_job(setting: RoundContext, attack: str) -> Job:
-    submission = setting.roster[attack]
+def _attack_job(context: RoundContext, attack: str) -> Job:
+    submission = context.roster[attack]
     key = job_id(
         stage=Stage.PERTURB,
         protocol=PROTOCOL_VERSION,
         submission=attack,
         image=submission.digest,
-        seed=setting.attack_seed(submission),
-        labels=setting.labels,
-        rules=[setting.on_missing, setting.on_violation],
-        task=_task_key(setting),
-        policy=repr(setting.policy),
+        seed=context.attack_seed(submission),
+        labels=context.labels,
+        rules=[context.on_missing, context.on_violation],
+        task=_task_key(context),
+        policy=repr(context.policy),
     )
     return Job(key, Stage.PERTURB, attack)
 
@@ -103,25 +110,27 @@ def _cells_by_defence(cells: Sequence[Cell]) -> Iterator[tuple[str, tuple[Cell, 
 
 
 def _defence_jobs(
-    setting: RoundContext, defence: str, cells: tuple[Cell, ...], perturb: dict[str, Job], known: FinishedJobs
+    context: RoundContext, defence: str, cells: tuple[Cell, ...], perturb: dict[str, Job], known: FinishedJobs
 ) -> list[Job]:
     """Returns the jobs that answer for these cells of one defence: those at hand and new ones."""
     play = job_id(
         stage=Stage.CLASSIFY,
         protocol=PROTOCOL_VERSION,
         submission=defence,
-        image=setting.roster[defence].digest,
-        isolation=setting.isolation,
-        task=_task_key(setting),
-        policy=repr(setting.policy),
+        image=context.roster[defence].digest,
+        isolation=context.isolation,
+        task=_task_key(context),
+        policy=repr(context.policy),
     )
     keys = {cell: job_id(play=play, source=_source(cell, perturb)) for cell in cells}
     jobs, left = _reused(keys, known.get((Stage.CLASSIFY, defence), []))
-    parts = [left] if setting.isolation is Isolation.ROUND else [(cell,) for cell in left]
+    parts = [left] if context.isolation is Isolation.ROUND else [(cell,) for cell in left]
     for part in filter(None, parts):
         sources = frozenset(perturb[cell.attack].id for cell in part if cell.attack is not None)
-        own = tuple(keys[cell] for cell in part)
-        jobs.append(Job(job_id(stage=Stage.CLASSIFY, keys=own), Stage.CLASSIFY, defence, part, sources, own))
+        part_keys = tuple(keys[cell] for cell in part)
+        jobs.append(
+            Job(job_id(stage=Stage.CLASSIFY, keys=part_keys), Stage.CLASSIFY, defence, part, sources, part_keys)
+        )
     return sorted(jobs, key=_sort_key)
 
 
@@ -131,37 +140,39 @@ def _source(cell: Cell, perturb: dict[str, Job]) -> str | None:
 
 def _reused(keys: Mapping[Cell, str], known: Sequence[JobRecord]) -> tuple[list[Job], tuple[Cell, ...]]:
     """Returns the finished jobs that hold some of these keys, and the cells that none holds."""
-    wanted = {key: cell for cell, key in keys.items()}
-    kept = []
+    open_cells = {key: cell for cell, key in keys.items()}
+    jobs = []
     for record in known:
-        if any(key in wanted for key in record.keys):
-            kept.append(_job_from_record(record))
+        if any(key in open_cells for key in record.keys):
+            jobs.append(_job_from_record(record))
             for key in record.keys:
-                wanted.pop(key, None)
-    return kept, tuple(cell for cell in keys if keys[cell] in wanted)
+                open_cells.pop(key, None)
+    return jobs, tuple(cell for cell in keys if keys[cell] in open_cells)
 
 
 def _replay_jobs(
-    setting: RoundContext, classify: Sequence[Job], perturb: dict[str, Job], known: FinishedJobs
+    context: RoundContext, classify: Sequence[Job], perturb: dict[str, Job], known: FinishedJobs
 ) -> Iterator[Job]:
     """Yields replays of what was not replayed yet. They wait for everything: what they ask is drawn after the last.
 
     Of a submission that takes part no more the replays that were judged stay, and no other is made: nothing starts it.
     """
     everything = frozenset(job.id for job in classify)
-    present = {submission.id for submission in setting.roster}
-    design = job_id(stage=Stage.REPLAY, design=asdict(setting.replay))
+    present = {submission.id for submission in context.roster}
+    design = job_id(stage=Stage.REPLAY, design=asdict(context.replay))
     for defence, group in groupby(classify, key=lambda job: job.submission):
-        if not setting.replay.power:
+        if not context.replay.power:
             break
         plays = [(cell, key) for job in group for cell, key in zip(job.cells, job.keys, strict=True)]
         keys = {cell: job_id(design=design, play=key) for cell, key in plays}
         jobs, left = _reused(keys, known.get((Stage.REPLAY, defence), []))
         if left and defence in present:
-            own = tuple(keys[cell] for cell in left)
-            jobs.append(Job(job_id(stage=Stage.REPLAY, keys=own), Stage.REPLAY, defence, left, everything, own))
+            left_keys = tuple(keys[cell] for cell in left)
+            jobs.append(
+                Job(job_id(stage=Stage.REPLAY, keys=left_keys), Stage.REPLAY, defence, left, everything, left_keys)
+            )
         yield from sorted(jobs, key=_sort_key)
-    if setting.replay.attacks:
+    if context.replay.attacks:
         for job in perturb.values():
             again = job_id(design=design, play=job.id)
             if job.submission in present or again in {r.id for r in known.get((Stage.REPLAY, job.submission), [])}:
@@ -173,6 +184,6 @@ def _sort_key(job: Job) -> tuple[list[str], str]:
     return [cell.attack or "" for cell in job.cells], job.id
 
 
-def _task_key(setting: RoundContext) -> list[str]:
-    budget = setting.task.budget
-    return [setting.task.digest, budget.norm, str(budget.epsilon)]
+def _task_key(context: RoundContext) -> list[str]:
+    budget = context.task.budget
+    return [context.task.digest, *((budget.norm, str(budget.epsilon)) if budget else ())]

@@ -42,20 +42,20 @@ class Player:
         session: wire.Session,
         clock: Clock,
         cancelled: Callable[[], bool],
-        doubts: AmbiguousExitTracker | None = None,
+        ambiguous_exits: AmbiguousExitTracker | None = None,
     ) -> None:
         self._sandbox, self._session = sandbox, session
         self._clock, self._cancelled = clock, cancelled
-        self._doubts = doubts or AmbiguousExitTracker()
+        self._ambiguous_exits = ambiguous_exits or AmbiguousExitTracker()
 
-    def greet(self, task: TaskHeader, limits: LimitsHeader, seed: int) -> None:
+    def say_hello(self, task: TaskHeader, limits: LimitsHeader, seed: int) -> None:
         """Says hello and waits until the player has loaded."""
         self._ask(self._session.ask_hello(task, limits, seed), limits.ready_seconds)
 
     def perturb(self, pixels: Pixels, labels: list[int] | None, limits: Limits) -> Iterator[wire.CandidatesReply]:
         """Yields an attack's candidates for pixels [n, c, h, w] as they arrive, each position once (rule A15)."""
         deadline = self._send(self._session.ask_perturb(pixels, labels), limits.perturb_limit(len(pixels)))
-        while self._session.waiting:
+        while self._session.has_open_question:
             for reply in self._replies(deadline):
                 if isinstance(reply, wire.CandidatesReply):
                     yield reply
@@ -67,15 +67,15 @@ class Player:
             raise TypeError(f"{reply} does not answer classify")
         return reply
 
-    def farewell(self) -> OutputFlood | None:
+    def say_bye(self) -> OutputFlood | None:
         """Says bye and gives the player a moment to leave; returns a fault where it wrote after its last reply.
 
         The player is still to be stopped.
         """
         until = self._clock() + EXIT_SECONDS
-        count = self._session.unread
+        count = self._session.unread_bytes
         with suppress(InfrastructureFault):  # an engine that goes down meanwhile; how it ended is said by `stop`
-            if not count and self._sandbox.send(self._session.bye(), until):
+            if not count and self._sandbox.send(self._session.close_conversation(), until):
                 count = len(self._sandbox.receive(until) or b"")
         return OutputFlood(f"{count} bytes after the last reply") if count else None
 
@@ -91,46 +91,46 @@ class Player:
 
     def _send(self, question: bytes, seconds: float) -> float:
         deadline = self._clock() + seconds
-        with self._doubted():
+        with self._resolving_ambiguous_exits():
             sent = self._sandbox.send(question, deadline, self._cancelled)
             if not sent:
-                self._heed()
-            ended = not sent and self._sandbox.receive(self._clock()) == b""
-        if ended:
-            self._died()
+                self._raise_if_cancelled()
+            closed = not sent and self._sandbox.receive(self._clock()) == b""
+        if closed:
+            self._raise_player_died()
         if not sent:
             raise DeadlinePassed(f"the player did not read its question of {len(question)} bytes in {seconds:g} s")
         return deadline
 
     def _replies(self, deadline: float) -> Iterator[wire.PlayerReply]:
         """Yields the replies that the next bytes complete, perhaps none."""
-        self._heed()
+        self._raise_if_cancelled()
         now = self._clock()
-        with self._doubted():
+        with self._resolving_ambiguous_exits():
             data = self._sandbox.receive(min(deadline, now + POLL_SECONDS))
         if data == b"":
-            self._died()
+            self._raise_player_died()
         if data:
             yield from self._session.feed(data)
         late = self._clock() - deadline
-        if self._session.waiting and (late > GRACE_SECONDS or (late >= 0 and data is None)):
+        if self._session.has_open_question and (late > GRACE_SECONDS or (late >= 0 and data is None)):
             raise DeadlinePassed("no complete answer before the deadline")
 
-    def _heed(self) -> None:
+    def _raise_if_cancelled(self) -> None:
         if self._cancelled():
             raise Cancelled("cancelled by the operator")
 
     @contextmanager
-    def _doubted(self) -> Iterator[None]:
+    def _resolving_ambiguous_exits(self) -> Iterator[None]:
         """An end that nobody can attribute is played again, or counts."""
         try:
             yield
         except AmbiguousExit as end:
-            raise self._doubts.settle(end) from end
+            raise self._ambiguous_exits.resolve(end) from end
 
-    def _died(self) -> None:
-        ended = self.stop()
-        if ended.ending is Ending.OUT_OF_MEMORY:
+    def _raise_player_died(self) -> None:
+        player_exit = self.stop()
+        if player_exit.ending is Ending.OUT_OF_MEMORY:
             raise OutOfMemory("the player was killed at its memory limit")
-        code = "" if ended.code is None else f" with exit code {ended.code}"
+        code = "" if player_exit.code is None else f" with exit code {player_exit.code}"
         raise PlayerDied(f"the player ended{code} before it answered")

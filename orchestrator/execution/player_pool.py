@@ -1,4 +1,4 @@
-"""The players of one job, one after another, the next one started ahead where that is allowed."""
+"""The players of one job: started one after another, the next one ahead where that is allowed, and ended."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from orchestrator.domain.events import FaultRecord, SandboxRecord
 from orchestrator.domain.exit_reasons import ExitReason
+from orchestrator.domain.submissions import Side, Submission
 from orchestrator.domain.text import printable
 from orchestrator.errors import (
     DeadlinePassed,
@@ -17,18 +18,22 @@ from orchestrator.errors import (
     ProtocolFault,
     SubmissionFault,
 )
+from orchestrator.execution.ambiguous_exits import AmbiguousExitTracker
 from orchestrator.execution.fault_budget import FaultBudget
+from orchestrator.execution.fresh_copy import FreshCopy
 from orchestrator.execution.player import Player
-from orchestrator.sandboxes.base import Ending, Exit
-
-StartPlayer = Callable[[], Player]
-"""Starts a player and waits until it is ready."""
+from orchestrator.execution.round_context import RoundContext
+from orchestrator.protocol.messages import Role
+from orchestrator.protocol.session import Session
+from orchestrator.sandboxes.base import Ending, Exit, Sandbox, SandboxSpec
 
 
 def fault_record(fault: SubmissionFault, pictures: int = 0, asked: int = 0) -> FaultRecord:
     """Returns a submission's fault as the ledger keeps it: what it is charged to, and the pictures of its question."""
     reason = fault.reason if isinstance(fault, ProtocolFault) else ""
-    return FaultRecord(code=fault.code, reason=reason, message=printable(str(fault)), pictures=pictures, asked=asked)
+    return FaultRecord(
+        code=fault.code, reason=reason, message=printable(str(fault)), pictures=pictures, question_pictures=asked
+    )
 
 
 def child_process_oom_faults(sandboxes: Iterable[SandboxRecord], faults: Iterable[FaultRecord]) -> list[FaultRecord]:
@@ -38,9 +43,9 @@ def child_process_oom_faults(sandboxes: Iterable[SandboxRecord], faults: Iterabl
     the step in which the sandboxes ended: each at the memory limit has a sandbox of its own.
     """
     full = [sandbox for sandbox in sandboxes if sandbox.reason is ExitReason.OUT_OF_MEMORY]
-    told = sum(fault.code == OutOfMemory.code for fault in faults)
-    words = "the memory limit killed a process that the player had started, and not the player"
-    return [fault_record(OutOfMemory(f"{words}; processes killed: {each.kills}")) for each in full[told:]]
+    reported = sum(fault.code == OutOfMemory.code for fault in faults)
+    message = "the memory limit killed a process that the player had started, and not the player"
+    return [fault_record(OutOfMemory(f"{message}; processes killed: {each.kills}")) for each in full[reported:]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class SandboxExit:
     reason: ExitReason
 
 
-def end_player(how: Callable[[], Exit], leaves: list[SandboxExit], fault: BaseException | None = None) -> None:
+def end_player(stop: Callable[[], Exit], exits: list[SandboxExit], fault: BaseException | None = None) -> None:
     """Ends a player and notes it: the one place that says why a sandbox ended. `fault` is what it is ended for.
 
     What the kernel did says more than what we ended it for, and that says more than how it went then.
@@ -60,128 +65,198 @@ def end_player(how: Callable[[], Exit], leaves: list[SandboxExit], fault: BaseEx
         InfrastructureFault: it could not be ended; it is noted as lost.
     """
     try:
-        ended = how()
+        player_exit = stop()
     except InfrastructureFault:
-        leaves.append(SandboxExit(Exit(Ending.LOST), ExitReason.LOST))
+        exits.append(SandboxExit(Exit(Ending.LOST), ExitReason.LOST))
         raise
-    if ended.ending in {Ending.OUT_OF_MEMORY, Ending.LOST}:
-        reason = ExitReason(ended.ending)
+    if player_exit.ending in {Ending.OUT_OF_MEMORY, Ending.LOST}:
+        reason = ExitReason(player_exit.ending)
     elif isinstance(fault, DeadlinePassed):
         reason = ExitReason.TIMED_OUT
     elif isinstance(fault, OutputFlood):
         reason = ExitReason.FLOODED
     else:
-        reason = ExitReason(ended.ending)
-    leaves.append(SandboxExit(ended, reason))
+        reason = ExitReason(player_exit.ending)
+    exits.append(SandboxExit(player_exit, reason))
 
 
 class PlayerPool:
-    """Hands out the player at work.
+    """Starts the players of a job, hands out the one at work, and ends them.
 
     Args:
-        opener: starts and greets the next player.
-        leaves: takes how every player ended, and why.
-        budget: what faults may cost; it is asked before a sandbox is opened.
-        ahead: whether a second sandbox may live while one plays (never on a GPU).
-        replacing: whether the first one replaces one that another process ended because of a fault.
+        context: the round.
+        submission: whose players they are.
+        job: the job's id, by which a sandbox is known to its backend.
+        draw_seed: is asked for the seed of every sandbox of a defence; an attack's is the same in each.
+        device: the UUID of the GPU that they may use.
+        prestart_allowed: whether a second sandbox may live while one plays (never on a GPU).
+        fresh_copy: what is started in place of the submission's image, where the kernel is not to know its files.
+        wrap_sandbox: is handed every sandbox, to record the conversation.
     """
 
     def __init__(
         self,
-        opener: StartPlayer,
-        leaves: list[SandboxExit],
-        budget: FaultBudget,
+        context: RoundContext,
+        submission: Submission,
+        job: str,
+        draw_seed: Callable[[], int],
         *,
-        ahead: bool,
-        replacing: bool = False,
+        device: str | None = None,
+        prestart_allowed: bool = False,
+        fresh_copy: FreshCopy | None = None,
+        wrap_sandbox: Callable[[Sandbox], Sandbox] = lambda sandbox: sandbox,
     ) -> None:
-        self.budget = budget
-        self._opener, self._leaves, self._ahead = opener, leaves, ahead
-        self._player: Player | None = None
-        self._next: Future[Player] | None = None
-        self._replacing = replacing
+        self.budget = FaultBudget()
+        """What faults may cost, asked before a sandbox is opened. Nothing is bounded unless an attempt begins so."""
+        self.ambiguous_exits = AmbiguousExitTracker()
+        self.latest_seed: int | None = None
+        """The seed that was told last; None where none was since the job's last finished step."""
+        self._context, self._submission, self._job, self._device = context, submission, job, device
+        self._draw_seed, self._fresh_copy, self._wrap_sandbox = draw_seed, fresh_copy, wrap_sandbox
+        self._repeated_seed: int | None = None
+        self._exits: list[SandboxExit] = []
+        self._prestart_allowed = prestart_allowed
+        self._active: Player | None = None
+        self._prestarted: Future[Player] | None = None
+        self._replacement_due = False
         self._closed = False
         self._lock = threading.Lock()
 
-    @property
-    def at_work(self) -> bool:
-        """Whether the next question goes to a player that was asked before."""
-        return self._player is not None
+    def begin_attempt(self, budget: FaultBudget, *, replacement_due: bool = False) -> None:
+        """Prepares for an attempt at the job, also after `close`, with what faults may cost in it.
 
-    def prepare(self) -> None:
+        `replacement_due` says that its first player replaces one that another process ended because of a fault.
+        """
+        with self._lock:
+            self._closed = False
+        self.budget, self._replacement_due = budget, replacement_due
+
+    def repeat_seed(self, seed: int | None) -> None:
+        """Has the sandboxes to come told this seed; with None each is told one of its own again."""
+        self._repeated_seed = seed
+
+    def take_exits(self) -> list[SandboxExit]:
+        """Returns how the players ended that ended since this was asked last."""
+        exits = list(self._exits)
+        self._exits.clear()
+        return exits
+
+    def start_player(self) -> Player:
+        """Returns a player that has loaded: its sandbox is opened, `hello` is sent, and `ready` is waited for.
+
+        Raises:
+            SubmissionFault: it did not get ready. How its sandbox ended is noted.
+            InfrastructureFault: it could not be started.
+        """
+        context, limits = self._context, self._context.limits
+        attack = self._submission.side is Side.ATTACK
+        spec = SandboxSpec(
+            image=self._fresh_copy.get_image() if self._fresh_copy else context.images[self._submission.id],
+            policy=context.policy,
+            run=context.run,
+            job=self._job,
+            device=self._device,
+        )
+        session = Session(Role(self._submission.side.value), len(context.task.classes), context.payload_limit)
+        sandbox = self._wrap_sandbox(context.backend.start(spec))
+        player = Player(sandbox, session, context.clock, context.cancelled.is_set, self.ambiguous_exits)
+        seed = context.attack_seed(self._submission) if attack else self._next_seed()
+        step = (
+            (limits.perturb_seconds, limits.perturb_batch)
+            if attack
+            else (limits.classify_seconds, limits.classify_batch)
+        )
+        self.latest_seed = seed
+        try:
+            player.say_hello(context.task_header(), context.limits_header(*step), seed)
+        except BaseException as fault:
+            end_player(player.stop, self._exits, fault)
+            raise
+        return player
+
+    def _next_seed(self) -> int:
+        fresh = self._draw_seed()  # also where it is not used: seeds are counted by sandboxes, which are on record
+        return fresh if self._repeated_seed is None else self._repeated_seed
+
+    @property
+    def has_active_player(self) -> bool:
+        """Whether the next question goes to a player that was asked before."""
+        return self._active is not None
+
+    def prestart(self) -> None:
         """Starts the next player in the background, if that is allowed and none is waiting."""
         with self._lock:
-            if not self._ahead or self._next is not None or self._closed:
+            if not self._prestart_allowed or self._prestarted is not None or self._closed:
                 return
             coming: Future[Player] = Future()
-            threading.Thread(target=self._open_into, args=(coming,), name="casting").start()
-            self._next = coming  # not before: nobody would ever fulfil it where no thread can be started
+            threading.Thread(target=self._start_into, args=(coming,), name="player-prestart").start()
+            self._prestarted = coming  # not before: nobody would ever fulfil it where no thread can be started
 
     @property
-    def replacing(self) -> bool:
+    def replacement_due(self) -> bool:
         """Whether the next sandbox is opened because of a fault."""
-        return self._player is None and self._replacing
+        return self._active is None and self._replacement_due
 
-    def player(self) -> Player:
+    def acquire_player(self) -> Player:
         """Returns the player at work, or the next one.
 
         Raises:
             GaveUp: faults of the submission have used up what they may cost.
             SubmissionFault: the next player did not get ready; it counts in the budget.
         """
-        if self._player is None:
-            self.budget.check()
+        if self._active is None:
+            self.budget.raise_if_exhausted()
             try:
-                self._player = self._take()
+                self._active = self._take_prestarted_or_start()
             except SubmissionFault:
-                self._replacing = True
-                self.budget.failed_start()
+                self._replacement_due = True
+                self.budget.count_failed_start()
                 raise
-            self._replacing = False
-            self.budget.started()
-        return self._player
+            self._replacement_due = False
+            self.budget.count_start()
+        return self._active
 
-    def replace(self, fault: SubmissionFault) -> None:
+    def discard_faulty_player(self, fault: SubmissionFault) -> None:
         """Ends the player at work after a fault of its own."""
-        player, self._player = self._player, None
+        player, self._active = self._active, None
         if player is not None:
-            self._replacing = True
-            self.budget.fault()
-            end_player(player.stop, self._leaves, fault)
+            self._replacement_due = True
+            self.budget.count_fault()
+            end_player(player.stop, self._exits, fault)
 
-    def retire(self, *, replacing: bool = False) -> list[FaultRecord]:
+    def retire_player(self, *, replacement_due: bool = False) -> list[FaultRecord]:
         """Ends the player at work in peace, so that the next question meets a fresh one.
 
-        `replacing` says that a fault is why the next one has to be fresh. Returns the fault, charged to no picture, of
-        a player that wrote after its last reply; mostly nothing.
+        `replacement_due` says that a fault is why the next one has to be fresh. Returns the fault, charged to no
+        picture, of a player that wrote after its last reply; mostly nothing.
         """
-        player, self._player = self._player, None
+        player, self._active = self._active, None
         if player is None:
             return []
-        self._replacing = replacing
-        stray = player.farewell()
-        end_player(player.stop, self._leaves, stray)
-        return [] if stray is None else [fault_record(stray)]
+        self._replacement_due = replacement_due
+        fault = player.say_bye()
+        end_player(player.stop, self._exits, fault)
+        return [] if fault is None else [fault_record(fault)]
 
     def close(self) -> None:
-        """Ends everything, the player started ahead included."""
+        """Ends everything, the player started ahead included; none is started ahead any more."""
         with self._lock:
             self._closed = True
-            waiting, self._next = self._next, None
-        player, self._player = self._player, None
+            waiting, self._prestarted = self._prestarted, None
+        player, self._active = self._active, None
         with ExitStack() as ending:  # which goes on where one of them cannot be ended
             if waiting is not None and waiting.exception() is None:
-                ending.callback(end_player, waiting.result().stop, self._leaves)
+                ending.callback(end_player, waiting.result().stop, self._exits)
             if player is not None:
-                ending.callback(end_player, player.stop, self._leaves)
+                ending.callback(end_player, player.stop, self._exits)
 
-    def _take(self) -> Player:
+    def _take_prestarted_or_start(self) -> Player:
         with self._lock:
-            waiting, self._next = self._next, None
-        return waiting.result() if waiting is not None else self._opener()
+            waiting, self._prestarted = self._prestarted, None
+        return waiting.result() if waiting is not None else self.start_player()
 
-    def _open_into(self, future: "Future[Player]") -> None:
+    def _start_into(self, future: "Future[Player]") -> None:
         try:
-            future.set_result(self._opener())
+            future.set_result(self.start_player())
         except BaseException as error:  # noqa: BLE001  raised where the player is wanted
             future.set_exception(error)

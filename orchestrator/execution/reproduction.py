@@ -22,9 +22,7 @@ from orchestrator.errors import StoreFault
 from orchestrator.execution import interactions
 from orchestrator.execution.fault_budget import FaultBudget
 from orchestrator.execution.fresh_copy import FreshCopy
-from orchestrator.execution.gate import Gate
 from orchestrator.execution.player_pool import PlayerPool
-from orchestrator.execution.player_starter import PlayerStarter
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.integrity import findings
 from orchestrator.integrity.power import ALPHA
@@ -49,9 +47,9 @@ class QuestionRow:
     attack: str | None
     picture: int
     pause: float
-    played: int
-    then: int
-    now: int
+    answer_in_play: int
+    answer_on_record: int
+    answer_now: int
     margin: float | None
     refused: bool
 
@@ -64,7 +62,7 @@ class ReproducedSession:
     purpose: str
     batch: int
     seed: int | None
-    lines: tuple[QuestionRow, ...]
+    rows: tuple[QuestionRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ class SeenDecision:
 
     answer: int
     step: int | None = None
-    place: int = 0
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ class Inconsistency:
 
     attack: str | None
     picture: int
-    given: tuple[SeenDecision, ...]
+    decisions: tuple[SeenDecision, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +88,9 @@ class ChangedExample:
     """One picture of an attack: how many values are others than in play each time, and between the times."""
 
     picture: int
-    turns: tuple[int, ...]
-    between: int
-    largest: int
+    values_changed: tuple[int, ...]
+    values_changed_between: int
+    largest_change: int
 
 
 @dataclass(frozen=True)
@@ -100,8 +98,8 @@ class Reproduction:
     """What came of it, and whether the finding shows again.
 
     `recorded_seeds` says whether sandboxes were told the seeds on record, else fresh ones: two sessions that shared a
-    seed on record share one again. `fresh_copy` is the digest of the copy of the image's files that they
-    ran from; empty where it was the image itself. Of a proof, `shown` of `pairs` of control and sequence show it now.
+    seed on record share one again. `fresh_copy` is the digest of the copy of the image's files that they ran from;
+    empty where it was the image itself. Of a proof, `pairs_reproduced` of `pairs` of control and sequence show it now.
     `refused` counts the questions that were answered in play and not now: it ended, broke the protocol or let the
     deadline pass.
     """
@@ -109,13 +107,13 @@ class Reproduction:
     reproduced: bool
     recorded_seeds: bool = False
     fresh_copy: str = ""
-    shown: int = 0
+    pairs_reproduced: int = 0
     pairs: int = 0
-    sittings: tuple[ReproducedSession, ...] = ()
-    contradictions: tuple[Inconsistency, ...] = ()
+    sessions: tuple[ReproducedSession, ...] = ()
+    inconsistencies: tuple[Inconsistency, ...] = ()
     refused: int = 0
     compared: int = 0
-    redrawn: tuple[ChangedExample, ...] = ()
+    changed_examples: tuple[ChangedExample, ...] = ()
     faults: tuple[events.FaultRecord, ...] = ()
 
 
@@ -123,8 +121,8 @@ class FindingReproducer:
     """Plays one finding again.
 
     Args:
-        setting: of the round, its secret drawn anew: seeds that are not on record come from it.
-        record: the round's.
+        context: of the round, its secret drawn anew: seeds that are not on record come from it.
+        view: the round's record.
         finding: what to show again.
         device: the GPU to play on, if any.
         recorded_seeds: whether a defence's sandboxes are told the seeds on record, instead of fresh ones.
@@ -132,204 +130,212 @@ class FindingReproducer:
 
     def __init__(
         self,
-        setting: RoundContext,
-        record: RoundView,
+        context: RoundContext,
+        view: RoundView,
         finding: Finding,
         device: str | None,
         *,
         recorded_seeds: bool = False,
     ) -> None:
-        self._setting, self._record, self._finding, self._device = setting, record, finding, device
+        self._context, self._view, self._finding, self._device = context, view, finding, device
         self._recorded_seeds = recorded_seeds
-        self._copy = FreshCopy.of(setting, finding.submission)
+        self._copy = FreshCopy.of(context, finding.submission)
         self._seeds: dict[int, int] = {}
         self._faults: list[events.FaultRecord] = []
-        self._made: dict[str, AdversarialExamples] = {}
+        self._examples: dict[str, AdversarialExamples] = {}
 
-    def play(self) -> Reproduction:
+    def reproduce(self) -> Reproduction:
         """Returns what comes of it.
 
         Raises:
             StoreFault: what was asked is not on record.
             InfrastructureFault: a sandbox could not be started, or was lost.
         """
-        attack = self._setting.roster[self._finding.submission].side is Side.ATTACK
+        attack = self._context.roster[self._finding.submission].side is Side.ATTACK
         try:
-            encore = self._attack() if attack else self._defence()
+            reproduction = self._reproduce_attack() if attack else self._reproduce_defence()
         finally:
             copied = self._copy.discard() if self._copy else ""
-        return replace(encore, fresh_copy=copied)
+        return replace(reproduction, fresh_copy=copied)
 
-    def _defence(self) -> Reproduction:
-        finding, on_record = self._finding, self._record.steps(JobId(self._finding.job))
+    def _reproduce_defence(self) -> Reproduction:
+        finding, on_record = self._finding, self._view.steps(JobId(self._finding.job))
         if missing := [step for step in finding.steps if step not in on_record]:
             raise StoreFault(f"steps {missing} of replay {finding.job} are not on record")
-        answers = self._record.answers(finding.submission, len(self._setting.samples))
-        sittings = tuple(self._sitting(on_record[step], answers) for step in finding.steps)
-        found = find_inconsistencies(sittings, played=finding.kind in _AGAINST_PLAY)
-        lines = [line for sitting in sittings for line in sitting.lines]
-        pairs = list(zip(sittings[::2], sittings[1::2], strict=False)) if finding.alone is not None else []
-        shown = sum(bool(find_inconsistencies(pair, played=False)) for pair in pairs)
+        answers = self._view.answers(finding.submission, len(self._context.samples))
+        sessions = tuple(self._replay_session(on_record[step], answers) for step in finding.steps)
+        inconsistencies = find_inconsistencies(sessions, include_play=finding.kind in _AGAINST_PLAY)
+        lines = [line for session in sessions for line in session.rows]
+        pairs = list(zip(sessions[::2], sessions[1::2], strict=False)) if finding.answer_alone is not None else []
+        pairs_reproduced = sum(bool(find_inconsistencies(pair, include_play=False)) for pair in pairs)
         if finding.kind is FindingKind.REFUSED:
-            failing = sum(any(line.refused for line in sitting.lines) for sitting in sittings)
-            reproduced = 2 * failing > len(sittings)
+            failing = sum(any(line.refused for line in session.rows) for session in sessions)
+            reproduced = 2 * failing > len(sessions)
         elif pairs:
-            reproduced = shown == len(pairs)
+            reproduced = pairs_reproduced == len(pairs)
         else:
-            reproduced = exceeds_noise(sittings, len(found), self._setting.replay.noise)
+            reproduced = exceeds_noise(sessions, len(inconsistencies), self._context.replay.noise)
         return Reproduction(
             reproduced=reproduced,
             recorded_seeds=self._recorded_seeds,
-            shown=shown,
+            pairs_reproduced=pairs_reproduced,
             pairs=len(pairs),
-            sittings=sittings,
-            contradictions=found,
-            refused=sum(line.refused and is_decision(line.played) for line in lines),
-            compared=sum(is_decision(line.now) for line in lines),
+            sessions=sessions,
+            inconsistencies=inconsistencies,
+            refused=sum(line.refused and is_decision(line.answer_in_play) for line in lines),
+            compared=sum(is_decision(line.answer_now) for line in lines),
             faults=tuple(self._faults),
         )
 
-    def _sitting(self, step: events.StepFinished, answers: Mapping[Cell, NDArray[np.int32]]) -> ReproducedSession:
+    def _replay_session(
+        self, step: events.StepFinished, answers: Mapping[Cell, NDArray[np.int32]]
+    ) -> ReproducedSession:
         if step.session is None:
             raise StoreFault(f"step {step.step} of replay {step.job} does not say how it was asked")
-        setting, session = self._setting, step.session
+        context, session = self._context, step.session
         cells = [Cell(cell.defence, cell.attack) for cell in step.cells]
-        rows = self._record.array(step, "rows")
+        rows = self._view.read_array(step, "rows")
         pictures = [self._picture(cells[cell], picture) for cell, picture in rows[:, :2].tolist()]
-        questions = interactions.QuestionPlan(setting.limits, session.batch, session.pauses, setting.cancelled.wait)
-        seed = self._seed(session.seed, step.step)
-        casting = self._cast(step, seed)
+        questions = interactions.QuestionPlan(context.limits, session.batch, session.pauses, context.cancelled.wait)
+        seed = self._session_seed(session.seed, step.step)
+        pool = self._make_pool(step, seed)
         try:
-            said = interactions.DefenceAnswers.nothing(len(pictures))
-            interactions.ask_defence(casting, questions, pictures, setting.clock, said)
-            said.faults += casting.retire()
+            answers_now = interactions.DefenceAnswers.empty(len(pictures))
+            interactions.ask_defence(pool, questions, pictures, context.clock, answers_now)
+            answers_now.faults += pool.retire_player()
         finally:
-            casting.close()
-        self._faults += said.faults
+            pool.close()
+        self._faults += answers_now.faults
         lines = []
         for place, (cell, picture, then) in enumerate(rows[:, :3].tolist()):
-            margin = float(said.margins[place])
+            margin = float(answers_now.margins[place])
             lines.append(
                 QuestionRow(
                     attack=cells[cell].attack,
                     picture=picture,
                     pause=session.pauses.get(place, 0.0),
-                    played=int(answers[cells[cell]][picture]) if cells[cell] in answers else NOT_ASKED,
-                    then=then,
-                    now=int(said.answers[place]),
+                    answer_in_play=int(answers[cells[cell]][picture]) if cells[cell] in answers else NOT_ASKED,
+                    answer_on_record=then,
+                    answer_now=int(answers_now.answers[place]),
                     margin=None if np.isnan(margin) else margin,
-                    refused=bool(said.refused[place] or said.late[place]),
+                    refused=bool(answers_now.refused[place] or answers_now.late[place]),
                 )
             )
         return ReproducedSession(step.step, session.purpose, session.batch, seed, tuple(lines))
 
-    def _seed(self, recorded: int | None, step: int) -> int:
+    def _session_seed(self, recorded: int | None, step: int) -> int:
         """Returns what the sandboxes of a session are told: what they were, or one fresh number for each recorded."""
-        fresh = self._setting.secret_seed(self._finding.job, "seed", str(step))
+        fresh = self._context.secret_seed(self._finding.job, "seed", str(step))
         if recorded is None:
             return fresh
         return recorded if self._recorded_seeds else self._seeds.setdefault(recorded, fresh)
 
-    def _attack(self) -> Reproduction:
+    def _reproduce_attack(self) -> Reproduction:
         """Asks an attack the same twice more: it is reproduced where other pictures than in play come both times.
 
         As far as one sandbox went each time, as for the finding: a fresh one begins its chance anew.
         """
-        batches = findings.repeated_steps(self._record, self._finding.submission, JobId(self._finding.job))
-        index = [self._record.array(play, "index") for play, _, _ in batches]
+        batches = findings.repeated_steps(self._view, self._finding.submission, JobId(self._finding.job))
+        index = [self._view.read_array(play, "index") for play, _, _ in batches]
         if not index:
             raise StoreFault(f"nothing of replay {self._finding.job} is on record")
-        played = [self._record.made(play) for play, _, _ in batches]
-        turns = [self._turn(batches[0][0], index, turn) for turn in range(REPEATS)]
+        examples_in_play = [self._view.step_examples(play) for play, _, _ in batches]
+        turns = [self._repeat_attack(batches[0][0], index, turn) for turn in range(REPEATS)]
         redrawn: list[ChangedExample] = []
-        for pictures, *given in zip(index, played, *turns, strict=False):
+        for pictures, *given in zip(index, examples_in_play, *turns, strict=False):
             for place, picture in enumerate(pictures.tolist()):
-                if any(made.forfeits[place] == Forfeit.MISSING for made in given):
+                if any(examples.forfeits[place] == Forfeit.MISSING for examples in given):
                     continue
-                first, *others = (made.pixels[place].astype(np.int16) for made in given)
+                first, *others = (examples.pixels[place].astype(np.int16) for examples in given)
                 gaps = [np.abs(other - first) for other in others]
                 between = int((others[0] != others[1]).sum())
                 differ = tuple(int((gap > 0).sum()) for gap in gaps)
                 redrawn.append(ChangedExample(picture, differ, between, max(int(gap.max()) for gap in gaps)))
         return Reproduction(
-            reproduced=all(any(picture.turns[turn] for picture in redrawn) for turn in range(REPEATS)),
+            reproduced=all(any(picture.values_changed[turn] for picture in redrawn) for turn in range(REPEATS)),
             compared=len(redrawn),
-            redrawn=tuple(redrawn),
+            changed_examples=tuple(redrawn),
             faults=tuple(self._faults),
         )
 
-    def _turn(self, step: events.StepFinished, index: list[NDArray[np.int32]], turn: int) -> list[AdversarialExamples]:
+    def _repeat_attack(
+        self, step: events.StepFinished, index: list[NDArray[np.int32]], turn: int
+    ) -> list[AdversarialExamples]:
         """Returns an attack's candidates for batches of pictures, up to its first fault: from one fresh sandbox."""
-        setting, samples = self._setting, self._setting.samples
-        gate = Gate(setting.task.budget, setting.on_missing, setting.on_violation)
-        casting = self._cast(step, None, turn)
-        made = []
+        context, samples = self._context, self._context.samples
+        gate = context.gate()
+        pool = self._make_pool(step, None, turn)
+        examples = []
         try:
             for pictures in index:
-                labels = samples.labels[pictures] if setting.labels else None
+                labels = samples.labels[pictures] if context.labels else None
                 pixels = samples.pixels[pictures]
-                played = interactions.AttackOutput(gate.nothing(pixels))
-                interactions.ask_attack(casting, gate, setting.limits, pixels, labels, setting.clock, played)
-                self._faults += played.faults
-                made.append(played.candidates)
-                if played.faults:
+                output = interactions.AttackOutput(gate.missing_all(pixels))
+                interactions.ask_attack(pool, gate, context.limits, pixels, labels, context.clock, output)
+                self._faults += output.faults
+                examples.append(output.examples)
+                if output.faults:
                     break
-            self._faults += casting.retire()
+            self._faults += pool.retire_player()
         finally:
-            casting.close()
-        return made
+            pool.close()
+        return examples
 
-    def _cast(self, step: events.StepFinished, seed: int | None, turn: int = 0) -> PlayerPool:
+    def _make_pool(self, step: events.StepFinished, seed: int | None, turn: int = 0) -> PlayerPool:
         """Returns the players of one session: the first is told the seed, if any, others after a fault fresh ones."""
-        setting, job = self._setting, self._finding.job
+        context, job = self._context, self._finding.job
 
         def fresh() -> Iterator[int]:
             for number in itertools.count():
-                yield setting.secret_seed(job, str(step.step), str(turn), str(number))
+                yield context.secret_seed(job, str(step.step), str(turn), str(number))
 
         seeds = itertools.chain([] if seed is None else [seed], fresh())
-        entrance = PlayerStarter(
-            setting,
-            setting.roster[step.submission],
+        pool = PlayerPool(
+            context,
+            context.roster[step.submission],
             job,
-            self._device,
             lambda: next(seeds),
+            device=self._device,
             fresh_copy=self._copy,
         )
-        return PlayerPool(entrance.open, entrance.leaves, FaultBudget.of_check(setting.limits), ahead=False)
+        pool.begin_attempt(FaultBudget.for_determinism_check(context.limits))
+        return pool
 
     def _picture(self, cell: Cell, picture: int) -> Pixels:
         if cell.attack is None:
-            found: Pixels = self._setting.samples.pixels[picture]
-            return found
-        if cell.attack not in self._made:
-            made = self._record.candidates(cell.attack)
-            if made is None:
+            original: Pixels = self._context.samples.pixels[picture]
+            return original
+        if cell.attack not in self._examples:
+            examples = self._view.adversarial_examples(cell.attack)
+            if examples is None:
                 raise StoreFault(f"the pictures of {cell.attack!r} are not in the record")
-            self._made[cell.attack] = made
-        shown: Pixels = self._made[cell.attack].pixels[picture]
-        return shown
+            self._examples[cell.attack] = examples
+        candidate: Pixels = self._examples[cell.attack].pixels[picture]
+        return candidate
 
 
-def find_inconsistencies(sittings: tuple[ReproducedSession, ...], *, played: bool) -> tuple[Inconsistency, ...]:
-    """Returns the questions that got more than one decision; `played`: those of the play count as well."""
+def find_inconsistencies(sessions: tuple[ReproducedSession, ...], *, include_play: bool) -> tuple[Inconsistency, ...]:
+    """Returns the questions that got more than one decision; `include_play`: those of the play count as well."""
     seen: dict[tuple[str | None, int], dict[int, SeenDecision]] = {}
-    for sitting in sittings:
-        for place, line in enumerate(sitting.lines):
+    for session in sessions:
+        for place, line in enumerate(session.rows):
             given = seen.setdefault((line.attack, line.picture), {})
-            if played and is_decision(line.played):
-                given.setdefault(line.played, SeenDecision(line.played))
-            if is_decision(line.now):
-                given.setdefault(line.now, SeenDecision(line.now, sitting.step, place))
+            if include_play and is_decision(line.answer_in_play):
+                given.setdefault(line.answer_in_play, SeenDecision(line.answer_in_play))
+            if is_decision(line.answer_now):
+                given.setdefault(line.answer_now, SeenDecision(line.answer_now, session.step, place))
     several = ((question, given) for question, given in seen.items() if len(given) > 1)
     return tuple(Inconsistency(*question, tuple(given.values())) for question, given in several)
 
 
-def exceeds_noise(sittings: tuple[ReproducedSession, ...], several: int, noise: float) -> bool:
+def exceeds_noise(sessions: tuple[ReproducedSession, ...], inconsistent: int, noise: float) -> bool:
     """Returns whether more questions got several decisions than devices that disagree as often as `noise` give.
 
     A question that is asked so many times disagrees at most so many times as often as one pair does.
     """
-    asked = Counter((line.attack, line.picture) for sitting in sittings for line in sitting.lines)
-    times = max(asked.values(), default=0)
-    return several > 0 and DisagreementRate(several, len(asked)).beyond(min(1.0, times * noise)) < ALPHA
+    question_counts = Counter((line.attack, line.picture) for session in sessions for line in session.rows)
+    times = max(question_counts.values(), default=0)
+    return (
+        inconsistent > 0
+        and DisagreementRate(inconsistent, len(question_counts)).p_above_noise(min(1.0, times * noise)) < ALPHA
+    )

@@ -21,11 +21,11 @@ class FailureStreak:
 
     def __init__(self, finished: int) -> None:
         self._finished = finished
-        self.fruitless = 0
+        self.length = 0
 
-    def failed(self, finished: int) -> None:
+    def count_failure(self, finished: int) -> None:
         """Takes that an attempt failed when so many steps of the job were finished."""
-        self.fruitless = self.fruitless + 1 if finished == self._finished else 1
+        self.length = self.length + 1 if finished == self._finished else 1
         self._finished = finished
 
 
@@ -33,19 +33,19 @@ def wait_for_backend(backend: Backend, clock: Clock, cancelled: threading.Event)
     """Waits until the backend can play; returns for how many seconds, 0 where it can at once.
 
     Raises:
-        BackendUnavailable: it could not for `LONGEST` seconds.
+        BackendUnavailable: it could not for `MAX_WAIT_SECONDS` seconds.
         Cancelled: the operator ended the round meanwhile.
     """
-    began = clock()
+    started_at = clock()
     waited = 0.0
     while True:
         try:
-            backend.check()
+            backend.require_available()
         except BackendUnavailable as error:
-            waited = clock() - began
+            waited = clock() - started_at
             if waited >= MAX_WAIT_SECONDS:
                 raise BackendUnavailable(f"{error}; it was waited for, for {waited:.0f} s") from error
         else:
-            return waited and clock() - began
+            return waited and clock() - started_at
         if cancelled.wait(POLL_SECONDS):
             raise Cancelled("cancelled by the operator")

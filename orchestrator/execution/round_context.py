@@ -10,6 +10,7 @@ from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.submissions import Roster, Submission
 from orchestrator.domain.tasks import Isolation, Limits, Task
+from orchestrator.execution.gate import Gate
 from orchestrator.integrity.findings import CheckParameters
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.ledger.stores.base import Blobs
@@ -46,7 +47,7 @@ class RoundContext:
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     @property
-    def examined(self) -> CheckParameters:
+    def check_parameters(self) -> CheckParameters:
         """What an examination needs of this round."""
         return CheckParameters(self.replay, self.isolation, self.limits.classify_batch, self.secret)
 
@@ -55,6 +56,12 @@ class RoundContext:
         """The amounts in the policy."""
         return self.policy.limits
 
+    def gate(self) -> Gate:
+        """Returns what checks every candidate of an attack. Raises ValueError where the task has no budget."""
+        if self.task.budget is None:
+            raise ValueError(f"the task {self.task.name} has no budget, and an attack plays it")
+        return Gate(self.task.budget, self.on_missing, self.on_violation)
+
     def task_header(self) -> TaskHeader:
         """Returns what a player is told of the task (rule A2)."""
         budget = self.task.budget
@@ -62,7 +69,7 @@ class RoundContext:
             name=self.task.name,
             classes=list(self.task.classes),
             shape=list(self.task.shape),
-            budget=BudgetHeader(norm=budget.norm.value, epsilon=float(budget.epsilon)),
+            budget=budget and BudgetHeader(norm=budget.norm.value, epsilon=float(budget.epsilon)),
         )
 
     def limits_header(self, step_seconds: float, batch: int) -> LimitsHeader:

@@ -1,7 +1,7 @@
 """A round, from its first event to its last.
 
-The engine plays what the plan says is ready; every event is in the ledger before the engine goes on. A round that was
-killed goes on from its ledger: finished jobs and finished steps are never played twice.
+The executor plays what the plan says is ready; every event is in the ledger before the executor goes on. A round that
+was killed goes on from its ledger: finished jobs and finished steps are never played twice.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -48,25 +48,25 @@ class RoundRunner:
     """Plays one round and writes its ledger.
 
     Args:
-        setting: what stays the same through the round.
+        context: what stays the same through the round.
         ledger: where events go, already read into `record`.
-        record: the fold of the ledger so far.
+        view: the fold of the ledger so far.
         now: the time of an event.
-        watch: sees every event.
+        on_event: sees every event.
     """
 
     def __init__(
-        self, setting: RoundContext, ledger: Ledger, record: RoundView, now: CurrentTime, watch: EventCallback
+        self, context: RoundContext, ledger: Ledger, view: RoundView, now: CurrentTime, on_event: EventCallback
     ) -> None:
-        self._setting, self._plan = setting, Plan(())
-        self._ledger, self._record = ledger, record
-        self._now, self._watch = now, watch
+        self._context, self._plan = context, Plan(())
+        self._ledger, self._view = ledger, view
+        self._now, self._on_event = now, on_event
 
-    def open(self, contest: dict[str, Any], phase: str = "") -> None:
+    def open_round(self, contest: dict[str, Any], phase: str = "") -> None:
         """Writes the round's first events. The secret's hash is on record before anything is played."""
-        setting, task = self._setting, self._setting.task
-        opened = events.RoundOpened(
-            round=setting.round,
+        context, task = self._context, self._context.task
+        opening = events.RoundOpened(
+            round=context.round,
             phase=phase,
             contest=contest,
             task=events.TaskRecord(
@@ -75,139 +75,141 @@ class RoundRunner:
                 shape=list(task.shape),
                 count=task.count,
                 digest=task.digest,
-                norm=task.budget.norm,
-                epsilon=str(task.budget.epsilon),
-                pixels=put_array(setting.blobs, setting.samples.pixels),
-                labels=put_array(setting.blobs, setting.samples.labels),
+                norm=task.budget and task.budget.norm.value,
+                epsilon=task.budget and str(task.budget.epsilon),
+                pixels=put_array(context.blobs, context.samples.pixels),
+                labels=put_array(context.blobs, context.samples.labels),
             ),
-            backend=setting.backend.name,
-            commitment=digest(setting.secret),
+            backend=context.backend.name,
+            commitment=digest(context.secret),
             software=__version__,
             protocol=PROTOCOL_VERSION,
         )
-        self._append(opened, *(events.SubmissionAdmitted(**asdict(s)) for s in setting.roster))
+        self._append(opening, *(events.SubmissionAdmitted(**asdict(s)) for s in context.roster))
 
-    def grow(self) -> None:
+    def admit_new(self) -> None:
         """Admits the submissions that came since the round was opened: only what is new is played (X4)."""
-        known = {submission.id for submission in self._record.round.roster}
-        self._append(*(events.SubmissionAdmitted(**asdict(s)) for s in self._setting.roster if s.id not in known))
+        known = {submission.id for submission in self._view.round.roster}
+        self._append(*(events.SubmissionAdmitted(**asdict(s)) for s in self._context.roster if s.id not in known))
 
-    def mend(self) -> None:
+    def invalidate_damaged(self) -> None:
         """Takes back what cannot be read any more: it is played again, with everything that was built on it."""
-        self._take_back(*damaged_jobs(self._record, self._setting.blobs))
+        self._invalidate(*damaged_jobs(self._view, self._context.blobs))
 
-    def _take_back(self, lost: set[str], reason: str) -> None:
+    def _invalidate(self, lost: set[str], reason: str) -> None:
         if lost:
             _log.warning("steps_lost", jobs=sorted(lost), reason=reason)
             self._append(events.StepsInvalidated(jobs=sorted(lost), reason=reason))
 
     def run(
         self,
-        engine: Executor,
+        executor: Executor,
         cells: Sequence[Cell],
-        earlier: Sequence[ReusableRound] = (),
-        noted: events.Event | None = None,
+        earlier_rounds: Sequence[ReusableRound] = (),
+        preflight_event: events.Event | None = None,
     ) -> None:
-        """Plays what is left of `cells`; what an `earlier` round of the contest finished is copied from it (X4).
+        """Plays what is left of `cells`; what an `earlier_rounds` round of the contest finished is copied from it (X4).
 
-        What was found of the place where it is played is `noted` before anything is played there, and only then: a
-        run that finds everything finished adds nothing to the ledger.
+        What was found of the place where it is played is `preflight_event` before anything is played there, and only
+        then: a run that finds everything finished adds nothing to the ledger.
 
         A submission whose job failed at every attempt, for a reason of its own, waits: the rest of the round is planned
         without it, so that everybody else is played, replayed and judged, and the round stays open (X1).
 
         Raises:
-            Parked: some submissions wait for another run; everybody else was played.
+            JobsParked: some submissions wait for another run; everybody else was played.
             InfrastructureFault: something that every job needs failed; what was finished stays.
             Cancelled: the operator ended the round.
         """
-        names = {"contest": self._setting.contest, "round": self._setting.round}
+        names = {"contest": self._context.contest, "round": self._context.round}
         parked: dict[str, events.JobParked] = {}
         waiting: set[str] = set()
         while True:
-            self._make_plan([cell for cell in cells if not {cell.defence, cell.attack} & waiting], earlier)
-            left = len(self._plan.jobs) - len(self._record.done & self._plan.by_id.keys())
+            self._make_plan([cell for cell in cells if not {cell.defence, cell.attack} & waiting], earlier_rounds)
+            left = len(self._plan.jobs) - len(self._view.finished_jobs & self._plan.by_id.keys())
             _log.info("round_started", **names, jobs=len(self._plan.jobs), left=left, waiting=sorted(waiting))
-            if noted is not None and left:
-                self._append(noted)
-                noted = None
-            new = self._play(engine)
+            if preflight_event is not None and left:
+                self._append(preflight_event)
+                preflight_event = None
+            new = self._play_plan(executor)
             parked |= new
             if all(event.stage is Stage.REPLAY for event in new.values()):  # which nothing else needs
                 break
             waiting |= {event.submission for event in new.values()}
         for job in self._plan.jobs:
-            if job.stage is Stage.REPLAY and job.id in self._record.done:
-                self._judge(job)
+            if job.stage is Stage.REPLAY and job.id in self._view.finished_jobs:
+                self._record_verdict(job)
         if parked:
             raise JobsParked(_parked_message(parked.values()))
-        if not self._record.round.closed:
+        if not self._view.round.closed:
             self._append(events.RoundClosed())
-            _log.info("round_closed", **names, findings=len(self._record.round.findings))
+            _log.info("round_closed", **names, findings=len(self._view.round.findings))
 
-    def _play(self, engine: Executor) -> dict[str, events.JobParked]:
+    def _play_plan(self, executor: Executor) -> dict[str, events.JobParked]:
         """Plays what is left of the plan; returns the jobs that were parked."""
-        open_ = {job.id for job in self._plan.jobs if job.stage is Stage.CLASSIFY} - self._record.done
-        self._close_play(open_)
+        open_ = {job.id for job in self._plan.jobs if job.stage is Stage.CLASSIFY} - self._view.finished_jobs
+        self._commit_answers(open_)
         parked: dict[str, events.JobParked] = {}
-        with closing(engine.run(self._plan, self._record.done, self._perform, self._suits)) as happening:
-            for happened in happening:
-                self._append(*happened)
-                ended = {JobId(event.job) for event in happened if isinstance(event, events.JobFinished)} & open_
-                if ended:
-                    open_ -= ended
-                    self._close_play(open_)
-                parked |= {event.job: event for event in happened if isinstance(event, events.JobParked)}
+        with closing(
+            executor.run(self._plan, self._view.finished_jobs, self._make_job_runner, self._prefers_device)
+        ) as batches:
+            for batch in batches:
+                self._append(*batch)
+                finished = {JobId(event.job) for event in batch if isinstance(event, events.JobFinished)} & open_
+                if finished:
+                    open_ -= finished
+                    self._commit_answers(open_)
+                parked |= {event.job: event for event in batch if isinstance(event, events.JobParked)}
         return parked
 
-    def _make_plan(self, cells: Sequence[Cell], earlier: Sequence[ReusableRound]) -> None:
+    def _make_plan(self, cells: Sequence[Cell], earlier_rounds: Sequence[ReusableRound]) -> None:
         """Notes the plan, and what of it an earlier round finished."""
-        now = self._record.round
+        now = self._view.round
         self._plan = make_plan(
-            self._setting, cells, reusable_jobs(self._record, earlier), finished_planned_jobs(self._record)
+            self._context, cells, reusable_jobs(self._view, earlier_rounds), finished_planned_jobs(self._view)
         )
-        origins = {job: past.name for past in reversed(earlier) for job in past.finished}
-        own = {job.id for job in now.jobs.values() if not job.origin} & now.finished.keys()
-        jobs = [_job_record(job, "" if job.id in own else origins.get(job.id, "")) for job in self._plan.jobs]
-        if now.planned != tuple(jobs):
-            self._take_back(jobs_without_verdict(self._record), _SUPERSEDED)
+        origins = {job: past.name for past in reversed(earlier_rounds) for job in past.usable_jobs}
+        own_jobs = {job.id for job in now.jobs.values() if not job.origin_round} & now.finished_jobs.keys()
+        jobs = [_job_record(job, "" if job.id in own_jobs else origins.get(job.id, "")) for job in self._plan.jobs]
+        if now.planned_jobs != tuple(jobs):
+            self._invalidate(jobs_without_verdict(self._view), _SUPERSEDED)
             self._append(events.PlanMade(jobs=jobs))
-        for past in earlier:
-            done = self._record.done
-            wanted = [job.id for job in self._plan.jobs if job.id in past.finished and job.id not in done]
-            if wanted:
-                copies = past.copies(wanted)
-                reused = events.JobsReused(round=past.name, head=past.head, jobs=wanted, count=len(copies))
+        for past in earlier_rounds:
+            done = self._view.finished_jobs
+            reused_jobs = [job.id for job in self._plan.jobs if job.id in past.usable_jobs and job.id not in done]
+            if reused_jobs:
+                copies = past.events_of_jobs(reused_jobs)
+                reused = events.JobsReused(round=past.name, head=past.head, jobs=reused_jobs, count=len(copies))
                 self._append(reused, *copies)
 
-    def _perform(self, job: Job, device: str | None) -> JobRunner:
-        return JobRunner(job, self._setting, self._record, device)
+    def _make_job_runner(self, job: Job, device: str | None) -> JobRunner:
+        return JobRunner(job, self._context, self._view, device)
 
-    def _suits(self, job: Job, device: str | None) -> bool:
+    def _prefers_device(self, job: Job, device: str | None) -> bool:
         """Returns whether a replay would run on another device than the play: what depends on the device then shows."""
         if device is None or job.stage is not Stage.REPLAY:
             return True
-        ends = self._record.round.finished_of(job.submission)
+        ends = self._view.round.finished_jobs_of(job.submission)
         played_on = {end.device for end in ends if end.stage is not Stage.REPLAY}
         return device not in played_on
 
-    def _close_play(self, left: AbstractSet[JobId]) -> None:
+    def _commit_answers(self, left: AbstractSet[JobId]) -> None:
         """Notes the ledger's head and what was answered once nothing is `left` to classify: replays follow from it."""
-        if self._record.round.answers is None and not left:
-            answers = findings.answers_digest(self._record)
-            self._append(events.AnswersCommitted(head=self._ledger.head, answers=answers))
+        if self._view.round.answers_digest is None and not left:
+            answers = findings.answers_digest(self._view)
+            self._append(events.AnswersCommitted(head=self._ledger.head, answers_digest=answers))
 
-    def _judge(self, job: Job) -> None:
+    def _record_verdict(self, job: Job) -> None:
         """Notes what a finished replay covered and what it proves, once and together."""
-        setting, round_ = self._setting, self._record.round
+        context, round_ = self._context, self._view.round
         submission = round_.roster[job.submission]
         new: list[events.Event] = []
         if submission.side is Side.ATTACK:
-            finding = findings.make_attack_finding(self._record, job, submission.digest)
-        elif job.id in round_.replays:
+            finding = findings.make_attack_finding(self._view, job, submission.digest)
+        elif job.id in round_.replay_coverage:
             return
         else:
-            play, verdict = findings.verdict_on_record(self._record, job, setting.examined)
+            play, verdict = findings.verdict_on_record(self._view, job, context.check_parameters)
             finding = findings.make_finding(job, submission.digest, play, verdict)
             new.append(findings.verdict_event(job, verdict))
         if finding is not None and finding.id not in {known.id for known in round_.findings}:
@@ -221,8 +223,8 @@ class RoundRunner:
             return
         self._ledger.append(*new, time=self._now())
         for event in new:
-            self._record.apply(event)
-            self._watch(event)
+            self._view.apply(event)
+            self._on_event(event)
 
 
 def _parked_message(parked: Iterable[events.JobParked]) -> str:
@@ -242,5 +244,5 @@ def _job_record(job: Job, origin: str) -> events.JobRecord:
         submission=job.submission,
         cells=tuple(events.CellRecord(defence=cell.defence, attack=cell.attack) for cell in job.cells),
         keys=job.keys,
-        origin=origin,
+        origin_round=origin,
     )

@@ -1,1 +1,1 @@
-"""Where jobs run. One file per engine, found by name."""
+"""Where jobs run. One file per executor, found by name."""

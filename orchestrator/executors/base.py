@@ -1,7 +1,7 @@
-"""Where jobs run. The engine orders and repeats nothing by its own lights: it runs what the plan says is ready.
+"""Where jobs run. The executor orders and repeats nothing by its own lights: it runs what the plan says is ready.
 
-A new engine is one file in this folder whose last line is `plugin = TheClass`. What a job does is handed in, so an
-engine knows neither players nor ledgers.
+A new executor is one file in this folder whose last line is `plugin = TheClass`. What a job does is handed in, so an
+executor knows neither players nor ledgers.
 """
 
 from collections.abc import Callable, Generator
@@ -40,8 +40,8 @@ class JobHandle(Protocol):
         """Plays the job to its end and hands out what happened. Raises what cannot be retried any more."""
         ...
 
-    def assignment(self, half: PartialStep | None = None) -> Assignment:
-        """Returns what is left of the job, for another process to play; `half` is what that left the last time."""
+    def assignment(self, partial_step: PartialStep | None = None) -> Assignment:
+        """Returns what is left of the job, for another process; `partial_step` is what that left the last time."""
         ...
 
     def cancel(self) -> None:
@@ -67,7 +67,11 @@ class Executor(Protocol):
     """What runs the jobs of a plan."""
 
     def run(
-        self, plan: Plan, done: AbstractSet[JobId], perform: MakeJob, suits: DevicePreference = any_device
+        self,
+        plan: Plan,
+        finished_jobs: AbstractSet[JobId],
+        make_job: MakeJob,
+        prefers_device: DevicePreference = any_device,
     ) -> Generator[EventBatch, None, None]:
         """Yields what happens until the plan is done. Each is kept before the next is asked for.
 

@@ -30,14 +30,14 @@ class _RunningJob:
     """A job on its way through a slot."""
 
     job: Job
-    performance: JobHandle
+    handle: JobHandle
     thread: threading.Thread | None = None
 
 
 @dataclass(eq=False)
 class _Slot:
     device: str | None
-    work: _RunningJob | None = None
+    running: _RunningJob | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +45,9 @@ class _ThreadMessage:
     """What a thread has to say: what happened, or (without that) that its job ended, perhaps with an error."""
 
     slot: _Slot
-    happened: EventBatch = ()
+    batch: EventBatch = ()
     error: BaseException | None = None
-    kept: threading.Event = field(default_factory=threading.Event)
+    stored: threading.Event = field(default_factory=threading.Event)
 
 
 class LocalExecutor:
@@ -66,7 +66,11 @@ class LocalExecutor:
         self._devices = tuple(devices)
 
     def run(
-        self, plan: Plan, done: AbstractSet[JobId], perform: MakeJob, suits: DevicePreference = any_device
+        self,
+        plan: Plan,
+        finished_jobs: AbstractSet[JobId],
+        make_job: MakeJob,
+        prefers_device: DevicePreference = any_device,
     ) -> Generator[EventBatch, None, None]:
         """Yields what happens until the plan is done. Of the jobs that are ready, a free GPU takes one that suits it.
 
@@ -75,7 +79,7 @@ class LocalExecutor:
                 was yielded.
             ValueError: jobs are left that wait for something which nothing in the plan makes, and none is parked.
         """
-        yield from _Run(_RunInput(plan, perform, suits), done, self._devices).events()
+        yield from _Run(_RunInput(plan, make_job, prefers_device), finished_jobs, self._devices).events()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,110 +87,114 @@ class _RunInput:
     """What is to be run, and how."""
 
     plan: Plan
-    perform: MakeJob
-    suits: DevicePreference
+    make_job: MakeJob
+    prefers_device: DevicePreference
 
 
 class _Run:
-    def __init__(self, task: _RunInput, done: AbstractSet[JobId], devices: Sequence[str | None]) -> None:
-        self._agenda, self._perform, self._suits = task.plan.agenda(done), task.perform, task.suits
+    def __init__(self, task: _RunInput, finished_jobs: AbstractSet[JobId], devices: Sequence[str | None]) -> None:
+        self._queue, self._make_job, self._prefers_device = (
+            task.plan.ready_queue(finished_jobs),
+            task.make_job,
+            task.prefers_device,
+        )
         self._slots = [_Slot(device) for device in devices]
-        self._ahead: list[_RunningJob] = []
+        self._prestarted: list[_RunningJob] = []
         self._parked: set[str] = set()  # submissions
-        self._news: SimpleQueue[_ThreadMessage] = SimpleQueue()
-        self._over = threading.Event()
+        self._messages: SimpleQueue[_ThreadMessage] = SimpleQueue()
+        self._ended = threading.Event()
 
     def events(self) -> Iterator[EventBatch]:
         try:
-            self._fill()
-            while any(slot.work for slot in self._slots):
-                news = self._next_news()
-                if news.happened:
-                    yield news.happened
-                    news.kept.set()
+            self._fill_slots()
+            while any(slot.running for slot in self._slots):
+                news = self._next_message()
+                if news.batch:
+                    yield news.batch
+                    news.stored.set()
                     continue
-                work = news.slot.work
+                work = news.slot.running
                 if work is None:
                     raise RuntimeError("a slot spoke without work")
                 if news.error is not None and not is_job_specific(news.error):
                     raise news.error
                 if work.thread:
                     work.thread.join()
-                news.slot.work = None
+                news.slot.running = None
                 if news.error is None:
-                    self._agenda.finished(work.job.id)
+                    self._queue.mark_finished(work.job.id)
                 else:
                     yield self._park(work.job, news.error)
-                self._fill()
-            if (left := self._agenda.left) and not self._parked:
+                self._fill_slots()
+            if (left := self._queue.remaining) and not self._parked:
                 raise ValueError(f"the plan cannot be done: {', '.join(left)} wait for what it does not hold")
         finally:
-            self._end()
+            self._end_all()
 
     def _park(self, job: Job, error: BaseException) -> EventBatch:
         self._parked.add(job.submission)
         event = parked_event(job, error)
-        said = event.model_dump(mode="json", exclude={"kind"})
+        fields = event.model_dump(mode="json", exclude={"kind"})
         if not isinstance(error, SparringError):
-            said["trace"] = "".join(traceback.format_exception(error))
-        _log.error("job_parked", **said)
+            fields["trace"] = "".join(traceback.format_exception(error))
+        _log.error("job_parked", **fields)
         return (event,)
 
-    def _next_news(self) -> _ThreadMessage:
+    def _next_message(self) -> _ThreadMessage:
         while True:
             with suppress(Empty):
-                return self._news.get(timeout=_POLL_SECONDS)
+                return self._messages.get(timeout=_POLL_SECONDS)
 
-    def _fill(self) -> None:
+    def _fill_slots(self) -> None:
         # What suits no free device goes to whichever is left: an idle GPU shows nothing.
         for slot, suiting in ((slot, suiting) for suiting in (True, False) for slot in self._slots):
-            if slot.work is None and (work := self._next(slot.device, suiting=suiting)):
-                slot.work = work
-                work.thread = threading.Thread(target=self._play, args=(slot, work), name=f"job-{work.job.id}")
+            if slot.running is None and (work := self._next_job(slot.device, preferred=suiting)):
+                slot.running = work
+                work.thread = threading.Thread(target=self._run_job, args=(slot, work), name=f"job-{work.job.id}")
                 work.thread.start()
-        places = sum(1 for slot in self._slots if slot.device is None and slot.work)
-        while len(self._ahead) < places and (job := self._ready()):
-            work = _RunningJob(job, self._perform(job, None))
-            self._ahead.append(work)
-            work.performance.prepare()
+        places = sum(1 for slot in self._slots if slot.device is None and slot.running)
+        while len(self._prestarted) < places and (job := self._take_ready()):
+            work = _RunningJob(job, self._make_job(job, None))
+            self._prestarted.append(work)
+            work.handle.prepare()
 
-    def _next(self, device: str | None, *, suiting: bool) -> _RunningJob | None:
-        if device is None and self._ahead:
-            return self._ahead.pop(0)
-        job = self._ready(device, suiting=suiting)
-        return None if job is None else _RunningJob(job, self._perform(job, device))
+    def _next_job(self, device: str | None, *, preferred: bool) -> _RunningJob | None:
+        if device is None and self._prestarted:
+            return self._prestarted.pop(0)
+        job = self._take_ready(device, preferred=preferred)
+        return None if job is None else _RunningJob(job, self._make_job(job, device))
 
-    def _ready(self, device: str | None = None, *, suiting: bool = False) -> Job | None:
-        return self._agenda.take(
-            lambda job: job.submission not in self._parked and (not suiting or self._suits(job, device))
+    def _take_ready(self, device: str | None = None, *, preferred: bool = False) -> Job | None:
+        return self._queue.take(
+            lambda job: job.submission not in self._parked and (not preferred or self._prefers_device(job, device))
         )
 
-    def _play(self, slot: _Slot, work: _RunningJob) -> None:
+    def _run_job(self, slot: _Slot, work: _RunningJob) -> None:
         error: BaseException | None = None
         try:
-            work.performance.run(lambda *happened: self._hand_on(slot, happened))
+            work.handle.run(lambda *happened: self._deliver(slot, happened))
         except BaseException as found:  # noqa: BLE001  carried to the main thread and raised there
             error = found
-        self._news.put(_ThreadMessage(slot, error=error))
+        self._messages.put(_ThreadMessage(slot, error=error))
 
-    def _hand_on(self, slot: _Slot, happened: EventBatch) -> None:
+    def _deliver(self, slot: _Slot, batch: EventBatch) -> None:
         """Waits until it is kept, so that no more than one step of a job is ever in nobody's hands."""
-        news = _ThreadMessage(slot, happened)
-        self._news.put(news)
-        while not news.kept.wait(_POLL_SECONDS):
-            if self._over.is_set():
+        news = _ThreadMessage(slot, batch)
+        self._messages.put(news)
+        while not news.stored.wait(_POLL_SECONDS):
+            if self._ended.is_set():
                 raise Cancelled("the round ended before this was kept")
 
-    def _end(self) -> None:
+    def _end_all(self) -> None:
         """Ends everything that still runs, also where ending one fails; after a complete run there is nothing."""
-        self._over.set()
-        running = [slot.work for slot in self._slots if slot.work]
+        self._ended.set()
+        running = [slot.running for slot in self._slots if slot.running]
         with ExitStack() as ending:  # which runs the last first
             for work in running:
                 if work.thread and work.thread.ident:  # else it could not start
                     ending.callback(work.thread.join)
-            for work in (*self._ahead, *running):
-                ending.callback(work.performance.cancel)
+            for work in (*self._prestarted, *running):
+                ending.callback(work.handle.cancel)
 
 
 plugin = LocalExecutor

@@ -40,16 +40,16 @@ def admit_entries(
         for place, entry in enumerate(listed):
             at = (section, place)
             try:
-                found = contest_entries.read_entry(entry, contest.folder)
-                if shared := contest_entries.image_name_conflict(entry, found, folders):
-                    problems.append(contest.problem(at, *shared))
+                description = contest_entries.read_entry(entry, contest.folder)
+                if shared := contest_entries.image_name_conflict(entry, description, folders):
+                    problems.append(contest.problem_at(at, *shared))
                     continue
-                submission, image = _admit_entry(contest, identify, entry, found, baseline=section == "baselines")
+                submission, image = _admit_entry(contest, identify, entry, description, baseline=section == "baselines")
             except Rejected as error:
-                problems += [contest.problem(at, str(each)) for each in error.problems]
+                problems += [contest.problem_at(at, str(each)) for each in error.problems]
                 continue
             if submission.id in images:
-                problems.append(contest.problem(at, f"a second {submission.id!r}", "give one of them a `name:`"))
+                problems.append(contest.problem_at(at, f"a second {submission.id!r}", "give one of them a `name:`"))
                 continue
             submissions.append(submission)
             images[submission.id] = image
@@ -61,9 +61,9 @@ def admit_entries(
     return AdmittedRoster(roster, images)
 
 
-def require_playable(contest: Contest, roster: Roster, phase: str) -> None:
+def require_playable(contest: Contest, roster: Roster, round_name: str) -> None:
     """Raises Rejected with why the format cannot play this round with this roster, if it cannot."""
-    if problems := _format_problems(contest, roster, phase):
+    if problems := _format_problems(contest, roster, round_name):
         raise Rejected(str(contest.path), problems)
 
 
@@ -76,10 +76,10 @@ def describe_roster(contest: Contest, *, complete: bool = True) -> Roster:
     return admit_entries(contest, _unidentified_image, complete=complete).roster
 
 
-def check_contest(contest: Contest, phases: Sequence[str] = ()) -> tuple[list[Task], Roster]:
+def check_contest(contest: Contest, rounds: Sequence[str] = ()) -> tuple[list[Task], Roster]:
     """Returns the contest's tasks and its roster as the files describe them, without asking a backend.
 
-    Of a season, `phases` are the rounds that it is going to have: each has to be one that the roster can play.
+    Of a season, `rounds` are the rounds that it is going to have: each has to be one that the roster can play.
 
     Raises:
         Rejected: with everything that is wrong with pictures, budgets and entries.
@@ -87,14 +87,14 @@ def check_contest(contest: Contest, phases: Sequence[str] = ()) -> tuple[list[Ta
     tasks: list[Task] = []
     roster = Roster(())
     problems: list[Problem] = []
-    for name in (section.name for section in contest.file.every_task):
+    for name in (section.name for section in contest.file.all_tasks):
         try:
-            tasks.append(contest.task(contest.samples(name), name))
+            tasks.append(contest.make_task(contest.load_samples(name), name))
         except Rejected as error:
             problems += error.problems
     try:
         roster = describe_roster(contest, complete=False)
-        against = (problem for phase in ("", *phases) for problem in _format_problems(contest, roster, phase))
+        against = (problem for name in ("", *rounds) for problem in _format_problems(contest, roster, name))
         problems += dict.fromkeys(against)
     except Rejected as error:
         problems += error.problems
@@ -125,17 +125,17 @@ def _admit_entry(
     contest: Contest,
     identify: Callable[[ImageSource], Image],
     entry: EntrySection,
-    found: EntryDescription,
+    description: EntryDescription,
     *,
     baseline: bool,
 ) -> tuple[Submission, Image]:
-    cuda = bool(contest.file.limits.gpus and found.manifest and found.manifest.gpu)
-    image = identify(_image_source(entry, found, flavour="cuda" if cuda else "cpu", trusted=baseline))
+    cuda = bool(contest.file.limits.gpus and description.manifest and description.manifest.gpu)
+    image = identify(_image_source(entry, description, flavour="cuda" if cuda else "cpu", trusted=baseline))
     submission = Submission(
-        id=found.name,
-        name=found.name,
+        id=description.name,
+        name=description.name,
         team=entry.team,
-        side=found.side,
+        side=description.side,
         digest=image.digest,
         image=image.name,
         baseline=baseline,
@@ -144,11 +144,11 @@ def _admit_entry(
     return submission, image
 
 
-def _image_source(entry: EntrySection, found: EntryDescription, *, flavour: str, trusted: bool) -> ImageSource:
-    described = found.manifest
+def _image_source(entry: EntrySection, description: EntryDescription, *, flavour: str, trusted: bool) -> ImageSource:
+    described = description.manifest
     tag = with_tag(entry.image or (described.image if described else ""), flavour)
     return ImageSource(
-        folder=found.folder,
+        folder=description.folder,
         image=tag,
         command=tuple(described.command) if described else (),
         trusted=trusted,
@@ -162,6 +162,6 @@ def with_tag(image: str, flavour: str = "cpu") -> str | None:
     return (image if named else f"{image}:{flavour}") if image else None
 
 
-def _format_problems(contest: Contest, roster: Roster, phase: str = "") -> list[Problem]:
-    found: list[Problem] = contest.format.objections(roster, phase)
-    return [contest.problem(tuple(p.place.split(".")), p.what, p.remedy) for p in found]
+def _format_problems(contest: Contest, roster: Roster, round_name: str = "") -> list[Problem]:
+    found: list[Problem] = contest.format.roster_problems(roster, round_name)
+    return [contest.problem_at(tuple(p.place.split(".")), p.what, p.remedy) for p in found]

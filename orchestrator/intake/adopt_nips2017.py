@@ -34,7 +34,7 @@ class Adoption:
     entry_point: str
     container: str
     """The image that `metadata.json` names; hostile text, "" for none."""
-    written: tuple[str, ...]
+    written_files: tuple[str, ...]
 
 
 def adopt_folder(folder: Path, wanted: AdoptionRequest) -> Adoption:
@@ -46,14 +46,14 @@ def adopt_folder(folder: Path, wanted: AdoptionRequest) -> Adoption:
     """
     if not folder.is_dir():
         raise UsageError(f"there is no folder {str(folder)!r}; name the one that holds {nips2017_layout.FILE_NAME}")
-    found = nips2017_layout.read_metadata(folder)
+    metadata = nips2017_layout.read_metadata(folder)
     name = wanted.name or re.sub(r"[^a-z0-9_-]+", "-", folder.resolve().name.lower()).strip("-_")[:64]
     if not manifest.is_slug(name):
         remedy = "give another with --name: lower case, digits, - and _, at most 64"
         raise UsageError(f"'{printable(name, 80)}' cannot be a submission's name; {remedy}")
     if wanted.licence and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,99}", wanted.licence):
         raise UsageError(f"'{printable(wanted.licence, 80)}' is no SPDX id; see https://spdx.org/licenses/")
-    texts = _file_texts(found, name, wanted)
+    texts = _file_texts(metadata, name, wanted)
     if _exists(folder / manifest.FILE_NAME):
         raise UsageError(
             f"{folder / manifest.FILE_NAME} is there already; `sparring submission check` says if it will do"
@@ -61,32 +61,32 @@ def adopt_folder(folder: Path, wanted: AdoptionRequest) -> Adoption:
     missing = {file: text for file, text in texts.items() if not _exists(folder / file)}
     try:
         for file, text in missing.items():
-            with (folder / file).open("x", encoding="utf-8") as opened:
-                opened.write(text)
+            with (folder / file).open("x", encoding="utf-8") as stream:
+                stream.write(text)
     except OSError as error:
         raise UsageError(f"{folder} cannot be written to: {error.strerror or error}") from error
     manifest.read_manifest(folder)
-    return Adoption(folder, name, found.side, found.entry_point, found.container, tuple(missing))
+    return Adoption(folder, name, metadata.side, metadata.entry_point, metadata.container, tuple(missing))
 
 
 def _exists(path: Path) -> bool:
     return path.is_symlink() or path.exists()
 
 
-def _file_texts(found: Metadata, name: str, wanted: AdoptionRequest) -> dict[str, str]:
+def _file_texts(metadata: Metadata, name: str, request: AdoptionRequest) -> dict[str, str]:
     made_of = {
         "sparring": "1",
         "name": f'"{name}"',
-        "side": found.side.value,
+        "side": metadata.side.value,
         "form": manifest.Form.FILES.value,
         # Not `sparring/...`: those are the organizers' images, which an engine may hold too.
-        "image": "submission/" + re.sub(r"[_-]+", "-", f"{found.side}-{name}").strip("-"),
-        **({"labels_from": str(wanted.labels_from)} if wanted.labels_from else {}),
-        **({"licence": f'"{wanted.licence}"'} if wanted.licence else {}),
+        "image": "submission/" + re.sub(r"[_-]+", "-", f"{metadata.side}-{name}").strip("-"),
+        **({"labels_from": str(request.labels_from)} if request.labels_from else {}),
+        **({"licence": f'"{request.licence}"'} if request.licence else {}),
     }
     described = "".join(f"{key}: {value}\n" for key, value in made_of.items())
     return {
         manifest.FILE_NAME: "# Of the NIPS 2017 layout: what is called is in metadata.json.\n" + described,
-        dockerfile.FILE_NAME: nips2017_layout.adapter_dockerfile(wanted.labels_from),
+        dockerfile.FILE_NAME: nips2017_layout.adapter_dockerfile(request.labels_from),
         DOCKERIGNORE: resources.resource_path("images", "templates", "shared", DOCKERIGNORE).read_text("utf-8"),
     }

@@ -23,8 +23,9 @@ from orchestrator.intake import manifest, package
 from orchestrator.intake.archive_paths import PathRefused, UsedPaths, excluded_part, safe_path
 from orchestrator.intake.decompress import PieceReader, RatioLimit, SizeLimit, decompressed, with_observers
 from orchestrator.intake.package import IMAGE, SOURCE, Package, PackedFile
-from orchestrator.intake.tar_stream import BLOCK, PIECE_BYTES, MalformedArchive, Member, MemberKind, TarStream
+from orchestrator.intake.tar_stream import PIECE_BYTES, MalformedArchive, Member, MemberKind, TarStream
 from orchestrator.intake.zip_stream import ZipStream
+from orchestrator.tar_format import BLOCK_BYTES
 
 MAX_PROBLEMS = 20
 """How many problems are listed; the rest are counted."""
@@ -44,7 +45,7 @@ class ArchiveBounds:
     image: int = 20 * 1024**3
     members: int = 10_000
     ratio: int = 100
-    free: int = 32 * 1024**2
+    unchecked_bytes: int = 32 * 1024**2
     """Bytes that no ratio is asked of."""
 
 
@@ -52,13 +53,13 @@ class ArchiveBounds:
 class UnpackedArchive:
     """What an archive held: the submission's folder, and the folder of an OCI image layout if there was one.
 
-    `digest` is that of the archive itself; `promised` the id that a package says its image will have.
+    `digest` is that of the archive itself; `declared_image` the id that a package says its image will have.
     """
 
     source: Path
     image: Path | None
     digest: str
-    promised: str = ""
+    declared_image: str = ""
     left_out: tuple[str, ...] = ()
 
 
@@ -83,15 +84,15 @@ def open_archive(path: Path, workspace: Path, bounds: ArchiveBounds | None = Non
 
 
 def _unpack(path: Path, folder: Path, bounds: ArchiveBounds) -> UnpackedArchive:
-    whole = hashlib.sha256()
+    checksum = hashlib.sha256()
     unpacker = _Unpacker(folder, bounds)
     source = folder
     with _open_regular_file(path) as file:
         try:
-            unpacker.take(_member_stream(file, bounds, whole.update))
+            unpacker.unpack_members(_member_stream(file, bounds, checksum.update))
             source = unpacker.finish()
         except MalformedArchive as error:
-            unpacker.note(str(error), error.remedy)
+            unpacker.add_problem(str(error), error.remedy)
         except OSError as error:
             raise InfrastructureFault(f"cannot unpack into {folder}: {error}; free space, or mend it") from error
     if unpacker.problems:
@@ -102,8 +103,8 @@ def _unpack(path: Path, folder: Path, bounds: ArchiveBounds) -> UnpackedArchive:
     return UnpackedArchive(
         source=source,
         image=image if unpacker.package and image.is_dir() else None,
-        digest=f"sha256:{whole.hexdigest()}",
-        promised=unpacker.package.image if unpacker.package else "",
+        digest=f"sha256:{checksum.hexdigest()}",
+        declared_image=unpacker.package.image if unpacker.package else "",
         left_out=tuple(sorted(unpacker.left_out)),
     )
 
@@ -123,22 +124,26 @@ def _open_regular_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _member_stream(file: BinaryIO, bounds: ArchiveBounds, watch: Callable[[bytes], object]) -> TarStream | ZipStream:
-    """Returns the members of an archive, whose bytes `watch` is told. Raises Malformed for one of another kind."""
-    begin = file.read(BLOCK)
+    """Returns the members of an archive, whose bytes are given to `watch`.
+
+    Raises:
+        MalformedArchive: it is of another kind.
+    """
+    head = file.read(BLOCK_BYTES)
     file.seek(0)
     pieces = with_observers(iter(lambda: file.read(PIECE_BYTES), b""), watch)
-    ratio = RatioLimit(bounds.ratio, bounds.free)
-    most = SizeLimit(bounds.source + bounds.image + 4 * BLOCK * bounds.members)
-    if begin.startswith(b"PK"):
+    ratio = RatioLimit(bounds.ratio, bounds.unchecked_bytes)
+    most = SizeLimit(bounds.source + bounds.image + 4 * BLOCK_BYTES * bounds.members)
+    if head.startswith(b"PK"):
         size = sum(len(piece) for piece in pieces)
         return ZipStream(file, size, bounds.members, (ratio, most))
-    if begin.startswith(b"\x1f\x8b"):
-        pieces = with_observers(decompressed(with_observers(pieces, ratio.packed)), ratio.whole)
-    elif begin[257:262] != b"ustar":
-        known = next((name for magic, name in _OTHER_FORMATS.items() if begin.startswith(magic)), "")
-        what = f"a {known} archive" if known else "neither a tar, a tar.gz nor a zip"
-        raise MalformedArchive(what, "pack it with `sparring submission pack`, or as one of these")
-    return TarStream(PieceReader(with_observers(pieces, most.whole)))
+    if head.startswith(b"\x1f\x8b"):
+        pieces = with_observers(decompressed(with_observers(pieces, ratio.add_input)), ratio.add_output)
+    elif head[257:262] != b"ustar":
+        known = next((name for magic, name in _OTHER_FORMATS.items() if head.startswith(magic)), "")
+        format_text = f"a {known} archive" if known else "neither a tar, a tar.gz nor a zip"
+        raise MalformedArchive(format_text, "pack it with `sparring submission pack`, or as one of these")
+    return TarStream(PieceReader(with_observers(pieces, most.add_output)))
 
 
 @dataclass
@@ -151,16 +156,20 @@ class _Unpacker:
     left_out: set[str] = field(default_factory=set)
     package: Package | None = None
     _place: str = "archive"
-    _taken: UsedPaths = field(default_factory=UsedPaths)
-    _listed: dict[str, PackedFile] = field(default_factory=dict)
-    _sizes: Counter[str] = field(default_factory=Counter)
+    _used_paths: UsedPaths = field(default_factory=UsedPaths)
+    _unseen_files: dict[str, PackedFile] = field(default_factory=dict)
+    _total_sizes: Counter[str] = field(default_factory=Counter)
 
-    def note(self, what: str, remedy: str) -> None:
+    def add_problem(self, what: str, remedy: str) -> None:
         """Notes what is wrong with the member that is looked at."""
         self.problems.append(Problem(self._place, printable(what), remedy))
 
-    def take(self, stream: TarStream | ZipStream) -> None:
-        """Writes every member; after the first problem only looks at them. Raises Malformed where it cannot go on."""
+    def unpack_members(self, stream: TarStream | ZipStream) -> None:
+        """Writes every member; after the first problem only looks at them.
+
+        Raises:
+            MalformedArchive: it cannot go on.
+        """
         for number, member in enumerate(stream, start=1):
             self._place = printable(member.name, 120)
             if number > self.bounds.members:
@@ -169,14 +178,14 @@ class _Unpacker:
                 self._open_package(member, stream)
                 continue
             try:
-                self._one(member, stream)
+                self._unpack_member(member, stream)
             except PathRefused as error:
-                self.note(str(error), error.remedy)
+                self.add_problem(str(error), error.remedy)
 
     def finish(self) -> Path:
         """Returns the folder that holds the manifest; notes what is missing."""
         self._place = "archive"
-        for path in self._listed:
+        for path in self._unseen_files:
             self.problems.append(
                 Problem(printable(path, 120), f"listed in {package.FILE_NAME}, and not there", _PACK_REMEDY)
             )
@@ -192,24 +201,31 @@ class _Unpacker:
     def _with_manifest(self, folder: Path) -> Path:
         if not (folder / manifest.FILE_NAME).is_file():
             if (folder / "manifest.json").is_file() or (folder / "oci-layout").is_file():
-                self.note("an image, and no submission", "pack its folder: `sparring submission pack --image TAG`")
+                self.add_problem(
+                    "an image, and no submission", "pack its folder: `sparring submission pack --image TAG`"
+                )
             else:
-                self.note(f"no {manifest.FILE_NAME} in it", "pack the folder that holds it")
+                self.add_problem(f"no {manifest.FILE_NAME} in it", "pack the folder that holds it")
         return folder
 
     def _open_package(self, member: Member, stream: TarStream | ZipStream) -> None:
         if member.kind is not MemberKind.FILE or member.size > package.MAX_BYTES:
             raise MalformedArchive(f"{member.size} bytes, at most {package.MAX_BYTES}", _PACK_REMEDY)
         self.package = package.parse_package(b"".join(stream.content()))
-        self._listed = {each.path: each for each in self.package.members}
+        self._unseen_files = {each.path: each for each in self.package.members}
 
-    def _one(self, member: Member, stream: TarStream | ZipStream) -> None:
-        """Writes one member, or passes over it. Raises Refused for its name or kind, Malformed for its bytes."""
+    def _unpack_member(self, member: Member, stream: TarStream | ZipStream) -> None:
+        """Writes one member, or passes over it.
+
+        Raises:
+            PathRefused: for its name or kind.
+            MalformedArchive: for its bytes.
+        """
         path = safe_path(member.name)
         if self.package is None and (out := excluded_part(path)):
             self.left_out.add(str(out))
             return
-        self._check(path, member)
+        self._check_member(path, member)
         expected = self._expected(path, member)
         if self.problems or not path.parts:
             return
@@ -220,30 +236,30 @@ class _Unpacker:
         if expected is not None and found != expected.sha256:
             raise PathRefused(f"its SHA-256 is {found}, {package.FILE_NAME} says {expected.sha256}", _PACK_REMEDY)
 
-    def _check(self, path: PurePosixPath, member: Member) -> None:
-        """Raises Refused, or Malformed for a bound, for what may not be written."""
+    def _check_member(self, path: PurePosixPath, member: Member) -> None:
+        """Raises PathRefused, or MalformedArchive for a bound, for what may not be written."""
         if member.kind not in {MemberKind.FILE, MemberKind.FOLDER}:
             raise PathRefused(f"a {member.kind}", _REMEDIES.get(member.kind, "remove it"))
         if path.parts:
-            self._taken.take(path, folder=member.kind is MemberKind.FOLDER)
+            self._used_paths.add(path, folder=member.kind is MemberKind.FOLDER)
         elif member.kind is MemberKind.FILE:
             raise PathRefused("a file without a name", "remove it")
         if self.package is None and str(path) == package.FILE_NAME:
             raise PathRefused("not the first in the archive", _PACK_REMEDY)
-        self._bound(path, member.size)
+        self._check_size(path, member.size)
 
-    def _bound(self, path: PurePosixPath, size: int) -> None:
+    def _check_size(self, path: PurePosixPath, size: int) -> None:
         part = IMAGE if self.package is not None and path.parts[:1] == (IMAGE,) else SOURCE
         most = self.bounds.image if part == IMAGE else self.bounds.source
-        self._sizes[part] += size
-        if self._sizes[part] > most:
+        self._total_sizes[part] += size
+        if self._total_sizes[part] > most:
             raise MalformedArchive(f"more than {most} bytes in {part} files", "leave out what playing does not need")
 
     def _expected(self, path: PurePosixPath, member: Member) -> PackedFile | None:
-        """Returns what a package says of a file; None for a plain archive. Raises Refused where they disagree."""
+        """Returns what a package says of a file; None for a plain archive. Raises PathRefused where they disagree."""
         if self.package is None:
             return None
-        expected = self._listed.pop(str(path), None)
+        expected = self._unseen_files.pop(str(path), None)
         if expected is None or path.parts[:1] not in {(SOURCE,), (IMAGE,)} or member.kind is MemberKind.FOLDER:
             raise PathRefused(f"not listed in {package.FILE_NAME}", _PACK_REMEDY)
         if expected.size != member.size:
@@ -255,8 +271,8 @@ class _Unpacker:
         target = self.folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = 0o755 if member.mode & stat.S_IXUSR else 0o644
-        found = hashlib.sha256()
+        checksum = hashlib.sha256()
         with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb") as file:
-            for piece in with_observers(content, found.update):
+            for piece in with_observers(content, checksum.update):
                 file.write(piece)
-        return found.hexdigest()
+        return checksum.hexdigest()

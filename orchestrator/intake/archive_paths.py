@@ -44,7 +44,7 @@ def excluded_part(path: PurePosixPath) -> PurePosixPath | None:
 
 
 def safe_path(raw: bytes) -> PurePosixPath:
-    """Returns the relative path that a member's name means, an empty one for the folder itself. Raises Refused."""
+    """Returns the relative path that a member's name means, an empty one for the folder itself. Raises PathRefused."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -78,20 +78,20 @@ def safe_path(raw: bytes) -> PurePosixPath:
 class UsedPaths:
     """The names an archive used so far: none twice, and none that another file system would take for another."""
 
-    _spelt: dict[str, str] = field(default_factory=dict)
+    _spellings: dict[str, str] = field(default_factory=dict)
     _files: set[str] = field(default_factory=set)
     _folders: set[str] = field(default_factory=set)
 
-    def take(self, path: PurePosixPath, *, folder: bool) -> None:
-        """Notes a path and the folders above it. Raises Refused when it is there, or differs by case or accents."""
+    def add(self, path: PurePosixPath, *, folder: bool) -> None:
+        """Notes a path and the folders above it. Raises PathRefused when it is there, or differs by case or accents."""
         above = [str(PurePosixPath(*path.parts[:depth])) for depth in range(1, len(path.parts))]
-        for each in (*above, str(path)):
-            spelt = self._spelt.setdefault(_folded(each), each)
-            if spelt != each:
+        for name in (*above, str(path)):
+            spelt = self._spellings.setdefault(_folded(name), name)
+            if spelt != name:
                 raise PathRefused(f"a name that differs from {spelt!r} in case or accents only", "rename one of them")
         if str(path) in self._files or (str(path) in self._folders and not folder):
             raise PathRefused("a name that is there already", "pack each file once")
-        if any(each in self._files for each in above):
+        if any(name in self._files for name in above):
             raise PathRefused("a file inside a file", "rename one of them")
         self._folders.update(above)
         (self._folders if folder else self._files).add(str(path))

@@ -19,29 +19,29 @@ class BuildLog:
 
     def __init__(self, path: Path, write: Callable[[str], object], show: Callable[[str], object]) -> None:
         self.path = path
-        self._write, self._show = write, show
+        self._write_text, self._show_line = write, show
         self._bytes = self._lines = 0
-        self._last: deque[str] = deque(maxlen=TAIL_LINES)
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
 
     def __call__(self, line: str) -> None:
         """Takes a line."""
-        self._last.append(line)
+        self._tail.append(line)
         self._lines += 1
         self._bytes += len(line.encode()) + 1
         if self._lines <= MAX_SHOWN_LINES:
-            self._show(line)
+            self._show_line(line)
         if self._bytes <= MAX_BYTES:
-            self._write(line + "\n")
+            self._write_text(line + "\n")
 
     @property
-    def hidden(self) -> bool:
+    def is_cut(self) -> bool:
         """Whether not every line was shown."""
         return self._lines > MAX_SHOWN_LINES
 
     @property
-    def last(self) -> tuple[str, ...]:
+    def tail(self) -> tuple[str, ...]:
         """The last lines, those that the file has no room for too."""
-        return tuple(self._last)
+        return tuple(self._tail)
 
 
 @contextmanager

@@ -21,20 +21,20 @@ class BuildRecord:
     folder: Path
 
     @classmethod
-    def here(cls) -> "BuildRecord":
+    def of_user(cls) -> "BuildRecord":
         """Returns this user's record: in XDG_STATE_HOME, by default ~/.local/state."""
         named = os.environ.get("XDG_STATE_HOME", "")
         state = Path(named) if named.startswith("/") else Path.home() / ".local" / "state"
         return cls(state / "sparring" / "built")
 
-    def note(self, source: str, flavour: str, image: str) -> None:
+    def add(self, source: str, flavour: str, image: str) -> None:
         """Notes that an image (by its id) was built from files (by their digest). Raises StoreFault."""
         body = {"source": source, "flavour": flavour, "image": image}
-        write_whole(self._file(source, flavour), f"{canonical_json(body)}\n".encode(), 0o600)
+        write_whole(self._note_path(source, flavour), f"{canonical_json(body)}\n".encode(), 0o600)
 
     def image_of(self, source: str, flavour: str) -> str:
         """Returns the id of what was built last from these files, empty where nothing was."""
-        found = _read_note(self._file(source, flavour))
+        found = _read_note(self._note_path(source, flavour))
         return found.get("image", "") if (found.get("source"), found.get("flavour")) == (source, flavour) else ""
 
     def sources_of(self, image: str) -> frozenset[str]:
@@ -42,7 +42,7 @@ class BuildRecord:
         every = (_read_note(path) for path in self.folder.glob("*.json"))
         return frozenset(found["source"] for found in every if found.get("image") == image and "source" in found)
 
-    def _file(self, source: str, flavour: str) -> Path:
+    def _note_path(self, source: str, flavour: str) -> Path:
         return self.folder / f"{source.removeprefix('sha256:')}-{flavour}.json"
 
 

@@ -29,7 +29,7 @@ class EntrySection(BaseModel):
     submitted: AwareDatetime | None = None
 
     @model_validator(mode="after")
-    def _enough_said(self) -> "EntrySection":
+    def _is_complete(self) -> "EntrySection":
         if (
             self.folder is None
             and self.builtin is None
@@ -59,15 +59,15 @@ def read_entry(entry: EntrySection, beside: Path) -> EntryDescription:
     if entry.builtin is not None:
         folder = builtin_folder(entry.builtin)
     if folder is not None and not (folder / manifest.FILE_NAME).exists():
-        what = f"there is no {folder / manifest.FILE_NAME}"
-        raise Rejected("entry", [Problem("folder", what, "a path begins where the contest file lies")])
+        problem = f"there is no {folder / manifest.FILE_NAME}"
+        raise Rejected("entry", [Problem("folder", problem, "a path begins where the contest file lies")])
     described = None if folder is None else manifest.read_manifest(folder)
     side = entry.side or (described.side if described else None)
     if side is None:
         raise Rejected("entry", [Problem("side", "is missing", "write `side: attack` or `side: defence`")])
     if described and described.side is not side:
-        what = f"the contest file says {side}, its submission.yaml {described.side}"
-        raise Rejected("entry", [Problem("side", what, "make them agree")])
+        problem = f"the contest file says {side}, its submission.yaml {described.side}"
+        raise Rejected("entry", [Problem("side", problem, "make them agree")])
     return EntryDescription(entry.name or (described.name if described else ""), Side(side), folder, described)
 
 
@@ -81,21 +81,21 @@ def builtin_folder(name: str) -> Path:
 
 def entry_problems(entries: Iterable[tuple[KeyPath, EntrySection]], file: YamlFile) -> list[Problem]:
     """Returns what is wrong with the files of these entries and among their names, each at its line in the file."""
-    found: list[Problem] = []
+    problems: list[Problem] = []
     names: set[str] = set()
     folders: dict[str, Path] = {}
     for place, entry in entries:
         try:
             described = read_entry(entry, file.path.resolve().parent)
         except Rejected as error:
-            found += [file.problem(place, str(each)) for each in error.problems]
+            problems += [file.problem_at(place, str(problem)) for problem in error.problems]
             continue
         if described.name in names:
-            found.append(file.problem(place, f"a second {described.name!r}", "give one of them a `name:`"))
+            problems.append(file.problem_at(place, f"a second {described.name!r}", "give one of them a `name:`"))
         names.add(described.name)
         if shared := image_name_conflict(entry, described, folders):
-            found.append(file.problem(place, *shared))
-    return found
+            problems.append(file.problem_at(place, *shared))
+    return problems
 
 
 def image_name_conflict(
@@ -111,5 +111,5 @@ def image_name_conflict(
     other = folders.setdefault(image, described.folder.resolve())
     if other == described.folder.resolve():
         return None
-    what = f"its image is called {image}, as that of {other}, which is another folder"
-    return what, "give each folder an `image:` of its own, in its submission.yaml"
+    problem = f"its image is called {image}, as that of {other}, which is another folder"
+    return problem, "give each folder an `image:` of its own, in its submission.yaml"

@@ -26,12 +26,13 @@ from pydantic import (
 
 from orchestrator import plugins
 from orchestrator.datasets.base import Dataset
+from orchestrator.domain.contest_format import Format
 from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.samples import Samples
+from orchestrator.domain.submissions import Side
 from orchestrator.domain.tasks import MAX_VALUE_DIFFERENCE, Budget, Isolation, Limits, Norm, Task
 from orchestrator.errors import Problem, Rejected, UsageError
 from orchestrator.executors.kubernetes.settings import ClusterSettings
-from orchestrator.formats.base import Format
 from orchestrator.intake import contest_entries
 from orchestrator.intake.contest_entries import EntrySection
 from orchestrator.intake.manifest import Slug
@@ -66,6 +67,10 @@ class BudgetSection(_Section):
     epsilon: Annotated[Decimal, Field(gt=0, max_digits=12, decimal_places=3)]
     """In steps of 1/255."""
 
+    def to_budget(self) -> Budget:
+        """Returns the budget."""
+        return Budget(self.norm, Fraction(self.epsilon))
+
 
 class TaskSection(_Section):
     """The pictures and the budget."""
@@ -75,7 +80,8 @@ class TaskSection(_Section):
     """`kind` names the dataset plug-in; the other keys are its options."""
     sample: dict[str, Any] | None = None
     """Public pictures of the same kind, for trial matches; without them those are played on noise."""
-    budget: BudgetSection
+    budget: BudgetSection | None = None
+    """Needed where programs perturb pictures."""
 
 
 class LimitsSection(_Section):
@@ -102,7 +108,7 @@ class ReplaySection(_Section):
     """How surely cheating classifiers are caught (rules A9, A10, X3); see docs/replay.md."""
 
     power: Annotated[float, Field(ge=0, lt=1)] = _DEFAULT_REPLAY.power
-    """The probability that a defence clashes that changes the share `cheat` of its answers; 0 turns replays off."""
+    """The probability of a mismatch for a defence that changes a share `cheat` of its answers; 0 turns replays off."""
     cheat: Annotated[float, Field(gt=0, le=1)] = _DEFAULT_REPLAY.cheat
     noise: Annotated[float, Field(ge=0, le=0.1)] = _DEFAULT_REPLAY.noise
     """How often two sandboxes of an honest defence may disagree, as its device may make them."""
@@ -110,9 +116,9 @@ class ReplaySection(_Section):
     """The share of an attack's questions that is asked again: above 0 where attacks have to be reproducible."""
 
     @model_validator(mode="after")
-    def _told_apart(self) -> "ReplaySection":
+    def _detectable(self) -> "ReplaySection":
         """Refuses what no number of questions can give: a cheat that disagrees no more often than devices may."""
-        disagreement = self.design().disagreement
+        disagreement = self.design().disagreement_rate
         if self.power and disagreement <= self.noise:
             raise ValueError(
                 f"a cheat of {self.cheat:g} disagrees on {disagreement:.2g} of the answers where it acts by chance, "
@@ -151,7 +157,7 @@ class ContestFile(_Section):
     replay: ReplaySection = ReplaySection()
     rules: dict[str, Any] = {}
     """The format's rules."""
-    friendly_pictures: Annotated[int, Field(ge=0, le=100)] = 10
+    trial_pictures: Annotated[int, Field(ge=0, le=100)] = 10
     """The pictures of the trial match that a submission plays before it is received; 0: none is played."""
     cluster: ClusterSettings = ClusterSettings()
     """How rounds are played on a Kubernetes cluster; it decides nothing of what is played."""
@@ -162,7 +168,7 @@ class ContestFile(_Section):
     def _tasks_named_once(self) -> "ContestFile":
         if self.task is not None and self.tasks:
             raise ValueError("give `task`, or several under `tasks`, not both")
-        names = [task.name for task in self.every_task]
+        names = [task.name for task in self.all_tasks]
         if len(set(names)) != len(names):
             raise ValueError("two tasks have the same name")
         if self.opens and self.closes and self.opens >= self.closes:
@@ -170,7 +176,7 @@ class ContestFile(_Section):
         return self
 
     @property
-    def every_task(self) -> list[TaskSection]:
+    def all_tasks(self) -> list[TaskSection]:
         """The tasks, at least one."""
         return self.tasks if self.task is None else [self.task]
 
@@ -189,67 +195,67 @@ class Contest:
         self._yaml = YamlFile(path)
         self.format, format_problems = self._find_format()
         self._datasets, dataset_problems = self._find_datasets()
-        problems = format_problems + dataset_problems + self._vast_budgets()
+        problems = format_problems + dataset_problems + self._unbounded_budgets()
         try:
-            self.file = self._yaml.model(ContestFile)
+            self.file = self._yaml.parse_model(ContestFile)
         except Rejected as error:
             named = {problem.place for problem in error.problems}
             problems = [*error.problems, *(problem for problem in problems if problem.place not in named)]
         if problems:
-            raise Rejected(str(path), list(dict.fromkeys(problems + self._beyond_the_file())))
+            raise Rejected(str(path), list(dict.fromkeys(problems + self._problems_in_other_files())))
 
     @property
     def path(self) -> Path:
         """Where the file lies."""
         return self._yaml.path
 
-    def problem(self, place: KeyPath, what: str, remedy: str = "") -> Problem:
+    def problem_at(self, place: KeyPath, what: str, remedy: str = "") -> Problem:
         """Returns a problem at a key of the file, with its line."""
-        return self._yaml.problem(place, what, remedy)
+        return self._yaml.problem_at(place, what, remedy)
 
     @property
     def only_task(self) -> str:
         """The name of the contest's one task. Raises UsageError where there are several."""
-        names = [task.name for task in self.file.every_task]
+        names = [task.name for task in self.file.all_tasks]
         if len(names) > 1:
             raise UsageError(f"{self.path} has several tasks ({', '.join(names)}): name one, or play it as a folder")
         return names[0]
 
-    def samples(self, task: str | None = None) -> Samples:
+    def load_samples(self, task: str | None = None) -> Samples:
         """Returns a task's pictures, of the only one by default. Raises Rejected when they cannot be read."""
-        return self._load((*self._place(task or self.only_task), "dataset"))
+        return self._load_dataset((*self._task_key(task or self.only_task), "dataset"))
 
-    def sample(self, task: str) -> Samples | None:
+    def load_public_samples(self, task: str) -> Samples | None:
         """Returns a task's public pictures, None where it has none. Raises Rejected when they cannot be read."""
-        place = (*self._place(task), "sample")
-        if self._yaml.value(*place) is None:
+        place = (*self._task_key(task), "sample")
+        if self._yaml.value_at(*place) is None:
             return None
-        return self._load(place)
+        return self._load_dataset(place)
 
-    def _load(self, place: KeyPath) -> Samples:
+    def _load_dataset(self, place: KeyPath) -> Samples:
         dataset, options = self._datasets[place]
         try:
-            samples: Samples = dataset.load(options, self.folder)
+            samples: Samples = dataset.load_samples(options, self.folder)
         except Rejected as error:
-            problems = [self.problem(place, str(found)) for found in error.problems]
+            problems = [self.problem_at(place, str(found)) for found in error.problems]
             raise Rejected(str(self.path), problems) from error
         return samples
 
-    def _place(self, task: str) -> KeyPath:
-        names = [section.name for section in self.file.every_task]
+    def _task_key(self, task: str) -> KeyPath:
+        names = [section.name for section in self.file.all_tasks]
         if task not in names:
             raise UsageError(f"{self.path} has no task {task!r}; it has {', '.join(names)}")
         return ("task",) if self.file.task else ("tasks", names.index(task))
 
-    def task(self, samples: Samples, name: str | None = None) -> Task:
+    def make_task(self, samples: Samples, name: str | None = None) -> Task:
         """Returns the task that these pictures and the file's budget make, the only one by default.
 
         Raises:
             Rejected: the budget is wider than two such pictures can differ.
         """
-        wanted = name or self.only_task
-        section = next(section for section in self.file.every_task if section.name == wanted)
-        if vast := self._vast((*self._place(wanted), "budget"), samples.shape):
+        task_name = name or self.only_task
+        section = next(section for section in self.file.all_tasks if section.name == task_name)
+        if vast := self._budget_problems((*self._task_key(task_name), "budget"), samples.shape):
             raise Rejected(str(self.path), vast)
         return Task(
             name=section.name,
@@ -257,92 +263,101 @@ class Contest:
             shape=samples.shape,
             count=len(samples),
             digest=samples.digest,
-            budget=Budget(section.budget.norm, Fraction(section.budget.epsilon)),
+            budget=section.budget.to_budget() if section.budget else None,
         )
 
-    def _vast_budgets(self) -> list[Problem]:
+    def _unbounded_budgets(self) -> list[Problem]:
         """Returns the budgets that no picture of any shape can leave."""
         places = (place[:-1] for place in self._datasets if place[-1] == "dataset")
-        return [problem for task in places for problem in self._vast((*task, "budget"), None)]
+        return [problem for task in places for problem in self._budget_problems((*task, "budget"), None)]
 
-    def _vast(self, place: KeyPath, shape: tuple[int, ...] | None) -> list[Problem]:
+    def _budget_problems(self, place: KeyPath, shape: tuple[int, ...] | None) -> list[Problem]:
         """Returns that a budget bounds nothing, if it is seen; for `l2` that takes the pictures' shape."""
+        if self._yaml.value_at(*place) is None:
+            return self._missing_budget(place)
         try:
-            section = BudgetSection.model_validate(self._yaml.value(*place))
+            section = BudgetSection.model_validate(self._yaml.value_at(*place))
         except ValidationError:
             return []  # the file's own model says what is wrong
-        budget = Budget(section.norm, Fraction(section.epsilon))
+        budget = section.to_budget()
         if budget.norm is Norm.L2 and shape is None:
             return []
         values = prod(shape or (1,))
-        if budget.bounds(values):
+        if budget.is_attainable(values):
             return []
         largest = MAX_VALUE_DIFFERENCE if budget.norm is Norm.LINF else MAX_VALUE_DIFFERENCE * values**0.5
-        what = f"{section.epsilon} bounds nothing: two pictures differ by at most {largest:g} in {budget.norm}"
-        return [self.problem((*place, "epsilon"), what, "give a smaller one, in steps of 1/255: 8 means 8/255")]
+        problem = f"{section.epsilon} bounds nothing: two pictures differ by at most {largest:g} in {budget.norm}"
+        return [self.problem_at((*place, "epsilon"), problem, "give a smaller one, in steps of 1/255: 8 means 8/255")]
 
-    def _beyond_the_file(self) -> list[Problem]:
+    def _missing_budget(self, place: KeyPath) -> list[Problem]:
+        """Returns that a task needs a budget, where the format has programs that perturb pictures."""
+        if self.format is None or Side.ATTACK not in self.format.programs or self._yaml.value_at(*place[:-1]) is None:
+            return []
+        remedy = "add it, such as `budget: {norm: linf, epsilon: 8}`"
+        return [self.problem_at(place, "field required", remedy)]
+
+    def _problems_in_other_files(self) -> list[Problem]:
         """Returns what is wrong with the pictures and the entries whose sections can be read."""
-        found: list[Problem] = []
+        problems: list[Problem] = []
         for place, dataset in self._datasets.items():
             if dataset is None or place[-1] != "dataset":
                 continue
             try:
-                samples = self._load(place)
+                samples = self._load_dataset(place)
             except Rejected as error:
-                found += error.problems
+                problems += error.problems
             else:
-                found += self._vast((*place[:-1], "budget"), samples.shape)
-        return found + contest_entries.entry_problems(self._readable_entries(), self._yaml)
+                problems += self._budget_problems((*place[:-1], "budget"), samples.shape)
+        return problems + contest_entries.entry_problems(self._readable_entries(), self._yaml)
 
     def _readable_entries(self) -> Iterator[tuple[KeyPath, EntrySection]]:
         """Yields the entries that are well-formed by themselves; of the others the file's own model tells."""
         for place in _ENTRY_KEYS:
-            listed = self._yaml.value(place)
+            listed = self._yaml.value_at(place)
             for number, section in enumerate(listed if isinstance(listed, list) else ()):
                 with suppress(ValidationError):
                     yield (place, number), EntrySection.model_validate(section)
 
     def _find_format(self) -> tuple[Any, list[Problem]]:
-        name, rules = self._yaml.value("format"), self._yaml.value("rules")
+        name, rules = self._yaml.value_at("format"), self._yaml.value_at("rules")
         if not isinstance(name, str) or not isinstance(rules, Mapping | None):
             return None, []  # the file's own model says what is wrong
         try:
             kind: type[Format[Any]] = plugins.load_plugin("formats", name)
         except UsageError as error:
-            return None, [self.problem(("format",), str(error))]
+            return None, [self.problem_at(("format",), str(error))]
         try:
             return kind(kind.rules_type.model_validate(rules or {})), []
         except ValidationError as error:
-            return None, self._yaml.problems(kind.rules_type, error, ("rules",))
+            return None, self._yaml.validation_problems(kind.rules_type, error, ("rules",))
 
     def _find_datasets(self) -> tuple[dict[KeyPath, Any], list[Problem]]:
-        tasks = self._yaml.value("tasks")
-        if not tasks and self._yaml.value("task") is None:
-            return {}, [self.problem(("task",), "field required", "give `task`, or several under `tasks`")]
+        tasks = self._yaml.value_at("tasks")
+        if not tasks and self._yaml.value_at("task") is None:
+            return {}, [self.problem_at(("task",), "field required", "give `task`, or several under `tasks`")]
         places: list[KeyPath] = [("task",)]
         places += [("tasks", number) for number in range(len(tasks) if isinstance(tasks, list) else 0)]
-        found: dict[KeyPath, Any] = {}
+        datasets: dict[KeyPath, Any] = {}
         problems: list[Problem] = []
         for place in (place for task in places for place in ((*task, "dataset"), (*task, "sample"))):
-            found[place], new = self._find_dataset(place)
+            datasets[place], new = self._find_dataset(place)
             problems += new
-        return found, problems
+        return datasets, problems
 
     def _find_dataset(self, place: KeyPath) -> tuple[Any, list[Problem]]:
-        section = self._yaml.value(*place)
+        section = self._yaml.value_at(*place)
         if not isinstance(section, Mapping):
             return None, []  # the file's own model says what is wrong
         options = dict(section)
         name = options.pop("kind", None)
         if not isinstance(name, str):
             known = ", ".join(plugins.plugin_names("datasets"))
-            return None, [self.problem(place, "`kind` is missing", f"add it: one of {known}")]
+            return None, [self.problem_at(place, "`kind` is missing", f"add it: one of {known}")]
         try:
             kind: type[Dataset[Any]] = plugins.load_plugin("datasets", name)
         except UsageError as error:
-            return None, [self.problem((*place, "kind"), str(error))]
+            return None, [self.problem_at((*place, "kind"), str(error))]
         try:
             return (kind(), kind.options_type.model_validate(options)), []
         except ValidationError as error:
-            return None, self._yaml.problems(kind.options_type, error, place)
+            return None, self._yaml.validation_problems(kind.options_type, error, place)

@@ -11,10 +11,10 @@ _GZIP = zlib.MAX_WBITS | 16
 def decompressed(
     pieces: Iterator[bytes], wbits: int = _GZIP, remedy: str = "it is damaged: send it again"
 ) -> Iterator[bytes]:
-    """Yields what the pieces inflate to, at most `PIECE` bytes at a time. One stream, and nothing after it.
+    """Yields what the pieces inflate to, at most `PIECE_BYTES` bytes at a time. One stream, and nothing after it.
 
     Raises:
-        Malformed: it is damaged, has no end, or something follows its end.
+        MalformedArchive: it is damaged, has no end, or something follows its end.
     """
     inflate = zlib.decompressobj(wbits)
     for piece in pieces:
@@ -35,11 +35,11 @@ def decompressed(
 
 def _decompress(inflate: "zlib._Decompress", data: bytes, remedy: str) -> Iterator[bytes]:
     try:
-        found = inflate.decompress(data, PIECE_BYTES)
+        output = inflate.decompress(data, PIECE_BYTES)
     except zlib.error as error:
         raise MalformedArchive(f"it cannot be inflated: {error}", remedy) from None
-    if found:
-        yield found
+    if output:
+        yield output
 
 
 class PieceReader:
@@ -47,15 +47,15 @@ class PieceReader:
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
-        self._held = b""
-        self._at = 0
+        self._piece = b""
+        self._position = 0
 
     def __call__(self, count: int) -> bytes:
         """Returns at most so many bytes, and b"" at the end only."""
-        if self._at == len(self._held):
-            self._held, self._at = next(self._pieces, b""), 0
-        found = self._held[self._at : self._at + count]
-        self._at += len(found)
+        if self._position == len(self._piece):
+            self._piece, self._position = next(self._pieces, b""), 0
+        found = self._piece[self._position : self._position + count]
+        self._position += len(found)
         return found
 
 
@@ -71,19 +71,19 @@ class RatioLimit:
     """A bound on how much larger bytes may be than what they came from, from `free` bytes on."""
 
     def __init__(self, most: int, free: int) -> None:
-        self._most, self._free = most, free
-        self._packed = self._whole = 0
+        self._max_ratio, self._unchecked_bytes = most, free
+        self._input = self._output = 0
 
-    def packed(self, piece: bytes) -> None:
+    def add_input(self, piece: bytes) -> None:
         """Notes what came in."""
-        self._packed += len(piece)
+        self._input += len(piece)
 
-    def whole(self, piece: bytes) -> None:
-        """Notes what came out. Raises Malformed beyond the bound."""
-        self._whole += len(piece)
-        if self._whole > self._free and self._whole > self._most * self._packed:
+    def add_output(self, piece: bytes) -> None:
+        """Notes what came out. Raises MalformedArchive beyond the bound."""
+        self._output += len(piece)
+        if self._output > self._unchecked_bytes and self._output > self._max_ratio * self._input:
             raise MalformedArchive(
-                f"{self._whole} bytes out of {self._packed}, more than {self._most} times as many: a bomb",
+                f"{self._output} bytes out of {self._input}, more than {self._max_ratio} times as many: a bomb",
                 "leave out what is empty or repeats itself",
             )
 
@@ -92,10 +92,10 @@ class SizeLimit:
     """A bound on how many bytes come out."""
 
     def __init__(self, most: int) -> None:
-        self._left = self._most = most
+        self._left = self._max_bytes = most
 
-    def whole(self, piece: bytes) -> None:
-        """Notes what came out. Raises Malformed beyond the bound."""
+    def add_output(self, piece: bytes) -> None:
+        """Notes what came out. Raises MalformedArchive beyond the bound."""
         self._left -= len(piece)
         if self._left < 0:
-            raise MalformedArchive(f"more than {self._most} bytes when unpacked", "leave out what is not needed")
+            raise MalformedArchive(f"more than {self._max_bytes} bytes when unpacked", "leave out what is not needed")

@@ -41,8 +41,8 @@ class Dockerfile:
     arguments: Mapping[str, str]
 
 
-def read_dockerfile(folder: Path, given: Mapping[str, str] | None = None, *, network: bool = False) -> Dockerfile:
-    """Returns what a folder's Dockerfile stands on, with arguments `given` in place of its defaults.
+def read_dockerfile(folder: Path, arguments: Mapping[str, str] | None = None, *, network: bool = False) -> Dockerfile:
+    """Returns what a folder's Dockerfile stands on, with arguments `arguments` in place of its defaults.
 
     With `network` an ADD may name an address.
 
@@ -60,9 +60,9 @@ def read_dockerfile(folder: Path, given: Mapping[str, str] | None = None, *, net
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise Rejected(str(path), [Problem(FILE_NAME, "not UTF-8", "store it as UTF-8")]) from None
-    reader = _DockerfileReader(given or {}, network=network)
+    reader = _DockerfileReader(arguments or {}, network=network)
     for number, word, rest in _instructions(text, reader.problems):
-        reader.take(number, word, rest)
+        reader.read_instruction(number, word, rest)
     if not reader.stages:
         reader.problems.append(Problem(FILE_NAME, "no FROM", "begin with FROM sparring/base:cpu"))
     if reader.problems:
@@ -76,22 +76,22 @@ def _instructions(text: str, problems: list[Problem]) -> Iterator[tuple[int, str
     Engines differ in odd cases: another escape character, two of them at a line's end, an indented comment within an
     instruction. These are refused, and so are all characters that somebody may take for the end of a line.
     """
-    held, begun = "", 0
+    continued, first_line = "", 0
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
         stripped = line.strip()
-        if odd := _ambiguity(line, within=bool(begun)):
+        if odd := _ambiguity(line, within=bool(first_line)):
             problems.append(Problem(f"line {number}", *odd))
             continue
         if stripped.startswith("#") or not stripped:
             continue
-        begun = begun or number
+        first_line = first_line or number
         if stripped.endswith("\\"):
-            held += line.rstrip()[:-1]
+            continued += line.rstrip()[:-1]
             continue
-        yield _split_instruction(begun, held + line)
-        held, begun = "", 0
-    if held.strip():
-        yield _split_instruction(begun, held)
+        yield _split_instruction(first_line, continued + line)
+        continued, first_line = "", 0
+    if continued.strip():
+        yield _split_instruction(first_line, continued)
 
 
 def _ambiguity(line: str, *, within: bool) -> tuple[str, str] | None:
@@ -120,68 +120,72 @@ class _DockerfileReader:
         self.arguments: dict[str, str] = {}
         self.bases: list[str] = []
         self.stages: list[str] = []
-        self._given, self._network = given, network
-        self._before: dict[str, str] = {}
+        self._arguments_given, self._network = given, network
+        self._global_arguments: dict[str, str] = {}
         self._place = FILE_NAME
 
-    def take(self, number: int, word: str, rest: str) -> None:
+    def read_instruction(self, number: int, word: str, rest: str) -> None:
         """Takes one instruction, and notes what is wrong with it."""
         self._place = f"line {number}"
         if word not in _INSTRUCTIONS:
-            self._note(f"unknown instruction {printable(word, 40)!r}", "see the Dockerfile reference")
+            self._add_problem(f"unknown instruction {printable(word, 40)!r}", "see the Dockerfile reference")
         elif word == "ARG":
-            self._argument(rest)
+            self._read_argument(rest)
         elif word == "FROM":
-            self._base(rest)
+            self._read_from(rest)
         elif not self.stages:
-            self._note(f"{word} before FROM", "begin with FROM")
+            self._add_problem(f"{word} before FROM", "begin with FROM")
         elif word in {"RUN", "COPY", "ADD"} and _HERE_DOCUMENT.search(rest):
-            self._note("a here-document, which the classic builder does not know", "put it into a file")
+            self._add_problem("a here-document, which the classic builder does not know", "put it into a file")
         elif word in {"ADD", "COPY"}:
-            self._files(word, rest)
+            self._read_copy(word, rest)
         elif word == "ONBUILD":
-            self._note("ONBUILD changes images built from this one", "remove it")
+            self._add_problem("ONBUILD changes images built from this one", "remove it")
 
-    def _note(self, what: str, remedy: str) -> None:
-        self.problems.append(Problem(self._place, what, remedy))
+    def _add_problem(self, problem: str, remedy: str) -> None:
+        self.problems.append(Problem(self._place, problem, remedy))
 
-    def _argument(self, rest: str) -> None:
-        found = _ARGUMENT.fullmatch(rest)
-        if found is None:
-            self._note("ARG in a way that is not read here", "write ARG NAME=value, one a line, with spaces in quotes")
+    def _read_argument(self, rest: str) -> None:
+        match = _ARGUMENT.fullmatch(rest)
+        if match is None:
+            self._add_problem(
+                "ARG in a way that is not read here", "write ARG NAME=value, one a line, with spaces in quotes"
+            )
             return
-        written = found[2] or ""
-        value = self._given.get(found[1], written[1:-1] if written[:1] in {'"', "'"} else written)
-        self.arguments.setdefault(found[1], value)
+        written = match[2] or ""
+        value = self._arguments_given.get(match[1], written[1:-1] if written[:1] in {'"', "'"} else written)
+        self.arguments.setdefault(match[1], value)
         if not self.stages:  # a FROM sees no others
-            self._before[found[1]] = value
+            self._global_arguments[match[1]] = value
 
-    def _base(self, rest: str) -> None:
-        found = _FROM.fullmatch(rest)
-        if found is None:
-            self._note("FROM in a way that is not read here", "write FROM image, or FROM image AS name")
+    def _read_from(self, rest: str) -> None:
+        match = _FROM.fullmatch(rest)
+        if match is None:
+            self._add_problem("FROM in a way that is not read here", "write FROM image, or FROM image AS name")
             return
-        filled = _VARIABLE.sub(lambda match: self._before.get(match[1] or match[2], ""), found[1])
+        filled = _VARIABLE.sub(lambda variable: self._global_arguments.get(variable[1] or variable[2], ""), match[1])
         if not _REFERENCE.fullmatch(filled):
-            self._note(f"FROM {printable(found[1], 80)} is no image", "write its name, or an ARG with a default")
+            self._add_problem(f"FROM {printable(match[1], 80)} is no image", "write its name, or an ARG with a default")
         elif filled.lower() not in self.stages and filled != SCRATCH:
             self.bases.append(filled)
-        self.stages.append((found[2] or "").lower())
+        self.stages.append((match[2] or "").lower())
 
-    def _files(self, word: str, rest: str) -> None:
+    def _read_copy(self, word: str, rest: str) -> None:
         left = rest
         while left.startswith("--"):
             flag = _FLAG.match(left)
             if flag is None:
-                self._note(f"{word} with a flag that is not read here", "write --from=stage or --chown=1:1")
+                self._add_problem(f"{word} with a flag that is not read here", "write --from=stage or --chown=1:1")
                 return
             if flag[1] == "from":
-                self._stage(word, flag[2].lower())
+                self._check_stage(word, flag[2].lower())
             left = left[flag.end() :]
         if word == "ADD" and not self._network and not _PLAIN_FILES.fullmatch(left):
-            self._note("ADD of more than plain file names", "use COPY, with the file in the folder")
+            self._add_problem("ADD of more than plain file names", "use COPY, with the file in the folder")
 
-    def _stage(self, word: str, named: str) -> None:
+    def _check_stage(self, word: str, named: str) -> None:
         above = self.stages[:-1]
         if named not in {*above, *map(str, range(len(above)))}:
-            self._note(f"{word} --from={printable(named, 60)} is no stage above", "name a stage: FROM image AS name")
+            self._add_problem(
+                f"{word} --from={printable(named, 60)} is no stage above", "name a stage: FROM image AS name"
+            )

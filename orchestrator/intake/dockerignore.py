@@ -21,7 +21,7 @@ _NEVER_IGNORED = frozenset({"Dockerfile", FILE_NAME})
 @dataclass(frozen=True, slots=True)
 class _Pattern:
     parts: tuple[str, ...]
-    back: bool
+    negated: bool
 
 
 class DockerIgnore:
@@ -34,8 +34,8 @@ class DockerIgnore:
         """Whether a relative path stays out of the build. The recipe itself never does."""
         ignored = False
         for pattern in self._patterns:
-            if ignored is pattern.back and _covers(pattern.parts, path.parts):
-                ignored = not pattern.back
+            if ignored is pattern.negated and _covers(pattern.parts, path.parts):
+                ignored = not pattern.negated
         return ignored and str(path) not in _NEVER_IGNORED
 
 
@@ -47,8 +47,8 @@ def read_dockerignore(folder: Path) -> DockerIgnore:
     data = path.read_bytes()[: MAX_BYTES + 1]
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     if len(data) > MAX_BYTES or text.count("\n") > MAX_LINES:
-        what = f"more than {MAX_BYTES} bytes or {MAX_LINES} lines"
-        raise Rejected(f"folder {folder}", [Problem(FILE_NAME, what, "shorten it")])
+        problem = f"more than {MAX_BYTES} bytes or {MAX_LINES} lines"
+        raise Rejected(f"folder {folder}", [Problem(FILE_NAME, problem, "shorten it")])
     return DockerIgnore(text)
 
 
@@ -82,32 +82,32 @@ def _covers(pattern: Sequence[str], parts: Sequence[str]) -> bool:
 
 def _skip_double_stars(pattern: Sequence[str], reached: set[int]) -> set[int]:
     """Adds where one gets when each `**` stands for no folder at all."""
-    found = set(reached)
+    positions = set(reached)
     for at in sorted(reached):
         step = at
         while step < len(pattern) and pattern[step] == "**":
             step += 1
-            found.add(step)
-    return found
+            positions.add(step)
+    return positions
 
 
 def _matches(pattern: str, name: str) -> bool:
     """Whether one part of a pattern matches one name."""
-    at = begin = 0
+    at = position = 0
     star, retry = -1, 0
     while at < len(name):
-        length = _matched_length(pattern, begin, name[at])
+        length = _matched_length(pattern, position, name[at])
         if length:
-            begin, at = begin + length, at + 1
-        elif begin < len(pattern) and pattern[begin] == "*":
-            star, retry = begin, at
-            begin += 1
+            position, at = position + length, at + 1
+        elif position < len(pattern) and pattern[position] == "*":
+            star, retry = position, at
+            position += 1
         elif star >= 0:
             retry += 1
-            begin, at = star + 1, retry
+            position, at = star + 1, retry
         else:
             return False
-    return not pattern[begin:].strip("*")
+    return not pattern[position:].strip("*")
 
 
 def _matched_length(pattern: str, at: int, character: str) -> int:
@@ -126,12 +126,12 @@ def _matched_length(pattern: str, at: int, character: str) -> int:
 def _in_class(inside: str, character: str) -> bool:
     turned = inside.startswith("^")
     text = inside[1:] if turned else inside
-    found, at = False, 0
+    matched, at = False, 0
     while at < len(text):
         if text[at + 1 : at + 2] == "-" and at + 2 < len(text):
-            found = found or text[at] <= character <= text[at + 2]
+            matched = matched or text[at] <= character <= text[at + 2]
             at += 3
         else:
-            found = found or text[at] == character
+            matched = matched or text[at] == character
             at += 1
-    return found is not turned
+    return matched is not turned

@@ -2,7 +2,7 @@
 
 What is checked: each blob against the digest and size that name it, each layer also against the digest of what it
 inflates to; in each layer names, links, devices, whiteouts and extended attributes that an engine's unpacking could
-trip over. Names, tags and annotations are not read. What the configuration says is for the workshop to write anew.
+trip over. Names, tags and annotations are not read. What the configuration says is for the image store to write anew.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
+from orchestrator.folder_walk import EntryKind, walk_folder
 from orchestrator.intake.archive import MAX_PROBLEMS, ArchiveBounds
 from orchestrator.intake.decompress import PieceReader, RatioLimit, SizeLimit, decompressed, with_observers
 from orchestrator.intake.tar_stream import PIECE_BYTES, MalformedArchive, Member, MemberKind, TarStream
@@ -91,9 +92,9 @@ def read_image_layout(layout: Path, bounds: ArchiveBounds | None = None) -> Imag
     """
     reader = _LayoutReader(layout, bounds or ArchiveBounds())
     try:
-        parts = reader.image()
+        parts = reader.read_image()
     except MalformedArchive as error:
-        reader.note(str(error), error.remedy)
+        reader.add_problem(str(error), error.remedy)
     if reader.problems:
         hidden = len(reader.problems) - MAX_PROBLEMS
         more = [Problem("image", f"and {hidden} more problems like these")] if hidden > 0 else []
@@ -107,34 +108,34 @@ class _LayoutReader:
     def __init__(self, layout: Path, bounds: ArchiveBounds) -> None:
         self._layout, self._bounds = layout, bounds
         self._place = "image"
-        self._left = SizeLimit(bounds.image)
-        self._entries = 0
+        self._size_limit = SizeLimit(bounds.image)
+        self._entry_count = 0
         self.problems: list[Problem] = []
 
-    def note(self, what: str, remedy: str) -> None:
+    def add_problem(self, what: str, remedy: str) -> None:
         """Notes what is wrong where the reader is."""
         self.problems.append(Problem(self._place, printable(what), remedy))
 
-    def image(self) -> ImageParts:
-        """Returns the image; notes what is wrong in its layers. Raises Malformed where it cannot go on."""
-        self._document("oci-layout", _Layout)
-        index = self._document("index.json", _Index)
-        manifest = self._named(index.manifests[0], _Manifest)
-        diff_ids = self._named(manifest.config, _Config).rootfs.diff_ids
+    def read_image(self) -> ImageParts:
+        """Returns the image; notes what is wrong in its layers. Raises MalformedArchive where it cannot go on."""
+        self._read_model("oci-layout", _Layout)
+        index = self._read_model("index.json", _Index)
+        manifest = self._read_blob_model(index.manifests[0], _Manifest)
+        diff_ids = self._read_blob_model(manifest.config, _Config).rootfs.diff_ids
         if len(diff_ids) != len(manifest.layers):
             raise MalformedArchive(
                 f"{len(manifest.layers)} layers, its configuration names {len(diff_ids)}", _PACK_REMEDY
             )
         named = {each.digest for each in (index.manifests[0], manifest.config, *manifest.layers)}
-        self._nothing_else(named)
+        self._require_no_extra_files(named)
         layers = []
         for number, (descriptor, diff_id) in enumerate(zip(manifest.layers, diff_ids, strict=True), start=1):
             self._place = f"image layer {number}"
-            layers.append(self._layer(descriptor, diff_id))
-        config: dict[str, Any] = json.loads(self._blob(manifest.config.digest).read_bytes())
+            layers.append(self._read_layer(descriptor, diff_id))
+        config: dict[str, Any] = json.loads(self._blob_path(manifest.config.digest).read_bytes())
         return ImageParts(config, tuple(layers))
 
-    def _document(self, name: str, kind: type[M], text: bytes | None = None) -> M:
+    def _read_model(self, name: str, kind: type[M], text: bytes | None = None) -> M:
         """Returns a small JSON file of the layout as a model."""
         path = self._layout / name
         self._place = f"image {name[-20:]}"
@@ -147,36 +148,36 @@ class _LayoutReader:
             place = ".".join(str(part) for part in first["loc"])
             raise MalformedArchive(f"{place}: {first['msg']}", _PACK_REMEDY) from None
 
-    def _named(self, descriptor: _Descriptor, kind: type[M]) -> M:
+    def _read_blob_model(self, descriptor: _Descriptor, kind: type[M]) -> M:
         """Returns a blob as a model, once its bytes are what its name says."""
-        name = str(self._blob(descriptor.digest).relative_to(self._layout))
+        name = str(self._blob_path(descriptor.digest).relative_to(self._layout))
         path = self._layout / name
         self._place = f"image {name[-20:]}"
         if not path.is_file() or path.stat().st_size > MAX_DOCUMENT_BYTES:
             raise MalformedArchive(f"missing, or more than {MAX_DOCUMENT_BYTES} bytes", _PACK_REMEDY)
         data = path.read_bytes()
-        self._same(descriptor.digest, hashlib.sha256(data).hexdigest(), descriptor.size, len(data))
-        return self._document(name, kind, data)
+        self._require_digest(descriptor.digest, hashlib.sha256(data).hexdigest(), descriptor.size, len(data))
+        return self._read_model(name, kind, data)
 
-    def _blob(self, digest: str) -> Path:
+    def _blob_path(self, digest: str) -> Path:
         return self._layout / "blobs" / "sha256" / digest.removeprefix("sha256:")
 
-    def _nothing_else(self, named: set[str]) -> None:
-        there = {str(path.relative_to(self._layout)) for path in self._layout.rglob("*") if path.is_file()}
-        wanted = {str(self._blob(digest).relative_to(self._layout)) for digest in named}
-        if extra := sorted(there - wanted - {"oci-layout", "index.json"}):
+    def _require_no_extra_files(self, named: set[str]) -> None:
+        present = {str(entry.path) for entry in walk_folder(self._layout) if entry.kind is not EntryKind.FOLDER}
+        expected = {str(self._blob_path(digest).relative_to(self._layout)) for digest in named}
+        if extra := sorted(present - expected - {"oci-layout", "index.json"}):
             raise MalformedArchive(f"{len(extra)} files that are no part of it, such as {extra[0]}", _PACK_REMEDY)
 
     @staticmethod
-    def _same(digest: str, found: str, size: int, there: int) -> None:
-        if digest != f"sha256:{found}" or size != there:
+    def _require_digest(digest: str, found_hash: str, size: int, found_size: int) -> None:
+        if digest != f"sha256:{found_hash}" or size != found_size:
             raise MalformedArchive(
-                f"{there} bytes with sha256:{found}; declared are {size} with {digest}", _PACK_REMEDY
+                f"{found_size} bytes with sha256:{found_hash}; declared are {size} with {digest}", _PACK_REMEDY
             )
 
-    def _layer(self, descriptor: _Descriptor, diff_id: str) -> ImageLayer:
-        """Returns a layer whose bytes were hashed and whose entries were looked at. Raises Malformed."""
-        path = self._blob(descriptor.digest)
+    def _read_layer(self, descriptor: _Descriptor, diff_id: str) -> ImageLayer:
+        """Returns a layer whose bytes were hashed and whose entries were looked at. Raises MalformedArchive."""
+        path = self._blob_path(descriptor.digest)
         if descriptor.kind not in _PLAIN_LAYERS | _GZIP_LAYERS:
             raise MalformedArchive(
                 f"of the kind {printable(descriptor.kind, 80)}", "pack it as plain or gzipped layers"
@@ -184,20 +185,24 @@ class _LayoutReader:
         if not path.is_file():
             raise MalformedArchive("missing", _PACK_REMEDY)
         compressed = descriptor.kind in _GZIP_LAYERS
-        packed, whole, ratio = hashlib.sha256(), hashlib.sha256(), RatioLimit(self._bounds.ratio, self._bounds.free)
+        packed, unpacked, ratio = (
+            hashlib.sha256(),
+            hashlib.sha256(),
+            RatioLimit(self._bounds.ratio, self._bounds.unchecked_bytes),
+        )
         size = _ByteCount()
-        pieces = with_observers(_pieces(path), packed.update, ratio.packed)
+        pieces = with_observers(_pieces(path), packed.update, ratio.add_input)
         if compressed:
-            pieces = with_observers(decompressed(pieces), ratio.whole)
-        stream = TarStream(PieceReader(with_observers(pieces, self._left.whole, whole.update, size.add)))
+            pieces = with_observers(decompressed(pieces), ratio.add_output)
+        stream = TarStream(PieceReader(with_observers(pieces, self._size_limit.add_output, unpacked.update, size.add)))
         for member in stream:
-            self._entries += 1
-            if self._entries > MAX_ENTRIES:
+            self._entry_count += 1
+            if self._entry_count > MAX_ENTRIES:
                 raise MalformedArchive(f"more than {MAX_ENTRIES} entries in all layers", "leave out what is not needed")
             if odd := member_problem(member):
-                self.note(f"{printable(member.name, 120)}: {odd}", _DOCKERFILE_REMEDY)
-        self._same(descriptor.digest, packed.hexdigest(), descriptor.size, path.stat().st_size)
-        self._same(diff_id, whole.hexdigest(), size.count, size.count)
+                self.add_problem(f"{printable(member.name, 120)}: {odd}", _DOCKERFILE_REMEDY)
+        self._require_digest(descriptor.digest, packed.hexdigest(), descriptor.size, path.stat().st_size)
+        self._require_digest(diff_id, unpacked.hexdigest(), size.count, size.count)
         read: Callable[[], Iterator[bytes]] = partial(_decompressed_file if compressed else _pieces, path)
         return ImageLayer(diff_id, size.count, read)
 

@@ -65,27 +65,27 @@ def prepare_build(folder: Path, wanted: ImageBuildOptions) -> PreparedBuild:
     if wanted.flavour not in FLAVOURS:
         raise UsageError(f"there is no flavour {wanted.flavour!r}; there is {', '.join(FLAVOURS)}")
     problems: list[Problem] = []
-    found = _collect_problems(problems, lambda: manifest.read_manifest(folder))
+    submission_manifest = _collect_problems(problems, lambda: manifest.read_manifest(folder))
     tree = _collect_problems(problems, lambda: scan_folder(folder))
     recipe = _collect_problems(problems, lambda: dockerfile.read_dockerfile(folder, network=wanted.network))
     ignored = _collect_problems(problems, lambda: dockerignore.read_dockerignore(folder))
-    if problems or found is None or tree is None or recipe is None or ignored is None:
+    if problems or submission_manifest is None or tree is None or recipe is None or ignored is None:
         raise Rejected(f"folder {folder}", problems)
-    given = _arguments(folder, found, recipe, wanted)
-    name = with_tag(wanted.tag, wanted.flavour) or image_tag(folder, found, wanted.flavour)
+    given = _arguments(folder, submission_manifest, recipe, wanted)
+    name = with_tag(wanted.tag, wanted.flavour) or image_tag(folder, submission_manifest, wanted.flavour)
     if (other := shipped_folder_with_image(folder, name)) is not None:
-        what = f"{name} is the image of {other}, which is shipped, and this is another folder"
+        problem = f"{name} is the image of {other}, which is shipped, and this is another folder"
         remedy = f"give it an `image:` of its own in {manifest.FILE_NAME}, or --tag"
-        raise Rejected(f"folder {folder}", [Problem("image", what, remedy)])
-    made = BuildRequest(
+        raise Rejected(f"folder {folder}", [Problem("image", problem, remedy)])
+    request = BuildRequest(
         context=_context(tree, ignored),
         tag=name,
         bases=dockerfile.read_dockerfile(folder, given, network=wanted.network).bases,
         arguments=given,
-        labels=_labels(found, tree, wanted.revision),
+        labels=_labels(submission_manifest, tree, wanted.revision),
         network=wanted.network,
     )
-    return PreparedBuild(found, tree, made)
+    return PreparedBuild(submission_manifest, tree, request)
 
 
 def untrusted_recipe(folder: Path, tag: str, *, cuda: bool) -> BuildRequest:
@@ -116,24 +116,24 @@ def shipped_folder_with_image(folder: Path, image: str) -> Path | None:
     A copy of a baseline has the same `image:` in its manifest, and must not take the baseline's name from it.
     """
     repository = image.rpartition(":")[0] or image
-    for path in (
+    for manifest_paths in (
         resources.resource_path().glob("images/*/submission.yaml"),
         resources.resource_path().glob("examples/demo/submissions/*/*.yaml"),
     ):
-        for found in path:
+        for path in manifest_paths:
             if (
-                manifest.read_manifest(found.parent).image.partition(":")[0] == repository
-                and found.parent != folder.resolve()
+                manifest.read_manifest(path.parent).image.partition(":")[0] == repository
+                and path.parent != folder.resolve()
             ):
-                return found.parent
+                return path.parent
     return None
 
 
 def missing_wheels_problem(folder: Path) -> tuple[str, str] | None:
     """Returns what a build without a network lacks, and the remedy; None when nothing seems to be missing."""
     if (folder / "requirements.lock").is_file() and not (folder / "wheels").is_dir():
-        what = "requirements.lock names packages, there is no wheels/ beside it, and the build has no network"
-        return what, "`pip download --only-binary :all: -r requirements.lock -d wheels`, or build with --network"
+        problem = "requirements.lock names packages, there is no wheels/ beside it, and the build has no network"
+        return problem, "`pip download --only-binary :all: -r requirements.lock -d wheels`, or build with --network"
     return None
 
 
@@ -146,24 +146,31 @@ def _collect_problems(problems: list[Problem], read: Callable[[], T]) -> T | Non
         return None
 
 
-def _arguments(folder: Path, found: Manifest, recipe: Dockerfile, wanted: ImageBuildOptions) -> dict[str, str]:
+def _arguments(
+    folder: Path, submission_manifest: Manifest, recipe: Dockerfile, options: ImageBuildOptions
+) -> dict[str, str]:
     """Returns the arguments of the build, of those that the Dockerfile declares."""
-    if wanted.flavour == "cuda" and not found.gpu:
+    if options.flavour == "cuda" and not submission_manifest.gpu:
         raise UsageError(f"{folder / manifest.FILE_NAME} does not say `gpu: true`: build it without --flavour cuda")
-    if wanted.base and "BASE" not in recipe.arguments:
+    if options.base and "BASE" not in recipe.arguments:
         raise UsageError(f"{folder / dockerfile.FILE_NAME} has no `ARG BASE` that --base could set")
     default = recipe.arguments.get("BASE", "")
-    base = wanted.base or (_CUDA_BASE.get(default, default) if wanted.flavour == "cuda" else default)
-    given = {"BASE": base, **({} if wanted.network else _WITHOUT_NETWORK)}
+    base = options.base or (_CUDA_BASE.get(default, default) if options.flavour == "cuda" else default)
+    given = {"BASE": base, **({} if options.network else _WITHOUT_NETWORK)}
     return {name: value for name, value in given.items() if name in recipe.arguments}
 
 
-def _labels(found: Manifest, tree: SourceTree, revision: str) -> dict[str, str]:
+def _labels(submission_manifest: Manifest, tree: SourceTree, revision: str) -> dict[str, str]:
     """Returns the labels that the Open Container Initiative names, of what is known, and our own two."""
-    known = {"title": found.name, "source": found.source, "licenses": found.licence, "revision": revision}
+    known = {
+        "title": submission_manifest.name,
+        "source": submission_manifest.source,
+        "licenses": submission_manifest.licence,
+        "revision": revision,
+    }
     return {
         **{f"{_OCI}.{name}": value for name, value in known.items() if value},
-        FORMAT_LABEL: str(found.sparring),
+        FORMAT_LABEL: str(submission_manifest.sparring),
         SOURCE_LABEL: tree.digest,
     }
 

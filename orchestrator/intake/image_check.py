@@ -52,13 +52,13 @@ def inspect_image(backend: Backend, reference: str) -> Inspection:
         UsageError: the backend has no images, or not this one.
         InfrastructureFault: the engine failed.
     """
-    facts = backend.look_into(reference)
+    facts = backend.inspect_image(reference)
     return Inspection(facts, tuple(_warnings(facts)))
 
 
 def require_admissible(backend: Backend, reference: str, *, largest: int) -> None:
     """Raises Rejected with everything that admission refuses, with another bound on the size in bytes."""
-    problems = backend.look_into(reference, files=False, largest=largest).problems
+    problems = backend.inspect_image(reference, files=False, max_bytes=largest).problems
     if problems:
         raise Rejected(f"image {printable(reference)}", problems)
 
@@ -80,15 +80,17 @@ def display_command(command: Sequence[str]) -> str:
 
 def _warnings(facts: ImageFacts) -> Iterator[Problem]:
     if facts.user.partition(":")[0] in {"", "0", "root"}:
-        who = "no user, so root" if not facts.user else printable(facts.user, 40)
-        yield Problem("USER", f"{who}; a sandbox runs it as a user of its own", "write USER 10001, to test it so")
+        user = "no user, so root" if not facts.user else printable(facts.user, 40)
+        yield Problem("USER", f"{user}; a sandbox runs it as a user of its own", "write USER 10001, to test it so")
     if facts.ports:
         ports = printable(", ".join(facts.ports), 80)
         yield Problem("EXPOSE", f"{ports}; a sandbox has no network", "remove it")
-    secrets = [name for name, _, value in (each.partition("=") for each in facts.environment) if is_secret(name, value)]
+    secrets = [
+        name for name, _, value in (variable.partition("=") for variable in facts.environment) if is_secret(name, value)
+    ]
     for name in secrets:
         yield Problem("ENV", f"{printable(name, 60)} looks like a credential", "remove it, and make it invalid")
-    dropped = sorted({each.partition("=")[0] for each in facts.environment} - facts.passed)
+    dropped = sorted({variable.partition("=")[0] for variable in facts.environment} - facts.passed_variables)
     if dropped:
         names = printable(", ".join(dropped), 160)
         yield Problem("ENV", f"{names}; not passed to a player", "do not rely on it")
@@ -107,9 +109,11 @@ def _warnings(facts: ImageFacts) -> Iterator[Problem]:
 
 
 def _file_warnings(tree: ImageTree) -> Iterator[Problem]:
-    for kind, (what, remedy) in _FILE_KINDS.items():
+    for kind, (description, remedy) in _FILE_KINDS.items():
         if count := tree.counts[kind]:
             names = ", ".join(tree.names[kind][:5]) + (", …" if count > 5 else "")  # noqa: PLR2004  a few will do
-            yield Problem("files", f"{count} {what}: {names}", remedy)
-    if tree.cut:
-        yield Problem("files", f"only the first {tree.files} were looked at: {tree.cut}", "look at the rest by hand")
+            yield Problem("files", f"{count} {description}: {names}", remedy)
+    if tree.cut_reason:
+        yield Problem(
+            "files", f"only the first {tree.files} were looked at: {tree.cut_reason}", "look at the rest by hand"
+        )

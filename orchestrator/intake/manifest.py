@@ -70,38 +70,40 @@ def read_manifest(folder: Path) -> Manifest:
         raise Rejected(str(path), [Problem("file", "a symbolic link", "put the file itself there")])
     file = YamlFile(path, SIZE_LIMIT)
     problems: list[Problem] = []
-    found = None
+    parsed = None
     try:
-        found = file.model(Manifest)
+        parsed = file.parse_model(Manifest)
     except Rejected as error:
         problems += error.problems
     problems += _cross_key_problems(file)
-    if file.value("form") == Form.FILES:
+    if file.value_at("form") == Form.FILES:
         try:
-            nips2017_layout.read_metadata(folder, found.side if found else None)
+            nips2017_layout.read_metadata(folder, parsed.side if parsed else None)
         except Rejected as error:
             problems += error.problems
-    if problems or found is None:
+    if problems or parsed is None:
         raise Rejected(str(path), problems)
     return (
-        found
-        if found.command
-        else found.model_copy(update={"command": nips2017_layout.adapter_command(found.labels_from)})
+        parsed
+        if parsed.command
+        else parsed.model_copy(update={"command": nips2017_layout.adapter_command(parsed.labels_from)})
     )
 
 
 def _cross_key_problems(file: YamlFile) -> list[Problem]:
     """Returns what is wrong between keys, whatever is wrong with each."""
-    form, command, labels_from = (file.value(key) for key in ("form", "command", "labels_from"))
+    form, command, labels_from = (file.value_at(key) for key in ("form", "command", "labels_from"))
     problems = []
     if command is None and form != Form.FILES:
-        problems.append(file.problem(("command",), "field required", "say how it is started in its folder"))
+        problems.append(file.problem_at(("command",), "field required", "say how it is started in its folder"))
     if labels_from is not None and form != Form.FILES:
-        what = "is known only with `form: files`"
-        problems.append(file.problem(("labels_from",), what, "a player's own labels count from 0, as `hello` has them"))
+        problem = "is known only with `form: files`"
+        problems.append(
+            file.problem_at(("labels_from",), problem, "a player's own labels count from 0, as `hello` has them")
+        )
     elif labels_from and command is not None:
         remedy = f"leave one of them out, or end the command with {nips2017_layout.LABELS_FROM_OPTION} 1"
-        problems.append(file.problem(("labels_from",), "says nothing beside a `command`", remedy))
+        problems.append(file.problem_at(("labels_from",), "says nothing beside a `command`", remedy))
     return problems
 
 

@@ -66,13 +66,13 @@ def read_metadata(folder: Path, side: Side | None = None) -> Metadata:
     if len(data) > SIZE_LIMIT:
         raise Rejected(str(path), [Problem(FILE_NAME, f"more than {SIZE_LIMIT} bytes", "shorten it")])
     try:
-        found = Metadata.model_validate_json(data.removeprefix(b"\xef\xbb\xbf"))
+        metadata = Metadata.model_validate_json(data.removeprefix(b"\xef\xbb\xbf"))
     except ValidationError as error:
         raise Rejected(str(path), [_validation_problem(each) for each in error.errors(include_url=False)]) from None
-    problems = [*_type_problems(found, side), *_entry_point_problems(found, folder)]
+    problems = [*_type_problems(metadata, side), *_entry_point_problems(metadata, folder)]
     if problems:
         raise Rejected(str(path), problems)
-    return found
+    return metadata
 
 
 def adapter_command(labels_from: Literal[0, 1] = 0) -> list[str]:
@@ -87,29 +87,29 @@ def adapter_dockerfile(labels_from: Literal[0, 1] = 0) -> str:
 
 def _validation_problem(error: ErrorDetails) -> Problem:
     place = ".".join(str(part) for part in error["loc"])
-    what = printable(error["msg"], 200)
+    message = printable(error["msg"], 200)
     remedy = 'one JSON object with "type" and "entry_point", both text'
-    return Problem(f"{FILE_NAME}{place and f', {printable(place, 60)}'}", what[:1].lower() + what[1:], remedy)
+    return Problem(f"{FILE_NAME}{place and f', {printable(place, 60)}'}", message[:1].lower() + message[1:], remedy)
 
 
-def _type_problems(found: Metadata, side: Side | None) -> list[Problem]:
+def _type_problems(metadata: Metadata, side: Side | None) -> list[Problem]:
     place = f"{FILE_NAME}, type"
-    if found.type == TARGETED_ATTACK:
-        what = "targeted attacks have no contest here: nobody tells them a target class"
-        return [Problem(place, what, "an attack that leads to any wrong class can enter")]
-    if found.type not in SIDES:
-        return [Problem(place, f"{printable(found.type, 60)!r} is not known", f"one of {', '.join(SIDES)}")]
-    if side is not None and found.side is not side:
-        return [Problem(place, f"it is of side {found.side}, submission.yaml says {side}", "make them agree")]
+    if metadata.type == TARGETED_ATTACK:
+        problem = "targeted attacks have no contest here: nobody tells them a target class"
+        return [Problem(place, problem, "an attack that leads to any wrong class can enter")]
+    if metadata.type not in SIDES:
+        return [Problem(place, f"{printable(metadata.type, 60)!r} is not known", f"one of {', '.join(SIDES)}")]
+    if side is not None and metadata.side is not side:
+        return [Problem(place, f"it is of side {metadata.side}, submission.yaml says {side}", "make them agree")]
     return []
 
 
-def _entry_point_problems(found: Metadata, folder: Path) -> list[Problem]:
-    place, shown = f"{FILE_NAME}, entry_point", printable(found.entry_point, 100)
-    path = PurePosixPath(found.entry_point)
-    if path.is_absolute() or ".." in path.parts or "\0" in found.entry_point:
-        return [Problem(place, f"{shown!r} leads out of the folder", "name a file of the folder")]
+def _entry_point_problems(metadata: Metadata, folder: Path) -> list[Problem]:
+    place, entry_point = f"{FILE_NAME}, entry_point", printable(metadata.entry_point, 100)
+    path = PurePosixPath(metadata.entry_point)
+    if path.is_absolute() or ".." in path.parts or "\0" in metadata.entry_point:
+        return [Problem(place, f"{entry_point!r} leads out of the folder", "name a file of the folder")]
     inside = [folder.joinpath(*path.parts[: depth + 1]) for depth in range(len(path.parts))]
     if any(step.is_symlink() for step in inside) or not inside or not inside[-1].is_file():
-        return [Problem(place, f"there is no plain file {shown!r}", "name the script that is called")]
+        return [Problem(place, f"there is no plain file {entry_point!r}", "name the script that is called")]
     return []

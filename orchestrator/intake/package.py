@@ -36,21 +36,21 @@ class Package(BaseModel):
     image: Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64})?$")] = ""
     members: list[PackedFile]
 
-    def text(self) -> bytes:
+    def encode(self) -> bytes:
         """Returns the file: the same bytes for the same content."""
         return self.model_dump_json(indent=1).encode() + b"\n"
 
 
 def parse_package(data: bytes) -> Package:
-    """Returns what a package says it holds. Raises Malformed."""
+    """Returns what a package says it holds. Raises MalformedArchive."""
     try:
-        found = Package.model_validate_json(data)
+        package = Package.model_validate_json(data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "file"
-        what = printable(f"{place}: {first['msg']}", 160)
-        raise MalformedArchive(f"{FILE_NAME} is not as it should be: {what}", _REMEDY) from None
-    paths = [member.path for member in found.members]
+        problem = printable(f"{place}: {first['msg']}", 160)
+        raise MalformedArchive(f"{FILE_NAME} is not as it should be: {problem}", _REMEDY) from None
+    paths = [member.path for member in package.members]
     if len(set(paths)) != len(paths):
         raise MalformedArchive(f"{FILE_NAME} lists a file twice", _REMEDY)
-    return found
+    return package

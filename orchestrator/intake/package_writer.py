@@ -12,18 +12,20 @@ import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from orchestrator.domain.ids import canonical_json, digest
 from orchestrator.errors import InfrastructureFault, UsageError
+from orchestrator.folder_walk import EntryKind, walk_folder
 from orchestrator.intake import image_archive, manifest, package
 from orchestrator.intake.decompress import PieceReader
 from orchestrator.intake.image_archive import CONFIG, LAYER, MANIFEST, MAX_DOCUMENT_BYTES
 from orchestrator.intake.package import IMAGE, SOURCE, Package, PackedFile
 from orchestrator.intake.source_tree import SourceFile, SourceTree, scan_folder, tar_end, tar_header, tar_members
-from orchestrator.intake.tar_stream import BLOCK, PIECE_BYTES, MalformedArchive, MemberKind, TarStream
+from orchestrator.intake.tar_stream import PIECE_BYTES, MalformedArchive, MemberKind, TarStream
 from orchestrator.sandboxes.base import ImageStore
+from orchestrator.tar_format import BLOCK_BYTES
 
 _SAVED_NAME = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 
@@ -48,25 +50,25 @@ def write_package(folder: Path, target: Path, workshop: ImageStore | None = None
         UsageError: there is no such image, or `target` is another file.
         InfrastructureFault: it cannot be written.
     """
-    found = manifest.read_manifest(folder)
+    submission_manifest = manifest.read_manifest(folder)
     tree = scan_folder(folder)
     _require_free_path(target)
     try:
         with tempfile.TemporaryDirectory(prefix=".packing-", dir=target.parent) as place:
             layout = Path(place) / IMAGE
             identity = write_layout(workshop, image, layout) if workshop is not None and image else ""
-            whole = hashlib.sha256()
+            checksum = hashlib.sha256()
             written = Path(place) / "package"
             with written.open("xb") as file:
-                for piece in _package_pieces(found.name, tree, layout if identity else None, identity):
-                    whole.update(piece)
+                for piece in _package_pieces(submission_manifest.name, tree, layout if identity else None, identity):
+                    checksum.update(piece)
                     file.write(piece)
             written.chmod(0o644)
             size = written.stat().st_size
             written.rename(target)
     except OSError as error:
         raise InfrastructureFault(f"cannot write {target}: {error}; free space, or choose another --out") from error
-    return WrittenPackage(target, f"sha256:{whole.hexdigest()}", size, identity, len(tree.files), tree.left_out)
+    return WrittenPackage(target, f"sha256:{checksum.hexdigest()}", size, identity, len(tree.files), tree.left_out)
 
 
 def _require_free_path(target: Path) -> None:
@@ -89,8 +91,8 @@ def _package_pieces(name: str, tree: SourceTree, layout: Path | None, identity: 
     inner = SourceTree(layout, tuple(_layout_files(layout)), ()) if layout is not None else None
     members = [_listed_file(tree, file, SOURCE) for file in tree.files]
     members += [_listed_file(inner, file, IMAGE) for file in inner.files] if inner is not None else []
-    text = Package(sparring_package=1, name=name, image=identity, members=members).text()
-    yield tar_header(package.FILE_NAME, len(text), 0o644, 0) + text + bytes(-len(text) % BLOCK)
+    text = Package(sparring_package=1, name=name, image=identity, members=members).encode()
+    yield tar_header(package.FILE_NAME, len(text), 0o644, 0) + text + bytes(-len(text) % BLOCK_BYTES)
     yield from tar_members(tree, tree.files, f"{SOURCE}/", 0)
     if inner is not None:
         yield from tar_members(inner, inner.files, f"{IMAGE}/", 0)
@@ -98,8 +100,9 @@ def _package_pieces(name: str, tree: SourceTree, layout: Path | None, identity: 
 
 
 def _layout_files(layout: Path) -> Iterator[SourceFile]:
-    for path in sorted(path for path in layout.rglob("*") if path.is_file()):
-        yield SourceFile(PurePosixPath(path.relative_to(layout)), path.stat().st_size, executable=False)
+    for entry in walk_folder(layout):
+        if entry.kind is EntryKind.FILE:
+            yield SourceFile(entry.path, entry.size, executable=False)
 
 
 def _listed_file(tree: SourceTree, file: SourceFile, folder: str) -> PackedFile:
@@ -119,7 +122,7 @@ def write_layout(workshop: ImageStore, reference: str, layout: Path) -> str:
     blobs = layout / "blobs" / "sha256"
     blobs.mkdir(parents=True)
     config, layers = _split_saved_image(workshop.save(reference), blobs)
-    plain = workshop.plain(config)
+    plain = workshop.normalise_config(config)
     (blobs / hashlib.sha256(plain).hexdigest()).write_bytes(plain)
     described = {
         "schemaVersion": 2,
@@ -180,11 +183,11 @@ def _store_layer(files: dict[str, Path], name: str, blobs: Path) -> Path:
     path = files[name]
     if path.parent == blobs:
         return path
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(PIECE_BYTES):
-            found.update(piece)
-    files[name] = blobs / found.hexdigest()
+            checksum.update(piece)
+    files[name] = blobs / checksum.hexdigest()
     path.rename(files[name])
     return files[name]
 

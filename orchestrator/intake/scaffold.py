@@ -83,17 +83,17 @@ def create_submission(wanted: ScaffoldRequest, folder: Path) -> Scaffold:
             raise UsageError(f"{folder} is there already and not empty; give another name, or another --out")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{wanted.name}.", dir=folder.parent) as beside:
-            made = _write_template(wanted, Path(beside), folder.name)
+            file_names = _write_template(wanted, Path(beside), folder.name)
             _move_into_place(Path(beside), folder)
     except OSError as error:
         raise UsageError(f"{folder} cannot be made: {error.strerror or error}; give another --out") from error
-    return Scaffold(folder, made, _player_file(wanted), _next_commands(wanted, place))
+    return Scaffold(folder, file_names, _player_file(wanted), _next_commands(wanted, place))
 
 
-def _write_template(wanted: ScaffoldRequest, folder: Path, place: str) -> tuple[str, ...]:
+def _write_template(request: ScaffoldRequest, folder: Path, place: str) -> tuple[str, ...]:
     """Fills a folder, which will be called `place`, from the template; returns the names of its files."""
     templates = resources.resource_path("images", "templates")
-    for part in ("shared", wanted.framework, f"{wanted.framework}/{wanted.side}"):
+    for part in ("shared", request.framework, f"{request.framework}/{request.side}"):
         for path in sorted((templates / part).iterdir()):
             if path.is_file():
                 shutil.copyfile(path, folder / path.name)
@@ -101,20 +101,20 @@ def _write_template(wanted: ScaffoldRequest, folder: Path, place: str) -> tuple[
                     (folder / path.name).chmod(0o755)
     _fill_template(
         folder / manifest.FILE_NAME,
-        name=_yaml_text(wanted.name),
+        name=_yaml_text(request.name),
         # Not `sparring/...`: those are the organizers' images, which an engine may hold too.
-        image="submission/" + re.sub(r"[_-]+", "-", f"{wanted.side}-{wanted.name}").strip("-"),
-        licence=_yaml_text(wanted.licence),
+        image="submission/" + re.sub(r"[_-]+", "-", f"{request.side}-{request.name}").strip("-"),
+        licence=_yaml_text(request.licence),
     )
     _fill_template(
         folder / "README.md",
-        name=wanted.name,
+        name=request.name,
         description=manifest.read_manifest(folder).description,
-        file=_player_file(wanted),
-        commands="\n".join(_next_commands(wanted, place)),
+        file=_player_file(request),
+        commands="\n".join(_next_commands(request, place)),
     )
-    if wanted.licence != DEFAULT_LICENCE:
-        (folder / "LICENSE").write_text(_licence_placeholder(wanted.licence), "utf-8")
+    if request.licence != DEFAULT_LICENCE:
+        (folder / "LICENSE").write_text(_licence_placeholder(request.licence), "utf-8")
     return tuple(sorted(path.name for path in folder.iterdir()))
 
 
@@ -128,14 +128,14 @@ def _yaml_text(text: str) -> str:
     return text if plain else f'"{text}"'
 
 
-def _move_into_place(made: Path, folder: Path) -> None:
+def _move_into_place(template: Path, folder: Path) -> None:
     """Moves what was made to its place; what got there before an error is taken back."""
     fresh = not folder.exists()
     folder.mkdir(exist_ok=True)
-    names = sorted(path.name for path in made.iterdir())
+    names = sorted(path.name for path in template.iterdir())
     try:
         for name in names:
-            shutil.move(made / name, folder / name)
+            shutil.move(template / name, folder / name)
     except BaseException:
         for name in names:
             (folder / name).unlink(missing_ok=True)
@@ -144,16 +144,16 @@ def _move_into_place(made: Path, folder: Path) -> None:
         raise
 
 
-def _player_file(wanted: ScaffoldRequest) -> str:
-    return _PLAYER_FILES.get(wanted.framework, "player.py")
+def _player_file(request: ScaffoldRequest) -> str:
+    return _PLAYER_FILES.get(request.framework, "player.py")
 
 
-def _next_commands(wanted: ScaffoldRequest, place: str) -> tuple[str, ...]:
+def _next_commands(request: ScaffoldRequest, place: str) -> tuple[str, ...]:
     """Returns the next commands, from the folder above: what they write does not belong into the submission."""
-    first, own = _FIRST_COMMANDS.get(wanted.framework, ()), shlex.quote(place)
-    against = f"--against {FIRST_OPPONENT[wanted.side]}"
+    first, quoted = _FIRST_COMMANDS.get(request.framework, ()), shlex.quote(place)
+    against = f"--against {FIRST_OPPONENT[request.side]}"
     verbs = (*first, "sparring submission check", "sparring submission try", "sparring submission pack")
-    return tuple(f"{verb} {own} {against}" if verb.endswith("try") else f"{verb} {own}" for verb in verbs)
+    return tuple(f"{verb} {quoted} {against}" if verb.endswith("try") else f"{verb} {quoted}" for verb in verbs)
 
 
 def _licence_placeholder(licence: str) -> str:

@@ -1,7 +1,7 @@
 """A submission's folder as it is built and packed: the same files both times, in one order, and nothing else.
 
-What tools leave behind and where people keep credentials is left out, by name (`entry_names.LEFT_OUT`), and said so.
-Links and special files are refused: what they mean depends on the machine.
+What tools leave behind and where people keep credentials is left out, by name (`archive_paths.EXCLUDED_NAMES`), and
+said so. Links and special files are refused: what they mean depends on the machine.
 """
 
 import hashlib
@@ -14,9 +14,11 @@ from pathlib import Path, PurePosixPath
 
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
+from orchestrator.folder_walk import EntryKind, FolderEntry, walk_folder
 from orchestrator.intake.archive import MAX_PROBLEMS, ArchiveBounds
 from orchestrator.intake.archive_paths import PathRefused, UsedPaths, is_excluded, safe_path
-from orchestrator.intake.tar_stream import BLOCK, PIECE_BYTES
+from orchestrator.intake.tar_stream import PIECE_BYTES
+from orchestrator.tar_format import BLOCK_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,13 @@ class SourceTree:
     @property
     def digest(self) -> str:
         """The digest of every path, content and x bit."""
-        whole = hashlib.sha256()
+        checksum = hashlib.sha256()
         for file in self.files:
             content = hashlib.sha256()
             for piece in self.read(file):
                 content.update(piece)
-            whole.update(content.digest() + (b"x" if file.executable else b"-") + str(file.path).encode() + b"\0")
-        return f"sha256:{whole.hexdigest()}"
+            checksum.update(content.digest() + (b"x" if file.executable else b"-") + str(file.path).encode() + b"\0")
+        return f"sha256:{checksum.hexdigest()}"
 
     def read(self, file: SourceFile) -> Iterator[bytes]:
         """Yields a file's bytes. Raises Rejected when it is not what it was when the folder was looked at."""
@@ -53,19 +55,19 @@ class SourceTree:
         left = file.size
         try:
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(handle, "rb") as opened:
+            with os.fdopen(handle, "rb") as stream:
                 regular = stat.S_ISREG(os.fstat(handle).st_mode)
-                while regular and (piece := opened.read(min(PIECE_BYTES, left + 1))):
+                while regular and (piece := stream.read(min(PIECE_BYTES, left + 1))):
                     left -= len(piece)
                     if left < 0:
                         break
                     yield piece
         except OSError as error:
-            what = f"cannot be read: {error.strerror}"
-            raise Rejected(f"folder {self.folder}", [Problem(str(file.path), what, "make it readable")]) from error
+            reason = f"cannot be read: {error.strerror}"
+            raise Rejected(f"folder {self.folder}", [Problem(str(file.path), reason, "make it readable")]) from error
         if left:
-            problem = Problem(str(file.path), "changed while it was read", "try again when nothing writes to it")
-            raise Rejected(f"folder {self.folder}", [problem])
+            change = Problem(str(file.path), "changed while it was read", "try again when nothing writes to it")
+            raise Rejected(f"folder {self.folder}", [change])
 
 
 def scan_folder(folder: Path, bounds: ArchiveBounds | None = None) -> SourceTree:
@@ -75,17 +77,17 @@ def scan_folder(folder: Path, bounds: ArchiveBounds | None = None) -> SourceTree
         Rejected: links, special files, names that cannot be packed, or more than is allowed; all of them named.
     """
     limits = bounds or ArchiveBounds()
-    walk = _FolderScan(folder)
-    files = sorted(walk.below(PurePosixPath()), key=lambda file: file.path.parts)
+    scan = _FolderScan(folder)
+    files = sorted(scan.files(), key=lambda file: file.path.parts)
     size = sum(file.size for file in files)
     if size > limits.source or len(files) > limits.members:
-        what = f"{size} bytes in {len(files)} files, at most {limits.source} in {limits.members}"
-        walk.problems.append(Problem(str(folder), what, "leave out what playing does not need"))
-    if walk.problems:
-        hidden = len(walk.problems) - MAX_PROBLEMS
+        problem = f"{size} bytes in {len(files)} files, at most {limits.source} in {limits.members}"
+        scan.problems.append(Problem(str(folder), problem, "leave out what playing does not need"))
+    if scan.problems:
+        hidden = len(scan.problems) - MAX_PROBLEMS
         more = [Problem(str(folder), f"and {hidden} more problems like these")] if hidden > 0 else []
-        raise Rejected(f"folder {folder}", walk.problems[:MAX_PROBLEMS] + more)
-    return SourceTree(folder, tuple(files), tuple(sorted(walk.left_out)))
+        raise Rejected(f"folder {folder}", scan.problems[:MAX_PROBLEMS] + more)
+    return SourceTree(folder, tuple(files), tuple(sorted(scan.left_out)))
 
 
 class _FolderScan:
@@ -93,44 +95,40 @@ class _FolderScan:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._taken = UsedPaths()
+        self._used_paths = UsedPaths()
         self.problems: list[Problem] = []
         self.left_out: list[str] = []
 
-    def below(self, path: PurePosixPath) -> Iterator[SourceFile]:
-        """Yields the files in a folder, and in those below it."""
-        try:
-            with os.scandir(self._folder / path) as found:
-                entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
-        except OSError as error:
-            self._note(path, f"cannot be read: {error.strerror}", "make it readable")
-            return
-        for entry in entries:
-            if is_excluded(entry.name):
-                self.left_out.append(printable(str(path / entry.name), 120))
-            elif entry.is_dir(follow_symlinks=False):
-                if self._fits(path / entry.name, folder=True):
-                    yield from self.below(path / entry.name)
-            elif entry.is_file(follow_symlinks=False):
-                if self._fits(path / entry.name, folder=False):
-                    status = entry.stat(follow_symlinks=False)
-                    yield SourceFile(path / entry.name, status.st_size, bool(status.st_mode & stat.S_IXUSR))
-            elif entry.is_symlink():
-                self._note(path / entry.name, "a symbolic link", "put the file itself there")
-            else:
-                self._note(path / entry.name, "neither a file nor a folder", "remove it")
+    def files(self) -> Iterator[SourceFile]:
+        """Yields the files in the folder and below it that can be packed."""
+        for entry in walk_folder(self._folder, self._is_entered, self._add_unreadable):
+            if is_excluded(entry.path.name):
+                self.left_out.append(printable(str(entry.path), 120))
+            elif entry.kind is EntryKind.FILE:
+                if self._is_packable(entry.path, folder=False):
+                    yield SourceFile(entry.path, entry.size, entry.executable)
+            elif entry.kind is EntryKind.LINK:
+                self._add_problem(entry.path, "a symbolic link", "put the file itself there")
+            elif entry.kind is EntryKind.OTHER:
+                self._add_problem(entry.path, "neither a file nor a folder", "remove it")
 
-    def _fits(self, path: PurePosixPath, *, folder: bool) -> bool:
+    def _is_entered(self, entry: FolderEntry) -> bool:
+        return not is_excluded(entry.path.name) and self._is_packable(entry.path, folder=True)
+
+    def _is_packable(self, path: PurePosixPath, *, folder: bool) -> bool:
         """Whether a path can be packed and read again elsewhere; notes why not."""
         try:
-            self._taken.take(safe_path(os.fsencode(str(path))), folder=folder)
+            self._used_paths.add(safe_path(os.fsencode(str(path))), folder=folder)
         except PathRefused as error:
-            self._note(path, str(error), error.remedy)
+            self._add_problem(path, str(error), error.remedy)
             return False
         return True
 
-    def _note(self, path: PurePosixPath, what: str, remedy: str) -> None:
-        self.problems.append(Problem(printable(os.fsencode(str(path)), 120), what, remedy))
+    def _add_unreadable(self, path: PurePosixPath, error: OSError) -> None:
+        self._add_problem(path, f"cannot be read: {error.strerror}", "make it readable")
+
+    def _add_problem(self, path: PurePosixPath, problem: str, remedy: str) -> None:
+        self.problems.append(Problem(printable(os.fsencode(str(path)), 120), problem, remedy))
 
 
 def tar_header(name: str, size: int, mode: int, time: int) -> bytes:
@@ -145,9 +143,9 @@ def tar_members(tree: SourceTree, files: Sequence[SourceFile], prefix: str, time
     for file in files:
         yield tar_header(f"{prefix}{file.path}", file.size, 0o755 if file.executable else 0o644, time)
         yield from tree.read(file)
-        yield bytes(-file.size % BLOCK)
+        yield bytes(-file.size % BLOCK_BYTES)
 
 
 def tar_end() -> bytes:
     """Returns what a tar ends with."""
-    return bytes(2 * BLOCK)
+    return bytes(2 * BLOCK_BYTES)

@@ -3,6 +3,7 @@
 Strict on purpose. Two readers that take one header differently are how files get past a check, so there is one way to
 say a name and a size: POSIX (ustar, pax) or GNU, no sparse files, no pax record twice, no size in two places that
 differ, zeros to the end. `tarfile` reads more kinds than anybody should send, and holds extended headers of any length.
+The format itself is `tar_format`; these are the rules of this reader, and its bounds.
 """
 
 import re
@@ -10,24 +11,30 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-BLOCK = 512
+from orchestrator import tar_format
+from orchestrator.tar_format import PaxRecord, TarDefect, TarDefectError, TarHeader
+
 PIECE_BYTES = 1024 * 1024
 """The most bytes of a file that are held at a time."""
 _MAX_EXTENSION_BYTES = 64 * 1024
 _MAX_RECORDS = 100
+_MAX_LENGTH_DIGITS = 7
+"""Digits of a record's length: more than an extended header can need."""
 _MAX_TAIL_BYTES = 1024 * 1024
-_POSIX, _GNU = b"ustar\x0000", b"ustar  \0"
+_PATH, _LINK_PATH, _SIZE = "path", "linkpath", "size"
 _STANDARD = frozenset(
-    {"path", "linkpath", "size", "mtime", "atime", "ctime", "uid", "gid", "uname", "gname", "comment", "hdrcharset"}
+    {_PATH, _LINK_PATH, _SIZE, "mtime", "atime", "ctime", "uid", "gid", "uname", "gname", "comment", "hdrcharset"}
 )
 _VENDOR = re.compile(r"[A-Z][A-Za-z0-9_-]*\..+", re.DOTALL)
 _UTF_8 = frozenset({b"ISO-IR 10646 2000 UTF-8", b"BINARY"})
+_PACK_PLAINLY = "pack it again with a plain tar or zip"
+_DAMAGED, _CUT = "it is damaged: send it again", "it was cut short: send it again"
 
 
 class MalformedArchive(Exception):
     """The bytes are no archive that is read here; the message says why, and `remedy` what to do."""
 
-    def __init__(self, what: str, remedy: str = "pack it again with a plain tar or zip") -> None:
+    def __init__(self, what: str, remedy: str = _PACK_PLAINLY) -> None:
         super().__init__(what)
         self.remedy = remedy
 
@@ -45,15 +52,26 @@ class MemberKind(StrEnum):
 
 
 _KINDS = {
-    b"0": MemberKind.FILE,
-    b"\0": MemberKind.FILE,
-    b"1": MemberKind.HARD_LINK,
-    b"2": MemberKind.LINK,
-    b"3": MemberKind.CHARACTER_DEVICE,
-    b"4": MemberKind.BLOCK_DEVICE,
-    b"5": MemberKind.FOLDER,
-    b"6": MemberKind.FIFO,
+    tar_format.FILE: MemberKind.FILE,
+    tar_format.OLD_FILE: MemberKind.FILE,
+    tar_format.HARD_LINK: MemberKind.HARD_LINK,
+    tar_format.LINK: MemberKind.LINK,
+    tar_format.CHARACTER_DEVICE: MemberKind.CHARACTER_DEVICE,
+    tar_format.BLOCK_DEVICE: MemberKind.BLOCK_DEVICE,
+    tar_format.FOLDER: MemberKind.FOLDER,
+    tar_format.FIFO: MemberKind.FIFO,
 }
+_DEFECTS = {
+    TarDefect.CHECKSUM: ("a header's checksum is wrong", _DAMAGED),
+    TarDefect.NUMBER: ("a number in a header that is none", _DAMAGED),
+    TarDefect.NUMBER_BOUNDS: ("a number in a header that is negative or too large", _PACK_PLAINLY),
+    TarDefect.RECORD: ("an extended header that is not made of records", _PACK_PLAINLY),
+    TarDefect.SIZE: ("a size that is no number", _PACK_PLAINLY),
+    TarDefect.STAR_PREFIX: (TarDefect.STAR_PREFIX.value, _PACK_PLAINLY),
+    TarDefect.GNU_PREFIX: (TarDefect.GNU_PREFIX.value, _PACK_PLAINLY),
+    TarDefect.BETWEEN: (TarDefect.BETWEEN.value, _PACK_PLAINLY),
+}
+"""Defect -> what whoever sent it is told, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,71 +94,66 @@ class TarStream:
     """Yields the members of a tar stream in order; `content` yields the bytes of the one that was yielded last."""
 
     def __init__(self, read: ReadBytes) -> None:
+        self._source = _WholeSource(read)
+
+    def __iter__(self) -> Iterator[Member]:
+        """Yields every member. Raises MalformedArchive at the first header that is not as it should be."""
+        rules = _StrictRules()
+        try:
+            yield from tar_format.read_members(self._source, rules)
+            rules.check_end()
+        except TarDefectError as error:
+            raise MalformedArchive(*_DEFECTS[error.defect]) from None
+        self._source.require_zeros()
+
+    def content(self) -> Iterator[bytes]:
+        """Yields what is left of the member's bytes, in pieces of at most `PIECE_BYTES`.
+
+        Raises:
+            MalformedArchive: the stream ends before them.
+        """
+        return self._source.content()
+
+
+class _WholeSource:
+    """The bytes of a stream that has to be whole: a short end is a MalformedArchive wherever it comes."""
+
+    def __init__(self, read: ReadBytes) -> None:
         self._read = read
         self._left = self._padding = 0
 
-    def __iter__(self) -> Iterator[Member]:
-        """Yields every member. Raises Malformed at the first header that is not as it should be."""
-        extended: dict[str, bytes] = {}
-        long: dict[str, bytes] = {}
-        while any(header := self._exactly(BLOCK)):
-            kind, size = _header_kind_and_size(header)
-            if kind in {b"x", b"g", b"L", b"K"}:
-                data = self._extension(size)
-                key = {b"L": "path", b"K": "linkpath"}.get(kind, "")
-                if (kind == b"x" and extended) or key in long:
-                    raise MalformedArchive("two extended headers for one member")
-                if kind == b"g":
-                    _refuse_global(_pax_records(data))
-                elif kind == b"x":
-                    extended = _pax_records(data)
-                else:
-                    long[key] = data.removesuffix(b"\0")
-                continue
-            if long and extended:
-                raise MalformedArchive("a member with a long name in GNU's and in POSIX's way")
-            member = _member(header, kind, size, long or extended)
-            extended, long = {}, {}
-            self._left, self._padding = member.size, -member.size % BLOCK
-            yield member
-            for _ in self.content():
-                pass
-        if extended or long:
-            raise MalformedArchive("an extended header without a member")
-        self._end()
-
-    def content(self) -> Iterator[bytes]:
-        """Yields what is left of the member's bytes, in pieces of at most `PIECE`. Raises Malformed at a short end."""
-        while self._left:
-            piece = self._read(min(self._left, PIECE_BYTES))
-            if not piece:
-                raise MalformedArchive("it ends inside a file", "it was cut short: send it again")
-            self._left -= len(piece)
-            yield piece
-        padding, self._padding = self._padding, 0
-        self._exactly(padding)
-
-    def _extension(self, size: int) -> bytes:
-        if size > _MAX_EXTENSION_BYTES:
-            raise MalformedArchive(
-                f"an extended header of {size} bytes, at most {_MAX_EXTENSION_BYTES}", "use shorter names"
-            )
-        data = self._exactly(size)
-        self._exactly(-size % BLOCK)
-        return data
-
-    def _exactly(self, count: int) -> bytes:
+    def take(self, count: int) -> bytes:
         data = b""
         while len(data) < count:
             piece = self._read(count - len(data))
             if not piece:
-                raise MalformedArchive("it ends before its end mark", "it was cut short: send it again")
+                raise MalformedArchive("it ends before its end mark", _CUT)
             data += piece
         return data
 
-    def _end(self) -> None:
+    def skip(self, count: int) -> None:
+        self.take(count)
+
+    def begin_content(self, size: int) -> None:
+        self._left, self._padding = size, tar_format.padding_bytes(size)
+
+    def end_content(self) -> None:
+        for _ in self.content():
+            pass
+
+    def content(self) -> Iterator[bytes]:
+        while self._left:
+            piece = self._read(min(self._left, PIECE_BYTES))
+            if not piece:
+                raise MalformedArchive("it ends inside a file", _CUT)
+            self._left -= len(piece)
+            yield piece
+        padding, self._padding = self._padding, 0
+        self.skip(padding)
+
+    def require_zeros(self) -> None:
         """After one block of zeros comes another, and then only zeros, which pad the last record."""
-        if any(self._exactly(BLOCK)):
+        if any(self.take(tar_format.BLOCK_BYTES)):
             raise MalformedArchive("a lone block of zeros")
         tail = 0
         while piece := self._read(PIECE_BYTES):
@@ -149,82 +162,100 @@ class TarStream:
                 raise MalformedArchive("bytes after its end mark")
 
 
-def _header_kind_and_size(header: bytes) -> tuple[bytes, int]:
-    """Returns a header's kind and size. Raises Malformed."""
-    if header[257:265] not in {_POSIX, _GNU}:
-        raise MalformedArchive("a header that is neither POSIX's nor GNU's")
-    if sum(header[:148]) + 8 * ord(" ") + sum(header[156:]) != _header_number(header[148:156]):
-        raise MalformedArchive("a header's checksum is wrong", "it is damaged: send it again")
-    return header[156:157], _header_number(header[124:136])
+class _StrictRules:
+    """What is refused of what the format allows: whatever is said twice, in two ways, for all members, or is odd."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, bytes] = {}
+        self._long_names: dict[str, bytes] = {}
+
+    def check_form(self, header: TarHeader) -> None:
+        if header.magic not in {tar_format.POSIX, tar_format.GNU}:
+            raise MalformedArchive("a header that is neither POSIX's nor GNU's")
+
+    def check_extension_size(self, size: int) -> None:
+        if size > _MAX_EXTENSION_BYTES:
+            raise MalformedArchive(
+                f"an extended header of {size} bytes, at most {_MAX_EXTENSION_BYTES}", "use shorter names"
+            )
+
+    def add_extension(self, kind: bytes, data: bytes) -> None:
+        key = {tar_format.LONG_NAME: _PATH, tar_format.LONG_LINK: _LINK_PATH}.get(kind, "")
+        if (kind == tar_format.RECORDS and self._records) or key in self._long_names:
+            raise MalformedArchive("two extended headers for one member")
+        if kind == tar_format.GLOBAL_RECORDS:
+            _refuse_global(_unique_records(data))
+        elif kind == tar_format.RECORDS:
+            self._records = _unique_records(data)
+        else:
+            self._long_names[key] = data.removesuffix(b"\0")
+
+    def end_member(self, header: TarHeader) -> tuple[Member, int]:
+        if self._long_names and self._records:
+            raise MalformedArchive("a member with a long name in GNU's and in POSIX's way")
+        member = _member(header, self._long_names or self._records)
+        self._records, self._long_names = {}, {}
+        return member, member.size
+
+    def check_end(self) -> None:
+        """Refuses an archive that ends after an extended header."""
+        if self._records or self._long_names:
+            raise MalformedArchive("an extended header without a member")
 
 
-def _member(header: bytes, kind: bytes, size: int, more: Mapping[str, bytes]) -> Member:
+def _member(header: TarHeader, more: Mapping[str, bytes]) -> Member:
+    kind = header.kind
     if kind not in _KINDS:
-        what = "a sparse file" if kind == b"S" else f"a member of the kind {kind!r}"
-        raise MalformedArchive(what, "pack plain files and folders (GNU tar: without --sparse)")
-    known = {key: value for key, value in more.items() if key in {"path", "linkpath", "size"}}
-    if "size" in known:
-        size = _agreed_size(size, known["size"])
-    name = known.get("path", _short_name(header))
-    if not name or b"\0" in name or b"\0" in known.get("linkpath", b""):
+        description = "a sparse file" if kind == tar_format.SPARSE else f"a member of the kind {kind!r}"
+        raise MalformedArchive(description, "pack plain files and folders (GNU tar: without --sparse)")
+    known = {key: value for key, value in more.items() if key in {_PATH, _LINK_PATH, _SIZE}}
+    size = _agreed_size(header.size, known[_SIZE]) if _SIZE in known else header.size
+    name = known.get(_PATH, header.name)
+    if not name or b"\0" in name or b"\0" in known.get(_LINK_PATH, b""):
         raise MalformedArchive("a member whose name is empty or holds a NUL")
     meant = MemberKind.FOLDER if _KINDS[kind] is MemberKind.FILE and name.endswith(b"/") else _KINDS[kind]
     if size and meant is not MemberKind.FILE:
         raise MalformedArchive(f"a {meant} of {size} bytes")
+    link = known.get(_LINK_PATH, header.link)
+    if not link and meant in {MemberKind.LINK, MemberKind.HARD_LINK}:
+        raise MalformedArchive("a link that leads nowhere")
     pax = {key: value for key, value in more.items() if key not in known}
-    link = known.get("linkpath", header[157:257].partition(b"\0")[0])
-    return Member(name, meant, _header_number(header[100:108]) & 0o7777, size, link, pax)
+    return Member(name, meant, header.mode & 0o7777, size, link, pax)
 
 
-def _agreed_size(short: int, said: bytes) -> int:
-    if not said.isdigit() or len(said) > len(str(2**63)):
-        raise MalformedArchive("a size that is no number")
-    size = int(said)
+def _agreed_size(short: int, value: bytes) -> int:
+    size = tar_format.pax_size(value)
     if short not in {0, size}:
         raise MalformedArchive(f"a member of {short} bytes by its header and {size} by its extended header")
     return size
 
 
-def _short_name(header: bytes) -> bytes:
-    name = header[:100].partition(b"\0")[0]
-    prefix = header[345:500].partition(b"\0")[0] if header[257:265] == _POSIX else b""
-    return prefix + b"/" + name if prefix else name
-
-
-def _pax_records(data: bytes) -> dict[str, bytes]:
-    """Returns the records of a pax header, each `length name=value` and a line's end, each name once."""
-    found: dict[str, bytes] = {}
-    while data:
-        digits, space, _ = data[:8].partition(b" ")
-        length = int(digits) if space and digits.isdigit() else 0
-        record, data = data[:length], data[length:]
-        key, equals, value = record[len(digits) + 1 : -1].partition(b"=")
-        if not length or len(record) != length or record[-1:] != b"\n" or not equals:
-            raise MalformedArchive("an extended header that is not made of records")
-        name = key.decode("utf-8", "replace")
-        if name in found or len(found) == _MAX_RECORDS:
+def _unique_records(data: bytes) -> dict[str, bytes]:
+    """Returns the records of a pax header, each name once."""
+    records: dict[str, bytes] = {}
+    for record in tar_format.pax_records(data):
+        name = _record_name(record)
+        if name in records or len(records) == _MAX_RECORDS:
             raise MalformedArchive("an extended header with a record twice, or with too many")
-        if name.startswith("GNU.sparse.") or not (name in _STANDARD or _VENDOR.fullmatch(name)):
-            raise MalformedArchive(f"an extended header with the record {name[:40]!r}", "pack plain files and folders")
-        found[name] = value
-    if found.get("hdrcharset", b"BINARY") not in _UTF_8:
+        _require_known(name)
+        records[name] = record.value
+    if records.get("hdrcharset", b"BINARY") not in _UTF_8:
         raise MalformedArchive("names in another encoding than UTF-8")
-    return found
+    return records
+
+
+def _record_name(record: PaxRecord) -> str:
+    if not record.equals or len(record.digits) > _MAX_LENGTH_DIGITS:
+        raise TarDefectError(TarDefect.RECORD)
+    return record.key.decode("utf-8", "replace")
+
+
+def _require_known(name: str) -> None:
+    if name.startswith(tar_format.SPARSE_RECORD) or not (name in _STANDARD or _VENDOR.fullmatch(name)):
+        raise MalformedArchive(f"an extended header with the record {name[:40]!r}", "pack plain files and folders")
 
 
 def _refuse_global(records: Mapping[str, bytes]) -> None:
     """A global header changes every member after it; `git archive` writes one that only comments."""
     if records.keys() - {"comment"}:
         raise MalformedArchive("an extended header for all members", "pack it with GNU tar, bsdtar or git archive")
-
-
-def _header_number(digits: bytes) -> int:
-    """Returns a header's number: octal digits, or binary where its first bit is set."""
-    if digits[0] & 0x80:
-        if digits[0] != 0x80:  # noqa: PLR2004  the sign and the bits above 2^88
-            raise MalformedArchive("a number in a header that is negative or too large")
-        return int.from_bytes(digits[1:], "big")
-    text = digits.strip(b" \0")
-    if text.strip(b"01234567"):
-        raise MalformedArchive("a number in a header that is none", "it is damaged: send it again")
-    return int(text, 8) if text else 0

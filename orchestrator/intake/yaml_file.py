@@ -37,28 +37,28 @@ class YamlFile:
         """Reads the file.
 
         Raises:
-            Rejected: it cannot be read, exceeds `limit` bytes, the parser's bounds or a token for each `BYTES_A_TOKEN`
-                of those bytes, or is not one YAML mapping.
+            Rejected: it cannot be read, exceeds `limit` bytes, the parser's bounds or a token for each
+                `BYTES_PER_TOKEN` of those bytes, or is not one YAML mapping.
         """
-        from orchestrator.intake.yaml_parser import parse  # noqa: PLC0415  models alone need none of it
+        from orchestrator.intake.yaml_parser import parse_yaml  # noqa: PLC0415  models alone need none of it
 
         self.path = path
-        self._root: Any = parse(path, _read_text(path, limit), limit // BYTES_PER_TOKEN)
+        self._root: Any = parse_yaml(path, _read_text(path, limit), limit // BYTES_PER_TOKEN)
 
-    def model(self, kind: type[M]) -> M:
+    def parse_model(self, kind: type[M]) -> M:
         """Returns the file's content as a model. Raises Rejected with all problems at once."""
         try:
             return kind.model_validate(self._root)
         except ValidationError as error:
-            raise Rejected(str(self.path), self.problems(kind, error)) from None
+            raise Rejected(str(self.path), self.validation_problems(kind, error)) from None
 
-    def problems(self, kind: type[BaseModel], error: ValidationError, at: KeyPath = ()) -> list[Problem]:
+    def validation_problems(self, kind: type[BaseModel], error: ValidationError, at: KeyPath = ()) -> list[Problem]:
         """Returns every problem that a model found in the part of this file that begins at the key `at`."""
         found = error.errors(include_url=False)
         more = [Problem("file", f"and {len(found) - MAX_PROBLEMS} more problems")] if len(found) > MAX_PROBLEMS else []
-        return [self._problem(kind, at, each) for each in found[:MAX_PROBLEMS]] + more
+        return [self._validation_problem(kind, at, each) for each in found[:MAX_PROBLEMS]] + more
 
-    def value(self, *place: str | int) -> Any:
+    def value_at(self, *place: str | int) -> Any:
         """Returns what the file has at a key, unchecked; None where it has nothing."""
         node: Any = self._root
         for key in place:
@@ -68,11 +68,11 @@ class YamlFile:
                 node = node.get(key) if isinstance(node, Mapping) else None
         return node
 
-    def problem(self, place: KeyPath, what: str, remedy: str = "") -> Problem:
+    def problem_at(self, place: KeyPath, what: str, remedy: str = "") -> Problem:
         """Returns a problem at a key of this file, with its line."""
-        return Problem(f"line {self.line(place)}, {_dotted_path(place)}", what, remedy)
+        return Problem(f"line {self.line_of(place)}, {_dotted_path(place)}", what, remedy)
 
-    def line(self, place: KeyPath) -> int:
+    def line_of(self, place: KeyPath) -> int:
         """Returns the line, from 1, of the deepest part of `place` that the file has."""
         node: Any = self._root
         line = node.lc.line
@@ -86,18 +86,18 @@ class YamlFile:
             node = node[key]
         return int(line) + 1
 
-    def _problem(self, kind: type[BaseModel], at: KeyPath, error: ErrorDetails) -> Problem:
+    def _validation_problem(self, kind: type[BaseModel], at: KeyPath, error: ErrorDetails) -> Problem:
         place = at + error["loc"]
         if error["type"] == "extra_forbidden":
             close = difflib.get_close_matches(str(place[-1]), _known_keys(kind), n=1)
             remedy = (
                 f"did you mean {close[0]!r}?" if close else "remove it, or look its name up in docs/contest-file.md"
             )
-            return self.problem(place, "unknown key", remedy)
+            return self.problem_at(place, "unknown key", remedy)
         message = printable(error["msg"].removeprefix("Value error, "))
         given = "" if error["type"] == "missing" else f", got {_display(error['input'])}"
         allowed = _pattern_texts(kind).get(error.get("ctx", {}).get("pattern", ""))
-        return self.problem(place, message[:1].lower() + message[1:] + given, f"write {allowed}" if allowed else "")
+        return self.problem_at(place, message[:1].lower() + message[1:] + given, f"write {allowed}" if allowed else "")
 
 
 def _read_text(path: Path, limit: int) -> str:
@@ -109,8 +109,8 @@ def _read_text(path: Path, limit: int) -> str:
             raise Rejected(str(path), [Problem("file", f"{status.st_size} bytes, at most {limit}", "shorten it")])
         return path.read_text("utf-8")
     except OSError as error:
-        what = error.strerror or str(error)
-        raise Rejected(str(path), [Problem("file", what, "give the path of a YAML file")]) from None
+        problem = error.strerror or str(error)
+        raise Rejected(str(path), [Problem("file", problem, "give the path of a YAML file")]) from None
     except UnicodeDecodeError as error:
         raise Rejected(str(path), [Problem("file", str(error), "store it as UTF-8")]) from None
 
@@ -146,14 +146,14 @@ def _known_keys(kind: type[BaseModel]) -> list[str]:
 @lru_cache
 def _pattern_texts(kind: type[BaseModel]) -> dict[str, str]:
     """Returns the patterns that the model and the models in it ask for, with what each means in words."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     left: list[Any] = [kind.model_json_schema()]
     while left:
         node = left.pop()
         if isinstance(node, dict):
             if isinstance(node.get("pattern"), str) and "description" in node:
-                found[node["pattern"]] = node["description"]
+                texts[node["pattern"]] = node["description"]
             left += node.values()
         elif isinstance(node, list):
             left += node
-    return found
+    return texts

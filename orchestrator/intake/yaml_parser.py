@@ -15,21 +15,21 @@ from ruamel.yaml.scanner import RoundTripScanner, ScannerError
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
 
-_SHOWN = 50
+_MAX_SHOWN = 50
 """How many problems of one file are listed; the rest are counted."""
-DEEPEST = 32
+MAX_DEPTH = 32
 """How deep lists and mappings may lie in each other; real files need six."""
-ALIASES = 64
+MAX_ALIASES = 64
 """How often a file may say `*name`: each stands for a part that may be the largest there is."""
 _YAML = "tag:yaml.org,2002:"
 """What a file writes as two exclamation marks."""
 
 
-class _TooMuch(ScannerError):
+class _BoundExceededError(ScannerError):
     """A text exceeds a bound, whatever else it is."""
 
 
-class _Bounded(RoundTripScanner):
+class _BoundedScanner(RoundTripScanner):
     """Refuses a text that is too deep, or has too many tokens, as soon as it is."""
 
     most = 0
@@ -45,8 +45,8 @@ class _Bounded(RoundTripScanner):
 
     def fetch_alias(self) -> None:
         self.aliases += 1
-        if self.aliases > ALIASES:
-            self._refuse(f"more than {ALIASES} aliases")
+        if self.aliases > MAX_ALIASES:
+            self._refuse(f"more than {MAX_ALIASES} aliases")
         super().fetch_alias()
 
     def fetch_more_tokens(self) -> Any:
@@ -55,45 +55,45 @@ class _Bounded(RoundTripScanner):
         return super().fetch_more_tokens()
 
     def _deeper(self) -> bool:
-        if len(self.indents) + len(self.flow_context) > DEEPEST:
-            self._refuse(f"more than {DEEPEST} lists and mappings in each other")
+        if len(self.indents) + len(self.flow_context) > MAX_DEPTH:
+            self._refuse(f"more than {MAX_DEPTH} lists and mappings in each other")
         return True
 
-    def _refuse(self, what: str) -> NoReturn:
-        raise _TooMuch(None, None, what, self.reader.get_mark())
+    def _refuse(self, problem: str) -> NoReturn:
+        raise _BoundExceededError(None, None, problem, self.reader.get_mark())
 
     @classmethod
-    def bounded(cls, most: int) -> type["_Bounded"]:
+    def bounded(cls, most: int) -> type["_BoundedScanner"]:
         """Returns the scanner for a text of at most so many tokens."""
         return type(cls.__name__, (cls,), {"most": most})
 
 
-def _bounded(tokens: int) -> YAML:
+def _bounded_yaml(tokens: int) -> YAML:
     """Returns a parser for one text of at most so many tokens."""
     yaml = YAML(typ="rt")
-    yaml.Scanner = _Bounded.bounded(tokens)
+    yaml.Scanner = _BoundedScanner.bounded(tokens)
     return yaml
 
 
-def parse(path: Path, text: str, tokens: int) -> CommentedMap:
+def parse_yaml(path: Path, text: str, tokens: int) -> CommentedMap:
     """Returns the mapping that a text of at most so many tokens is. Raises Rejected: it is none."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", ReusedAnchorWarning)
-            _refuse_tags(path, text, _bounded(tokens))
-            root = _bounded(tokens).load(text)
+            _refuse_tags(path, text, _bounded_yaml(tokens))
+            root = _bounded_yaml(tokens).load(text)
     except Rejected:
         raise
-    except _TooMuch as error:
+    except _BoundExceededError as error:
         place = f"line {error.problem_mark.line + 1}"
         raise Rejected(str(path), [Problem(place, error.problem, "write it shorter and flatter")]) from None
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        what = printable(f"not YAML: {error.problem or error.context}")
-        raise Rejected(str(path), [Problem(f"line {line}", what, "mend this line")]) from None
+        problem = printable(f"not YAML: {error.problem or error.context}")
+        raise Rejected(str(path), [Problem(f"line {line}", problem, "mend this line")]) from None
     except Exception as error:  # noqa: BLE001  a bad date, number, tag or depth raises whatever Python makes of it
-        what = printable(f"not YAML: {error or type(error).__name__}")
-        raise Rejected(str(path), [Problem("file", what, "mend it")]) from None
+        problem = printable(f"not YAML: {error or type(error).__name__}")
+        raise Rejected(str(path), [Problem("file", problem, "mend it")]) from None
     if not isinstance(root, CommentedMap):
         raise Rejected(str(path), [Problem("line 1", "not a mapping of keys to values", "start with `sparring: 1`")])
     return root
@@ -103,16 +103,16 @@ def _refuse_tags(path: Path, text: str, yaml: YAML) -> None:
     """Raises Rejected where a file says of which type a value is: the model says that, and a tag may name any."""
     if "!" not in text:
         return
-    tagged = ((event.start_mark.line + 1, event.tag) for event in yaml.parse(text) if _tag(event))
+    tagged = ((event.start_mark.line + 1, event.tag) for event in yaml.parse(text) if _has_tag(event))
     problems = [
         Problem(
             f"line {line}", f"a tag, {printable(str(tag).replace(_YAML, '!!', 1), 60)}", "write the value without it"
         )
-        for line, tag in list(tagged)[:_SHOWN]
+        for line, tag in list(tagged)[:_MAX_SHOWN]
     ]
     if problems:
         raise Rejected(str(path), problems)
 
 
-def _tag(event: Any) -> bool:
+def _has_tag(event: Any) -> bool:
     return getattr(event, "tag", None) is not None

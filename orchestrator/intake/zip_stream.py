@@ -54,78 +54,78 @@ class ZipStream:
     """Yields the members of a zip in the order of its list; `content` yields the bytes of the one yielded last."""
 
     def __init__(self, file: BinaryIO, size: int, members: int, bounds: tuple[RatioLimit, SizeLimit]) -> None:
-        self._file, self._size, self._most = file, size, members
-        self._ratio, self._bytes = bounds
+        self._file, self._size, self._max_members = file, size, members
+        self._ratio_limit, self._size_limit = bounds
         self._entry: _ZipEntry | None = None
-        self._begins = 0
+        self._data_offset = 0
 
     def __iter__(self) -> Iterator[Member]:
-        """Yields every member. Raises Malformed where the zip is not as it should be."""
-        listed, begin = self._list()
+        """Yields every member. Raises MalformedArchive where the zip is not as it should be."""
+        listed, directory_offset = self._read_directory()
         at = 0
         for position, entry in enumerate(listed):
-            self._begins = self._local(entry, at)
-            follows = listed[position + 1].offset if position + 1 < len(listed) else begin
-            after = follows - self._begins - entry.packed
+            self._data_offset = self._check_local_header(entry, at)
+            follows = listed[position + 1].offset if position + 1 < len(listed) else directory_offset
+            after = follows - self._data_offset - entry.packed
             if after not in _DESCRIPTORS[entry.flags & _DESCRIBED]:
                 raise MalformedArchive("members that overlap, or bytes that no member owns")
             at, self._entry = follows, entry
             yield entry.member
             for _ in self.content():
                 pass
-        if at != begin:
+        if at != directory_offset:
             raise MalformedArchive("members that overlap, or bytes that no member owns")
 
     def content(self) -> Iterator[bytes]:
-        """Yields the member's bytes in pieces of at most `PIECE`. Raises Malformed if they are not what is listed."""
+        """Yields the member's bytes, at most `PIECE_BYTES` at a time; raises MalformedArchive where they are others."""
         entry, self._entry = self._entry, None
         if entry is None:
             return
         size, checksum = 0, 0
-        for piece in self._inflated(entry):
+        for piece in self._decompressed_pieces(entry):
             size += len(piece)
             if size > entry.member.size:
                 break
-            self._ratio.whole(piece)
-            self._bytes.whole(piece)
+            self._ratio_limit.add_output(piece)
+            self._size_limit.add_output(piece)
             checksum = zlib.crc32(piece, checksum)
             yield piece
         if size != entry.member.size or checksum != entry.checksum:
             raise MalformedArchive("a file that is not what the list says of it", "it is damaged: send it again")
 
-    def _inflated(self, entry: _ZipEntry) -> Iterator[bytes]:
-        pieces = self._packed(entry)
+    def _decompressed_pieces(self, entry: _ZipEntry) -> Iterator[bytes]:
+        pieces = self._packed_pieces(entry)
         return decompressed(pieces, -zlib.MAX_WBITS) if entry.method == _DEFLATED else pieces
 
-    def _packed(self, entry: _ZipEntry) -> Iterator[bytes]:
-        self._file.seek(self._begins)
+    def _packed_pieces(self, entry: _ZipEntry) -> Iterator[bytes]:
+        self._file.seek(self._data_offset)
         left = entry.packed
         while left:
             piece = self._file.read(min(left, PIECE_BYTES))
             if not piece:
                 raise MalformedArchive("it ends inside a file", "it was cut short: send it again")
             left -= len(piece)
-            self._ratio.packed(piece)
+            self._ratio_limit.add_input(piece)
             yield piece
 
-    def _list(self) -> tuple[list[_ZipEntry], int]:
+    def _read_directory(self) -> tuple[list[_ZipEntry], int]:
         """Returns the members in the order in which they lie, and where the list begins."""
-        count, length, begin = self._end()
-        if count > self._most:
-            raise MalformedArchive(f"{count} members, at most {self._most}", "leave out what is not needed")
+        count, length, offset = self._read_end_record()
+        if count > self._max_members:
+            raise MalformedArchive(f"{count} members, at most {self._max_members}", "leave out what is not needed")
         if length > MAX_DIRECTORY_BYTES:
             raise MalformedArchive(f"a list of {length} bytes, at most {MAX_DIRECTORY_BYTES}", "use shorter names")
-        self._file.seek(begin)
+        self._file.seek(offset)
         data = self._file.read(length)
-        found, at = [], 0
+        entries, at = [], 0
         for _ in range(count):
             entry, at = _directory_entry(data, at)
-            found.append(entry)
+            entries.append(entry)
         if at != len(data):
             raise MalformedArchive("a list that is longer than its members")
-        return sorted(found, key=lambda entry: entry.offset), begin
+        return sorted(entries, key=lambda entry: entry.offset), offset
 
-    def _end(self) -> tuple[int, int, int]:
+    def _read_end_record(self) -> tuple[int, int, int]:
         """Returns how many members are listed, how long the list is and where it begins."""
         tail_at = max(0, self._size - _END_RECORD.size - 0xFFFF)
         self._file.seek(tail_at)
@@ -133,17 +133,17 @@ class ZipStream:
         at = tail.rfind(b"PK\x05\x06")
         if at < 0 or len(tail) - at < _END_RECORD.size:
             raise MalformedArchive("no list of members at its end", "it was cut short: send it again")
-        _, disk, first, here, count, length, begin, comment = _END_RECORD.unpack_from(tail, at)
-        if _FULL_16 in {here, count} or _FULL_32 in {length, begin}:
+        _, disk, first, disk_count, count, length, offset, comment = _END_RECORD.unpack_from(tail, at)
+        if _FULL_16 in {disk_count, count} or _FULL_32 in {length, offset}:
             raise MalformedArchive("a 64-bit zip", "pack it as a tar")
-        if disk or first or here != count:
+        if disk or first or disk_count != count:
             raise MalformedArchive("a part of a split zip", "pack it in one file")
-        if tail_at + at + _END_RECORD.size + comment != self._size or begin + length != tail_at + at:
+        if tail_at + at + _END_RECORD.size + comment != self._size or offset + length != tail_at + at:
             raise MalformedArchive("a list of members that is not at its end")
-        return count, length, begin
+        return count, length, offset
 
-    def _local(self, entry: _ZipEntry, at: int) -> int:
-        """Returns where a member's bytes begin. Raises Malformed where its own header contradicts the list."""
+    def _check_local_header(self, entry: _ZipEntry, at: int) -> int:
+        """Returns where a member's bytes begin. Raises MalformedArchive where its own header contradicts the list."""
         if entry.offset != at:
             raise MalformedArchive("members that overlap, or bytes that no member owns")
         self._file.seek(at)
@@ -151,11 +151,13 @@ class ZipStream:
         if len(head) < _LOCAL_HEADER.size or head[:4] != b"PK\x03\x04":
             raise MalformedArchive("a member without a header")
         flags, method, _, _, checksum, packed, size, named, extra = _LOCAL_HEADER.unpack(head)[2:]
-        said = (flags, method, self._file.read(named))
-        if said != (entry.flags, entry.method, entry.raw):
+        name_fields = (flags, method, self._file.read(named))
+        if name_fields != (entry.flags, entry.method, entry.raw):
             raise MalformedArchive("a header that contradicts the list of members")
-        told = (checksum, packed, size)
-        if told != (entry.checksum, entry.packed, entry.member.size) and not (flags & _DESCRIBED and not any(told)):
+        size_fields = (checksum, packed, size)
+        if size_fields != (entry.checksum, entry.packed, entry.member.size) and not (
+            flags & _DESCRIBED and not any(size_fields)
+        ):
             raise MalformedArchive("a header that contradicts the list of members")
         _check_extra(self._file.read(extra))
         return at + _LOCAL_HEADER.size + int(named) + int(extra)
@@ -167,8 +169,8 @@ def _directory_entry(data: bytes, at: int) -> tuple[_ZipEntry, int]:
         raise MalformedArchive("a list of members that is cut short", "it was cut short: send it again")
     fields = _DIRECTORY_HEADER.unpack_from(data, at)
     _, made_by, _, flags, method, _, _, checksum, packed, size, named, extra, comment, disk, _, outer, offset = fields
-    begin = at + _DIRECTORY_HEADER.size
-    raw = data[begin : begin + named]
+    name_offset = at + _DIRECTORY_HEADER.size
+    raw = data[name_offset : name_offset + named]
     if flags & _ENCRYPTED or flags & ~_KNOWN_FLAGS:
         raise MalformedArchive("encrypted, or packed in a way that is not read here", "pack it without a password")
     if method not in {_STORED, _DEFLATED}:
@@ -181,12 +183,12 @@ def _directory_entry(data: bytes, at: int) -> tuple[_ZipEntry, int]:
         raise MalformedArchive("a name whose encoding is not said", "use plain letters in names, or pack it as a tar")
     if b"\0" in raw or not raw:
         raise MalformedArchive("a member whose name is empty or holds a NUL")
-    _check_extra(data[begin + named : begin + named + extra])
+    _check_extra(data[name_offset + named : name_offset + named + extra])
     mode = outer >> 16 if made_by >> 8 == _UNIX else 0
     member = Member(raw, _member_kind(raw, mode), stat.S_IMODE(mode), size)
     if member.kind is not MemberKind.FILE and size and member.kind is not MemberKind.LINK:
         raise MalformedArchive(f"a {member.kind} of {size} bytes")
-    return _ZipEntry(member, flags, method, checksum, packed, offset, raw), begin + named + extra + comment
+    return _ZipEntry(member, flags, method, checksum, packed, offset, raw), name_offset + named + extra + comment
 
 
 def _member_kind(raw: bytes, mode: int) -> MemberKind:
@@ -201,7 +203,7 @@ def _member_kind(raw: bytes, mode: int) -> MemberKind:
 
 
 def _check_extra(extra: bytes) -> None:
-    """Raises Malformed where an extra field gives a member another name or size than its header."""
+    """Raises MalformedArchive where an extra field gives a member another name or size than its header."""
     while extra:
         if len(extra) < 4:  # noqa: PLR2004  a field's own head
             raise MalformedArchive("an extra field that is cut short")

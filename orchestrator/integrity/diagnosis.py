@@ -31,7 +31,7 @@ BURST_PAUSES = {BURST_LENGTH: 0.7, 2 * BURST_LENGTH: 1.1}
 """A suspect is asked in three bursts with these seconds between them."""
 BURST_SANDBOXES = 3
 MAX_BURST_SANDBOXES = 2 * BURST_SANDBOXES
-"""So many sandboxes are asked in bursts at most, where some of them fail; `SANDBOXES` where all of these do."""
+"""So many sandboxes are asked in bursts at most, where some of them fail; `BURST_SANDBOXES` where all of these do."""
 PROOF_PAIRS = 10
 """So many times a sequence and its control have to differ, each pair with a seed of its own and in an order that is
 drawn. What a sandbox draws when it starts passes for a proof once in 4**10 times at most; what time does, whatever its
@@ -46,9 +46,9 @@ class Claim:
 
     kind: FindingKind
     session: ReplaySession
-    place: int
+    position: int
     control: ReplaySession
-    control_place: int = 0
+    control_position: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,16 +60,16 @@ class Proof:
 
     kind: FindingKind
     session: ReplaySession
-    place: int
-    alone: int
+    position: int
+    answer_alone: int
     sessions: tuple[int, ...]
 
 
 def diagnose_mismatch(
-    trace: SessionTrace, played: DefencePlay, clash: Mismatch, chance: np.random.Generator
+    trace: SessionTrace, play: DefencePlay, mismatch: Mismatch, rng: np.random.Generator
 ) -> SessionGenerator[Proof | FindingKind | None]:
     """Returns a proof; the kind that the suspect's answers hint at; or None where nothing could be repeated."""
-    suspect = np.array([[clash.cell, clash.picture]], np.int32)
+    suspect = np.array([[mismatch.cell, mismatch.picture]], np.int32)
     patterns = yield from _burst_patterns(trace, suspect)
     if len(patterns) < BURST_SANDBOXES:
         return None
@@ -80,10 +80,10 @@ def diagnose_mismatch(
         claim = yield from _claim_from_pattern(trace, suspect, patterns[0])
         if isinstance(claim, FindingKind):
             return claim
-        return (yield from prove_claim(trace, claim, chance)) or hinted_kind(patterns)
-    for context in _contexts_of_mismatch(trace, played, clash, alone):
+        return (yield from prove_claim(trace, claim, rng)) or hinted_kind(patterns)
+    for context in _contexts_of_mismatch(trace, play, mismatch, alone):
         for claim in (yield from _claims_from_context(trace, context)):
-            if proof := (yield from prove_claim(trace, claim, chance)):
+            if proof := (yield from prove_claim(trace, claim, rng)):
                 return proof
     return None
 
@@ -94,29 +94,29 @@ def _burst_patterns(trace: SessionTrace, suspect: Questions) -> SessionGenerator
     for tried in range(MAX_BURST_SANDBOXES):
         if len(patterns) == BURST_SANDBOXES or (tried >= BURST_SANDBOXES and not patterns):
             break
-        said = yield from trace.ask(burst_session(suspect, SessionPurpose.REPEATED))
-        if all(is_decision(int(answer)) for answer in said.answers):
-            patterns.append(said.answers)
+        answers = yield from trace.play_session(burst_session(suspect, SessionPurpose.BURSTS))
+        if all(is_decision(int(label)) for label in answers.answers):
+            patterns.append(answers.answers)
     return patterns
 
 
-def prove_claim(trace: SessionTrace, claim: Claim, chance: np.random.Generator) -> SessionGenerator[Proof | None]:
+def prove_claim(trace: SessionTrace, claim: Claim, rng: np.random.Generator) -> SessionGenerator[Proof | None]:
     """Plays a sequence and its control in pairs with one seed each; returns the proof where every pair shows it.
 
     A pair in which one is not answered is played again, as often as there are pairs.
     """
-    shown: list[int] = []
+    sessions: list[int] = []
     alone: int | None = None
     for _ in range(2 * PROOF_PAIRS):
-        changed, control, numbers = yield from _play_pair(trace, claim, bool(chance.integers(2)))
+        changed, control, numbers = yield from _play_pair(trace, claim, bool(rng.integers(2)))
         if not (is_decision(changed) and is_decision(control)):
             continue
         alone = control if alone is None else alone
         if control != alone or changed == control:
             return None
-        shown += numbers
-        if len(shown) == 2 * PROOF_PAIRS:
-            return Proof(claim.kind, claim.session, claim.place, alone, tuple(shown))
+        sessions += numbers
+        if len(sessions) == 2 * PROOF_PAIRS:
+            return Proof(claim.kind, claim.session, claim.position, alone, tuple(sessions))
     return None
 
 
@@ -125,12 +125,12 @@ def _play_pair(
 ) -> SessionGenerator[tuple[int, int, tuple[int, int]]]:
     """Returns the suspect's answers in the sequence and in the control, and their sessions: the control's first."""
     first, second = (claim.control, claim.session) if control_first else (claim.session, claim.control)
-    one = yield from trace.ask(first)
-    number = trace.last
-    other = yield from trace.ask(replace(second, seed_of=number))
-    said, control = (other, one) if control_first else (one, other)
+    one = yield from trace.play_session(first)
+    number = trace.last_number
+    other = yield from trace.play_session(replace(second, same_seed_as=number))
+    changed, control = (other, one) if control_first else (one, other)
     numbers = (number, number + 1) if control_first else (number + 1, number)
-    return int(said.answers[claim.place]), int(control.answers[claim.control_place]), numbers
+    return int(changed.answers[claim.position]), int(control.answers[claim.control_position]), numbers
 
 
 def _control_session(question: Questions, batch: int = 1) -> ReplaySession:
@@ -163,7 +163,9 @@ def _claim_from_pattern(
     """
     alone = int(pattern[0])
     place = int(np.flatnonzero(pattern != alone)[0])
-    steady = yield from trace.ask(ReplaySession(SessionPurpose.REPEATED, np.tile(suspect, (3 * BURST_LENGTH, 1))))
+    steady = yield from trace.play_session(
+        ReplaySession(SessionPurpose.BURSTS, np.tile(suspect, (3 * BURST_LENGTH, 1)))
+    )
     if place in BURST_PAUSES and (steady.answers == alone).all():
         pauses = {at: seconds for at, seconds in BURST_PAUSES.items() if at <= place}
         waited = ReplaySession(SessionPurpose.PROOF, np.tile(suspect, (place + 1, 1)), pauses=pauses)
@@ -175,14 +177,14 @@ def _claim_from_pattern(
 
 
 def _contexts_of_mismatch(
-    trace: SessionTrace, played: DefencePlay, clash: Mismatch, alone: int
+    trace: SessionTrace, play: DefencePlay, mismatch: Mismatch, alone: int
 ) -> Iterator[QuestionContext]:
     """Yields where the suspect was answered otherwise than alone: in the replay, then in the play."""
-    question = [clash.cell, clash.picture]
-    session, said = trace.played[clash.session]
-    asked = [(session.questions, said.answers, session.batch)]
-    asked += [(rows[:, :2], rows[:, 2], played.batch) for rows in played.sandboxes]
-    for questions, answers, batch in asked:
+    question = [mismatch.cell, mismatch.picture]
+    session, session_answers = trace.sessions[mismatch.session]
+    question_lists = [(session.questions, session_answers.answers, session.batch)]
+    question_lists += [(rows[:, :2], rows[:, 2], play.batch) for rows in play.sandboxes]
+    for questions, answers, batch in question_lists:
         for place in np.flatnonzero((questions == question).all(axis=1)).tolist():
             if is_decision(int(answers[place])) and answers[place] != alone:
                 yield _context_at(questions, place, batch, alone)
@@ -201,22 +203,22 @@ def _claims_from_context(trace: SessionTrace, context: QuestionContext) -> Sessi
     """
     once = yield from deviates(trace, context, SessionPurpose.CONTEXT)
     again = yield from deviates(trace, context, SessionPurpose.CONTEXT)
-    uptime = float(trace.played[trace.last][1].at[context.place])
+    uptime = float(trace.sessions[trace.last_number][1].answer_times[context.position])
     if not isfinite(uptime):  # it was not answered: nobody knows after how long it would have been
         return []
     waited = yield from _delay_claim(trace, context, 1.2 * uptime + 0.3 if once and again else 2 * uptime + 2)
-    found = [] if waited is None else [waited]
+    claims = [] if waited is None else [waited]
     if not (once and again):
-        return found
+        return claims
     if context.batch > 1:
         outcome = yield from _batch_claim(trace, context)
         if outcome is None:
-            return found
+            return claims
         if isinstance(outcome, Claim):
-            return [*found, outcome]
+            return [*claims, outcome]
         context = outcome
     shrunk = yield from _minimised_claim(trace, context)
-    return found if shrunk is None else [*found, shrunk]
+    return claims if shrunk is None else [*claims, shrunk]
 
 
 def _minimised_claim(trace: SessionTrace, context: QuestionContext) -> SessionGenerator[Claim | None]:
@@ -226,7 +228,7 @@ def _minimised_claim(trace: SessionTrace, context: QuestionContext) -> SessionGe
         return None
     small = smallest.context
     session = ReplaySession(SessionPurpose.PROOF, small.questions, small.batch)
-    return Claim(smallest.kind, session, small.place, _control_session(small.last, small.batch), small.offset)
+    return Claim(smallest.kind, session, small.position, _control_session(small.last_unit, small.batch), small.offset)
 
 
 def _delay_claim(trace: SessionTrace, context: QuestionContext, seconds: float) -> SessionGenerator[Claim | None]:
@@ -234,14 +236,14 @@ def _delay_claim(trace: SessionTrace, context: QuestionContext, seconds: float) 
     if context.batch > 1:
         return None
     pauses = {0: min(seconds, MAX_WAIT_SECONDS)}
-    said = yield from trace.ask(ReplaySession(SessionPurpose.WAITED, context.last, pauses=pauses))
-    if not is_decision(int(said.answers[0])) or said.answers[0] == context.alone:
+    answers = yield from trace.play_session(ReplaySession(SessionPurpose.DELAY, context.last_unit, pauses=pauses))
+    if not is_decision(int(answers.answers[0])) or answers.answers[0] == context.answer_alone:
         return None
     return Claim(
         FindingKind.CLOCK,
-        ReplaySession(SessionPurpose.PROOF, context.last, pauses=pauses),
+        ReplaySession(SessionPurpose.PROOF, context.last_unit, pauses=pauses),
         0,
-        _control_session(context.last),
+        _control_session(context.last_unit),
     )
 
 
@@ -251,9 +253,9 @@ def _batch_claim(trace: SessionTrace, context: QuestionContext) -> SessionGenera
     The shape of the question stays the same throughout: another shape alone may move an honest classifier's last bits.
     """
     batch, offset = context.batch, context.offset
-    same = np.tile(context.last[offset], (len(context.last), 1))
-    copies = yield from trace.ask(ReplaySession(SessionPurpose.SHRUNK, same, batch))
-    beside = yield from trace.ask(ReplaySession(SessionPurpose.SHRUNK, context.last, batch))
+    same = np.tile(context.last_unit[offset], (len(context.last_unit), 1))
+    copies = yield from trace.play_session(ReplaySession(SessionPurpose.MINIMISE, same, batch))
+    beside = yield from trace.play_session(ReplaySession(SessionPurpose.MINIMISE, context.last_unit, batch))
     answers = {int(answer) for answer in copies.answers}
     if not all(map(is_decision, (*answers, int(beside.answers[offset])))):
         return None  # a fault stands against no label
@@ -264,8 +266,8 @@ def _batch_claim(trace: SessionTrace, context: QuestionContext) -> SessionGenera
     (still,) = answers
     if beside.answers[offset] != still:
         return Claim(
-            FindingKind.COMPANY, ReplaySession(SessionPurpose.PROOF, context.last, batch), offset, control, offset
+            FindingKind.COMPANY, ReplaySession(SessionPurpose.PROOF, context.last_unit, batch), offset, control, offset
         )
-    if not (yield from deviates(trace, QuestionContext(context.units, context.last, offset, batch, still))):
+    if not (yield from deviates(trace, QuestionContext(context.units, context.last_unit, offset, batch, still))):
         return None  # only the number of pictures in a question matters: the same for every picture and every time
-    return QuestionContext(context.units, context.last, offset, batch, still)
+    return QuestionContext(context.units, context.last_unit, offset, batch, still)

@@ -54,17 +54,17 @@ class CheckParameters:
     secret: bytes
 
 
-def answers_digest(record: RoundView) -> str:
+def answers_digest(view: RoundView) -> str:
     """Returns one digest of every answer of the play, the same in whatever order the jobs ended."""
     with_blobs = [
         [step.submission, [cell.attack or "" for cell in step.cells], step.step, step.blobs]
-        for steps in record.played(Stage.CLASSIFY)
+        for steps in view.finished_steps(Stage.CLASSIFY)
         for step in steps
     ]
     return digest(canonical_json(sorted(with_blobs, key=lambda entry: entry[:3])))
 
 
-def defence_play(record: RoundView, job: Job, rules: CheckParameters) -> DefencePlay:
+def defence_play(view: RoundView, job: Job, parameters: CheckParameters) -> DefencePlay:
     """Returns the play that a replay job examines, as the defence's sandboxes saw it.
 
     What was not played was put to none.
@@ -72,16 +72,16 @@ def defence_play(record: RoundView, job: Job, rules: CheckParameters) -> Defence
     cells: list[Cell] = [Cell(job.submission)]
     sandboxes: list[np.ndarray[tuple[int, int], np.dtype[np.int32]]] = []
     uncharged = 0
-    for steps in record.played(Stage.CLASSIFY, job.submission):
+    for steps in view.finished_steps(Stage.CLASSIFY, job.submission):
         if not any(Cell(cell.defence, cell.attack) in job.cells for cell in steps[0].cells):
             continue
         parts: list[np.ndarray[tuple[int, int], np.dtype[np.int32]]] = []
         latest = 0
         for step in steps:
-            uncharged += sum(f.asked - f.pictures for f in step.faults if f.code != GaveUp.code)
+            uncharged += sum(f.question_pictures - f.pictures for f in step.faults if f.code != GaveUp.code)
             named = [Cell(cell.defence, cell.attack) for cell in step.cells]
             cells += [cell for cell in named if cell not in cells]
-            rows = record.array(step, "rows").copy()
+            rows = view.read_array(step, "rows").copy()
             positions = np.array([cells.index(cell) for cell in named], np.int32)
             rows[:, 0] = positions[rows[:, 0]] if len(rows) else 0
             rows[:, 3] += latest + step.fresh  # a step that is not fresh begins with the sandbox of the one before
@@ -91,106 +91,108 @@ def defence_play(record: RoundView, job: Job, rules: CheckParameters) -> Defence
         rows = rows[rows[:, 2] != NOT_PLAYED]
         split = np.split(rows[:, :3], np.flatnonzero(np.diff(rows[:, 3])) + 1)
         sandboxes += [part for part in split if len(part)]
-    count = record.round.opened.task.count if record.round.opened else 0
-    mixed = rules.isolation is Isolation.ROUND
-    return DefencePlay(tuple(cells), tuple(sandboxes), count, rules.batch, mixed=mixed, uncharged=uncharged)
+    count = view.round.opening.task.count if view.round.opening else 0
+    mixed = parameters.isolation is Isolation.ROUND
+    return DefencePlay(
+        tuple(cells), tuple(sandboxes), count, parameters.batch, mixes_versions=mixed, uncharged_pictures=uncharged
+    )
 
 
 def prepare_check(
-    record: RoundView, job: Job, rules: CheckParameters
+    view: RoundView, job: Job, parameters: CheckParameters
 ) -> tuple[DefencePlay, "SessionGenerator[DeterminismVerdict]"]:
     """Returns the play that a replay job examines and its examination, ready to be started."""
     from orchestrator.integrity.determinism_check import check_determinism  # noqa: PLC0415  the drivers of other jobs start without it
 
-    play = defence_play(record, job, rules)
-    seed = derive_seed(rules.secret, "replay", record.round.answers or "", *job.place)
-    return play, check_determinism(play, rules.design, np.random.default_rng(seed))
+    play = defence_play(view, job, parameters)
+    seed = derive_seed(parameters.secret, "replay", view.round.answers_digest or "", *job.seed_parts)
+    return play, check_determinism(play, parameters.design, np.random.default_rng(seed))
 
 
-def session_answers(record: RoundView, step: events.StepFinished, session: ReplaySession) -> SessionAnswers:
+def session_answers(view: RoundView, step: events.StepFinished, session: ReplaySession) -> SessionAnswers:
     """Returns what a session on record was answered. Raises StoreFault where another session was recorded there."""
-    rows = record.array(step, "rows")
+    rows = view.read_array(step, "rows")
     if not np.array_equal(rows[:, :2], session.questions):
         raise StoreFault(f"step {step.step} of replay {step.job} holds other questions than this software would ask")
-    return SessionAnswers(rows[:, 2], *(record.array(step, name) for name in ("margins", "at", "refused", "late")))
+    return SessionAnswers(rows[:, 2], *(view.read_array(step, name) for name in ("margins", "at", "refused", "late")))
 
 
-def verdict_on_record(record: RoundView, job: Job, rules: CheckParameters) -> tuple[DefencePlay, "DeterminismVerdict"]:
+def verdict_on_record(
+    view: RoundView, job: Job, parameters: CheckParameters
+) -> tuple[DefencePlay, "DeterminismVerdict"]:
     """Returns the verdict on a defence from the steps on record. Raises StoreFault where some are missing."""
-    play, sessions = prepare_check(record, job, rules)
-    steps = record.steps(job.id)
+    play, sessions = prepare_check(view, job, parameters)
+    steps = view.steps(job.id)
     try:
         session = next(sessions)
         for number in range(len(steps) + 1):
             if number not in steps:
                 raise StoreFault(f"step {number} of replay {job.id} is not on record")
-            session = sessions.send(session_answers(record, steps[number], session))
+            session = sessions.send(session_answers(view, steps[number], session))
     except StopIteration as end:
         result: DeterminismVerdict = end.value
         return play, result
     raise StoreFault(f"replay {job.id} has no end on record")
 
 
-def verdict_event(job: Job, found: "DeterminismVerdict") -> events.ReplayJudged:
+def verdict_event(job: Job, verdict: "DeterminismVerdict") -> events.ReplayJudged:
     """Returns what a replay job covered, as the ledger keeps it."""
-    return events.ReplayJudged(submission=job.submission, job=job.id, **asdict(found.coverage))
+    return events.ReplayJudged(submission=job.submission, job=job.id, **asdict(verdict.coverage))
 
 
-def make_finding(job: Job, image: str, play: DefencePlay, found: "DeterminismVerdict") -> Finding | None:
+def make_finding(job: Job, image: str, play: DefencePlay, verdict: "DeterminismVerdict") -> Finding | None:
     """Returns the finding that a verdict amounts to, None for a defence that is not accused."""
-    accusation = found.accusation
+    accusation = verdict.accusation
     if accusation is None:
         return None
-    shown, length, alone, batch = _sequence(play, found, accusation)
-    clashes = found.clashes[:MAX_SHOWN]
+    sequence, length, alone, batch = _sequence(play, verdict, accusation)
+    mismatches = verdict.mismatches[:MAX_SHOWN]
     return Finding(
         id=job_id(finding=job.submission, job=job.id, kind=accusation.kind)[:8],
         submission=job.submission,
         kind=accusation.kind,
         rules=RULES_BY_KIND[accusation.kind],
-        summary=_summary(found, accusation, shown, length, alone),
-        compared=found.coverage.compared,
-        disagreements=tuple(_disagreement(play, clash) for clash in clashes),
+        summary=_summary(verdict, accusation, sequence, length, alone),
+        compared=verdict.coverage.compared,
+        disagreements=tuple(_disagreement(play, mismatch) for mismatch in mismatches),
         image=image,
         job=job.id,
         steps=accusation.sessions,
-        sequence=shown,
+        sequence=sequence,
         length=length,
         batch=batch,
-        alone=alone,
-        improbable=accusation.improbable,
+        answer_alone=alone,
+        p_value=accusation.p_value,
     )
 
 
-def attack_differs(record: RoundView, attack: str, steps: StepsByNumber) -> bool:
+def attack_differs(view: RoundView, attack: str, steps: StepsByNumber) -> bool:
     """Returns whether an attack that was asked again made other pictures than in play."""
-    pairs = zip(
-        _first_sandbox_steps(_attack_play(record, attack)), _first_sandbox_steps(_passes(steps)[0]), strict=False
-    )
-    return any(changed_pictures(record, play, step).any() for play, step in pairs)
+    pairs = zip(_first_sandbox_steps(_attack_play(view, attack)), _first_sandbox_steps(_passes(steps)[0]), strict=False)
+    return any(changed_pictures(view, play, step).any() for play, step in pairs)
 
 
-def repeated_steps(record: RoundView, attack: str, job: JobId) -> list[RepeatedStep]:
+def repeated_steps(view: RoundView, attack: str, job: JobId) -> list[RepeatedStep]:
     """Returns, batch by batch, an attack's step in play and the two in which it was asked the same again.
 
     As far as one sandbox each played them from its start: later questions an attack may well answer by earlier ones.
     """
-    passes = (_attack_play(record, attack), *_passes(record.steps(job)))
+    passes = (_attack_play(view, attack), *_passes(view.steps(job)))
     return list(zip(*map(_first_sandbox_steps, passes), strict=False))
 
 
-def make_attack_finding(record: RoundView, job: Job, image: str) -> Finding | None:
+def make_attack_finding(view: RoundView, job: Job, image: str) -> Finding | None:
     """Returns the finding against an attack that made other pictures twice over from the same seed and questions.
 
     An attack is asked the second time only where the first time differed: without it nothing is confirmed.
     """
-    asked = repeated_steps(record, job.submission, job.id)
-    counts = [sum(int(changed_pictures(record, batch[0], batch[turn]).sum()) for batch in asked) for turn in (1, 2)]
+    batches = repeated_steps(view, job.submission, job.id)
+    counts = [sum(int(changed_pictures(view, batch[0], batch[turn]).sum()) for batch in batches) for turn in (1, 2)]
     if not all(counts):
         return None
-    steady = all(one.blobs["candidates"] == two.blobs["candidates"] for _, one, two in asked)
+    steady = all(one.blobs["candidates"] == two.blobs["candidates"] for _, one, two in batches)
     kind = FindingKind.ENVIRONMENT if steady else FindingKind.CHANCE
-    compared = sum(len(record.array(one, "index")) for _, one, _ in asked)
+    compared = sum(len(view.read_array(one, "index")) for _, one, _ in batches)
     return Finding(
         id=job_id(finding=job.submission, job=job.id, kind=kind)[:8],
         submission=job.submission,
@@ -201,25 +203,25 @@ def make_attack_finding(record: RoundView, job: Job, image: str) -> Finding | No
         disagreements=(),
         image=image,
         job=job.id,
-        steps=tuple(sorted(record.steps(job.id))),
+        steps=tuple(sorted(view.steps(job.id))),
     )
 
 
 def changed_pictures(
-    record: RoundView, play: events.StepFinished, step: events.StepFinished
+    view: RoundView, play: events.StepFinished, step: events.StepFinished
 ) -> "np.ndarray[Any, np.dtype[np.bool_]]":
     """Returns which pictures of a step are others than in play; what is missing on either side is not compared."""
     if play.blobs["index"] != step.blobs["index"]:
         raise StoreFault(f"step {step.step} of replay {step.job} holds other questions than the play")
-    then, made = record.made(play), record.made(step)
-    both = (made.forfeits != Forfeit.MISSING) & (then.forfeits != Forfeit.MISSING)
-    other = (made.pixels != then.pixels).reshape(len(both), -1).any(axis=1)
-    found: np.ndarray[Any, np.dtype[np.bool_]] = both & other
-    return found
+    then, repeated = view.step_examples(play), view.step_examples(step)
+    both = (repeated.forfeits != Forfeit.MISSING) & (then.forfeits != Forfeit.MISSING)
+    other = (repeated.pixels != then.pixels).reshape(len(both), -1).any(axis=1)
+    changed: np.ndarray[Any, np.dtype[np.bool_]] = both & other
+    return changed
 
 
-def _attack_play(record: RoundView, attack: str) -> list[events.StepFinished]:
-    return [step for steps in record.played(Stage.PERTURB, attack) for step in steps]
+def _attack_play(view: RoundView, attack: str) -> list[events.StepFinished]:
+    return [step for steps in view.finished_steps(Stage.PERTURB, attack) for step in steps]
 
 
 def _passes(steps: StepsByNumber) -> tuple[list[events.StepFinished], list[events.StepFinished]]:
@@ -227,9 +229,9 @@ def _passes(steps: StepsByNumber) -> tuple[list[events.StepFinished], list[event
     passes: tuple[list[events.StepFinished], list[events.StepFinished]] = ([], [])
     seen: set[str] = set()
     for number in sorted(steps):
-        asked = steps[number].blobs["index"]
-        passes[asked in seen].append(steps[number])
-        seen.add(asked)
+        index = steps[number].blobs["index"]
+        passes[index in seen].append(steps[number])
+        seen.add(index)
     return passes
 
 
@@ -239,17 +241,17 @@ def _first_sandbox_steps(steps: Sequence[events.StepFinished]) -> list[events.St
 
 
 def _sequence(
-    play: DefencePlay, found: "DeterminismVerdict", accusation: "Accusation"
+    play: DefencePlay, verdict: "DeterminismVerdict", accusation: "Accusation"
 ) -> tuple[tuple[SequenceQuestion, ...], int, int | None, int]:
     """Returns a proof's sequence, cut to its ends, its length, the suspect's answer alone, and the batch."""
     proof = accusation.proof
     if proof is None:
         return (), 0, None, play.batch
     session = proof.session
-    _, answers = found.trace.played[proof.sessions[-1]]
-    length = proof.place + 1 if session.batch == 1 else len(session.questions)
+    _, answers = verdict.trace.sessions[proof.sessions[-1]]
+    length = proof.position + 1 if session.batch == 1 else len(session.questions)
     places = range(length) if length <= MAX_SHOWN else [*range(MAX_SHOWN // 2), *range(length - MAX_SHOWN // 2, length)]
-    shown = tuple(
+    sequence = tuple(
         SequenceQuestion(
             attack=play.cells[int(session.questions[place, 0])].attack,
             picture=int(session.questions[place, 1]),
@@ -258,38 +260,38 @@ def _sequence(
         )
         for place in places
     )
-    return shown, length, proof.alone, session.batch
+    return sequence, length, proof.answer_alone, session.batch
 
 
 def _summary(
-    found: "DeterminismVerdict",
+    verdict: "DeterminismVerdict",
     accusation: "Accusation",
-    shown: tuple[SequenceQuestion, ...],
+    sequence: tuple[SequenceQuestion, ...],
     length: int,
     alone: int | None,
 ) -> str:
-    clashes = len(found.clashes)
-    words = f"{_KIND_SENTENCES[accusation.kind]}: {clashes} of {found.coverage.compared} comparisons disagree"
-    if accusation.proof is not None and shown:
-        last = shown[-1]
+    mismatches = len(verdict.mismatches)
+    text = f"{_KIND_SENTENCES[accusation.kind]}: {mismatches} of {verdict.coverage.compared} comparisons disagree"
+    if accusation.proof is not None and sequence:
+        last = sequence[-1]
         after = f"after {length - 1} questions" if length > 1 else f"after {last.pause:.1f} s of silence"
-        words += (
-            f"; one picture is {alone} alone and {answer_in_sequence(found, accusation)} {after}, each of "
+        text += (
+            f"; one picture is {alone} alone and {answer_in_sequence(verdict, accusation)} {after}, each of "
             f"{len(accusation.sessions) // 2} times that both were tried with one seed"
         )
-    elif accusation.improbable is not None:
-        words += f"; an honest defence shows as much with a probability below {max(accusation.improbable, 1e-12):.1g}"
-    return words
+    elif accusation.p_value is not None:
+        text += f"; an honest defence shows as much with a probability below {max(accusation.p_value, 1e-12):.1g}"
+    return text
 
 
-def answer_in_sequence(found: "DeterminismVerdict", accusation: "Accusation") -> int:
+def answer_in_sequence(verdict: "DeterminismVerdict", accusation: "Accusation") -> int:
     """Returns what the suspect of a proof was answered in its sequence."""
     if accusation.proof is None:
         raise ValueError("no sequence proves this accusation")
-    _, answers = found.trace.played[accusation.proof.sessions[-1]]
-    return int(answers.answers[accusation.proof.place])
+    _, answers = verdict.trace.sessions[accusation.proof.sessions[-1]]
+    return int(answers.answers[accusation.proof.position])
 
 
-def _disagreement(play: DefencePlay, clash: "Mismatch") -> Disagreement:
-    margin = None if np.isnan(clash.margin) else round(clash.margin, 9)
-    return Disagreement(play.cells[clash.cell].attack, clash.picture, clash.first, clash.second, margin)
+def _disagreement(play: DefencePlay, mismatch: "Mismatch") -> Disagreement:
+    margin = None if np.isnan(mismatch.margin) else round(mismatch.margin, 9)
+    return Disagreement(play.cells[mismatch.cell].attack, mismatch.picture, mismatch.first, mismatch.second, margin)

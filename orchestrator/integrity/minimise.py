@@ -30,35 +30,35 @@ MAX_CONTROL_SETS = 8
 class QuestionContext:
     """What was asked before a suspect answer.
 
-    `units` are the questions before, `last` is the one with the suspect at `offset`; `alone` is what the suspect is
-    answered without them.
+    `units` are the questions before, `last_unit` is the one with the suspect at `offset`; `answer_alone` is what the
+    suspect is answered without them.
     """
 
     units: tuple[Questions, ...]
-    last: Questions
+    last_unit: Questions
     offset: int
     batch: int
-    alone: int
+    answer_alone: int
 
     @property
     def suspect(self) -> tuple[int, int]:
         """The suspect's cell and picture."""
-        cell, picture = self.last[self.offset].tolist()
+        cell, picture = self.last_unit[self.offset].tolist()
         return cell, picture
 
     @property
-    def place(self) -> int:
+    def position(self) -> int:
         """The suspect's position in the whole sequence."""
         return sum(len(unit) for unit in self.units) + self.offset
 
     @property
     def questions(self) -> Questions:
         """The whole sequence [k, 2]."""
-        return np.concatenate([*self.units, self.last])
+        return np.concatenate([*self.units, self.last_unit])
 
-    def only(self, units: Sequence[Questions]) -> "QuestionContext":
+    def with_units(self, units: Sequence[Questions]) -> "QuestionContext":
         """Returns the suspect after other questions."""
-        return QuestionContext(tuple(units), self.last, self.offset, self.batch, self.alone)
+        return QuestionContext(tuple(units), self.last_unit, self.offset, self.batch, self.answer_alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,55 +71,55 @@ class MinimalContext:
 
 
 def deviates(
-    trace: SessionTrace, context: QuestionContext, purpose: SessionPurpose = SessionPurpose.SHRUNK
+    trace: SessionTrace, context: QuestionContext, purpose: SessionPurpose = SessionPurpose.MINIMISE
 ) -> SessionGenerator[bool]:
     """Plays a context in a fresh sandbox; returns whether the suspect gets another decision than alone."""
-    said = yield from trace.ask(ReplaySession(purpose, context.questions, context.batch))
-    answer = int(said.answers[context.place])
-    return is_decision(answer) and answer != context.alone
+    answers = yield from trace.play_session(ReplaySession(purpose, context.questions, context.batch))
+    answer = int(answers.answers[context.position])
+    return is_decision(answer) and answer != context.answer_alone
 
 
 def minimise_context(trace: SessionTrace, context: QuestionContext) -> SessionGenerator[MinimalContext | None]:
     """Returns the smallest sequence that still changes the suspect's answer; None where none does any more."""
-    budget = trace.last + MAX_SANDBOXES
+    budget = trace.last_number + MAX_SANDBOXES
     found = (yield from _try_other_versions(trace, context)) or (yield from _try_repeats(trace, context))
     if found:
         return found
-    kept = context
+    smallest = context
     for least in (context.units[-1:], context.units[-2:]):
-        if (yield from deviates(trace, context.only(least))):
-            return MinimalContext(context.only(least), FindingKind.STATE, trace.last)
-    while len(kept.units) > 1 and trace.last < budget:
-        half = kept.only(kept.units[len(kept.units) // 2 :])
-        if not (yield from deviates(trace, half)):
+        if (yield from deviates(trace, context.with_units(least))):
+            return MinimalContext(context.with_units(least), FindingKind.STATE, trace.last_number)
+    while len(smallest.units) > 1 and trace.last_number < budget:
+        second_half = smallest.with_units(smallest.units[len(smallest.units) // 2 :])
+        if not (yield from deviates(trace, second_half)):
             break
-        kept = half
-    size = max(1, len(kept.units) // 2)
-    while trace.last < budget:
-        shorter = yield from _without_one_part(trace, kept, size, budget)
+        smallest = second_half
+    size = max(1, len(smallest.units) // 2)
+    while trace.last_number < budget:
+        shorter = yield from _without_one_part(trace, smallest, size, budget)
         if shorter is not None:
-            kept = shorter
+            smallest = shorter
         elif size == 1:
             break
-        size = max(1, min(size, len(kept.units)) // 2)
-    if not (yield from deviates(trace, kept)):
+        size = max(1, min(size, len(smallest.units)) // 2)
+    if not (yield from deviates(trace, smallest)):
         return None
-    return MinimalContext(kept, FindingKind.STATE, trace.last)
+    return MinimalContext(smallest, FindingKind.STATE, trace.last_number)
 
 
 def _try_other_versions(trace: SessionTrace, context: QuestionContext) -> SessionGenerator[MinimalContext | None]:
     """Tries the other versions of the suspect alone, against as many questions about other pictures."""
     _, picture = context.suspect
-    suspect = context.last[context.offset].tolist()
+    suspect = context.last_unit[context.offset].tolist()
     kin = [u for u in context.units if (u[:, 1] == picture).any() and suspect not in u.tolist()]
     others = [u for u in context.units if not (u[:, 1] == picture).any()]
     for part in (*([one] for one in kin[:MAX_OTHER_VERSIONS]), kin if len(kin) > MAX_OTHER_VERSIONS else []):
-        if part and (yield from deviates(trace, context.only(part))):
-            session = trace.last
+        if part and (yield from deviates(trace, context.with_units(part))):
+            session = trace.last_number
             for strangers in _similar_units(trace, part, others):
-                if (yield from deviates(trace, context.only(strangers))):
-                    return MinimalContext(context.only(strangers), FindingKind.STATE, trace.last)
-            return MinimalContext(context.only(part), FindingKind.MEMORY, session)
+                if (yield from deviates(trace, context.with_units(strangers))):
+                    return MinimalContext(context.with_units(strangers), FindingKind.STATE, trace.last_number)
+            return MinimalContext(context.with_units(part), FindingKind.MEMORY, session)
     return None
 
 
@@ -131,8 +131,8 @@ def _similar_units(
     An average over recent pictures moves an answer by what these pictures show: the more alike, the more it is moved.
     """
     answers: dict[tuple[int, ...], int] = {}
-    for session, said in trace.played:
-        answers |= zip(map(tuple, session.questions.tolist()), said.answers.tolist(), strict=True)
+    for session, session_answers in trace.sessions:
+        answers |= zip(map(tuple, session.questions.tolist()), session_answers.answers.tolist(), strict=True)
     first = answers.get(tuple(part[0][0].tolist()))
     alike = sorted(others, key=lambda unit: answers.get(tuple(unit[0].tolist())) != first)
     return [alike[at : at + len(part)] for at in range(0, len(alike), len(part))][:MAX_CONTROL_SETS]
@@ -142,12 +142,12 @@ def _try_repeats(trace: SessionTrace, context: QuestionContext) -> SessionGenera
     """Asks the suspect itself as often as its context is long: shows counters, and state that any picture moves."""
     if context.batch > 1 or not context.units:
         return None
-    own = np.tile(context.last, (len(context.units) + 1, 1))
-    said = yield from trace.ask(ReplaySession(SessionPurpose.SHRUNK, own))
-    other = [i for i, a in enumerate(said.answers.tolist()) if is_decision(a) and a != context.alone]
+    repeats = np.tile(context.last_unit, (len(context.units) + 1, 1))
+    answers = yield from trace.play_session(ReplaySession(SessionPurpose.MINIMISE, repeats))
+    other = [i for i, a in enumerate(answers.answers.tolist()) if is_decision(a) and a != context.answer_alone]
     if not other or other[0] == 0:
         return None
-    return MinimalContext(context.only([context.last] * other[0]), FindingKind.STATE, trace.last)
+    return MinimalContext(context.with_units([context.last_unit] * other[0]), FindingKind.STATE, trace.last_number)
 
 
 def _without_one_part(
@@ -155,9 +155,9 @@ def _without_one_part(
 ) -> SessionGenerator[QuestionContext | None]:
     """Returns the context without the first part of `size` units that it does not need."""
     for start in range(0, len(context.units), size):
-        if trace.last >= budget:
+        if trace.last_number >= budget:
             return None
         rest = context.units[:start] + context.units[start + size :]
-        if (yield from deviates(trace, context.only(rest))):
-            return context.only(rest)
+        if (yield from deviates(trace, context.with_units(rest))):
+            return context.with_units(rest)
     return None

@@ -1,11 +1,11 @@
-"""How many questions must be asked again so that a cheat of a stated size clashes with a stated probability.
+"""How many questions must be asked again so that a cheat of a stated size has a mismatch with a stated probability.
 
 The questions of a replay are drawn uniformly and without replacement from all questions of a defence's play, so the
 number of deviating answers among them is hypergeometric: with k of N answers deviating and n drawn, one at least is
 drawn with probability 1 - C(N-k, n) / C(N, n). This holds for every class of cheat whose deviating answers are among
 the N, wherever they lie; docs/replay.md says for which classes a drawn one also shows.
 
-A clash is not an accusation. A cheat that leaves a sequence is accused by it. One that leaves none is accused by the
+A mismatch is not an accusation. A cheat that leaves a sequence is accused by it. One that leaves none is accused by the
 rates, which need many disagreements: `promise` says how probable an accusation is for each.
 """
 
@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
+
+import numpy as np
 
 SAME_ORDER_QUESTIONS = 100
 """So many questions are asked again in the order of the play."""
@@ -32,7 +34,7 @@ REPEATED_QUESTIONS = 500
 class SamplingDesign:
     """What a contest asks of its replays.
 
-    A defence that changes a share `cheat` of its answers clashes with probability `power`; 0 turns replays off.
+    A defence that changes a share `cheat` of its answers has a mismatch with probability `power`; 0 turns replays off.
     `noise` is how often two sandboxes of an honest defence may disagree. `attacks` is the share of an attack's
     questions that is played again, where a contest wants reproducible attacks.
     """
@@ -43,26 +45,26 @@ class SamplingDesign:
     attacks: float = 0.0
 
     @property
-    def disagreement(self) -> float:
+    def disagreement_rate(self) -> float:
         """How often two answers disagree where each is changed by itself: twice the cheat, less what both change."""
         return 2 * self.cheat * (1 - self.cheat)
 
 
 @dataclass(frozen=True, slots=True)
 class DetectionPower:
-    """With what probability a cheat of the contest's size is accused, and with what probability it clashes at all.
+    """With what probability a cheat of the contest's size is accused, and with what it has a mismatch at all.
 
     `sequence`: its answers change again whenever a sequence of questions is asked again (state, memory, time since the
     start). `chance`: each answer is changed by itself. `start`: what is changed is drawn when a sandbox starts, or by
     the company in a question. The last two are accused by rates alone.
     """
 
-    clash: float
+    mismatch: float
     sequence: float
     chance: float
     start: float
 
-    def short_of(self, power: float) -> bool:
+    def is_below(self, power: float) -> bool:
         """Returns whether some of these are below a planned power."""
         return min(self.sequence, self.chance, self.start) < power - TOLERANCE
 
@@ -71,23 +73,23 @@ class DetectionPower:
 class ReplayCost:
     """What the planned replays of one defence cost, in questions, before anybody is suspected.
 
-    `drawn` is the sample, `companions` are the clean pictures shown before it, `sandboxes` what that takes (both upper
+    `drawn` is the sample, `clean_first` are the clean pictures shown before it, `sandboxes` what that takes (both upper
     bounds before play: where one sandbox saw everything, as many as one picture has versions).
     """
 
     questions: int
     drawn: int
-    companions: int
-    again: int
-    twin: int
-    alone: int
+    clean_first: int
+    repeated: int
+    same_order: int
+    single: int
     sandboxes: int
-    promise: DetectionPower
+    detection_power: DetectionPower
 
     @property
     def asked(self) -> int:
         """All questions of the planned replays."""
-        return self.drawn + self.companions + self.again + self.twin + self.alone
+        return self.drawn + self.clean_first + self.repeated + self.same_order + self.single
 
     @property
     def share(self) -> float:
@@ -102,13 +104,16 @@ def changed_answer_count(questions: int, cheat: float) -> int:
 
 def mismatch_probability(questions: int, changed: int, drawn: int) -> float:
     """Returns the probability that at least one of `changed` answers is among `drawn` of `questions`."""
-    from scipy.stats import hypergeom  # noqa: PLC0415  takes a second to import
-
-    return float(hypergeom.sf(0, questions, min(changed, questions), min(drawn, questions)))
+    # The hypergeometric distribution at zero: the shorter of its two products.
+    fewer, more = sorted((min(changed, questions), min(drawn, questions)))
+    if fewer + more > questions:
+        return 1.0
+    number = np.arange(fewer)
+    return float(1 - np.prod((questions - more - number) / (questions - number)))
 
 
 def sample_size(questions: int, design: SamplingDesign) -> int:
-    """Returns the smallest number of questions whose sample clashes with the design's power; 0 without replays."""
+    """Returns the fewest questions whose sample has a mismatch with the design's power; 0 without replays."""
     if not questions or not design.power:
         return 0
     changed = changed_answer_count(questions, design.cheat)
@@ -120,10 +125,10 @@ def rate_sample_size(questions: int, design: SamplingDesign) -> int:
     """Returns how many questions the rates take, so that a cheat of the contest's size exceeds what noise allows.
 
     At least `RATES`, or all where there are fewer or all of them are not enough. Half of what the power leaves open is
-    left to the clash without which no rates are measured.
+    left to the mismatch without which no rates are measured.
     """
-    least, wanted = min(MIN_RATE_QUESTIONS, questions), (1 + design.power) / 2
-    return _smallest(least, questions, lambda asked: _rate_test_power(asked, design)[1] >= wanted)
+    least, target_power = min(MIN_RATE_QUESTIONS, questions), (1 + design.power) / 2
+    return _smallest(least, questions, lambda count: _rate_test_power(count, design)[1] >= target_power)
 
 
 def detection_power(questions: int, drawn: int, design: SamplingDesign) -> DetectionPower:
@@ -132,30 +137,35 @@ def detection_power(questions: int, drawn: int, design: SamplingDesign) -> Detec
         return DetectionPower(0.0, 0.0, 0.0, 0.0)
     meets = mismatch_probability(questions, changed_answer_count(questions, design.cheat), drawn)
     # Answers of the replay are changed as well: a pair disagrees where either is.
-    meets_rates = max(meets, 1 - (1 - design.disagreement) ** drawn)
+    meets_rates = max(meets, 1 - (1 - design.disagreement_rate) ** drawn)
     chance, start = _rate_test_power(rate_sample_size(questions, design), design)
     return DetectionPower(meets, meets, meets_rates * chance, meets_rates * start)
 
 
 @cache
-def _rate_test_power(asked: int, design: SamplingDesign) -> tuple[float, float]:
+def _rate_test_power(questions: int, design: SamplingDesign) -> tuple[float, float]:
     """Returns how probably two twins of so many questions exceed the noise, for chance and for what a start draws.
 
     What a start draws disagrees at the same questions when they are repeated: these repeats are not counted for it.
     """
-    from scipy.stats import binom  # noqa: PLC0415  takes a second to import
-
-    pairs = asked + min(REPEATED_QUESTIONS, asked)
+    pairs = questions + min(REPEATED_QUESTIONS, questions)
     least = critical_count(pairs, design.noise)
-    chance, start = (float(binom.sf(least - 1, count, design.disagreement)) for count in (pairs, asked))
+    chance, start = (binomial_tail(least, number, design.disagreement_rate) for number in (pairs, questions))
     return chance, start
 
 
 def critical_count(pairs: int, noise: float) -> int:
     """Returns how many disagreements among so many pairs an honest device has with a probability below `ALPHA`."""
-    from scipy.stats import binom  # noqa: PLC0415  takes a second to import
+    return _smallest(0, pairs + 1, lambda count: binomial_tail(count, pairs, noise) <= ALPHA)
 
-    return int(binom.isf(ALPHA, pairs, noise)) + 1
+
+def binomial_tail(least: int, trials: int, probability: float) -> float:
+    """Returns the probability of at least so many of `trials` that succeed with `probability` each."""
+    from scipy.special import bdtrc  # noqa: PLC0415  takes a quarter of a second to import
+
+    if least <= 0:
+        return 1.0
+    return 0.0 if least > trials else float(bdtrc(least - 1, trials, probability))
 
 
 def _smallest(low: int, high: int, enough: Callable[[int], bool]) -> int:
@@ -178,10 +188,10 @@ def replay_cost(
     return ReplayCost(
         questions=questions,
         drawn=drawn,
-        companions=0 if mixed else min(drawn, pictures),
-        again=drawn,
-        twin=min(-(-SAME_ORDER_QUESTIONS // batch) * batch, questions) if drawn else 0,
-        alone=min(SINGLE_QUESTIONS, drawn) if batch > 1 else 0,
+        clean_first=0 if mixed else min(drawn, pictures),
+        repeated=drawn,
+        same_order=min(-(-SAME_ORDER_QUESTIONS // batch) * batch, questions) if drawn else 0,
+        single=min(SINGLE_QUESTIONS, drawn) if batch > 1 else 0,
         sandboxes=(waves + 1 + (batch > 1)) if drawn else 0,
-        promise=detection_power(questions, drawn, design),
+        detection_power=detection_power(questions, drawn, design),
     )

@@ -33,13 +33,11 @@ class DisagreementRate:
     disagreements: int
     pairs: int
 
-    def beyond(self, noise: float) -> float:
+    def p_above_noise(self, noise: float) -> float:
         """Returns how probable so many are, or more, where each pair disagrees with probability `noise`."""
-        from scipy.stats import binom  # noqa: PLC0415  takes a second to import
+        return power.binomial_tail(self.disagreements, self.pairs, noise)
 
-        return float(binom.sf(self.disagreements - 1, self.pairs, noise))
-
-    def exceeds(self, other: "DisagreementRate") -> float:
+    def p_above_rate(self, other: "DisagreementRate") -> float:
         """Returns how probable it is that this rate exceeds the other so far by chance: Fisher's exact test."""
         from scipy.stats import fisher_exact  # noqa: PLC0415  takes a second to import
 
@@ -52,83 +50,85 @@ class DisagreementRate:
 
 @dataclass(frozen=True, slots=True)
 class DisagreementRates:
-    """`within` one sandbox, between `twins`, and between `play` and its replay."""
+    """How often decisions disagree: in one sandbox, between two asked the same, and between a play and its replay."""
 
-    within: DisagreementRate
-    twins: DisagreementRate
-    play: DisagreementRate
+    within_sandbox: DisagreementRate
+    between_sandboxes: DisagreementRate
+    between_play_and_replay: DisagreementRate
 
-    def verdict(self, noise: float) -> tuple[FindingKind, float] | None:
+    def accused_kind(self, noise: float) -> tuple[FindingKind, float] | None:
         """Returns the kind of cheat that these rates show and how probable they are without one; None for honest."""
-        within, twins, play = self.within.beyond(noise), self.twins.beyond(noise), self.play.beyond(noise)
+        within, twins, play = (
+            self.within_sandbox.p_above_noise(noise),
+            self.between_sandboxes.p_above_noise(noise),
+            self.between_play_and_replay.p_above_noise(noise),
+        )
         if within < ALPHA:
             # What happens at the same places in both twins is no chance: it depends on what was asked before.
-            return (FindingKind.CHANCE if self.twins.disagreements else FindingKind.STATE), within
+            return (FindingKind.CHANCE if self.between_sandboxes.disagreements else FindingKind.STATE), within
         if twins < ALPHA:
             return FindingKind.ENVIRONMENT, twins
-        if play < ALPHA and (more := self.play.exceeds(self.twins)) < ALPHA:
+        if play < ALPHA and (more := self.between_play_and_replay.p_above_rate(self.between_sandboxes)) < ALPHA:
             return FindingKind.ENVIRONMENT, max(play, more)
         return None
 
 
 def measure_rates(
-    trace: SessionTrace, played: DefencePlay, design: SamplingDesign, chance: np.random.Generator
+    trace: SessionTrace, play: DefencePlay, design: SamplingDesign, rng: np.random.Generator
 ) -> SessionGenerator[DisagreementRates]:
     """Plays two twins of a large sample and returns the three rates."""
-    count = power.rate_sample_size(len(played.decided), design)
-    sample = (
-        _draw_batches_of_play(played, count, chance) if played.batch > 1 else _draw_questions(played, count, chance)
-    )
+    count = power.rate_sample_size(len(play.decided_rows), design)
+    sample = _draw_batches_of_play(play, count, rng) if play.batch > 1 else _draw_questions(play, count, rng)
     repeats = min(power.REPEATED_QUESTIONS, len(sample))
-    repeats -= repeats % played.batch if repeats > played.batch else 0  # every question has the shape of the first time
+    repeats -= repeats % play.batch if repeats > play.batch else 0  # every question has the shape of the first time
     questions = np.concatenate([sample, sample[:repeats]])
-    session = ReplaySession(SessionPurpose.RATES, questions, played.batch)
-    one = yield from trace.ask(session)
-    other = yield from trace.ask(session)
+    session = ReplaySession(SessionPurpose.RATES, questions, play.batch)
+    one = yield from trace.play_session(session)
+    other = yield from trace.play_session(session)
     return DisagreementRates(
-        within=_rate(_repeat_pairs(one, len(sample)) + _repeat_pairs(other, len(sample))),
-        twins=_rate(_pairs(one.answers, other.answers)),
-        play=_rate(_pairs(played.at(sample), one.answers[: len(sample)])),
+        within_sandbox=_rate(_repeat_pairs(one, len(sample)) + _repeat_pairs(other, len(sample))),
+        between_sandboxes=_rate(_pairs(one.answers, other.answers)),
+        between_play_and_replay=_rate(_pairs(play.answers_to(sample), one.answers[: len(sample)])),
     )
 
 
 def measure_batch_effect(
-    trace: SessionTrace, played: DefencePlay, design: SamplingDesign, chance: np.random.Generator
+    trace: SessionTrace, play: DefencePlay, design: SamplingDesign, rng: np.random.Generator
 ) -> SessionGenerator[DisagreementRate]:
     """Asks a large sample in other company than in play, in questions of the same shape; returns how often it differs.
 
     Last bits may honestly depend on a picture's place in its question: one answer that company changes is no cheat.
     """
-    questions = _draw_questions(played, power.rate_sample_size(len(played.decided), design), chance)
-    said = yield from trace.ask(ReplaySession(SessionPurpose.COMPANY, questions, played.batch))
-    return _rate(_pairs(played.at(questions), said.answers))
+    questions = _draw_questions(play, power.rate_sample_size(len(play.decided_rows), design), rng)
+    answers = yield from trace.play_session(ReplaySession(SessionPurpose.OTHER_BATCH, questions, play.batch))
+    return _rate(_pairs(play.answers_to(questions), answers.answers))
 
 
-def _draw_questions(played: DefencePlay, count: int, chance: np.random.Generator) -> Questions:
+def _draw_questions(play: DefencePlay, count: int, rng: np.random.Generator) -> Questions:
     """Returns so many questions as in play: one version of each picture, then the next; whole batches."""
-    sample = played.decided[chance.choice(len(played.decided), count, replace=False)][:, :2]
+    sample = play.decided_rows[rng.choice(len(play.decided_rows), count, replace=False)][:, :2]
     sample = np.concatenate(list(screening.split_by_version(sample)))
-    return sample[: count - (count % played.batch if count > played.batch else 0)]
+    return sample[: count - (count % play.batch if count > play.batch else 0)]
 
 
-def _draw_batches_of_play(played: DefencePlay, count: int, chance: np.random.Generator) -> Questions:
+def _draw_batches_of_play(play: DefencePlay, count: int, rng: np.random.Generator) -> Questions:
     """Returns about so many questions, each with the company and the places that it had in play, in another order."""
-    size = played.batch
+    size = play.batch
     units = [
         rows[at : at + size]
-        for rows in played.sandboxes
+        for rows in play.sandboxes
         for at in range(0, len(rows) - size + 1, size)
         if (rows[at : at + size, 2] > FAULTED).all()
     ]
     if not units:
-        return _draw_questions(played, count, chance)
-    chosen = chance.permutation(len(units))[: max(1, count // size)]
+        return _draw_questions(play, count, rng)
+    chosen = rng.permutation(len(units))[: max(1, count // size)]
     return np.concatenate([units[place] for place in chosen])[:, :2]
 
 
-def _repeat_pairs(said: SessionAnswers, count: int) -> list[tuple[int, int]]:
-    again = said.answers[count:]
-    return _pairs(said.answers[: len(again)], again)
+def _repeat_pairs(answers: SessionAnswers, count: int) -> list[tuple[int, int]]:
+    again = answers.answers[count:]
+    return _pairs(answers.answers[: len(again)], again)
 
 
 def _pairs(first: "np.ndarray[tuple[int], np.dtype[np.int32]]", second: object) -> list[tuple[int, int]]:

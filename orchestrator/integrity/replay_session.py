@@ -14,7 +14,7 @@ from orchestrator.domain.outcomes import FAULTED, NOT_ASKED
 from orchestrator.domain.plan import Cell
 
 Questions = NDArray[np.int32]
-"""Rows [k, 2]: position of the cell in `Played.cells`, picture."""
+"""Rows [k, 2]: position of the cell in `DefencePlay.cells`, picture."""
 
 
 class SessionPurpose(StrEnum):
@@ -22,23 +22,23 @@ class SessionPurpose(StrEnum):
 
     SHUFFLED = "shuffled"
     """The drawn questions in a fresh sandbox and another order; some of them again at its end."""
-    TWIN = "twin"
+    SAME_ORDER = "twin"
     """The first questions of one sandbox of the play, in the same order, in a fresh sandbox."""
-    ALONE = "alone"
+    SINGLE = "alone"
     """Some of the drawn questions one at a time, where play asked several pictures at once."""
-    REFUSED = "refused"
+    AS_IN_PLAY = "refused"
     """Questions that were answered in play and not in a replay, asked again as in play: one cell a sandbox."""
-    PROVOKED = "provoked"
+    TRIGGER = "provoked"
     """What was not answered, or was asked of a suspect that was not, once more: to see whether the asking matters."""
-    CALM = "calm"
-    """As many questions of the play, as play asked them: the control of `PROVOKED`."""
-    REPEATED = "repeated"
+    TRIGGER_CONTROL = "calm"
+    """As many questions of the play, as play asked them: the control of `TRIGGER`."""
+    BURSTS = "repeated"
     """One suspect picture in bursts with pauses between them."""
     CONTEXT = "context"
     """What a sandbox had been asked up to a suspect answer, again in a fresh one."""
-    WAITED = "waited"
+    DELAY = "waited"
     """One suspect picture, asked as long after the start as in its context."""
-    SHRUNK = "shrunk"
+    MINIMISE = "shrunk"
     """A part of a context, to find the smallest that still shows it."""
     PROOF = "proof"
     """The sequence that changes an answer, in a fresh sandbox with a fresh seed."""
@@ -46,11 +46,11 @@ class SessionPurpose(StrEnum):
     """The same suspect without the sequence. The second of the two is told the seed of the first."""
     RATES = "rates"
     """Many questions, to compare how often sandboxes disagree."""
-    COMPANY = "company"
+    OTHER_BATCH = "company"
     """Many questions in other company than in play, to see how often that changes an answer."""
 
 
-PLANNED_PURPOSES = frozenset({SessionPurpose.SHUFFLED, SessionPurpose.TWIN, SessionPurpose.ALONE})
+PLANNED_PURPOSES = frozenset({SessionPurpose.SHUFFLED, SessionPurpose.SAME_ORDER, SessionPurpose.SINGLE})
 """What every defence is asked."""
 
 
@@ -60,22 +60,22 @@ class ReplaySession:
 
     `batch` pictures go into one question. `pauses` are seconds of silence before the question at a position; a
     ValueError where one is no finite number of seconds, which no record could keep. Its sandbox is told a fresh seed,
-    or that of an earlier session, whose number is `seed_of`.
+    or that of an earlier session, whose number is `same_seed_as`.
     """
 
     purpose: SessionPurpose
     questions: Questions
     batch: int = 1
     pauses: Mapping[int, float] = field(default_factory=dict)
-    seed_of: int | None = None
+    same_seed_as: int | None = None
 
     def __post_init__(self) -> None:
         if not all(isfinite(seconds) and seconds >= 0 for seconds in self.pauses.values()):
             raise ValueError(f"no session has pauses of {dict(self.pauses)} seconds")
 
     @property
-    def looks_into(self) -> bool:
-        """Whether it looks into a clash. Then its faults are counted by themselves.
+    def is_diagnostic(self) -> bool:
+        """Whether it looks into a mismatch. Then its faults are counted by themselves.
 
         Else who ends itself in the first of these sessions would not be asked the others.
         """
@@ -87,27 +87,27 @@ class SessionAnswers:
     """What a session's questions were answered, each array [k].
 
     `answers` as in domain.outcomes. `margins`: the two highest scores' difference over the largest absolute score, NaN
-    where the defence gave no scores. `at`: seconds after the sandbox was ready. `refused`: it ended or broke the
-    protocol instead of answering. `late`: the deadline passed. What is neither and has no answer was never put, because
-    the job had given up.
+    where the defence gave no scores. `answer_times`: seconds after the sandbox was ready. `refused`: it ended or broke
+    the protocol instead of answering. `late`: the deadline passed. What is neither and has no answer was never put,
+    because the job had given up.
     """
 
     answers: NDArray[np.int32]
     margins: NDArray[np.float32]
-    at: NDArray[np.float64]
+    answer_times: NDArray[np.float64]
     refused: NDArray[np.bool_]
     late: NDArray[np.bool_]
 
     @property
-    def failed(self) -> NDArray[np.bool_]:
+    def failed_mask(self) -> NDArray[np.bool_]:
         """Which questions were put and not answered [k]."""
         found: NDArray[np.bool_] = self.refused | self.late
         return found
 
     @property
-    def put(self) -> NDArray[np.bool_]:
+    def asked_mask(self) -> NDArray[np.bool_]:
         """Which questions were put [k]."""
-        found: NDArray[np.bool_] = self.failed | (self.answers > FAULTED)
+        found: NDArray[np.bool_] = self.failed_mask | (self.answers > FAULTED)
         return found
 
 
@@ -127,15 +127,15 @@ class DefencePlay:
 
     cells: tuple[Cell, ...]
     sandboxes: tuple[NDArray[np.int32], ...]
-    pictures: int
+    picture_count: int
     batch: int = 1
-    mixed: bool = False
+    mixes_versions: bool = False
     """Whether a sandbox saw several versions of one picture (isolation `round`)."""
-    uncharged: int = 0
+    uncharged_pictures: int = 0
     """Pictures of questions that ended with a fault and were then asked alone (A7): faults of the play, in no row."""
 
     @cached_property
-    def clean(self) -> int:
+    def clean_cell(self) -> int:
         """The position of the clean pictures' cell."""
         return next(position for position, cell in enumerate(self.cells) if cell.attack is None)
 
@@ -145,21 +145,21 @@ class DefencePlay:
         return np.concatenate([np.empty((0, 3), np.int32), *self.sandboxes])
 
     @cached_property
-    def decided(self) -> NDArray[np.int32]:
+    def decided_rows(self) -> NDArray[np.int32]:
         """The questions that were answered, and their answers [N, 3]: what can be compared."""
         found: NDArray[np.int32] = self.rows[self.rows[:, 2] > FAULTED]
         return found
 
     @cached_property
-    def answers(self) -> NDArray[np.int32]:
+    def answer_table(self) -> NDArray[np.int32]:
         """The answers [cells, pictures], `NOT_ASKED` where there is none."""
-        table = np.full((len(self.cells), self.pictures), NOT_ASKED, np.int32)
+        table = np.full((len(self.cells), self.picture_count), NOT_ASKED, np.int32)
         table[self.rows[:, 0], self.rows[:, 1]] = self.rows[:, 2]
         return table
 
-    def at(self, questions: Questions) -> NDArray[np.int32]:
+    def answers_to(self, questions: Questions) -> NDArray[np.int32]:
         """Returns the played answers to questions [k, 2]."""
-        found: NDArray[np.int32] = self.answers[questions[:, 0], questions[:, 1]]
+        found: NDArray[np.int32] = self.answer_table[questions[:, 0], questions[:, 1]]
         return found
 
 
@@ -167,19 +167,19 @@ class SessionTrace:
     """The sessions of one examination, in order. Their numbers are the numbers of the job's steps on record."""
 
     def __init__(self) -> None:
-        self.played: list[tuple[ReplaySession, SessionAnswers]] = []
+        self.sessions: list[tuple[ReplaySession, SessionAnswers]] = []
 
     @property
-    def last(self) -> int:
+    def last_number(self) -> int:
         """The number of the session played last."""
-        return len(self.played) - 1
+        return len(self.sessions) - 1
 
-    def since(self, first: int) -> list[tuple[ReplaySession, SessionAnswers]]:
+    def sessions_since(self, first: int) -> list[tuple[ReplaySession, SessionAnswers]]:
         """Returns the sessions from a number on."""
-        return self.played[first:]
+        return self.sessions[first:]
 
-    def ask(self, session: ReplaySession) -> SessionGenerator[SessionAnswers]:
+    def play_session(self, session: ReplaySession) -> SessionGenerator[SessionAnswers]:
         """Plays a session and returns what it said."""
-        said = yield session
-        self.played.append((session, said))
-        return said
+        answers = yield session
+        self.sessions.append((session, answers))
+        return answers

@@ -43,7 +43,7 @@ class Mismatch:
     first: int
     second: int
     session: int
-    place: int
+    position: int
     margin: float = float("nan")
 
 
@@ -52,89 +52,88 @@ class ScreeningResult:
     """What the planned replays said.
 
     `sample` are the questions drawn, `decided` those of them with a decision in play and in a replay: the power that
-    was achieved comes from these. `compared` are all pairs of decisions. `alike` are questions that the same arithmetic
-    has to decide alike again, a picture by itself, or in the company and at the place that it had in play; each was
-    compared at most `PAIRS` times. `differ` are those of them that disagreed, claimed margin or not. `refused` and
-    `late` are questions with a decision in play that were put and not answered, `missing` all that got no decision.
+    was achieved comes from these. `compared_count` are all pairs of decisions. `comparable` are questions that the same
+    arithmetic has to decide alike again, a picture by itself, or in the company and at the place that it had in play;
+    each was compared at most `MAX_COMPARISONS` times. `differing` are those of them that disagreed, claimed margin or
+    not. `refused` and `late` are questions with a decision in play that were put and not answered, `undecided` all that
+    got no decision.
     """
 
     sample: frozenset[tuple[int, int]] = frozenset()
     decided: set[tuple[int, int]] = field(default_factory=set)
-    asked: int = 0
-    compared: int = 0
-    alike: set[tuple[int, int]] = field(default_factory=set)
-    differ: set[tuple[int, int]] = field(default_factory=set)
-    clashes: list[Mismatch] = field(default_factory=list)
-    noise: list[Mismatch] = field(default_factory=list)
+    asked_count: int = 0
+    compared_count: int = 0
+    comparable: set[tuple[int, int]] = field(default_factory=set)
+    differing: set[tuple[int, int]] = field(default_factory=set)
+    mismatches: list[Mismatch] = field(default_factory=list)
+    within_margin: list[Mismatch] = field(default_factory=list)
     refused: set[tuple[int, int]] = field(default_factory=set)
     late: set[tuple[int, int]] = field(default_factory=set)
-    missing: dict[tuple[int, int], None] = field(default_factory=dict)
-    failing: set[int] = field(default_factory=set)
+    undecided: dict[tuple[int, int], None] = field(default_factory=dict)
+    failing_sessions: set[int] = field(default_factory=set)
     """The numbers of the sessions in which questions were refused or late."""
 
 
-def draw_sample(played: DefencePlay, design: SamplingDesign, chance: np.random.Generator) -> Questions:
+def draw_sample(play: DefencePlay, design: SamplingDesign, rng: np.random.Generator) -> Questions:
     """Returns the sample [n, 2], uniform and without replacement over all answered questions of the play."""
-    count = power.sample_size(len(played.decided), design)
-    return played.decided[chance.choice(len(played.decided), count, replace=False)][:, :2]
+    count = power.sample_size(len(play.decided_rows), design)
+    return play.decided_rows[rng.choice(len(play.decided_rows), count, replace=False)][:, :2]
 
 
-def planned_sessions(played: DefencePlay, sample: Questions, chance: np.random.Generator) -> Iterator[ReplaySession]:
+def planned_sessions(play: DefencePlay, sample: Questions, rng: np.random.Generator) -> Iterator[ReplaySession]:
     """Yields the planned sessions for a sample; every drawn question is asked a second time at the end of its own."""
-    if played.mixed:
+    if play.mixes_versions:
         for wave in split_by_version(sample):
-            order = wave[chance.permutation(len(wave))]
-            yield ReplaySession(SessionPurpose.SHUFFLED, np.concatenate([order, order]), played.batch)
+            shuffled = wave[rng.permutation(len(wave))]
+            yield ReplaySession(SessionPurpose.SHUFFLED, np.concatenate([shuffled, shuffled]), play.batch)
     else:
-        order = one_version_first(sample, played.clean, chance)
-        again = order[_rows_in(order, sample)]
-        yield ReplaySession(SessionPurpose.SHUFFLED, np.concatenate([order, again]), played.batch)
-    twin = played.sandboxes[int(chance.integers(len(played.sandboxes)))]
+        shuffled = one_version_first(sample, play.clean_cell, rng)
+        again = shuffled[_rows_in(shuffled, sample)]
+        yield ReplaySession(SessionPurpose.SHUFFLED, np.concatenate([shuffled, again]), play.batch)
+    twin = play.sandboxes[int(rng.integers(len(play.sandboxes)))]
     yield ReplaySession(
-        SessionPurpose.TWIN, twin[: _round_up(power.SAME_ORDER_QUESTIONS, played.batch), :2], played.batch
+        SessionPurpose.SAME_ORDER, twin[: _round_up(power.SAME_ORDER_QUESTIONS, play.batch), :2], play.batch
     )
-    if played.batch > 1:
-        yield ReplaySession(SessionPurpose.ALONE, sample[: power.SINGLE_QUESTIONS])
+    if play.batch > 1:
+        yield ReplaySession(SessionPurpose.SINGLE, sample[: power.SINGLE_QUESTIONS])
 
 
-def one_version_first(sample: Questions, clean: int, chance: np.random.Generator) -> Questions:
+def one_version_first(sample: Questions, clean: int, rng: np.random.Generator) -> Questions:
     """Returns the sample and its clean versions: first one version of each picture, then the others, clean ones first.
 
     A sandbox of the play may have kept an answer where those after it find it. So what is asked first is asked before
     any other version of its picture; asked again at the end, it has the clean version before it like the others.
     """
     first = next(split_by_version(sample))
-    first = first[chance.permutation(len(first))]
-    order = clean_first(sample, clean, chance)
-    return np.concatenate([first, order[~_rows_in(order, first)]])
+    first = first[rng.permutation(len(first))]
+    shuffled = clean_first(sample, clean, rng)
+    return np.concatenate([first, shuffled[~_rows_in(shuffled, first)]])
 
 
-def sessions_as_in_play(
-    played: DefencePlay, questions: Questions, chance: np.random.Generator
-) -> Iterator[ReplaySession]:
+def sessions_as_in_play(play: DefencePlay, questions: Questions, rng: np.random.Generator) -> Iterator[ReplaySession]:
     """Yields sessions in which nothing tells a replay from the play: one cell, or one version of each picture.
 
     Who did not answer in a planned session because it knew that for a replay is asked the same again here.
     """
-    if played.mixed:
+    if play.mixes_versions:
         parts = list(split_by_version(questions))
     else:
         parts = [questions[questions[:, 0] == cell] for cell in np.unique(questions[:, 0])]
     for part in parts:
-        yield ReplaySession(SessionPurpose.REFUSED, part[chance.permutation(len(part))], played.batch)
+        yield ReplaySession(SessionPurpose.AS_IN_PLAY, part[rng.permutation(len(part))], play.batch)
 
 
-def clean_first(sample: Questions, clean: int, chance: np.random.Generator) -> Questions:
+def clean_first(sample: Questions, clean: int, rng: np.random.Generator) -> Questions:
     """Returns the sample and its clean versions in a random order, each clean version before all others of it."""
     companions = np.column_stack([np.full(len(sample), clean, np.int32), sample[:, 1]])
     everything = np.unique(np.concatenate([sample, companions]).astype(np.int32), axis=0)
-    order = everything[chance.permutation(len(everything))]
+    shuffled = everything[rng.permutation(len(everything))]
     earliest: dict[int, int] = {}
-    for place, (cell, picture) in enumerate(order.tolist()):
+    for place, (cell, picture) in enumerate(shuffled.tolist()):
         first = earliest.setdefault(picture, place)
         if cell == clean and first != place:
-            order[[first, place]] = order[[place, first]]
-    return order
+            shuffled[[first, place]] = shuffled[[place, first]]
+    return shuffled
 
 
 def split_by_version(sample: Questions) -> Iterator[Questions]:
@@ -147,56 +146,56 @@ def split_by_version(sample: Questions) -> Iterator[Questions]:
 
 
 def compare_session(
-    seen: ScreeningResult, played: DefencePlay, number: int, session: ReplaySession, said: SessionAnswers
+    result: ScreeningResult, play: DefencePlay, number: int, session: ReplaySession, answers: SessionAnswers
 ) -> None:
     """Adds what session `number` shows: against the play, and a second answer in the sandbox against its first."""
-    seen.asked += len(session.questions)
-    draws = session.purpose in {SessionPurpose.SHUFFLED, SessionPurpose.REFUSED}
+    result.asked_count += len(session.questions)
+    draws = session.purpose in {SessionPurpose.SHUFFLED, SessionPurpose.AS_IN_PLAY}
     first: dict[tuple[int, int], int] = {}
-    believed = float(np.mean(said.margins <= TINY_MARGIN)) <= MAX_TINY_SHARE
-    before = played.at(session.questions)
-    alike = played.batch == 1 or session.purpose is SessionPurpose.TWIN
-    new = set() if not alike else {tuple(row) for row in session.questions.tolist()} - seen.alike
+    believed = float(np.mean(answers.margins <= TINY_MARGIN)) <= MAX_TINY_SHARE
+    before = play.answers_to(session.questions)
+    alike = play.batch == 1 or session.purpose is SessionPurpose.SAME_ORDER
+    new = set() if not alike else {tuple(row) for row in session.questions.tolist()} - result.comparable
     for place, (cell, picture) in enumerate(session.questions.tolist()):
-        question, answer = (cell, picture), int(said.answers[place])
+        question, answer = (cell, picture), int(answers.answers[place])
         earlier = first.get(question, int(before[place]))
         if not is_decision(earlier):
             continue
         if not is_decision(answer):
-            _note_failure(seen, question, number, said, place)
+            _note_failure(result, question, number, answers, place)
             continue
-        seen.compared += 1
-        if draws and question in seen.sample:
-            seen.decided.add(question)
+        result.compared_count += 1
+        if draws and question in result.sample:
+            result.decided.add(question)
         first.setdefault(question, answer)
         if question in new:
-            seen.alike.add(question)
+            result.comparable.add(question)
         if earlier != answer:
             if question in new:
-                seen.differ.add(question)
-            clash = Mismatch(cell, picture, earlier, answer, number, place, float(said.margins[place]))
-            noise = believed and clash.margin <= TINY_MARGIN
-            (seen.noise if noise else seen.clashes).append(clash)
+                result.differing.add(question)
+            mismatch = Mismatch(cell, picture, earlier, answer, number, place, float(answers.margins[place]))
+            noise = believed and mismatch.margin <= TINY_MARGIN
+            (result.within_margin if noise else result.mismatches).append(mismatch)
 
 
 def _note_failure(
-    seen: ScreeningResult, question: tuple[int, int], number: int, said: SessionAnswers, place: int
+    result: ScreeningResult, question: tuple[int, int], number: int, answers: SessionAnswers, place: int
 ) -> None:
     """Notes a question that was answered in play and has no decision now."""
-    if question not in seen.decided:
-        seen.missing[question] = None
-    if said.refused[place]:
-        seen.refused.add(question)
-    elif said.late[place]:
-        seen.late.add(question)
+    if question not in result.decided:
+        result.undecided[question] = None
+    if answers.refused[place]:
+        result.refused.add(question)
+    elif answers.late[place]:
+        result.late.add(question)
     else:
         return
-    seen.failing.add(number)
+    result.failing_sessions.add(number)
 
 
-def _rows_in(rows: Questions, of: Questions) -> NDArray[np.bool_]:
-    wanted = {tuple(row) for row in of.tolist()}
-    return np.array([tuple(row) in wanted for row in rows.tolist()], bool)
+def _rows_in(rows: Questions, among: Questions) -> NDArray[np.bool_]:
+    members = {tuple(row) for row in among.tolist()}
+    return np.array([tuple(row) in members for row in rows.tolist()], bool)
 
 
 def _round_up(count: int, batch: int) -> int:

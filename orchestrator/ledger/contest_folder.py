@@ -10,8 +10,8 @@ from orchestrator.ledger.round_folder import (
     CONTEST_LEDGER,
     DATABASE,
     RoundFolder,
-    held_contest,
     is_contest,
+    lock_contest,
     open_blobs,
     open_database,
     open_ledger,
@@ -51,7 +51,7 @@ class ContestFolder:
         except OSError as error:
             raise UsageError(f"{self.path} cannot be made: {error}; give another folder") from error
 
-    def keep_private(self) -> None:
+    def write_gitignore(self) -> None:
         """Keeps the folder out of repositories: it holds secrets and strangers' submissions."""
         ignored = self.path / ".gitignore"
         if not ignored.exists():
@@ -63,8 +63,8 @@ class ContestFolder:
             raise UsageError(f"{self.path} holds no contest; make one with `sparring contest init {self.path}`")
 
     def writing(self) -> AbstractContextManager[None]:
-        """Holds the contest for the moment that something is written; see `held_contest`."""
-        return held_contest(self.path)
+        """Holds the contest for the moment that something is written; see `lock_contest`."""
+        return lock_contest(self.path)
 
     def ledger(self) -> Ledger:
         """Returns the contest's ledger, made if it is not there: a file, unless `use_database` named a database.
@@ -79,8 +79,8 @@ class ContestFolder:
             named = json.loads(path.read_bytes())
             return open_database(named["url"], named["schema"])
         except (OSError, ValueError, TypeError, KeyError) as error:
-            what = f"{path} does not say where the ledger is: {error}"
-            raise StoreFault(f"{what}; put it back from a copy of the folder") from error
+            problem = f"{path} does not say where the ledger is: {error}"
+            raise StoreFault(f"{problem}; put it back from a copy of the folder") from error
 
     def use_database(self, url: str, schema: str) -> None:
         """Keeps the ledger of a contest that is being opened in a database, in a schema of its own.
@@ -95,8 +95,8 @@ class ContestFolder:
                 raise UsageError(f"the database holds a contest {schema!r} already; give this one another `contest:`")
         finally:
             ledger.close()
-        put = json.dumps({"url": url, "schema": schema}).encode()
-        write_whole(self.path / DATABASE, put, 0o600)
+        document = json.dumps({"url": url, "schema": schema}).encode()
+        write_whole(self.path / DATABASE, document, 0o600)
 
     def blobs(self) -> Blobs:
         """Returns what all rounds share."""
@@ -104,11 +104,11 @@ class ContestFolder:
 
     def key(self) -> SigningKey:
         """Returns the organizers' key. Raises StoreFault where it is lost: nothing else can sign for them."""
-        return SigningKey.at(self.path / "key")
+        return SigningKey.read_file(self.path / "key")
 
-    def draw_key(self) -> SigningKey:
+    def create_key(self) -> SigningKey:
         """Returns the organizers' key, drawn where there is none: for a contest that is being opened, and no other."""
-        return SigningKey.drawn(self.path / "key")
+        return SigningKey.read_or_generate(self.path / "key")
 
     def round(self, name: str, task: str) -> RoundFolder:
         """Returns the folder of one round of one task."""

@@ -15,6 +15,7 @@ from orchestrator.domain.round import Round
 from orchestrator.domain.samples import AdversarialExamples, Samples
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import StoreFault
+from orchestrator.ledger.shared_examples import SharedExamples
 from orchestrator.ledger.stores.base import Blobs, get_array
 
 
@@ -24,11 +25,11 @@ class RoundView:
     Arrays come back from blobs: nothing that a job needs lives only in memory, so a resumed round is like any other.
     """
 
-    def __init__(self, blobs: Blobs, past: Iterable[events.Event] = ()) -> None:
+    def __init__(self, blobs: Blobs, history: Iterable[events.Event] = ()) -> None:
         self.round = Round()
-        self._blobs = blobs
+        self._blobs, self._examples = blobs, SharedExamples(blobs)
         self._lock = threading.Lock()
-        for event in past:
+        for event in history:
             self.apply(event)
 
     def apply(self, event: events.Event) -> None:
@@ -37,10 +38,10 @@ class RoundView:
             self.round.apply(event)
 
     @property
-    def done(self) -> frozenset[JobId]:
+    def finished_jobs(self) -> frozenset[JobId]:
         """The jobs that are finished."""
         with self._lock:
-            return frozenset(JobId(job) for job in self.round.finished)
+            return frozenset(JobId(job) for job in self.round.finished_jobs)
 
     def steps(self, job: JobId) -> dict[int, events.StepFinished]:
         """Returns the finished steps of a job."""
@@ -50,37 +51,30 @@ class RoundView:
     @property
     def samples(self) -> Samples:
         """The task's pictures and labels. Raises StoreFault when they cannot be read."""
-        if self.round.opened is None:
+        if self.round.opening is None:
             raise StoreFault("the ledger is empty: no round was opened here")
-        task = self.round.opened.task
+        task = self.round.opening.task
         return Samples(get_array(self._blobs, task.pixels), get_array(self._blobs, task.labels), tuple(task.classes))
 
-    def candidates(self, attack: str) -> AdversarialExamples | None:
-        """Returns what an attack made, in the order of the samples; None until all of it is there."""
-        steps = self._finished(Stage.PERTURB, attack)
+    def adversarial_examples(self, attack: str) -> AdversarialExamples | None:
+        """Returns what an attack made, in the order of the samples; None until all of it is there.
+
+        Everybody gets the same arrays, and nobody may write to them.
+        """
+        steps = self._steps_of_submission(Stage.PERTURB, attack)
         if not steps:
             return None
-        arrays = {
-            name: np.concatenate([get_array(self._blobs, step.blobs[name]) for step in steps])
-            for name in ("index", "candidates", "forfeits", "violations", "distances")
-        }
-        order = np.argsort(arrays["index"])
-        return AdversarialExamples(
-            pixels=arrays["candidates"][order],
-            forfeits=arrays["forfeits"][order],
-            violations=arrays["violations"][order],
-            distances=arrays["distances"][order],
-        )
+        return self._examples.read(attack, steps)
 
     def answers(self, defence: str, count: int) -> dict[Cell, Answers]:
         """Returns a defence's answers [n] per cell, `NOT_ASKED` where there is none."""
         cells: dict[Cell, Answers] = {}
-        for step in self._finished(Stage.CLASSIFY, defence):
+        for step in self._steps_of_submission(Stage.CLASSIFY, defence):
             rows = get_array(self._blobs, step.blobs["rows"])
             for position, named in enumerate(step.cells):
-                own = rows if len(step.cells) == 1 else rows[rows[:, 0] == position]
+                cell_rows = rows if len(step.cells) == 1 else rows[rows[:, 0] == position]
                 into = cells.setdefault(Cell(named.defence, named.attack), np.full(count, NOT_ASKED, np.int32))
-                into[own[:, 1]] = own[:, 2]
+                into[cell_rows[:, 1]] = cell_rows[:, 2]
         return cells
 
     def cells(self) -> Iterator[tuple[Cell, Answers]]:
@@ -89,32 +83,32 @@ class RoundView:
         A sandbox that an earlier round played may also have seen the pictures of an attack that left since.
         """
         roster, count = self.round.roster, len(self.samples)
-        attacks = {None, *(attack.id for attack in roster.side(Side.ATTACK))}
-        for defence in roster.side(Side.DEFENCE):
+        attacks = {None, *(attack.id for attack in roster.by_side(Side.ATTACK))}
+        for defence in roster.by_side(Side.DEFENCE):
             yield from (
                 (cell, found) for cell, found in self.answers(defence.id, count).items() if cell.attack in attacks
             )
 
-    def played(self, stage: Stage, submission: str | None = None) -> list[list[events.StepFinished]]:
+    def finished_steps(self, stage: Stage, submission: str | None = None) -> list[list[events.StepFinished]]:
         """Returns the steps, in order, of each planned and finished job of a stage, of one submission or of all."""
         with self._lock:
-            planned = self.round.planned if submission is None else self.round.planned_of.get(submission, ())
-            jobs = [job.id for job in planned if job.stage is stage and job.id in self.round.finished]
+            planned = self.round.planned_jobs if submission is None else self.round.planned_jobs_of.get(submission, ())
+            jobs = [job.id for job in planned if job.stage is stage and job.id in self.round.finished_jobs]
             return [[step for _, step in sorted(self.round.steps.get(job, {}).items())] for job in jobs]
 
-    def array(self, step: events.StepFinished, name: str) -> NDArray[Any]:
+    def read_array(self, step: events.StepFinished, name: str) -> NDArray[Any]:
         """Returns an array of a step. Raises StoreFault when it cannot be read."""
         return get_array(self._blobs, step.blobs[name])
 
-    def made(self, step: events.StepFinished) -> AdversarialExamples:
+    def step_examples(self, step: events.StepFinished) -> AdversarialExamples:
         """Returns the candidates of one step of an attack, one per picture of its question."""
         return AdversarialExamples(
-            pixels=self.array(step, "candidates"),
-            forfeits=self.array(step, "forfeits"),
-            violations=self.array(step, "violations"),
-            distances=self.array(step, "distances"),
+            pixels=self.read_array(step, "candidates"),
+            forfeits=self.read_array(step, "forfeits"),
+            violations=self.read_array(step, "violations"),
+            distances=self.read_array(step, "distances"),
         )
 
-    def _finished(self, stage: Stage, submission: str) -> list[events.StepFinished]:
+    def _steps_of_submission(self, stage: Stage, submission: str) -> list[events.StepFinished]:
         """Returns the steps of the planned, finished jobs of one submission."""
-        return [step for steps in self.played(stage, submission) for step in steps]
+        return [step for steps in self.finished_steps(stage, submission) for step in steps]

@@ -21,9 +21,9 @@ CONTEST_LEDGER = "contest.sqlite"
 DATABASE = "database.json"
 """Stands in its place where the ledger is in a database: where that is. It may hold a password."""
 SECRET_BYTES = 32
-PATIENCE = 300.0
+LOCK_WAIT_SECONDS = 300.0
 """Seconds that another command's writing to a contest is waited for. Results of a large contest take a minute."""
-_LOOK = 0.02
+_LOCK_POLL_SECONDS = 0.02
 """Seconds between two looks whether a folder is free."""
 _DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 """What goes wrong with a disk, and not with what the operator asked for."""
@@ -62,14 +62,14 @@ def lock_folder(folder: Path, busy: str, *, patience: float = 0.0) -> Iterator[N
     except OSError as error:
         raise write_fault(path, error) from error
     with file:
-        while not _taken(path, file):
+        while not _try_lock(path, file):
             if time.monotonic() >= until:
                 raise UsageError(busy)
-            time.sleep(_LOOK)
+            time.sleep(_LOCK_POLL_SECONDS)
         yield
 
 
-def _taken(path: Path, file: TextIO) -> bool:
+def _try_lock(path: Path, file: TextIO) -> bool:
     """Returns whether a lock file is this process's now. Raises StoreFault where files cannot be locked."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -81,13 +81,15 @@ def _taken(path: Path, file: TextIO) -> bool:
 
 
 @contextmanager
-def held_contest(folder: Path) -> Iterator[None]:
+def lock_contest(folder: Path) -> Iterator[None]:
     """Holds a contest's folder for the moment that an entry of its ledger, or files made from it, are written.
 
-    It is never held while anything is played, built or tried, so others wait a moment at most. Raises like `held`.
+    It is never held while anything is played, built or tried, so others wait a moment at most.
+    Raises like `lock_folder`.
     """
-    busy = f"another command has been writing to the contest in {folder} for {PATIENCE:g} s; wait for it or end it"
-    with lock_folder(folder, busy, patience=PATIENCE):
+    waited = f"{LOCK_WAIT_SECONDS:g} s"
+    busy = f"another command has been writing to the contest in {folder} for {waited}; wait for it or end it"
+    with lock_folder(folder, busy, patience=LOCK_WAIT_SECONDS):
         yield
 
 
@@ -125,7 +127,7 @@ class RoundFolder:
         self.path = path
 
     @property
-    def contest(self) -> Path | None:
+    def contest_path(self) -> Path | None:
         """The folder of the contest that this is a round of, None for a round by itself."""
         above = self.path.resolve().parent.parent.parent
         return above if is_contest(above) else None
@@ -136,16 +138,16 @@ class RoundFolder:
         return (self.path / "ledger.sqlite").exists()
 
     @property
-    def results(self) -> Path:
+    def results_path(self) -> Path:
         """The results file, which is written after what goes with it and taken away before it is wrong."""
         return self.path / "results.json"
 
     def discard_results(self) -> None:
         """Takes the results file away. Raises StoreFault where it cannot be."""
         try:
-            self.results.unlink(missing_ok=True)
+            self.results_path.unlink(missing_ok=True)
         except OSError as error:
-            raise write_fault(self.results, error) from error
+            raise write_fault(self.results_path, error) from error
 
     def create(self) -> None:
         """Makes the folder. Raises UsageError when something else lies there, StoreFault where a disk is full."""
@@ -165,7 +167,7 @@ class RoundFolder:
             raise UsageError(f"{self.path} cannot be made: {error}; give another --out") from error
 
     @contextmanager
-    def created(self) -> Iterator[None]:
+    def create_or_undo(self) -> Iterator[None]:
         """Makes the folder; where nothing was begun in it, because that was refused, it is taken away again."""
         fresh = not self.path.exists()
         self.create()
@@ -177,21 +179,21 @@ class RoundFolder:
             raise
 
     @property
-    def exchange(self) -> Path:
+    def exchange_path(self) -> Path:
         """The folder through which controller and drivers talk; it lies beside the blobs."""
-        return (self.contest or self.path) / "cluster"
+        return (self.contest_path or self.path) / "cluster"
 
     def require(self) -> None:
         """Raises UsageError when no round was opened here."""
         if not self.exists and is_contest(self.path):
             lies = sorted(ledger.parent.relative_to(self.path) for ledger in self.path.glob("rounds/*/*/ledger.sqlite"))
-            played = ", ".join(str(self.path / place) for place in lies) or "none was played yet"
-            raise UsageError(f"{self.path} is a contest's folder; give that of one of its rounds: {played}")
+            round_paths = ", ".join(str(self.path / place) for place in lies) or "none was played yet"
+            raise UsageError(f"{self.path} is a contest's folder; give that of one of its rounds: {round_paths}")
         if not self.exists:
             raise UsageError(f"{self.path} holds no round; give the --out folder of `sparring round run`")
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Holds the round for this process, and removes what a killed one left half-written.
 
         Raises:
@@ -201,7 +203,7 @@ class RoundFolder:
         with lock_folder(self.path, f"another orchestrator plays the round in {self.path}; wait for it or end it"):
             with self.writing():  # results of this round are written by other commands too
                 found = (folder.glob(f"{UNFINISHED_PREFIX}*") for folder in (self.path, self.path / "report"))
-                for path in chain(*found, self._blobs.glob(f"*/{UNFINISHED_PREFIX}*")):
+                for path in chain(*found, self._blobs_path.glob(f"*/{UNFINISHED_PREFIX}*")):
                     with suppress(OSError):  # the next one tries again
                         path.unlink()
             yield
@@ -209,10 +211,10 @@ class RoundFolder:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Holds what the round's results are made of besides its own ledger: the contest's, where it is part of one."""
-        if self.contest is None:
+        if self.contest_path is None:
             yield
             return
-        with held_contest(self.contest):
+        with lock_contest(self.contest_path):
             yield
 
     def ledger(self) -> Ledger:
@@ -221,11 +223,11 @@ class RoundFolder:
 
     def blobs(self) -> Blobs:
         """Returns the round's blobs; the rounds of one contest share theirs."""
-        return open_blobs(self._blobs)
+        return open_blobs(self._blobs_path)
 
     @property
-    def _blobs(self) -> Path:
-        return (self.contest or self.path) / "blobs"
+    def _blobs_path(self) -> Path:
+        return (self.contest_path or self.path) / "blobs"
 
     def secret(self) -> bytes:
         """Returns the round's secret, drawn the first time; only its owner can read the file.
@@ -252,7 +254,7 @@ class RoundFolder:
             raise StoreFault(f"{path} is lost or damaged: {len(secret)} bytes, expected {SECRET_BYTES}; {remedy}")
         return secret
 
-    def write(self, name: str, text: str) -> Path:
+    def write_file(self, name: str, text: str) -> Path:
         """Writes a derived file whole or not at all, and returns its path. Raises StoreFault."""
         path = self.path / name
         write_whole(path, text.encode())

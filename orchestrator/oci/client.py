@@ -57,11 +57,11 @@ Result = TypeVar("Result")
 
 
 class _RetryableError(Exception):
-    """The registry is away or busy; `after` is how many seconds it asks for."""
+    """The registry is away or busy; `retry_after` is how many seconds it asks for."""
 
-    def __init__(self, message: str, after: float | None = None) -> None:
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
-        self.after = after
+        self.retry_after = retry_after
 
 
 class ImageNotFoundError(UnusableImageError):
@@ -84,22 +84,23 @@ class RegistryClient:
         self,
         name: ImageReference,
         login: Callable[[], Login | None],
-        plain: Callable[[str], bool],
+        is_insecure: Callable[[str], bool],
         *,
         seconds: float = 120.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Begins without a word; `login` is called when the registry asks who we are.
 
-        `plain` says of a host[:port] whether it is asked without TLS; `seconds` bound the waiting between attempts.
+        `is_insecure` says of a host[:port] whether it is asked without TLS; `seconds` bound the waiting between
+        attempts.
         """
         try:
             from requests.adapters import HTTPAdapter  # noqa: PLC0415  it takes a while, and only clusters need it
         except ImportError as error:
             raise UsageError("what asks registries is missing: pip install 'sparring[kubernetes]'") from error
 
-        self._name, self._login, self._plain = name, login, plain
-        self._base = f"{'http' if plain(name.address) else 'https'}://{name.address}/v2/"
+        self._name, self._login, self._is_insecure = name, login, is_insecure
+        self._base = f"{'http' if is_insecure(name.address) else 'https'}://{name.address}/v2/"
         self._authorization = ""
         # Not a Session: it reads the whole body of a redirect, unpacked, even where it is not to follow it, and it
         # brings ~/.netrc and cookies along.
@@ -120,14 +121,16 @@ class RegistryClient:
     ) -> None:
         self._adapter.close()
 
-    def get(self, path: str, accept: str, most: int) -> RegistryDocument:
-        """Returns a document of the repository: `manifests/latest`, `blobs/sha256:...`; at most `most` bytes.
+    def get_document(self, path: str, accept: str, max_bytes: int) -> RegistryDocument:
+        """Returns a document of the repository: `manifests/latest`, `blobs/sha256:...`; at most `max_bytes` bytes.
 
         Raises:
             UnusableImageError: it is not there, not for us, or too large.
             BackendUnavailable: the registry is away or busy, and was for all attempts, or cannot be trusted.
         """
-        return self._patiently(lambda: self._document(f"{self._base}{self._name.repository}/{path}", accept, most))
+        return self._retry(
+            lambda: self._request_document(f"{self._base}{self._name.repository}/{path}", accept, max_bytes)
+        )
 
     def stream(self, path: str, size: int, use: Callable[[Iterator[bytes]], Result]) -> Result:
         """Returns what `use` makes of a blob of so many bytes; it is called again where the blob was cut short.
@@ -141,30 +144,30 @@ class RegistryClient:
             with self._granted(f"{self._base}{self._name.repository}/{path}", "*/*") as response:
                 return use(self._pieces(response, size, _DOCUMENT_SECONDS + size / _SLOWEST))
 
-        return self._patiently(ask)
+        return self._retry(ask)
 
-    def knock(self) -> None:
+    def ping(self) -> None:
         """Raises BackendUnavailable where no registry answers; whether it knows us is another matter."""
 
         def ask() -> None:
-            with self._answer(self._base, "*/*") as response:
+            with self._send(self._base, "*/*") as response:
                 if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status_code in _BUSY_STATUSES:
-                    raise self._busy(response)
+                    raise self._busy_error(response)
 
-        self._patiently(ask)
+        self._retry(ask)
 
-    def _patiently(self, ask: Callable[[], Result]) -> Result:
+    def _retry(self, ask: Callable[[], Result]) -> Result:
         try:
             return self._retrying(ask)
         except _RetryableError as error:
             times = self._retrying.statistics["attempt_number"]
-            what = f"the registry {self._name.host} was asked {times} times: {error}"
-            raise BackendUnavailable(f"{what}; is it up, and reachable from here?") from error
+            problem = f"the registry {self._name.host} was asked {times} times: {error}"
+            raise BackendUnavailable(f"{problem}; is it up, and reachable from here?") from error
 
-    def _document(self, address: str, accept: str, most: int) -> RegistryDocument:
+    def _request_document(self, address: str, accept: str, max_bytes: int) -> RegistryDocument:
         """Asks once, with a token where one is wanted."""
         with self._granted(address, accept) as response:
-            data, header = b"".join(self._pieces(response, most, _DOCUMENT_SECONDS)), response.headers
+            data, header = b"".join(self._pieces(response, max_bytes, _DOCUMENT_SECONDS)), response.headers
             kind = header.get("Content-Type", "").partition(";")[0].strip().lower()
             return RegistryDocument(data, kind, header.get("Docker-Content-Digest", ""))
 
@@ -172,31 +175,31 @@ class RegistryClient:
     def _granted(self, address: str, accept: str) -> Iterator["requests.Response"]:
         """Yields the answer that has what was asked for, with a token where one is wanted."""
         for asked_before in (False, True):
-            with self._followed(address, accept) as response:
+            with self._follow_redirects(address, accept) as response:
                 if response.status_code == HTTPStatus.OK:
                     yield response
                     return
                 if response.status_code != HTTPStatus.UNAUTHORIZED or asked_before:
-                    raise self._refused(response)
+                    raise self._error_for(response)
                 challenge = response.headers.get("WWW-Authenticate", "")
-            self._authorization = self._introduce(challenge)
+            self._authorization = self._authorize(challenge)
         raise AssertionError("the second answer is yielded or refused")  # pragma: no cover
 
     @contextmanager
-    def _followed(self, address: str, accept: str) -> Iterator["requests.Response"]:
+    def _follow_redirects(self, address: str, accept: str) -> Iterator["requests.Response"]:
         """Yields the answer behind all redirects. What we are known by stays with the registry."""
         for _ in range(_MAX_REDIRECTS + 1):
-            with self._answer(address, accept) as response:
+            with self._send(address, accept) as response:
                 if response.status_code not in _REDIRECT_STATUSES:
                     yield response
                     return
-                address = self._next(address, response.headers.get("Location", ""))
+                address = self._redirect_target(address, response.headers.get("Location", ""))
         raise BackendUnavailable(
             f"the registry {self._name.host} sends us on more than {_MAX_REDIRECTS} times; look at it"
         )
 
     @contextmanager
-    def _answer(
+    def _send(
         self, address: str, accept: str, login: str | None = None, parameters: Mapping[str, str] | None = None
     ) -> Iterator["requests.Response"]:
         """Yields the answer to one request. `login` is sent in place of what is known for the registry's own host."""
@@ -209,7 +212,7 @@ class RegistryClient:
         if authorization:
             headers["Authorization"] = authorization
         verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE") or True
-        with self._translated(address):
+        with self._translate_errors(address):
             response = self._adapter.send(
                 Request("GET", address, params=parameters, headers=headers).prepare(),
                 stream=True,
@@ -226,13 +229,13 @@ class RegistryClient:
         """Yields the body as it came over the wire, never unpacked: digests are of those bytes.
 
         `seconds` bound how long the registry is waited for; what is done with the pieces takes its own time. A body
-        that ends before its promised length is an error of the library's (see `_translated`).
+        that ends before its promised length is an error of the library's (see `_translate_errors`).
         """
         waited, count = 0.0, 0
         while True:
-            began = time.monotonic()
+            started_at = time.monotonic()
             piece = response.raw.read1(_CHUNK_BYTES, decode_content=False)
-            waited += time.monotonic() - began
+            waited += time.monotonic() - started_at
             count += len(piece)
             if not piece:
                 return
@@ -244,50 +247,50 @@ class RegistryClient:
                 raise _RetryableError(f"it did not send {most} bytes within {seconds:.0f} s")
             yield piece
 
-    def _introduce(self, challenge: str) -> str:
+    def _authorize(self, challenge: str) -> str:
         """Returns the Authorization for this repository: a token for pulling from it, or name and password.
 
         The scope is our own, not the one in the challenge: with it no registry gets us to fetch a token for more.
         """
         login = self._login()
-        found = _CHALLENGE.search(challenge)
-        if found is None:
+        match = _CHALLENGE.search(challenge)
+        if match is None:
             if login is None or not re.search(r"(?i)\bbasic\b", challenge):
-                raise self._unknown(HTTPStatus.UNAUTHORIZED, known=login is not None)
+                raise self._access_error(HTTPStatus.UNAUTHORIZED, known=login is not None)
             return _basic_authorization(login)
-        told = {name.lower(): value for name, value in _PARAMETER.findall(found[1])}
-        realm = self._realm(told.get("realm", ""))
+        fields = {name.lower(): value for name, value in _PARAMETER.findall(match[1])}
+        realm = self._check_realm(fields.get("realm", ""))
         parameters = {"scope": f"repository:{self._name.repository}:pull"}
-        if "service" in told:
-            parameters["service"] = told["service"]
-        with self._answer(
+        if "service" in fields:
+            parameters["service"] = fields["service"]
+        with self._send(
             realm, "application/json", _basic_authorization(login) if login else "", parameters
         ) as response:
             if response.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-                raise self._unknown(response.status_code, known=login is not None)
+                raise self._access_error(response.status_code, known=login is not None)
             if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status_code in _BUSY_STATUSES:
-                raise self._busy(response)
+                raise self._busy_error(response)
             if response.status_code != HTTPStatus.OK:
                 raise BackendUnavailable(
                     f"{printable(urlsplit(realm).netloc, 80)}, which gives tokens for {self._name.host}, answers "
                     f"{response.status_code}; ask who runs it"
                 )
-            return self._token(b"".join(self._pieces(response, _MAX_TOKEN_BYTES, _DOCUMENT_SECONDS)))
+            return self._parse_token(b"".join(self._pieces(response, _MAX_TOKEN_BYTES, _DOCUMENT_SECONDS)))
 
-    def _token(self, data: bytes) -> str:
+    def _parse_token(self, data: bytes) -> str:
         try:
-            said = json.loads(data)
-            token = said.get("token") or said.get("access_token")
+            document = json.loads(data)
+            token = document.get("token") or document.get("access_token")
         except (ValueError, RecursionError, AttributeError):
             token = None
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise BackendUnavailable(f"{self._name.host} gives us a token that is none; ask who runs it")
         return f"Bearer {token}"
 
-    def _realm(self, address: str) -> str:
+    def _check_realm(self, address: str) -> str:
         """Returns where tokens are had, if our credentials may go there."""
         parts = _split_url(address)
-        if parts is None or (parts.scheme != "https" and not self._plain(parts.netloc)):
+        if parts is None or (parts.scheme != "https" and not self._is_insecure(parts.netloc)):
             raise BackendUnavailable(
                 f"{self._name.host} wants us to fetch a token from {_printable_url(address)}, and credentials "
                 f"go over TLS; "
@@ -295,45 +298,45 @@ class RegistryClient:
             )
         return address
 
-    def _next(self, address: str, location: str) -> str:
+    def _redirect_target(self, address: str, location: str) -> str:
         """Returns where a redirect leads. What came over TLS goes on over TLS."""
         try:
-            found = urljoin(address, location)
+            target = urljoin(address, location)
         except ValueError:
-            found = ""
-        parts = _split_url(found)
+            target = ""
+        parts = _split_url(target)
         if not location or parts is None or (parts.scheme == "http" and urlsplit(address).scheme == "https"):
             raise BackendUnavailable(
                 f"{self._name.host} sends us on to {_printable_url(location)}, which is no address over TLS; look at it"
             )
-        return found
+        return target
 
-    def _refused(self, response: "requests.Response") -> Exception:
+    def _error_for(self, response: "requests.Response") -> Exception:
         """Returns what becomes of an answer that is not the document."""
         code = response.status_code
         if code >= HTTPStatus.INTERNAL_SERVER_ERROR or code in _BUSY_STATUSES:
-            return self._busy(response)
+            return self._busy_error(response)
         if code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-            return self._unknown(code, known=bool(self._authorization))
+            return self._access_error(code, known=bool(self._authorization))
         if code == HTTPStatus.NOT_FOUND:
-            what = f"{self._name.host} has no {self._name.repository} {self._name.wanted} (404)"
-            return ImageNotFoundError("image", what, "push it there, or correct its name")
+            problem = f"{self._name.host} has no {self._name.repository} {self._name.tag_or_digest} (404)"
+            return ImageNotFoundError("image", problem, "push it there, or correct its name")
         return UnusableImageError(
             "image", f"{self._name.host} answers {code}", "is this an image registry? Correct the name"
         )
 
-    def _unknown(self, code: int, *, known: bool) -> UnusableImageError:
-        who = "with the credentials that it was given" if known else "to somebody without credentials"
-        what = f"{self._name.host} does not give {self._name.repository} {who} ({int(code)})"
-        return UnusableImageError("image", what, f"correct its name, push it, or {_LOGIN_REMEDY}")
+    def _access_error(self, code: int, *, known: bool) -> UnusableImageError:
+        recipient = "with the credentials that it was given" if known else "to somebody without credentials"
+        problem = f"{self._name.host} does not give {self._name.repository} {recipient} ({int(code)})"
+        return UnusableImageError("image", problem, f"correct its name, push it, or {_LOGIN_REMEDY}")
 
-    def _busy(self, response: "requests.Response") -> _RetryableError:
+    def _busy_error(self, response: "requests.Response") -> _RetryableError:
         after = response.headers.get("Retry-After", "")
         seconds = float(after) if after.isdigit() and len(after) < 10 else None  # noqa: PLR2004  no date, no joke
         return _RetryableError(f"it answers {response.status_code}", seconds)
 
     @contextmanager
-    def _translated(self, address: str) -> Iterator[None]:
+    def _translate_errors(self, address: str) -> Iterator[None]:
         import requests  # noqa: PLC0415  as above
         import urllib3  # noqa: PLC0415  as above
 
@@ -385,5 +388,5 @@ def _basic_authorization(login: Login) -> str:
 def _retry_wait(state: RetryCallState) -> float:
     """Waits as long as the registry asks, else twice as long each time; never more than half a minute."""
     error = state.outcome.exception() if state.outcome else None
-    after = error.after if isinstance(error, _RetryableError) else None
+    after = error.retry_after if isinstance(error, _RetryableError) else None
     return min(2.0 ** (state.attempt_number - 1) if after is None else max(after, 1.0), _MAX_WAIT)

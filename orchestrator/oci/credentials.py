@@ -59,7 +59,7 @@ class Credentials:
     _store: str = ""
 
     @classmethod
-    def read(cls, environment: Mapping[str, str] = os.environ) -> "Credentials":
+    def from_docker_config(cls, environment: Mapping[str, str] = os.environ) -> "Credentials":
         """Returns what the operator's file says; nothing where there is no file.
 
         Raises:
@@ -68,8 +68,10 @@ class Credentials:
         folder = environment.get("DOCKER_CONFIG") or Path(environment.get("HOME") or "/nonexistent", ".docker")
         path = Path(folder, "config.json")
         try:
-            found = _ConfigFileModel.model_validate(json.loads(path.read_bytes()))
-            logins = {_registry_key(name): login for name, entry in found.auths.items() if (login := entry.login())}
+            config_file = _ConfigFileModel.model_validate(json.loads(path.read_bytes()))
+            logins = {
+                _registry_key(name): login for name, entry in config_file.auths.items() if (login := entry.login())
+            }
         except FileNotFoundError:
             return cls()
         except OSError as error:
@@ -81,9 +83,14 @@ class Credentials:
             ) from None
         except (ValueError, RecursionError, binascii.Error):
             raise UsageError(f"{path} is not docker's config.json; `docker login` writes it") from None
-        return cls(path, logins, {_registry_key(name): helper for name, helper in found.helpers.items()}, found.store)
+        return cls(
+            path,
+            logins,
+            {_registry_key(name): helper for name, helper in config_file.helpers.items()},
+            config_file.store,
+        )
 
-    def of(self, host: str, repository: str) -> tuple[str, str] | None:
+    def login_for(self, host: str, repository: str) -> tuple[str, str] | None:
         """Returns name and password for a repository, the entry with the longest path first; None to ask as nobody.
 
         Raises:
@@ -114,13 +121,13 @@ def _ask_helper(helper: str, server: str) -> tuple[str, str] | None:
             [program, "get"], input=server.encode(), capture_output=True, timeout=_HELPER_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        what = "is not to be run" if isinstance(error, OSError) else f"did not answer in {_HELPER_SECONDS} s"
-        raise UsageError(f"docker's config.json names {program}, which {what}; install it, or take it out") from None
+        problem = "is not to be run" if isinstance(error, OSError) else f"did not answer in {_HELPER_SECONDS} s"
+        raise UsageError(f"docker's config.json names {program}, which {problem}; install it, or take it out") from None
     if done.returncode:
         return None
     try:
-        said: Any = json.loads(done.stdout)
-        user, password = str(said["Username"]), str(said["Secret"])
+        document: Any = json.loads(done.stdout)
+        user, password = str(document["Username"]), str(document["Secret"])
     except (ValueError, KeyError, TypeError):
         raise UsageError(f"{program} did not answer as a credential helper does; update it") from None
     return None if user == _TOKEN_USER else (user, password)

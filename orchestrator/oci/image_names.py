@@ -1,6 +1,6 @@
 """Where a season's received images lie in the organizers' registry: names that follow from what was received.
 
-A desk receives an image on an engine, and its identity is the digest of its configuration. A cluster's nodes pull by
+A contest receives an image on an engine, and its identity is the digest of its configuration. A cluster's nodes pull by
 the digest of a manifest, and a manifest names that configuration: so the identity on record is proved by whoever looks
 the image up here, and the name itself need not be trusted.
 """
@@ -49,7 +49,7 @@ def tagged_name(name: ImageReference) -> str:
     """
     if name.digest:
         raise InvalidReferenceError(f"{printable(name.repository)} is named by its digest, and is pushed under a tag")
-    return f"{name.host}/{name.repository}:{name.wanted}"
+    return f"{name.host}/{name.repository}:{name.tag_or_digest}"
 
 
 def _name_part(text: str) -> str:

@@ -51,7 +51,7 @@ class _DocumentModel(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _spelt(cls, given: Any) -> Any:
+    def _refuse_other_spellings(cls, given: Any) -> Any:
         """Refuses a key in another case: the nodes' parser would take it for ours."""
         if isinstance(given, Mapping):
             known = {field.alias or name for name, field in cls.model_fields.items()}
@@ -69,7 +69,7 @@ class Platform(_DocumentModel):
     architecture: Text = ""
     variant: Text | None = None
 
-    def fits(self, wanted: str) -> bool:
+    def matches(self, wanted: str) -> bool:
         """Whether it is this one: `linux/amd64`, `linux/arm64/v8`."""
         system, machine, variant = (*wanted.split("/"), "", "")[:3]
         plain = _DEFAULT_VARIANTS.get(machine, "")
@@ -145,7 +145,7 @@ class ImageConfiguration(_DocumentModel):
     config: ContainerConfig | None = None
     rootfs: _RootFsModel
 
-    def inspected(self, digest: str, size: int) -> dict[str, Any]:
+    def to_inspect_format(self, digest: str, size: int) -> dict[str, Any]:
         """Returns it as `docker image inspect` would say it, for `domain.images.read_image_config`."""
         config = (self.config or ContainerConfig()).model_dump(by_alias=True, exclude_none=True)
         return {"Id": digest, "Size": size, "Os": self.os, "Architecture": self.architecture, "Config": config}
@@ -156,13 +156,13 @@ def sha256_digest(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def verify_digest(data: bytes, wanted: str, size: int | None = None) -> None:
+def verify_digest(data: bytes, expected: str, size: int | None = None) -> None:
     """Raises UnusableImageError where bytes are not those that were named."""
-    found = sha256_digest(data)
+    actual = sha256_digest(data)
     if size is not None and len(data) != size:
         raise UnusableImageError("image", f"a document of {len(data)} bytes where {size} were promised", _PUSH_REMEDY)
-    if found != wanted:
-        raise UnusableImageError("image", f"the registry gave {found} where {wanted} was asked for", _PUSH_REMEDY)
+    if actual != expected:
+        raise UnusableImageError("image", f"the registry gave {actual} where {expected} was asked for", _PUSH_REMEDY)
 
 
 class Proof:
@@ -197,8 +197,8 @@ def parse_manifest(data: bytes, content_type: str) -> ImageManifest | ImageIndex
         UnusableImageError: it is neither, or both, or could be read in two ways.
     """
     given = _parse_json(data, "manifest")
-    said = given.get("mediaType")
-    kind = said if isinstance(said, str) else content_type
+    media_type = given.get("mediaType")
+    kind = media_type if isinstance(media_type, str) else content_type
     for key in given:
         if _KNOWN_KEYS.get(key.casefold(), key) != key:
             raise UnusableImageError("manifest", f"the key {printable(key, 40)!r} is spelt otherwise", _PUSH_REMEDY)
@@ -207,11 +207,11 @@ def parse_manifest(data: bytes, content_type: str) -> ImageManifest | ImageIndex
             "manifest", "of version 1, which has no configuration", "push it with docker 1.10 or newer"
         )
     known = (*MANIFEST_TYPES, *INDEX_TYPES)
-    if said is not None and said not in known:
-        raise UnusableImageError("manifest", f"not an image but {printable(str(said), 80)}", _PUSH_REMEDY)
-    if said is not None and content_type in known and said != content_type:
-        what = f"calls itself {printable(str(said), 80)}, and the registry calls it {content_type}"
-        raise UnusableImageError("manifest", what, _PUSH_REMEDY)
+    if media_type is not None and media_type not in known:
+        raise UnusableImageError("manifest", f"not an image but {printable(str(media_type), 80)}", _PUSH_REMEDY)
+    if media_type is not None and content_type in known and media_type != content_type:
+        problem = f"calls itself {printable(str(media_type), 80)}, and the registry calls it {content_type}"
+        raise UnusableImageError("manifest", problem, _PUSH_REMEDY)
     if "manifests" in given and ("config" in given or "layers" in given):
         raise UnusableImageError("manifest", "index and manifest at once", _PUSH_REMEDY)
     several = kind in INDEX_TYPES or (kind not in known and "manifests" in given)
@@ -222,20 +222,20 @@ def parse_manifest(data: bytes, content_type: str) -> ImageManifest | ImageIndex
     )
 
 
-def _require_image(found: ImageManifest) -> ImageManifest:
+def _require_image(manifest: ImageManifest) -> ImageManifest:
     """Returns a manifest that is an image's, with layers that lie in its registry."""
-    if found.config.media_type not in _CONFIG_TYPES:
-        what = f"not an image: its configuration is {printable(found.config.media_type, 80)}"
-        raise UnusableImageError("manifest", what, _PUSH_REMEDY)
-    for layer in found.layers:
+    if manifest.config.media_type not in _CONFIG_TYPES:
+        problem = f"not an image: its configuration is {printable(manifest.config.media_type, 80)}"
+        raise UnusableImageError("manifest", problem, _PUSH_REMEDY)
+    for layer in manifest.layers:
         if not _LAYER_TYPE.fullmatch(layer.media_type):
-            what = f"a layer of type {printable(layer.media_type, 80)}"
+            problem = f"a layer of type {printable(layer.media_type, 80)}"
             raise UnusableImageError(
-                "manifest", what, "only tar layers that lie in the registry are played; build it again"
+                "manifest", problem, "only tar layers that lie in the registry are played; build it again"
             )
-    if found.config.urls or any(layer.urls for layer in found.layers):
+    if manifest.config.urls or any(layer.urls for layer in manifest.layers):
         raise UnusableImageError("manifest", "a layer that is fetched from elsewhere (urls)", _PUSH_REMEDY)
-    return found
+    return manifest
 
 
 def select_platform(index: ImageIndex, platform: str) -> Descriptor:
@@ -244,39 +244,39 @@ def select_platform(index: ImageIndex, platform: str) -> Descriptor:
     Raises UnusableImageError, naming what there is, where there is none.
     """
     for entry in index.manifests:
-        if entry.platform is not None and entry.platform.fits(platform):
+        if entry.platform is not None and entry.platform.matches(platform):
             return entry
-    found = [f"{each.platform.os}/{each.platform.architecture}" for each in index.manifests[:8] if each.platform]
-    what = f"made for {printable(', '.join(found) or 'no platform', 200)}, and {platform} plays here"
-    raise UnusableImageError("platform", what, f"build it with --platform {platform}")
+    platforms = [f"{each.platform.os}/{each.platform.architecture}" for each in index.manifests[:8] if each.platform]
+    problem = f"made for {printable(', '.join(platforms) or 'no platform', 200)}, and {platform} plays here"
+    raise UnusableImageError("platform", problem, f"build it with --platform {platform}")
 
 
 def parse_configuration(data: bytes, layers: int) -> ImageConfiguration:
     """Returns what an image's configuration says; it has to name as many layers as its manifest."""
-    found = _validate(ImageConfiguration, _parse_json(data, "configuration"), "configuration")
-    if len(found.rootfs.diff_ids) != layers:
-        what = f"it names {len(found.rootfs.diff_ids)} layers, and the manifest {layers}"
-        raise UnusableImageError("configuration", what, _PUSH_REMEDY)
-    return found
+    configuration = _validate(ImageConfiguration, _parse_json(data, "configuration"), "configuration")
+    if len(configuration.rootfs.diff_ids) != layers:
+        problem = f"it names {len(configuration.rootfs.diff_ids)} layers, and the manifest {layers}"
+        raise UnusableImageError("configuration", problem, _PUSH_REMEDY)
+    return configuration
 
 
 def _parse_json(data: bytes, place: str) -> dict[str, Any]:
     """Returns a JSON object that every parser reads alike."""
     try:
-        found = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys)
-        json.dumps(found, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is no text
+        document = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys)
+        json.dumps(document, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is no text
     except (ValueError, RecursionError) as error:
         raise UnusableImageError(place, f"not plain JSON: {printable(str(error), 120)}", _PUSH_REMEDY) from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise UnusableImageError(place, "not a JSON object", _PUSH_REMEDY)
-    return found
+    return document
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         raise ValueError("a key occurs twice")
-    return made
+    return mapping
 
 
 def _validate(model: type[Model], given: Mapping[str, Any], place: str) -> Model:

@@ -41,11 +41,11 @@ class ImageReference:
         return _DOCKER_HUB_ADDRESS if self.host == DOCKER_HUB else self.host
 
     @property
-    def wanted(self) -> str:
+    def tag_or_digest(self) -> str:
         """What of the repository is meant: the digest before the tag, `latest` where there is neither."""
         return self.digest or self.tag or "latest"
 
-    def at(self, digest: str) -> str:
+    def pull_name(self, digest: str) -> str:
         """Returns what a node pulls."""
         return f"{self.host}/{self.repository}@{digest}"
 
@@ -56,16 +56,16 @@ def parse_reference(text: str, prefix: str = "") -> ImageReference:
     Raises:
         InvalidReferenceError: it is none, or `prefix` does not begin with a registry.
     """
-    shown = printable(text, 120)
+    display_text = printable(text, 120)
     if len(text) > _MAX_LENGTH:
         raise InvalidReferenceError(f"{len(text)} characters, at most {_MAX_LENGTH}")
     if _DIGEST.fullmatch(text):
         raise InvalidReferenceError(
-            f"{shown} is a digest without a repository, and a registry finds nothing by that alone"
+            f"{display_text} is a digest without a repository, and a registry finds nothing by that alone"
         )
     rest, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):
-        raise InvalidReferenceError(f"{shown} has no sha256 digest of 64 hexadecimal digits behind its @")
+        raise InvalidReferenceError(f"{display_text} has no sha256 digest of 64 hexadecimal digits behind its @")
     host, path = _split_registry(rest)
     if not host and prefix:
         host, path = _split_registry(f"{prefix}/{rest}")
@@ -82,7 +82,7 @@ def parse_reference(text: str, prefix: str = "") -> ImageReference:
         host, path = DOCKER_HUB, path if "/" in path else f"library/{path}"
     if not _HOST.fullmatch(host) or not _REPOSITORY.fullmatch(path) or (colon and not _TAG.fullmatch(tag)):
         raise InvalidReferenceError(
-            f"{shown} is not like registry/team/entry:1 (lower case, digits, and . _ - between)"
+            f"{display_text} is not like registry/team/entry:1 (lower case, digits, and . _ - between)"
         )
     return ImageReference(host, path, tag, digest)
 

@@ -46,7 +46,7 @@ class ImageResolver:
     def __init__(
         self,
         insecure: Sequence[str] = (),
-        credentials: Callable[[], Credentials] = Credentials.read,
+        credentials: Callable[[], Credentials] = Credentials.from_docker_config,
         *,
         seconds: float = 120.0,
         sleep: Callable[[float], None] = time.sleep,
@@ -60,7 +60,7 @@ class ImageResolver:
         self._credentials = credentials
         self._seconds, self._sleep = seconds, sleep
 
-    def describe(self, name: ImageReference, platform: str) -> ResolvedImage:
+    def resolve(self, name: ImageReference, platform: str) -> ResolvedImage:
         """Returns what an image is on a platform, such as linux/amd64.
 
         Raises:
@@ -68,12 +68,12 @@ class ImageResolver:
             BackendUnavailable: its registry is away, busy or not to be trusted.
             UsageError: the operator's file of credentials is damaged.
         """
-        with self._talk(name) as talk:
-            digests, found = _find_manifest(talk, name.wanted, platform)
-            described = _fetch_configuration(talk, found.config.digest, found.config.size)
-            configuration = manifests.parse_configuration(described, len(found.layers))
-            identities = frozenset((*digests, found.config.digest))
-            return ResolvedImage(digests[-1], tuple(found.layers), configuration, identities)
+        with self._client(name) as talk:
+            digests, manifest = _find_manifest(talk, name.tag_or_digest, platform)
+            document = _fetch_configuration(talk, manifest.config.digest, manifest.config.size)
+            configuration = manifests.parse_configuration(document, len(manifest.layers))
+            identities = frozenset((*digests, manifest.config.digest))
+            return ResolvedImage(digests[-1], tuple(manifest.layers), configuration, identities)
 
     def layer(self, name: ImageReference, layer: Descriptor, read: Callable[[Iterator[bytes]], Got]) -> Got:
         """Returns what `read` makes of a layer's bytes, which come packed and in pieces.
@@ -85,38 +85,38 @@ class ImageResolver:
             UnusableImageError: the layer is not there, not for us, or not those bytes.
             BackendUnavailable: its registry is away, busy or not to be trusted.
         """
-        with self._talk(name) as talk:
+        with self._client(name) as talk:
             return talk.stream(f"blobs/{layer.digest}", layer.size, lambda pieces: _proved(pieces, layer, read))
 
-    def knock(self, name: ImageReference) -> None:
+    def ping(self, name: ImageReference) -> None:
         """Raises BackendUnavailable where the registry of that name does not answer."""
-        with self._talk(name) as talk:
-            talk.knock()
+        with self._client(name) as talk:
+            talk.ping()
 
-    def _talk(self, name: ImageReference) -> RegistryClient:
+    def _client(self, name: ImageReference) -> RegistryClient:
         credentials = self._credentials()
         return RegistryClient(
             name,
-            lambda: credentials.of(name.host, name.repository),
-            self._plain,
+            lambda: credentials.login_for(name.host, name.repository),
+            self._is_insecure,
             seconds=self._seconds,
             sleep=self._sleep,
         )
 
-    def _plain(self, host: str) -> bool:
+    def _is_insecure(self, host: str) -> bool:
         return host in self._insecure or host.partition(":")[0] in self._insecure
 
 
-def _find_manifest(talk: RegistryClient, wanted: str, platform: str) -> tuple[list[str], ImageManifest]:
-    """Returns a platform's manifest, behind at most `_DEEPEST` indexes, and the digests on the way; its own is last."""
+def _find_manifest(client: RegistryClient, tag_or_digest: str, platform: str) -> tuple[list[str], ImageManifest]:
+    """Returns a platform's manifest, behind `_MAX_INDEX_DEPTH` indexes at most, and the digests on the way."""
     size, digests = None, []
     for _ in range(_MAX_INDEX_DEPTH + 1):
-        got = talk.get(f"manifests/{wanted}", _ACCEPTED_TYPES, manifests.MAX_BYTES)
-        digests.append(_verified_digest(got, wanted, size))
+        got = client.get_document(f"manifests/{tag_or_digest}", _ACCEPTED_TYPES, manifests.MAX_BYTES)
+        digests.append(_verified_digest(got, tag_or_digest, size))
         found = manifests.parse_manifest(got.data, got.content_type)
         if isinstance(found, ImageManifest):
             return digests, found
-        wanted, size = _select_entry(found, platform)
+        tag_or_digest, size = _select_entry(found, platform)
     raise UnusableImageError(
         "manifest", f"more than {_MAX_INDEX_DEPTH} indexes on top of each other", "push the image itself"
     )
@@ -127,14 +127,14 @@ def _select_entry(index: ImageIndex, platform: str) -> tuple[str, int]:
     return entry.digest, entry.size
 
 
-def _verified_digest(got: RegistryDocument, wanted: str, size: int | None) -> str:
+def _verified_digest(document: RegistryDocument, tag_or_digest: str, size: int | None) -> str:
     """Returns the digest of what came: the one that was asked for, or the one that the registry gives a tag."""
-    if wanted.startswith("sha256:"):
-        manifests.verify_digest(got.data, wanted, size)
-        return wanted
-    found = manifests.sha256_digest(got.data)
-    if got.digest.startswith("sha256:"):
-        manifests.verify_digest(got.data, got.digest)
+    if tag_or_digest.startswith("sha256:"):
+        manifests.verify_digest(document.data, tag_or_digest, size)
+        return tag_or_digest
+    found = manifests.sha256_digest(document.data)
+    if document.digest.startswith("sha256:"):
+        manifests.verify_digest(document.data, document.digest)
     return found
 
 
@@ -142,17 +142,17 @@ def _proved(pieces: Iterator[bytes], layer: Descriptor, read: Callable[[Iterator
     """Returns what is made of a layer's bytes. Raises UnusableImageError where they are not those that were named."""
     proof = manifests.Proof()
     counted = proof.over(pieces)
-    made = read(counted)
+    result = read(counted)
     for _ in counted:
         pass
     proof.check(layer.digest, layer.size)
-    return made
+    return result
 
 
-def _fetch_configuration(talk: RegistryClient, digest: str, size: int) -> bytes:
+def _fetch_configuration(client: RegistryClient, digest: str, size: int) -> bytes:
     if size > manifests.MAX_BYTES:
-        what = f"a configuration of {size} bytes, at most {manifests.MAX_BYTES}"
-        raise UnusableImageError("configuration", what, "leave out labels and history that nobody reads")
-    data = talk.get(f"blobs/{digest}", "*/*", manifests.MAX_BYTES).data
+        problem = f"a configuration of {size} bytes, at most {manifests.MAX_BYTES}"
+        raise UnusableImageError("configuration", problem, "leave out labels and history that nobody reads")
+    data = client.get_document(f"blobs/{digest}", "*/*", manifests.MAX_BYTES).data
     manifests.verify_digest(data, digest, size)
     return data

@@ -76,20 +76,20 @@ class FrameDecoder:
     def __init__(self, payload_limit: int) -> None:
         self._payload_limit = payload_limit
         self._buffer = bytearray()
-        self._dead = False
+        self._failed = False
 
     def feed(self, data: bytes) -> None:
         """Takes bytes as they came from the player. It holds at most what is fed; the caller limits what it reads."""
-        if not self._dead:
+        if not self._failed:
             self._buffer += data
 
-    def next(self) -> Frame | None:
+    def next_frame(self) -> Frame | None:
         """Returns the next whole frame, or None when more bytes are needed.
 
         Raises:
             ProtocolFault: the stream is malformed. The decoder stays dead afterwards: there is no resynchronising.
         """
-        if self._dead:
+        if self._failed:
             raise ProtocolFault("after-fault", "the stream was malformed before; nothing after it is read")
         have = len(self._buffer)
         if self._buffer[:4] != MAGIC[:have]:
@@ -106,29 +106,29 @@ class FrameDecoder:
         end = start + payload_length
         if have < end:
             return None
-        header = self._header(bytes(self._buffer[_PREFIX.size : start]))
-        return Frame(header, self._cut(start, end))
+        header = self._parse_header(bytes(self._buffer[_PREFIX.size : start]))
+        return Frame(header, self._take_payload(start, end))
 
     @property
-    def pending(self) -> int:
+    def pending_bytes(self) -> int:
         """How many bytes wait for the rest of their frame."""
         return len(self._buffer)
 
-    def _cut(self, start: int, end: int) -> bytes | memoryview:
+    def _take_payload(self, start: int, end: int) -> bytes | memoryview:
         """Takes the first frame off the buffer; returns its payload.
 
         A frame that fills the buffer, which is the rule because a player waits for the next question, gives the
         buffer away and copies nothing.
         """
-        whole = self._buffer
-        if end == len(whole) and start < end:
+        buffer = self._buffer
+        if end == len(buffer) and start < end:
             self._buffer = bytearray()
-            return memoryview(whole)[start:end].toreadonly()
-        payload = bytes(memoryview(whole)[start:end])
-        del whole[:end]
+            return memoryview(buffer)[start:end].toreadonly()
+        payload = bytes(memoryview(buffer)[start:end])
+        del buffer[:end]
         return payload
 
-    def _header(self, text: bytes) -> dict[str, Any]:
+    def _parse_header(self, text: bytes) -> dict[str, Any]:
         try:
             value = strict_json(text.decode("utf-8", "strict"))
         except ValueError as error:
@@ -138,7 +138,7 @@ class FrameDecoder:
         return value
 
     def _fault(self, reason: str, message: str) -> NoReturn:
-        self._dead = True
+        self._failed = True
         self._buffer = bytearray()
         raise ProtocolFault(reason, message) from None
 

@@ -76,7 +76,8 @@ class TaskHeader(BaseModel):
     name: str
     classes: list[str]
     shape: list[int] = Field(description="channels, height, width of one picture")
-    budget: BudgetHeader
+    budget: BudgetHeader | None = None
+    """Absent where the contest's format has no attacks."""
 
 
 class LimitsHeader(BaseModel):

@@ -33,7 +33,7 @@ class ReadyReply:
     """The player is ready; `name` is its own word for itself, made printable."""
 
     name: str
-    gives: frozenset[Capability]
+    capabilities: frozenset[Capability]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class GradientsReply:
 class AttackQuery:
     """An attack asks about pictures of its own making; answer with `Session.reply`."""
 
-    want: str
+    kind: str
     pixels: NDArray[Any]
 
 
@@ -87,59 +87,61 @@ class Session:
         self._queries = queries
         self._decoder = frames.FrameDecoder(payload_limit)
         self._id = 0
-        self._open: str | None = None
-        self._gives: frozenset[Capability] | None = None
-        self._over = False
+        self._open_question: str | None = None
+        self._capabilities: frozenset[Capability] | None = None
+        self._ended = False
         self._shape: tuple[int, ...] = ()
-        self._waiting: set[int] = set()
+        self._undelivered: set[int] = set()
         self._query: int | None = None
 
     @property
-    def waiting(self) -> bool:
+    def has_open_question(self) -> bool:
         """Whether a question is open."""
-        return self._open is not None
+        return self._open_question is not None
 
     @property
-    def unread(self) -> int:
+    def unread_bytes(self) -> int:
         """How many bytes arrived and belong to no whole frame, or to none that was asked for."""
-        return self._decoder.pending
+        return self._decoder.pending_bytes
 
     @property
     def undelivered(self) -> frozenset[int]:
         """The positions of the last `perturb` that did not arrive."""
-        return frozenset(self._waiting)
+        return frozenset(self._undelivered)
 
     def ask_hello(self, task: messages.TaskHeader, limits: messages.LimitsHeader, seed: int) -> bytes:
         """Returns the opening message. It comes first, and once."""
         if self._id:
             raise ValueError("hello comes first, and once")
         limits = limits.model_copy(update={"payload_bytes": self._payload_limit})
-        return self._ask(messages.Hello(id=self._next("hello"), role=self.role, task=task, limits=limits, seed=seed))
+        return self._send_question(
+            messages.Hello(id=self._next_id("hello"), role=self.role, task=task, limits=limits, seed=seed)
+        )
 
     def ask_perturb(self, pixels: Pixels, labels: list[int] | None) -> bytes:
         """Returns a question for candidates for `pixels` [n, c, h, w]."""
-        self._check(Role.ATTACK, pixels, labels)
-        message = messages.Perturb(id=self._next("perturb"), dtype=Dtype.U8, shape=list(pixels.shape), labels=labels)
-        question = self._ask(message, pixels)
-        self._waiting = set(range(len(pixels)))
+        self._check_question(Role.ATTACK, pixels, labels)
+        message = messages.Perturb(id=self._next_id("perturb"), dtype=Dtype.U8, shape=list(pixels.shape), labels=labels)
+        question = self._send_question(message, pixels)
+        self._undelivered = set(range(len(pixels)))
         return question
 
     def ask_classify(self, pixels: Pixels) -> bytes:
         """Returns a question for the labels of `pixels` [n, c, h, w]."""
-        self._check(Role.DEFENCE, pixels, None)
-        message = messages.Classify(id=self._next("classify"), dtype=Dtype.U8, shape=list(pixels.shape))
-        return self._ask(message, pixels)
+        self._check_question(Role.DEFENCE, pixels, None)
+        message = messages.Classify(id=self._next_id("classify"), dtype=Dtype.U8, shape=list(pixels.shape))
+        return self._send_question(message, pixels)
 
     def ask_gradient(self, pixels: Pixels, labels: list[int]) -> bytes:
         """Returns a question for the loss gradient at `pixels` [n, c, h, w], for a player that gives gradients."""
-        self._check(Role.DEFENCE, pixels, labels)
-        identity = self._next("gradient")
-        if self._gives is None or Capability.GRADIENT not in self._gives:
+        self._check_question(Role.DEFENCE, pixels, labels)
+        identity = self._next_id("gradient")
+        if self._capabilities is None or Capability.GRADIENT not in self._capabilities:
             raise ValueError("this player does not give gradients")
         message = messages.Gradient(id=identity, dtype=Dtype.U8, shape=list(pixels.shape), labels=labels)
-        return self._ask(message, pixels)
+        return self._send_question(message, pixels)
 
-    def reply(self, labels: list[int | None] | None = None, values: NDArray[np.float32] | None = None) -> bytes:
+    def answer_query(self, labels: list[int | None] | None = None, values: NDArray[np.float32] | None = None) -> bytes:
         """Returns the answer to the attack's open query: labels, or scores or gradients as `values`.
 
         Raises:
@@ -147,7 +149,7 @@ class Session:
         """
         if self._query is None:
             raise ValueError("there is no query to reply to")
-        self._quiet()
+        self._raise_if_unsolicited()
         header = messages.Reply(
             id=self._query,
             labels=labels,
@@ -158,9 +160,9 @@ class Session:
         self._query = None
         return text
 
-    def bye(self) -> bytes:
+    def close_conversation(self) -> bytes:
         """Returns the closing message; nothing is asked and nothing is heard afterwards."""
-        self._end()
+        self._end_session()
         return _encode_message(messages.Bye(id=self._id + 1))
 
     def feed(self, data: bytes) -> Iterator[PlayerReply]:
@@ -174,41 +176,41 @@ class Session:
             PlayerReported: the player sent `fault`.
         """
         self._decoder.feed(data)
-        if self._open is None or self._query is not None:
-            self._quiet()
+        if self._open_question is None or self._query is not None:
+            self._raise_if_unsolicited()
         return self._replies()
 
     def _replies(self) -> Iterator[PlayerReply]:
-        while self._open is not None and self._query is None:
+        while self._open_question is not None and self._query is None:
             try:
-                frame = self._decoder.next()
-                reply = None if frame is None else self._take(frame)
+                frame = self._decoder.next_frame()
+                reply = None if frame is None else self._reply_from(frame)
             except SubmissionFault:
-                self._end()
+                self._end_session()
                 raise
             if reply is None:
                 return
             yield reply
 
-    def _quiet(self) -> None:
-        if pending := self._decoder.pending:
-            self._end()
+    def _raise_if_unsolicited(self) -> None:
+        if pending := self._decoder.pending_bytes:
+            self._end_session()
             raise OutputFlood(f"{pending} bytes although nothing was asked; a player never speaks first")
 
-    def _end(self) -> None:
+    def _end_session(self) -> None:
         """Ends the session; `undelivered` stays to be read."""
-        self._over, self._open, self._query = True, None, None
+        self._ended, self._open_question, self._query = True, None, None
         self._decoder = frames.FrameDecoder(self._payload_limit)
 
-    def _next(self, kind: str) -> int:
-        if self._over or self._open is not None:
+    def _next_id(self, kind: str) -> int:
+        if self._ended or self._open_question is not None:
             raise ValueError(f"{kind} cannot be asked now")
-        if kind != "hello" and self._gives is None:
+        if kind != "hello" and self._capabilities is None:
             raise ValueError("hello comes first")
-        self._quiet()
+        self._raise_if_unsolicited()
         return self._id + 1
 
-    def _check(self, role: Role, pixels: Pixels, labels: list[int] | None) -> None:
+    def _check_question(self, role: Role, pixels: Pixels, labels: list[int] | None) -> None:
         if self.role is not role:
             raise ValueError(f"this question is for the {role}, the player is the {self.role}")
         if pixels.dtype != np.uint8 or pixels.ndim != PICTURE_AXES or not pixels.size:
@@ -216,23 +218,23 @@ class Session:
         if labels is not None and len(labels) != len(pixels):
             raise ValueError(f"{len(labels)} labels for {len(pixels)} pictures")
 
-    def _ask(self, message: messages.Question, pixels: Pixels | None = None) -> bytes:
+    def _send_question(self, message: messages.Question, pixels: Pixels | None = None) -> bytes:
         text = _encode_message(message, pixels)
-        self._id, self._open = message.id, message.type
+        self._id, self._open_question = message.id, message.type
         self._shape = () if pixels is None else pixels.shape
         return text
 
-    def _take(self, frame: frames.Frame) -> PlayerReply:
+    def _reply_from(self, frame: frames.Frame) -> PlayerReply:
         message = messages.parse_message(frame)
         if message.id != self._id:
             raise ProtocolFault("id", f"reply to question {message.id}, question {self._id} is open")
-        match self._open, message:
+        match self._open_question, message:
             case _, messages.Fault():
                 raise PlayerReported(f"the player reported {printable(message.code)!r}: {printable(message.text)}")
             case "hello", messages.Ready():
-                self._bare(frame)
-                self._open, self._gives = None, frozenset(message.gives)
-                return ReadyReply(printable(message.name, 80), self._gives)
+                self._require_no_payload(frame)
+                self._open_question, self._capabilities = None, frozenset(message.gives)
+                return ReadyReply(printable(message.name, 80), self._capabilities)
             case "perturb", messages.Candidates():
                 return self._candidates(frame, message)
             case "perturb", messages.Query() if self._queries:
@@ -242,21 +244,21 @@ class Session:
                 return self._answers(frame, message)
             case "gradient", messages.Gradients():
                 gradients = _float_array(frame, message.dtype, message.shape, self._shape)
-                self._open = None
+                self._open_question = None
                 return GradientsReply(gradients)
             case _:
-                raise ProtocolFault("unexpected", f"{message.type!r} does not answer {self._open!r}")
+                raise ProtocolFault("unexpected", f"{message.type!r} does not answer {self._open_question!r}")
 
     def _candidates(self, frame: frames.Frame, message: messages.Candidates) -> CandidatesReply:
         pixels = messages.payload_array(frame, message.dtype, message.shape)
         if len(pixels) != len(message.index):
             raise ProtocolFault("index", f"{len(message.index)} positions for {len(pixels)} pictures")
         fresh = set(message.index)
-        if len(fresh) != len(message.index) or not fresh <= self._waiting:
+        if len(fresh) != len(message.index) or not fresh <= self._undelivered:
             raise ProtocolFault("index", "a position twice, or one that was not asked for")
-        self._waiting -= fresh
-        if not self._waiting:
-            self._open = None
+        self._undelivered -= fresh
+        if not self._undelivered:
+            self._open_question = None
         return CandidatesReply(tuple(message.index), pixels)
 
     def _answers(self, frame: frames.Frame, message: messages.Answers) -> AnswersReply:
@@ -267,15 +269,15 @@ class Session:
             raise ProtocolFault("label", f"a label beyond the {self._classes} classes")
         scores = None
         if message.dtype is None and message.shape is None:
-            self._bare(frame)
+            self._require_no_payload(frame)
         elif message.dtype is None or message.shape is None:
             raise ProtocolFault("header", "scores need both dtype and shape")
         else:
             scores = _float_array(frame, message.dtype, message.shape, (count, self._classes))
-        self._open = None
+        self._open_question = None
         return AnswersReply(tuple(message.labels), scores)
 
-    def _bare(self, frame: frames.Frame) -> None:
+    def _require_no_payload(self, frame: frames.Frame) -> None:
         if frame.payload:
             raise ProtocolFault("payload-size", f"payload of {len(frame.payload)} bytes where none belongs")
 

@@ -52,7 +52,7 @@ class TranscriptEntry(BaseModel):
     text: str | None = None
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check_consistency(self) -> Self:
         frame = (self.header, self.size, self.sha256)
         broken = (self.broken, self.text)
         if self.header is not None:
@@ -79,11 +79,11 @@ class TranscriptRecorder:
 
     Args:
         payload_limit: the longest payload a player may send, in bytes.
-        keep: whether payloads are kept, or only their size and digest.
+        keep_payloads: whether payloads are kept, or only their size and digest.
     """
 
-    def __init__(self, payload_limit: int, *, keep: bool = False) -> None:
-        self._keep = keep
+    def __init__(self, payload_limit: int, *, keep_payloads: bool = False) -> None:
+        self._keep = keep_payloads
         self._decoders = {
             Sender.ORCHESTRATOR: frames.FrameDecoder(frames.PAYLOAD_LIMIT),
             Sender.PLAYER: frames.FrameDecoder(payload_limit),
@@ -98,7 +98,7 @@ class TranscriptRecorder:
         decoder = self._decoders[sender]
         decoder.feed(data)
         try:
-            while frame := decoder.next():
+            while frame := decoder.next_frame():
                 entries.append(self._entry(sender, ms, frame))
         except ProtocolFault as fault:
             self._broken.add(sender)
@@ -109,10 +109,10 @@ class TranscriptRecorder:
         """Returns a break for each stream that stopped in the middle of a frame."""
         return [
             TranscriptEntry(
-                sender=sender, ms=ms, broken=UNFINISHED, text=f"{decoder.pending} bytes of a frame, then the end"
+                sender=sender, ms=ms, broken=UNFINISHED, text=f"{decoder.pending_bytes} bytes of a frame, then the end"
             )
             for sender, decoder in self._decoders.items()
-            if decoder.pending
+            if decoder.pending_bytes
         ]
 
     def _entry(self, sender: Sender, ms: int, frame: Frame) -> TranscriptEntry:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from functools import cache
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from orchestrator.domain.text import printable
 from orchestrator.reports import colours, formatting
+from orchestrator.reports.blocks import FormatTemplates
 from orchestrator.reports.examples import Example
 from orchestrator.reports.gallery import example_views
 from orchestrator.reports.page import page_of
@@ -29,7 +30,7 @@ def render_round(results: Results, examples: Sequence[Example]) -> str:
 
     Every text in it is escaped, and control and bidirectional characters are made visible.
     """
-    return _render_template("page.html.j2", page=page_of(results, examples, inside=True), links={}, up="")
+    return _render_template("page.html.j2", page=page_of(results, examples, for_organizers=True), links={}, up="")
 
 
 def render_site(site: Site, files: Sequence[str]) -> dict[str, str]:
@@ -66,7 +67,7 @@ def _render_template(template: str, **values: object) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader(__name__),
+        loader=ChoiceLoader([PackageLoader(__name__), FormatTemplates()]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_make_printable,
@@ -84,6 +85,7 @@ def _environment() -> Environment:
         size=formatting.byte_size,
         distance=formatting.distance,
         signed=formatting.signed,
+        number=formatting.number,
         moment=formatting.ledger_time,
         forfeits=fault_texts.forfeit_lines,
         saved=_data_uri,

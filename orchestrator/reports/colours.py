@@ -19,8 +19,8 @@ Colour = tuple[float, float, float]
 class Swatch:
     """A background and the text colour that reads on it."""
 
-    back: str
-    ink: str
+    background: str
+    text: str
 
 
 PALETTES: Final[dict[str, dict[str, str]]] = {

@@ -17,6 +17,7 @@ MAX_EVIDENCE_ROWS = 12
 """Disagreements of one finding on the page; all of them are in results.json."""
 RAN_FROM: Mapping[str, str] = {
     "yes": "a fresh copy",
+    "mount": "its image, mounted anew for each sandbox",
     "baseline": "its image: the organizers' own",
     "backend": "its image: this backend copies none",
     "unrecorded": "its image: no copy is on record",
@@ -45,7 +46,7 @@ class QuestionRow:
     """One question of a sequence as shown; `number` is its place, empty for what is left out."""
 
     number: str
-    against: str
+    pictures_of: str
     picture: str
     pause: str
     answer: str
@@ -56,8 +57,8 @@ class Evidence:
     """A finding as shown: rows are against which pictures, picture, played, replayed, claimed margin."""
 
     part: FindingPart
-    who: SubmissionLabel
-    kind: str
+    submission: SubmissionLabel
+    kind_text: str
     rows: tuple[tuple[str, int, str, str, str], ...]
     left_out: int
     sequence: tuple[QuestionRow, ...]
@@ -68,23 +69,23 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class ReplayCoverage:
-    """What one replay of a defence covered, as shown. `short`: less power than was planned.
+    """What one replay of a defence covered, as shown. `below_plan`: less power than was planned.
 
     `accused` are the probabilities that a cheat is accused: by a sequence, by chance, by a start. `outcome` says in
-    words what the replays came to, and `clear` whether that is nothing; `ran_from` what the sandboxes ran from.
+    words what the replays came to, and `is_clear` whether that is nothing; `ran_from` what the sandboxes ran from.
     """
 
     part: ReplayPart
-    who: SubmissionLabel
+    submission: SubmissionLabel
     achieved: str
     accused: tuple[str, str, str]
-    short: bool
+    below_plan: bool
     unconfirmed: int
     outcome: str
     ran_from: str
 
     @property
-    def clear(self) -> bool:
+    def is_clear(self) -> bool:
         """Whether nothing was found and everything planned was compared."""
         return self.outcome == NOTHING_FOUND
 
@@ -103,32 +104,32 @@ def finding_text(kind: FindingKind, side: str) -> str:
 
 def evidence_of(results: Results, finding: FindingPart, people: Mapping[str, SubmissionLabel]) -> Evidence:
     """Returns a finding as shown, its answers in the words of the task."""
-    classes, who = results.task.classes, people.get(finding.submission) or SubmissionLabel(finding.submission)
+    classes, label = results.task.classes, people.get(finding.submission) or SubmissionLabel(finding.submission)
     rows = tuple(
         (
             "clean" if d.attack is None else d.attack,
             d.picture,
-            answer_text(d.played, classes),
-            answer_text(d.replayed, classes),
+            answer_text(d.answer_in_play, classes),
+            answer_text(d.answer_in_replay, classes),
             "" if d.margin is None else f"{d.margin:.2g}",
         )
         for d in finding.disagreements[:MAX_EVIDENCE_ROWS]
     )
     return Evidence(
         part=finding,
-        who=who,
-        kind=finding_text(finding.kind, who.side),
+        submission=label,
+        kind_text=finding_text(finding.kind, label.side),
         rows=rows,
         left_out=len(finding.disagreements) - len(rows),
         sequence=_question_rows(finding, classes),
-        alone="" if finding.alone is None else answer_text(finding.alone, classes),
-        improbable="" if finding.improbable is None else f"{max(finding.improbable, 1e-12):.1g}",
+        alone="" if finding.answer_alone is None else answer_text(finding.answer_alone, classes),
+        improbable="" if finding.p_value is None else f"{max(finding.p_value, 1e-12):.1g}",
         command=reproduce_command(finding.id, results.backend),
     )
 
 
 def replay_coverage(results: Results, people: Mapping[str, SubmissionLabel]) -> tuple[ReplayCoverage, ...]:
-    """Returns what replays covered, defence by defence; clashes that led to no finding were not confirmed."""
+    """Returns what replays covered, defence by defence; mismatches that led to no finding were not confirmed."""
     accused = {finding.job for finding in results.findings}
     return tuple(_coverage_of(part, people, results, accused=part.job in accused) for part in results.replays)
 
@@ -137,16 +138,16 @@ def _coverage_of(
     part: ReplayPart, people: Mapping[str, SubmissionLabel], results: Results, *, accused: bool
 ) -> ReplayCoverage:
     short = part.achieved < results.replay.power - TOLERANCE
-    promised = part.accused
-    unconfirmed = 0 if accused else part.clashes
-    doubts = [formatting.counted_noun(unconfirmed, "clash", "clashes") + " not confirmed"] if unconfirmed else []
+    detection = part.accused
+    unconfirmed = 0 if accused else part.mismatches
+    doubts = [formatting.counted_noun(unconfirmed, "mismatch", "mismatches") + " not confirmed"] if unconfirmed else []
     doubts += ["less was compared than planned"] if short else []
     return ReplayCoverage(
         part=part,
-        who=people.get(part.submission) or SubmissionLabel(part.submission),
+        submission=people.get(part.submission) or SubmissionLabel(part.submission),
         achieved=power_text(part.achieved),
-        accused=(power_text(promised.sequence), power_text(promised.chance), power_text(promised.start)),
-        short=short,
+        accused=(power_text(detection.sequence), power_text(detection.chance), power_text(detection.start)),
+        below_plan=short,
         unconfirmed=unconfirmed,
         outcome="a finding" if accused else f"not cleared: {', '.join(doubts)}" if doubts else NOTHING_FOUND,
         ran_from=RAN_FROM[part.fresh_copy],
@@ -164,15 +165,15 @@ def power_text(probability: float) -> str:
 
 def _question_rows(finding: FindingPart, classes: list[str]) -> tuple[QuestionRow, ...]:
     """Returns the sequence with its numbers, and a gap where it is cut."""
-    shown, half = finding.sequence, len(finding.sequence) // 2
-    cut = finding.length > len(shown)
+    sequence, middle = finding.sequence, len(finding.sequence) // 2
+    cut = finding.length > len(sequence)
     lines = []
-    for place, one in enumerate(shown):
-        if cut and place == half:
+    for place, one in enumerate(sequence):
+        if cut and place == middle:
             lines.append(
-                QuestionRow("", "", "", "", formatting.counted_noun(finding.length - len(shown), "more question"))
+                QuestionRow("", "", "", "", formatting.counted_noun(finding.length - len(sequence), "more question"))
             )
-        number = place + 1 + (finding.length - len(shown) if cut and place >= half else 0)
+        number = place + 1 + (finding.length - len(sequence) if cut and place >= middle else 0)
         pause = f"{one.pause:.1f} s" if one.pause else ""
         against = "clean" if one.attack is None else one.attack
         lines.append(QuestionRow(str(number), against, str(one.picture), pause, answer_text(one.answer, classes)))

@@ -20,34 +20,36 @@ def choose_examples(record: RoundView, scoring: RoundScoring, count: int = EXAMP
     They are the organizers' to see: candidates come from hidden data, so they are not for a team's page (rule A2).
     """
     samples = record.samples
-    defences = record.round.roster.side(Side.DEFENCE)
+    defences = record.round.roster.by_side(Side.DEFENCE)
     if not defences:
         return []
     defence = defences[0]
     answers = record.answers(defence.id, len(samples))
     clean = answers.get(Cell(defence.id))
     examples = []
-    for attack, made in scoring.candidates.items():
+    for attack, candidates in scoring.adversarial_examples.items():
         attacked = answers.get(Cell(defence.id, attack))
         if clean is None or attacked is None:
             continue
         fooled = (clean == samples.labels) & (attacked != samples.labels) & (attacked != NOT_ASKED)
-        order = np.argsort(~fooled, kind="stable")
-        for picture in order[:count]:
+        permutation = np.argsort(~fooled, kind="stable")
+        for picture in permutation[:count]:
             before, after = int(clean[picture]), int(attacked[picture])
-            examples.append(_example(samples, made, Cell(defence.id, attack), int(picture), before, after))
+            examples.append(_example(samples, candidates, Cell(defence.id, attack), int(picture), before, after))
     return examples
 
 
-def _example(samples: Samples, made: AdversarialExamples, cell: Cell, picture: int, before: int, after: int) -> Example:
+def _example(
+    samples: Samples, candidates: AdversarialExamples, cell: Cell, picture: int, before: int, after: int
+) -> Example:
     return Example(
         attack=cell.attack or "",
         defence=cell.defence,
         picture=picture,
         label=samples.classes[samples.labels[picture]],
-        before=answer_text(before, samples.classes),
-        after=answer_text(after, samples.classes),
-        forfeit=FORFEIT_TEXTS.get(Forfeit(int(made.forfeits[picture])).reason, ""),
+        clean_answer=answer_text(before, samples.classes),
+        adversarial_answer=answer_text(after, samples.classes),
+        forfeit=FORFEIT_TEXTS.get(Forfeit(int(candidates.forfeits[picture])).reason, ""),
         clean=samples.pixels[picture],
-        adversarial=made.pixels[picture],
+        adversarial=candidates.pixels[picture],
     )

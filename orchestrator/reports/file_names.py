@@ -15,17 +15,17 @@ def unique_file_names(names: Iterable[str], other: str) -> dict[str, str]:
     Who comes first keeps the plain one, so the names of files stay while names are added. `other` stands for a name
     without any such letter.
     """
-    found: dict[str, str] = {}
-    taken: set[str] = set()
+    file_names: dict[str, str] = {}
+    used: set[str] = set()
     for name in dict.fromkeys(names):
         plain = _plain_name(name) or other
         free, number = plain, 1
-        while free in taken:
+        while free in used:
             number += 1
             free = f"{plain}-{number}"
-        taken.add(free)
-        found[name] = free
-    return found
+        used.add(free)
+        file_names[name] = free
+    return file_names
 
 
 def _plain_name(name: str) -> str:

@@ -27,16 +27,23 @@ def signed(value: float, digits: int = 1) -> str:
     return MINUS + text if value < 0 and float(text) else text
 
 
+def number(value: float | None) -> str:
+    """Returns what stands in a board's column: a count as `1,200`, else two decimals; nothing where there is none."""
+    if value is None:
+        return ""
+    return f"{int(value):,}" if float(value).is_integer() else signed(value, 2)
+
+
 def duration(seconds: float) -> str:
     """Returns `0.42 s`, `93.1 s`, `12 min 05 s` or `3 h 07 min`."""
     if seconds < 1:
         return f"{seconds:.2f} s"
     if seconds < 2 * _MINUTE:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < _HOUR:
-        return f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
-    minutes = whole // _MINUTE
+    total_seconds = round(seconds)
+    if total_seconds < _HOUR:
+        return f"{total_seconds // _MINUTE} min {total_seconds % _MINUTE:02d} s"
+    minutes = total_seconds // _MINUTE
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
@@ -54,8 +61,10 @@ def distance(steps: float) -> str:
     return f"{round(steps, 2):,g}/255" if steps < 1_000_000 else f"{steps:.3g}/255"  # noqa: PLR2004  %g turns to 1e+06
 
 
-def budget(norm: str, epsilon: str) -> str:
+def budget(norm: str | None, epsilon: str | None) -> str:
     """Returns a budget as `Linf 51/255`; `epsilon` is a number or a fraction in steps of 1/255."""
+    if norm is None or epsilon is None:
+        return "none"
     return f"{NORMS.get(norm, norm)} {distance(float(Fraction(epsilon)))}"
 
 

@@ -14,15 +14,18 @@ NO_LABEL_ANSWERS = ("abstained", "no answer", "not asked")
 
 @dataclass(frozen=True, slots=True)
 class ExampleView:
-    """One example as shown. The three pictures are data URIs of our own making; `largest` is in steps of 1/255."""
+    """One example as shown.
+
+    The three pictures are data URIs of our own making; `largest_change` is in steps of 1/255.
+    """
 
     example: Example
     outcome: str
     clean: Markup
     adversarial: Markup
     difference: Markup
-    factor: int
-    largest: int
+    amplification: int
+    largest_change: int
 
 
 def example_views(examples: Sequence[Example]) -> tuple[ExampleView, ...]:
@@ -42,6 +45,6 @@ def _example_view(example: Example) -> ExampleView:
 def _outcome(example: Example) -> str:
     if example.forfeit:
         return "forfeit"
-    if example.after in NO_LABEL_ANSWERS:
-        return example.after
-    return "held" if example.after == example.label else "fooled"
+    if example.adversarial_answer in NO_LABEL_ANSWERS:
+        return example.adversarial_answer
+    return "held" if example.adversarial_answer == example.label else "fooled"

@@ -19,12 +19,12 @@ class SubmissionLabel:
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardLine:
-    """One line of a board. `bar` is the length of the score's bar, 0 to 100."""
+    """One line of a board. `bar_width` is the length of the score's bar, 0 to 100."""
 
     row: RowPart
-    who: SubmissionLabel
-    tied: bool
-    bar: float
+    submission: SubmissionLabel
+    is_tied: bool
+    bar_width: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,6 @@ class LeaderboardView:
 
     part: LeaderboardPart
     side: str
-    violations: str
     ranked: tuple[LeaderboardLine, ...]
     unranked: tuple[LeaderboardLine, ...]
 
@@ -53,18 +52,17 @@ def leaderboard_view(board: LeaderboardPart, people: Mapping[str, SubmissionLabe
     lines = [
         LeaderboardLine(
             row=row,
-            who=people.get(row.submission) or SubmissionLabel(row.submission),
-            tied=row.rank is not None and ranks.count(row.rank) > 1,
-            bar=round(100 * max(row.score or 0.0, 0.0) / longest, 1) if longest else 0.0,
+            submission=people.get(row.submission) or SubmissionLabel(row.submission),
+            is_tied=row.rank is not None and ranks.count(row.rank) > 1,
+            bar_width=round(100 * max(row.score or 0.0, 0.0) / longest, 1) if longest else 0.0,
         )
         for row in board.rows
     ]
-    sides = {line.who.side for line in lines}
+    sides = {line.submission.side for line in lines}
     side = sides.pop() if len(sides) == 1 else ""
     return LeaderboardView(
         part=board,
         side=side,
-        violations={"attack": "Over budget", "defence": "No answer"}.get(side, "Violations"),
         ranked=tuple(line for line in lines if line.row.rank is not None),
         unranked=tuple(line for line in lines if line.row.rank is None),
     )

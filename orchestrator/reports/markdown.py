@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import printable
-from orchestrator.reports import evidence, formatting, row_limit
-from orchestrator.reports.matrix import MAX_SUBMISSIONS
-from orchestrator.scoring.results_file import CellPart, LeaderboardPart, Results, RowPart
+from orchestrator.reports import evidence, formatting
+from orchestrator.reports.blocks import report_blocks
+from orchestrator.scoring.results_file import LeaderboardPart, Results, RowPart, ValuePart
 
 _ENTITIES: Final = {"|": "&#124;", "<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", ":": "&#58;"}
 """What a backslash does not disarm everywhere: cells of tables, tags, and addresses that become links."""
@@ -33,7 +32,7 @@ def render_markdown(rounds: Sequence[Results]) -> str:
         lines += [line for note in notes for line in (f"> Note: {escape_markdown(note)}", "")]
         for board in results.boards:
             lines += _leaderboard_lines(board, results)
-        lines += _finding_lines(results) + _matrix_lines(results)
+        lines += [*_finding_lines(results), *report_blocks(results.format).markdown_sections(results)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -49,20 +48,21 @@ def _escape_match(found: re.Match[str]) -> str:
 def _leaderboard_lines(board: LeaderboardPart, results: Results) -> list[str]:
     teams = {part.id: part.team for part in results.submissions}
     better = "more is better" if board.more_is_better else "less is better"
+    titles = [escape_markdown(column.title) for column in board.columns]
     rules = f" ({', '.join(board.rules)})" if board.rules else ""
     return [
         f"### {escape_markdown(board.title)}",
         "",
         f"Score: {escape_markdown(board.measure)}, in {escape_markdown(board.unit)}, {better}{rules}.",
         "",
-        *_table_lines(
-            ("Rank", "Could be", "Submission", "Team", "Score", "95 %", "Violations", "Place", "Remarks"),
-            (_leaderboard_row(row, teams.get(row.submission, "")) for row in board.rows),
+        *table_lines(
+            ("Rank", "Could be", "Submission", "Team", "Score", "95 %", *titles, "Place", "Remarks"),
+            (_leaderboard_row(row, board, teams.get(row.submission, "")) for row in board.rows),
         ),
     ]
 
 
-def _leaderboard_row(row: RowPart, team: str) -> tuple[str, ...]:
+def _leaderboard_row(row: RowPart, board: LeaderboardPart, team: str) -> tuple[str, ...]:
     remarks = [row.reason, f"no prize: {row.no_prize}" if row.no_prize else ""]
     return (
         str(row.rank or ""),
@@ -71,10 +71,17 @@ def _leaderboard_row(row: RowPart, team: str) -> tuple[str, ...]:
         escape_markdown(team),
         "" if row.score is None else formatting.signed(row.score, 2),
         "" if row.interval is None else " to ".join(map(formatting.signed, row.interval)),
-        f"{row.violations:,}",
-        str(row.place or ""),
+        *(_value_text(row.values.get(column.name)) for column in board.columns),
+        str(row.prize_rank or ""),
         escape_markdown("; ".join(filter(None, remarks))) if any(remarks) else "",
     )
+
+
+def _value_text(part: ValuePart | None) -> str:
+    if part is None:
+        return ""
+    limits = "" if part.interval is None else f" ({' to '.join(map(formatting.signed, part.interval))})"
+    return formatting.number(part.value) + limits
 
 
 def _finding_lines(results: Results) -> list[str]:
@@ -90,34 +97,8 @@ def _finding_lines(results: Results) -> list[str]:
     return ["### Findings", "", *lines, ""]
 
 
-def _matrix_lines(results: Results) -> list[str]:
-    """Returns accuracy in percent, and the points lost against clean pictures."""
-    cells = {(cell.defence, cell.attack): cell for cell in results.cells}
-    attacks = [part.id for part in row_limit.limited_members(results, Side.ATTACK, MAX_SUBMISSIONS)[0]]
-    defences = [part.id for part in row_limit.limited_members(results, Side.DEFENCE, MAX_SUBMISSIONS)[0]]
-    rows = (
-        (escape_markdown(defence), *(_cell_text(cells.get((defence, attack))) for attack in (None, *attacks)))
-        for defence in defences
-    )
-    left_out = row_limit.left_out_note(results, MAX_SUBMISSIONS)
-    return [
-        "### Matrix",
-        "",
-        "Accuracy of each defence, and in brackets the points that it lost to the attack.",
-        "",
-        *([left_out, ""] if left_out else []),
-        *_table_lines(("Defence", "clean pictures", *map(escape_markdown, attacks)), rows),
-    ]
-
-
-def _cell_text(cell: CellPart | None) -> str:
-    if cell is None:
-        return ""
-    accuracy = formatting.percent(cell.held, cell.total)
-    return accuracy if cell.delta is None else f"{accuracy} ({formatting.signed(cell.delta)})"
-
-
-def _table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Returns a table; its texts are escaped already."""
     return [_table_line(head), _table_line(["---"] * len(head)), *map(_table_line, rows), ""]
 
 

@@ -12,14 +12,13 @@ from typing import Final
 from orchestrator.domain.ids import canonical_json
 from orchestrator.domain.submissions import Side
 from orchestrator.reports import formatting
+from orchestrator.reports.blocks import Block, report_blocks
 from orchestrator.reports.evidence import Evidence, ReplayCoverage, evidence_of, power_text, replay_coverage
 from orchestrator.reports.examples import Example
 from orchestrator.reports.gallery import ExampleView, example_views
 from orchestrator.reports.leaderboards import LeaderboardView, leaderboard_view, submission_labels
-from orchestrator.reports.matrix import Matrix, matrix_of
-from orchestrator.reports.transfer import Transfer, transfer_of
 from orchestrator.reports.usage import RoundUsage, round_usage
-from orchestrator.scoring.results_file import Results, SubmissionPart
+from orchestrator.scoring.results_file import Results, SubmissionPart, TaskPart
 
 SHARED_PAGE_ROWS: Final = 25
 """Rows of each half of a board where several rounds share a page."""
@@ -38,58 +37,61 @@ class OutcomeSummary:
 class Page:
     """Everything the templates need of a round.
 
-    `most` rows of each half of a board are shown, all where it is None. `at` goes before the ids of elements, where
-    several rounds share a page. `inside` says that it is for the organizers, who see evidence and hidden pictures; what
-    everybody sees is made from `scoring.redaction.redact_results` (A2).
+    `max_rows` rows of each half of a board are shown, all where it is None. `id_prefix` goes before the ids of
+    elements, where several rounds share a page. `for_organizers` says that it is for the organizers, who see evidence
+    and hidden pictures; what everybody sees is made from `redaction.redact_results` (A2).
     """
 
     results: Results
-    at: str
-    most: int | None
-    inside: bool
+    id_prefix: str
+    max_rows: int | None
+    for_organizers: bool
     facts: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
     outcome: OutcomeSummary | None
     evidence: tuple[Evidence, ...]
-    covered: tuple[ReplayCoverage, ...]
+    coverage: tuple[ReplayCoverage, ...]
     power: str
     cheat: str
-    standings: tuple[LeaderboardView, ...]
-    matrix: Matrix
-    transfer: Transfer | None
+    leaderboards: tuple[LeaderboardView, ...]
+    blocks: tuple[Block, ...]
+    """What the format adds after the boards."""
+    terms: tuple[tuple[str, str], ...]
     usage: RoundUsage
     sides: tuple[tuple[str, tuple[SubmissionPart, ...]], ...]
     gallery: tuple[ExampleView, ...]
-    readings: tuple[tuple[str, str], ...]
-    prints: tuple[tuple[str, str], ...]
+    rules: tuple[tuple[str, str], ...]
+    fingerprints: tuple[tuple[str, str], ...]
 
 
-def page_of(results: Results, examples: Sequence[Example] = (), *, inside: bool = False, at: str = "") -> Page:
-    """Returns the page of a round, or its part `at` a place of a page that rounds share.
+def page_of(
+    results: Results, examples: Sequence[Example] = (), *, for_organizers: bool = False, id_prefix: str = ""
+) -> Page:
+    """Returns the page of a round, or its part `id_prefix` a place of a page that rounds share.
 
     Submissions that a part names and the results do not know are shown by their id.
     """
-    people = submission_labels(results)
+    people, added = submission_labels(results), report_blocks(results.format)
     return Page(
         results=results,
-        at=at,
-        most=SHARED_PAGE_ROWS if at else None,
-        inside=inside,
+        id_prefix=id_prefix,
+        max_rows=SHARED_PAGE_ROWS if id_prefix else None,
+        for_organizers=for_organizers,
         facts=_facts(results),
         notes=_notes(results),
         outcome=_outcome_summary(results),
         evidence=tuple(evidence_of(results, finding, people) for finding in results.findings),
-        covered=replay_coverage(results, people),
+        coverage=replay_coverage(results, people),
         power=power_text(results.replay.power),
         cheat=f"{100 * results.replay.cheat:g}%",
-        standings=tuple(leaderboard_view(board, people) for board in results.boards),
-        matrix=matrix_of(results),
-        transfer=transfer_of(results),
+        leaderboards=tuple(leaderboard_view(board, people) for board in results.boards),
+        blocks=tuple(added.round_blocks(results)),
+        terms=tuple(added.terms()),
         usage=round_usage(results),
         sides=tuple((side.value, tuple(s for s in results.submissions if s.side is side)) for side in Side),
         gallery=example_views(examples),
-        readings=tuple(_flatten_rules(results.rules)),
-        prints=_fingerprints(results, inside=inside),
+        rules=tuple(_flatten_rules(results.rules)),
+        fingerprints=_fingerprints(results, inside=for_organizers),
     )
 
 
@@ -133,13 +135,19 @@ def _outcome_summary(results: Results) -> OutcomeSummary | None:
 
 
 def _flatten_rules(rules: Mapping[str, object], before: str = "") -> list[tuple[str, str]]:
-    found = []
+    rows = []
     for key, value in rules.items():
         if isinstance(value, dict) and value:
-            found += _flatten_rules(value, f"{before}{key}.")
+            rows += _flatten_rules(value, f"{before}{key}.")
         else:
-            found.append((before + key, value if isinstance(value, str) else canonical_json(value)))
-    return found
+            rows.append((before + key, value if isinstance(value, str) else canonical_json(value)))
+    return rows
+
+
+def _exact_budget(task: TaskPart) -> str:
+    if task.norm is None or task.epsilon is None:
+        return "none"
+    return f"{formatting.NORMS.get(task.norm, task.norm)} {Fraction(task.epsilon)}/255"
 
 
 def _fingerprints(results: Results, *, inside: bool) -> tuple[tuple[str, str], ...]:
@@ -155,6 +163,6 @@ def _fingerprints(results: Results, *, inside: bool) -> tuple[tuple[str, str], .
         ("Ledger head", results.ledger),
         (
             "Budget, exactly",
-            f"{formatting.NORMS.get(results.task.norm, results.task.norm)} {Fraction(results.task.epsilon)}/255",
+            _exact_budget(results.task),
         ),
     )

@@ -16,7 +16,7 @@ def table_parquet(table: Table) -> bytes:
     """Returns the file. Columns have the table's types, and are null where a cell is empty. Raises UsageError."""
     pa, write_table = _import_pyarrow()
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    fields = [(name, kinds[kind]) for name, kind in zip(table.columns, table.kinds, strict=True)]
+    fields = [(name, kinds[kind]) for name, kind in zip(table.columns, table.dtypes, strict=True)]
     values = list(zip(*table.rows, strict=True)) or [()] * len(fields)
     arrays = [pa.array(column, kind) for column, (_, kind) in zip(values, fields, strict=True)]
     out = BytesIO()

@@ -1,9 +1,8 @@
 """A contest as a small site: all rounds on one page, a page a round, a page a team, and the same as text and tables.
 
-Everything in it is made of what `scoring.redaction.redact_results` returns, so it may be put on the web before labels
-are released
-(rule A2): no hidden picture, no label, no word that a submission wrote while it played. The pages need nothing but each
-other.
+Everything in it is made of what `redaction.redact_results` returns, so it may be put on the web before labels
+are released (rule A2): no hidden picture, no label, no word that a submission wrote while it played. The pages need
+nothing but each other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,7 @@ class TaskPages:
     """The rounds of one task, the latest first."""
 
     name: str
-    at: str
+    id_prefix: str
     budget: str
     pictures: str
     rounds: tuple[LinkedPage, ...]
@@ -84,8 +83,8 @@ def build_site(rounds: Sequence[Results], story: ContestHistory) -> Site:
 def _index_page(rounds: Sequence[Results], address: Mapping[str, str], links: Mapping[str, str]) -> IndexPage:
     tasks = []
     for number, name in enumerate(dict.fromkeys(results.task.name for results in rounds), start=1):
-        own = [results for results in rounds if results.task.name == name]
-        tasks.append(_task_pages(name, f"t{number}-", own[::-1], address))
+        task_rounds = [results for results in rounds if results.task.name == name]
+        tasks.append(_task_pages(name, f"t{number}-", task_rounds[::-1], address))
     submissions = {team: set[str]() for team in links}
     for results in rounds:
         for part in results.submissions:
@@ -104,11 +103,11 @@ def _task_pages(name: str, at: str, rounds: Sequence[Results], address: Mapping[
     task = rounds[0].task
     return TaskPages(
         name=name,
-        at=at,
+        id_prefix=at,
         budget=formatting.budget(task.norm, task.epsilon),
         pictures=formatting.counted_noun(task.pictures, "picture"),
         rounds=tuple(
-            LinkedPage(page_of(results, at=f"{at}{number}-"), address[_round_key(results)])
+            LinkedPage(page_of(results, id_prefix=f"{at}{number}-"), address[_round_key(results)])
             for number, results in enumerate(rounds, start=1)
         ),
     )

@@ -7,6 +7,7 @@ feed.
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 from typing import Any, Final, Generic, TypeVar
 
@@ -23,17 +24,17 @@ class Column(Generic[R]):
     """A column: its name, its type, and where its value comes from."""
 
     name: str
-    kind: type
-    of: Callable[[R], Value]
+    dtype: type
+    value_of: Callable[[R], Value]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table. `kinds` are the columns' types: str, int, float or bool."""
+    """A table. `dtypes` are the columns' types: str, int, float or bool."""
 
     name: str
     columns: tuple[str, ...]
-    kinds: tuple[type, ...]
+    dtypes: tuple[type, ...]
     rows: tuple[tuple[Value, ...], ...]
 
 
@@ -50,7 +51,7 @@ class _LeaderboardRow:
     results: Results
     board: LeaderboardPart
     part: RowPart
-    who: SubmissionPart | None
+    submission: SubmissionPart | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +90,15 @@ LEADERBOARDS: Final[tuple[Column[_LeaderboardRow], ...]] = (
     Column("unit", str, lambda row: row.board.unit),
     Column("more_is_better", bool, lambda row: row.board.more_is_better),
     Column("submission", str, lambda row: row.part.submission),
-    Column("team", str, lambda row: row.who.team if row.who else None),
-    Column("baseline", bool, lambda row: row.who.baseline if row.who else None),
+    Column("team", str, lambda row: row.submission.team if row.submission else None),
+    Column("baseline", bool, lambda row: row.submission.baseline if row.submission else None),
     Column("rank", int, lambda row: row.part.rank),
     Column("rank_best", int, lambda row: row.part.ranks[0] if row.part.ranks else None),
     Column("rank_worst", int, lambda row: row.part.ranks[1] if row.part.ranks else None),
     Column("score", float, lambda row: row.part.score),
     Column("score_low", float, lambda row: _limit(row.part.interval, 0)),
     Column("score_high", float, lambda row: _limit(row.part.interval, 1)),
-    Column("violations", int, lambda row: row.part.violations),
-    Column("place", int, lambda row: row.part.place),
+    Column("prize_rank", int, lambda row: row.part.prize_rank),
     Column("no_prize", str, lambda row: row.part.no_prize or None),
     Column("reason", str, lambda row: row.part.reason or None),
 )
@@ -140,9 +140,37 @@ def contest_tables(rounds: Sequence[Results]) -> tuple[Table, Table, Table]:
         submissions += [_SubmissionRow(results, part) for part in results.submissions]
     return (
         _table("cells", CELLS, cells),
-        _table("boards", LEADERBOARDS, rows),
+        _table("boards", (*LEADERBOARDS, *_declared_columns(rounds)), rows),
         _table("submissions", SUBMISSIONS, submissions),
     )
+
+
+def _declared_columns(rounds: Sequence[Results]) -> list[Column[_LeaderboardRow]]:
+    """Returns the columns that boards have beside the score, each once, with limits where a row has them."""
+    boards = [board for results in rounds for board in results.boards]
+    columns: list[Column[_LeaderboardRow]] = []
+    for name in dict.fromkeys(column.name for board in boards for column in board.columns):
+        parts = [row.values[name] for board in boards for row in board.rows if name in row.values]
+        integral = all(part.value is None or (part.value.is_integer() and not part.interval) for part in parts)
+        columns.append(
+            Column(name, int if integral else float, partial(_declared_value, name, int if integral else float))
+        )
+        if any(part.interval for part in parts):
+            columns += [Column(f"{name}_{end}", float, partial(_declared_limit, name, n)) for n, end in _ENDS]
+    return columns
+
+
+_ENDS = ((0, "low"), (1, "high"))
+
+
+def _declared_value(name: str, dtype: type, row: _LeaderboardRow) -> Value:
+    part = row.part.values.get(name)
+    return None if part is None or part.value is None else dtype(part.value)
+
+
+def _declared_limit(name: str, which: int, row: _LeaderboardRow) -> float | None:
+    part = row.part.values.get(name)
+    return None if part is None else _limit(part.interval, which)
 
 
 def table_csv(table: Table) -> str:
@@ -158,8 +186,8 @@ def _table(name: str, columns: Sequence[Column[R]], rows: Iterable[R]) -> Table:
     return Table(
         name=name,
         columns=tuple(column.name for column in columns),
-        kinds=tuple(column.kind for column in columns),
-        rows=tuple(tuple(_printable_value(column.of(row)) for column in columns) for row in rows),
+        dtypes=tuple(column.dtype for column in columns),
+        rows=tuple(tuple(_printable_value(column.value_of(row)) for column in columns) for row in rows),
     )
 
 

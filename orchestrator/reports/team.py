@@ -1,8 +1,8 @@
 """A team's page: what became of everything that it handed in.
 
 From hidden data it has codes, counts and rounded numbers only (rule A2): it is made of what
-`scoring.redaction.redact_results`
-returns. A private page, which goes to the team alone, also names its people and says why something was refused.
+`redaction.redact_results` returns. A private page, which goes to the team alone, also names its people and says
+why something was refused.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,11 +11,12 @@ from functools import cached_property
 
 from orchestrator.domain import contest_events
 from orchestrator.domain.season import Entry, Season
-from orchestrator.reports import evidence, formatting
+from orchestrator.reports import evidence
+from orchestrator.reports.blocks import Block, report_blocks
 from orchestrator.reports.evidence import ReplayCoverage
 from orchestrator.reports.leaderboards import submission_labels
 from orchestrator.reports.usage import USAGE_KINDS, SubmissionUsage, round_usage
-from orchestrator.scoring.results_file import CellPart, FindingPart, LeaderboardPart, Results, RowPart, SubmissionPart
+from orchestrator.scoring.results_file import FindingPart, LeaderboardPart, Results, RowPart, SubmissionPart
 
 TimedEvent = tuple[str, contest_events.ContestEvent]
 """An act of a contest and when it was."""
@@ -28,7 +29,7 @@ class ContestHistory:
     `head` is the hash of its last entry and `entries` that one's number.
     """
 
-    acts: tuple[TimedEvent, ...] = ()
+    events: tuple[TimedEvent, ...] = ()
     receipts: Mapping[str, bytes] = field(default_factory=dict)
     head: str = ""
     entries: int = 0
@@ -37,7 +38,7 @@ class ContestHistory:
     def season(self) -> Season:
         """The fold of the acts."""
         season = Season()
-        for time, act in self.acts:
+        for time, act in self.events:
             season.apply(act, time)
         return season
 
@@ -47,7 +48,7 @@ class HistoryEntry:
     """Something that happened to a submission. `reason` is somebody's words, as the ledger keeps them."""
 
     time: str
-    what: str
+    description: str
     reason: str
 
 
@@ -56,9 +57,9 @@ class SubmissionHistory:
     """A submission as it was received, and what happened to it since."""
 
     entry: Entry
-    left: int
+    attempts_left: int
     warnings: tuple[str, ...]
-    deeds: tuple[HistoryEntry, ...]
+    history: tuple[HistoryEntry, ...]
     receipt: bytes
     """Its file, as it was handed out: signed, so not one byte may change. Empty where there is none."""
 
@@ -68,19 +69,8 @@ class Refusal:
     """A submission that was not admitted; `problems` is empty where they are not said."""
 
     time: str
-    act: contest_events.SubmissionRefused
+    event: contest_events.SubmissionRefused
     problems: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class OpponentCell:
-    """One of a submission's cells."""
-
-    part: CellPart
-    against: str
-    accuracy: str
-    delta: str
-    limits: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +80,11 @@ class RoundParticipation:
     results: Results
     part: SubmissionPart
     rows: tuple[tuple[LeaderboardPart, RowPart], ...]
-    cells: tuple[OpponentCell, ...]
+    blocks: tuple[Block, ...]
+    """What the format adds."""
     findings: tuple[tuple[FindingPart, str], ...]
-    covered: tuple[ReplayCoverage, ...]
-    use: SubmissionUsage
+    coverage: tuple[ReplayCoverage, ...]
+    usage: SubmissionUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,37 +95,39 @@ class TeamPage:
     contest: str
     private: bool
     people: tuple[str, ...]
-    size: int
+    people_count: int
     organizers: int
-    handed: tuple[SubmissionHistory, ...]
-    refused: tuple[Refusal, ...]
-    played: tuple[RoundParticipation, ...]
-    kinds: tuple[str, ...]
+    submissions: tuple[SubmissionHistory, ...]
+    refusals: tuple[Refusal, ...]
+    participations: tuple[RoundParticipation, ...]
+    usage_kinds: tuple[str, ...]
 
 
 def team_pages(rounds: Sequence[Results], story: ContestHistory) -> dict[str, TeamPage]:
     """Returns everybody's page as everybody may see it, by team.
 
-    `rounds` are what `scoring.redaction.redact_results` returns.
+    `rounds` are what `redaction.redact_results` returns.
     """
     season = story.season
-    played = _participations_by_team(rounds)
+    participations = _participations_by_team(rounds)
     handed: dict[str, list[SubmissionHistory]] = {}
     for one in _submission_histories(season, story):
         handed.setdefault(one.entry.team, []).append(one)
-    refused = [Refusal(time, act, ()) for time, act in story.acts if isinstance(act, contest_events.SubmissionRefused)]
+    refused = [
+        Refusal(time, act, ()) for time, act in story.events if isinstance(act, contest_events.SubmissionRefused)
+    ]
     return {
         team: TeamPage(
             team=team,
             contest=rounds[0].title if rounds else "",
             private=False,
             people=(),
-            size=len(season.teams.get(team, ())),
+            people_count=len(season.teams.get(team, ())),
             organizers=sum(person.organizer for person in season.teams.get(team, ())),
-            handed=tuple(handed.get(team, ())),
-            refused=tuple(one for one in refused if one.act.team == team),
-            played=tuple(played.get(team, ())),
-            kinds=tuple(kind.name for kind in USAGE_KINDS),
+            submissions=tuple(handed.get(team, ())),
+            refusals=tuple(one for one in refused if one.event.team == team),
+            participations=tuple(participations.get(team, ())),
+            usage_kinds=tuple(kind.name for kind in USAGE_KINDS),
         )
         for team in teams_of(rounds, season)
     }
@@ -146,7 +139,7 @@ def private_page(page: TeamPage, season: Season) -> TeamPage:
         page,
         private=True,
         people=tuple(person.name for person in season.teams.get(page.team, ())),
-        refused=tuple(replace(one, problems=tuple(one.act.problems)) for one in page.refused),
+        refusals=tuple(replace(one, problems=tuple(one.event.problems)) for one in page.refusals),
     )
 
 
@@ -157,23 +150,25 @@ def teams_of(rounds: Iterable[Results], season: Season) -> list[str]:
 
 
 def _submission_histories(season: Season, story: ContestHistory) -> Iterable[SubmissionHistory]:
-    received = {act.id: act for _, act in story.acts if isinstance(act, contest_events.SubmissionReceived)}
+    received = {act.id: act for _, act in story.events if isinstance(act, contest_events.SubmissionReceived)}
     for entry in season.entries.values():
-        deeds = (_history_entry(entry, time, act) for time, act in _events_after(entry, story))
+        entries = (_history_entry(entry, time, act) for time, act in _events_after(entry, story))
         yield SubmissionHistory(
             entry=entry,
-            left=received[entry.id].left,
+            attempts_left=received[entry.id].attempts_left,
             warnings=tuple(received[entry.id].warnings),
-            deeds=tuple(deed for deed in deeds if deed is not None),
+            history=tuple(item for item in entries if item is not None),
             receipt=story.receipts.get(entry.id, b""),
         )
 
 
 def _events_after(entry: Entry, story: ContestHistory) -> Iterable[tuple[str, contest_events.ContestEvent]]:
     """Returns what was done after a submission was received, in the order of the ledger."""
-    told = iter(story.acts)
-    next((act for _, act in told if isinstance(act, contest_events.SubmissionReceived) and act.id == entry.id), None)
-    return told
+    remaining = iter(story.events)
+    next(
+        (act for _, act in remaining if isinstance(act, contest_events.SubmissionReceived) and act.id == entry.id), None
+    )
+    return remaining
 
 
 def _history_entry(entry: Entry, time: str, act: contest_events.ContestEvent) -> HistoryEntry | None:
@@ -185,51 +180,35 @@ def _history_entry(entry: Entry, time: str, act: contest_events.ContestEvent) ->
             return HistoryEntry(time, "Disqualified", act.reason)
         case contest_events.SubmissionCorrected() if act.id == entry.id:
             changed = (("licence", act.licence), ("source", act.source))
-            what = ", ".join(f"{name} is now {value}" for name, value in changed if value is not None)
-            return HistoryEntry(time, f"Corrected: {what}", act.reason)
-        case contest_events.FinalistsPromoted() if act.task == entry.task:
-            on = entry.id in (*act.attacks, *act.defences)
-            why = "" if on else act.not_standing.get(entry.id, "")
-            return HistoryEntry(time, "Promoted to the final" if on else "Not promoted", why or act.reason)
+            corrections = ", ".join(f"{name} is now {value}" for name, value in changed if value is not None)
+            return HistoryEntry(time, f"Corrected: {corrections}", act.reason)
+        case contest_events.FormatEvent():
+            effect = act.effect_on(entry.id, entry.task)
+            return None if effect is None else HistoryEntry(time, *effect)
         case _:
             return None
 
 
 def _participations_by_team(rounds: Iterable[Results]) -> dict[str, list[RoundParticipation]]:
-    found: dict[str, list[RoundParticipation]] = {}
+    participations: dict[str, list[RoundParticipation]] = {}
     for results in rounds:
-        cells: dict[str, list[CellPart]] = {}
-        for cell in results.cells:
-            for who in filter(None, (cell.attack, cell.defence)):
-                cells.setdefault(who, []).append(cell)
         rows: dict[str, list[tuple[LeaderboardPart, RowPart]]] = {}
         for board in results.boards:
             for row in board.rows:
                 rows.setdefault(row.submission, []).append((board, row))
         covered = evidence.replay_coverage(results, submission_labels(results))
-        for use in (use for _, members in round_usage(results).sides for use in members if not use.who.baseline):
-            part = use.who
-            played = RoundParticipation(
+        for use in (use for _, members in round_usage(results).sides for use in members if not use.submission.baseline):
+            part = use.submission
+            participation = RoundParticipation(
                 results=results,
                 part=part,
                 rows=tuple(rows.get(part.id, ())),
-                cells=tuple(_opponent_cell(cell, part) for cell in cells.get(part.id, ())),
+                blocks=tuple(report_blocks(results.format).submission_blocks(results, part)),
                 findings=tuple(
                     (f, evidence.finding_text(f.kind, part.side)) for f in results.findings if f.submission == part.id
                 ),
-                covered=tuple(one for one in covered if one.part.submission == part.id),
-                use=use,
+                coverage=tuple(one for one in covered if one.part.submission == part.id),
+                usage=use,
             )
-            found.setdefault(part.team, []).append(played)
-    return found
-
-
-def _opponent_cell(cell: CellPart, part: SubmissionPart) -> OpponentCell:
-    defending = cell.defence == part.id
-    return OpponentCell(
-        part=cell,
-        against=(cell.attack or "") if defending else cell.defence,
-        accuracy=formatting.percent(cell.held, cell.total),
-        delta="" if cell.delta is None else formatting.signed(cell.delta),
-        limits="" if cell.delta_interval is None else " to ".join(map(formatting.signed, cell.delta_interval)),
-    )
+            participations.setdefault(part.team, []).append(participation)
+    return participations

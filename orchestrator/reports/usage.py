@@ -12,17 +12,20 @@ from orchestrator.scoring.results_file import Results, SubmissionPart
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """One figure; `text` is empty where nothing was measured. `bar` is its share of the side's largest, 0 to 100."""
+    """One figure; `text` is empty where nothing was measured.
+
+    `bar_width` is its share of the side's largest, 0 to 100.
+    """
 
     text: str
-    bar: float
+    bar_width: float
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionUsage:
     """What one submission used, in the order of `KINDS`."""
 
-    who: SubmissionPart
+    submission: SubmissionPart
     amounts: tuple[Amount, ...]
     sandboxes: str
     endings: tuple[tuple[str, str], ...]
@@ -30,20 +33,20 @@ class SubmissionUsage:
 
 @dataclass(frozen=True, slots=True)
 class RoundUsage:
-    """What everybody used, and the round. `total` is for the organizers to plan the next one by."""
+    """What everybody used, and the round. `totals` is for the organizers to plan the next one by."""
 
     kinds: tuple[str, ...]
     sides: tuple[tuple[str, tuple[SubmissionUsage, ...]], ...]
-    total: tuple[tuple[str, str], ...]
+    totals: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _UsageKind:
     name: str
-    of: Callable[[SubmissionPart], float | None]
-    written: Callable[[float], str]
-    together: Callable[[Iterable[float]], float]
-    total: str
+    value_of: Callable[[SubmissionPart], float | None]
+    format_value: Callable[[float], str]
+    combine: Callable[[Iterable[float]], float]
+    total_name: str
 
 
 def _size(amount: float) -> str:
@@ -64,14 +67,14 @@ def round_usage(results: Results) -> RoundUsage:
     sides = []
     for side in Side:
         members = [part for part in results.submissions if part.side is side]
-        most = [max((kind.of(part) or 0.0 for part in members), default=0.0) for kind in USAGE_KINDS]
+        most = [max((kind.value_of(part) or 0.0 for part in members), default=0.0) for kind in USAGE_KINDS]
         sides.append((side.value, tuple(_submission_usage(part, most) for part in members)))
     return RoundUsage(tuple(kind.name for kind in USAGE_KINDS), tuple(sides), _round_totals(results.submissions))
 
 
 def _submission_usage(part: SubmissionPart, most: list[float]) -> SubmissionUsage:
     return SubmissionUsage(
-        who=part,
+        submission=part,
         amounts=tuple(_amount(kind, part, largest) for kind, largest in zip(USAGE_KINDS, most, strict=True)),
         sandboxes=f"{part.sandboxes:,}",
         endings=tuple((f"{count:,}", reason) for reason, count in part.endings.items()),
@@ -79,24 +82,29 @@ def _submission_usage(part: SubmissionPart, most: list[float]) -> SubmissionUsag
 
 
 def _amount(kind: _UsageKind, part: SubmissionPart, largest: float) -> Amount:
-    amount = kind.of(part)
+    amount = kind.value_of(part)
     if amount is None:
         return Amount("", 0.0)
-    return Amount(kind.written(amount), round(100 * amount / largest, 1) if largest else 0.0)
+    return Amount(kind.format_value(amount), round(100 * amount / largest, 1) if largest else 0.0)
 
 
 def _round_totals(parts: list[SubmissionPart]) -> tuple[tuple[str, str], ...]:
-    found = []
+    totals = []
     for kind in USAGE_KINDS:
-        amounts = [amount for part in parts if (amount := kind.of(part)) is not None]
+        amounts = [amount for part in parts if (amount := kind.value_of(part)) is not None]
         if amounts:
             missing = len(parts) - len(amounts)
-            found.append(
-                (kind.total, kind.written(kind.together(amounts)) + (f", {missing:,} not measured" if missing else ""))
+            totals.append(
+                (
+                    kind.total_name,
+                    kind.format_value(kind.combine(amounts)) + (f", {missing:,} not measured" if missing else ""),
+                )
             )
     endings: Counter[str] = Counter()
     for part in parts:
         endings.update(part.endings)
-    how = ", ".join(f"{count:,} {reason}" for reason, count in sorted(endings.items()))
-    found.append(("Sandboxes", f"{sum(part.sandboxes for part in parts):,}" + (f": {how}" if how else "")))
-    return tuple(found)
+    endings_text = ", ".join(f"{count:,} {reason}" for reason, count in sorted(endings.items()))
+    totals.append(
+        ("Sandboxes", f"{sum(part.sandboxes for part in parts):,}" + (f": {endings_text}" if endings_text else ""))
+    )
+    return tuple(totals)

@@ -26,13 +26,17 @@ class HostCanaries:
     def __init__(self) -> None:
         self._tcp, self._udp = _bind_pair()
         self.token = f"{secrets.token_hex(8)}-{self._tcp.getsockname()[1]}"
-        self._name = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._name.bind(f"\0{self.token}")
-        self._ended = threading.Event()
+        self._abstract = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._abstract.bind(f"\0{self.token}")
+        self._stop = threading.Event()
         self._count = 0
         self._threads = [
             threading.Thread(target=serve, args=(line,), daemon=True)
-            for serve, line in ((self._streams, self._tcp), (self._streams, self._name), (self._names, self._udp))
+            for serve, line in (
+                (self._serve_streams, self._tcp),
+                (self._serve_streams, self._abstract),
+                (self._serve_names, self._udp),
+            )
         ]
 
     @property
@@ -41,23 +45,23 @@ class HostCanaries:
         return self._count
 
     def __enter__(self) -> Self:
-        for line in (self._tcp, self._udp, self._name):
+        for line in (self._tcp, self._udp, self._abstract):
             line.settimeout(0.1)
-        for line in (self._tcp, self._name):
+        for line in (self._tcp, self._abstract):
             line.listen(16)
         for thread in self._threads:
             thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._ended.set()
+        self._stop.set()
         for thread in self._threads:
             thread.join()
-        for line in (self._tcp, self._udp, self._name):
+        for line in (self._tcp, self._udp, self._abstract):
             line.close()
 
-    def _streams(self, line: socket.socket) -> None:
-        while not self._ended.is_set():
+    def _serve_streams(self, line: socket.socket) -> None:
+        while not self._stop.is_set():
             with suppress(OSError):
                 visitor, _ = line.accept()
                 self._count += 1
@@ -65,9 +69,9 @@ class HostCanaries:
                     visitor.settimeout(_VISITOR_SECONDS)
                     visitor.sendall(f"{self.token}\n".encode())
 
-    def _names(self, line: socket.socket) -> None:
+    def _serve_names(self, line: socket.socket) -> None:
         """Answers as a name server does: the question back, with one address."""
-        while not self._ended.is_set():
+        while not self._stop.is_set():
             with suppress(OSError):
                 question, sender = line.recvfrom(_MAX_QUESTION_BYTES)
                 self._count += 1

@@ -19,7 +19,8 @@ RUN_PREFIX = "sandbox-check"
 class Context:
     """Where programs are run. `image` has python3; `workspace` is a folder to write to, removed afterwards.
 
-    `weaken` names fields of SandboxPolicy that every run gets otherwise: the self-test's own test of its judgement.
+    `policy_overrides` names fields of SandboxPolicy that every run gets otherwise: the self-test's own test of its
+    judgement.
     """
 
     backend: Backend
@@ -27,12 +28,14 @@ class Context:
     runtime: Runtime
     workspace: Path
     run: str = field(default_factory=lambda: f"{RUN_PREFIX}-{secrets.token_hex(4)}")
-    weaken: Mapping[str, Any] | None = None
+    policy_overrides: Mapping[str, Any] | None = None
 
-    def policy(self, program: Program, *, removed: bool) -> SandboxPolicy:
+    def policy_for(self, program: Program, *, removed: bool) -> SandboxPolicy:
         """Returns what the program's sandbox may do: as strangers' submissions get it, or with its control removed."""
         expectation = program.expectation
-        without = expectation.removed if removed and expectation.removed else ControlRemoved(seen=expectation.contained)
+        without = (
+            expectation.removed if removed and expectation.removed else ControlRemoved(expected=expectation.contained)
+        )
         limits = replace(Limits(), **{**expectation.limits, **without.limits})
         policy = SandboxPolicy(limits=limits, runtime=self.runtime)
-        return replace(policy, **{**(self.weaken or {}), **without.policy})
+        return replace(policy, **{**(self.policy_overrides or {}), **without.policy})

@@ -44,18 +44,20 @@ def build_image(folder: Path, tag: str, *more: str) -> str:
 
     Nothing is taken from earlier builds, so that no other check on this machine removes it meanwhile.
     """
-    how = ("--quiet", "--no-cache", "--force-rm", "--network", "none", "--tag", tag, *more)
-    done = run_docker("build", *how, str(folder), seconds=BUILD_SECONDS)
+    options = ("--quiet", "--no-cache", "--force-rm", "--network", "none", "--tag", tag, *more)
+    done = run_docker("build", *options, str(folder), seconds=BUILD_SECONDS)
     if done.returncode:
-        words = done.stderr.strip().splitlines()
-        raise BackendUnavailable(f"cannot build {folder.name}: {printable(words[-1] if words else b'no reason given')}")
+        error_lines = done.stderr.strip().splitlines()
+        raise BackendUnavailable(
+            f"cannot build {folder.name}: {printable(error_lines[-1] if error_lines else b'no reason given')}"
+        )
     return done.stdout.decode("ascii").strip()
 
 
 def list_containers(context: Context, job: str) -> list[str]:
     """Returns the ids of the containers of one job of this check."""
-    wanted = [f"label=sparring.run={context.run}", f"label=sparring.job={job}"]
-    filters: Sequence[str] = [word for label in wanted for word in ("--filter", label)]
+    labels = [f"label=sparring.run={context.run}", f"label=sparring.job={job}"]
+    filters: Sequence[str] = [argument for label in labels for argument in ("--filter", label)]
     return run_docker("ps", "--all", "--quiet", "--no-trunc", *filters).stdout.decode("ascii").split()
 
 

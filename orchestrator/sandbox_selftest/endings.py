@@ -2,7 +2,7 @@
 
 The program gets a random word as an argument, which its children inherit, and says `up` when it has done its work.
 What counts as harm: something with that word in its command line lives after the end, or while the engine takes the
-sandbox for ended; or ending it takes longer than `PATIENCE`. With the control removed the sandbox is ended as a
+sandbox for ended; or ending it takes longer than `MAX_STOP_SECONDS`. With the control removed the sandbox is ended as a
 careless orchestrator would end it, or runs under a weaker policy.
 """
 
@@ -63,7 +63,7 @@ def run(program: Program, context: Context, *, removed: bool) -> RunResult:
     Raises:
         SparringError: the backend could not run it; nothing is shown then.
     """
-    weaker = program.expectation.removed.weaker if removed and program.expectation.removed else None
+    weaker = program.expectation.removed.weakness if removed and program.expectation.removed else None
     word = f"zoo{secrets.token_hex(8)}"
     source = (program.folder / "program.py").read_text("utf-8")
     if weaker in (Weakness.TERMINATE, Weakness.PROCESS, Weakness.GROUP):
@@ -71,27 +71,27 @@ def run(program: Program, context: Context, *, removed: bool) -> RunResult:
     else:
         image = _program_image(context, program, source, (word,))
     job = f"{program.name}-{'removed' if removed else 'contained'}"
-    order = SandboxSpec(image, context.policy(program, removed=removed), context.run, job)
-    sandbox = context.backend.start(order)
+    spec = SandboxSpec(image, context.policy_for(program, removed=removed), context.run, job)
+    sandbox = context.backend.start(spec)
     try:
         if weaker in (Weakness.TERMINATE, Weakness.PROCESS, Weakness.GROUP):
             return _read_careless_report(sandbox, program.expectation.seconds)
-        return _stop_and_inspect(sandbox, context, order, word, unread=weaker is Weakness.UNREAD)
+        return _stop_and_inspect(sandbox, context, spec, word, unread=weaker is Weakness.UNREAD)
     finally:
         sandbox.stop()
 
 
-def _stop_and_inspect(sandbox: Sandbox, context: Context, order: SandboxSpec, word: str, *, unread: bool) -> RunResult:
+def _stop_and_inspect(sandbox: Sandbox, context: Context, spec: SandboxSpec, word: str, *, unread: bool) -> RunResult:
     """Ends a program that runs, and looks for it."""
     evidence = []
-    ended = _wait_until_ready(sandbox)
-    if ghosts := 0 if unread else _count_ghosts(context, order.job, word, ended=ended):
+    stream_ended = _wait_until_ready(sandbox)
+    if ghosts := 0 if unread else _count_ghosts(context, spec.job, word, stream_ended=stream_ended):
         evidence.append(f"{ghosts} of its processes live on while its sandbox is taken for ended")
-    if unread and (seconds := _blocked_kill_seconds(context, order.job, word)):
+    if unread and (seconds := _blocked_kill_seconds(context, spec.job, word)):
         evidence.append(f"the engine did not answer a kill within {seconds:.0f} s")
-    begun = time.monotonic()
+    started_at = time.monotonic()
     end = sandbox.stop()
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - started_at
     if seconds > MAX_STOP_SECONDS:
         evidence.append(f"ending it took {seconds:.1f} s")
     if left := _count_survivors(word):
@@ -100,7 +100,7 @@ def _stop_and_inspect(sandbox: Sandbox, context: Context, order: SandboxSpec, wo
         harm=bool(evidence),
         ending=end.ending,
         seconds=seconds,
-        peak=end.peak_bytes,
+        peak_bytes=end.peak_bytes,
         evidence=evidence or [f"nothing of it is left; ending it took {seconds:.1f} s"],
     )
 
@@ -111,24 +111,24 @@ def _wait_until_ready(sandbox: Sandbox) -> bool:
     Raises:
         InfrastructureFault: the program did not get so far; nothing is shown then.
     """
-    heard = b""
+    output = b""
     deadline = time.monotonic() + _READY_SECONDS
-    while READY_OUTPUT not in heard:
+    while READY_OUTPUT not in output:
         data = sandbox.receive(deadline)
         if data == b"":
             return True
         if data is None:
             raise InfrastructureFault(f"the program did not say that it is up within {_READY_SECONDS:g} s")
-        heard += data[: len(READY_OUTPUT)]
+        output += data[: len(READY_OUTPUT)]
     deadline = time.monotonic() + 0.5
     while (data := sandbox.receive(deadline)) and time.monotonic() < deadline:
         pass
     return data == b""
 
 
-def _count_ghosts(context: Context, job: str, word: str, *, ended: bool) -> int:
+def _count_ghosts(context: Context, job: str, word: str, *, stream_ended: bool) -> int:
     """Returns how many processes live on although the engine, or the end of the stream, says that all have ended."""
-    if ended:
+    if stream_ended:
         time.sleep(0.5)
         return len(_find_processes(word))
     deadline = time.monotonic() + _GHOST_SECONDS
@@ -142,14 +142,14 @@ def _count_ghosts(context: Context, job: str, word: str, *, ended: bool) -> int:
 
 def _read_careless_report(sandbox: Sandbox, seconds: float) -> RunResult:
     """Returns what the careless orchestrator in the sandbox reports."""
-    heard = b""
-    begun = time.monotonic()
-    while data := sandbox.receive(begun + seconds):
-        heard = (heard + data)[-4096:]
-        if heard.endswith(b"\n"):
+    output = b""
+    started_at = time.monotonic()
+    while data := sandbox.receive(started_at + seconds):
+        output = (output + data)[-4096:]
+        if output.endswith(b"\n"):
             break
-    harm, evidence = harm_report.parse_report(heard)
-    return RunResult(harm=harm, seconds=time.monotonic() - begun, evidence=[evidence] if evidence else [])
+    harm, evidence = harm_report.parse_report(output)
+    return RunResult(harm=harm, seconds=time.monotonic() - started_at, evidence=[evidence] if evidence else [])
 
 
 def _blocked_kill_seconds(context: Context, job: str, word: str) -> float:
@@ -159,9 +159,9 @@ def _blocked_kill_seconds(context: Context, job: str, word: str) -> float:
     taken for a hanging engine.
     """
     _wait_until_stuck(word)
-    begun = time.monotonic()
+    started_at = time.monotonic()
     docker_cli.run_docker("version")
-    patience = max(_KILL_SECONDS, 4 * (time.monotonic() - begun))
+    patience = max(_KILL_SECONDS, 4 * (time.monotonic() - started_at))
     for container in docker_cli.list_containers(context, job):
         try:
             docker_cli.run_docker("kill", container, seconds=patience)
@@ -222,9 +222,9 @@ def _count_survivors(word: str) -> int:
 
 def _find_processes(word: str) -> list[int]:
     """Returns the processes of this machine, those in containers too, with that word in their command line."""
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             if word.encode() in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return found
+                processes.append(int(path.parent.name))
+    return processes

@@ -74,7 +74,7 @@ class Weakness(StrEnum):
     """Takes a reply whatever question it answers."""
     SILENCE = "silence"
     """Takes bytes although nothing was asked."""
-    OVER = "over"
+    DEADLINE = "over"
     """Goes on with a player after a deadline has passed."""
     TYPES = "types"
     """Takes every message for the reply that is waited for."""
@@ -125,12 +125,12 @@ class ExpectedResult(_FrozenModel):
     """The code of the submission fault, `protocol` kind only; with its reason after a slash: protocol/magic."""
     refused: list[str] | None = None
     """The places of the problems for which an image or an upload is refused."""
-    most_seconds: float | None = None
-    most_peak: int | None = None
+    max_seconds: float | None = None
+    max_peak_bytes: int | None = None
     """Bytes."""
-    most_cpu: float | None = None
+    max_cpu_share: float | None = None
     """Processor seconds per second of wall clock."""
-    least_cpu: float | None = None
+    min_cpu_share: float | None = None
 
 
 class ControlRemoved(_FrozenModel):
@@ -140,11 +140,11 @@ class ControlRemoved(_FrozenModel):
     """Fields of SandboxPolicy, weakened."""
     limits: LimitFields = {}
     """Fields of Limits, raised."""
-    weaker: Weakness | None = None
+    weakness: Weakness | None = None
     """`protocol`, `ending` and `pair`: the one check of ours that is left out."""
     bypass: bool = False
     """`image` and `upload`: what our check refuses is used as a careless program would use it."""
-    seen: ExpectedResult
+    expected: ExpectedResult
 
 
 class Expectation(_FrozenModel):
@@ -152,8 +152,8 @@ class Expectation(_FrozenModel):
 
     family: Family
     kind: Kind
-    attempts: Annotated[str, Field(min_length=10, max_length=300)]
-    gains: Annotated[str, Field(min_length=5, max_length=300)]
+    attempt: Annotated[str, Field(min_length=10, max_length=300)]
+    gain: Annotated[str, Field(min_length=5, max_length=300)]
     """What it would gain."""
     control: Annotated[str, Field(min_length=2, max_length=100)]
     """What stops it: a field of SandboxPolicy or Limits, or one of the words in `sandbox_selftest.controls`."""
@@ -161,13 +161,15 @@ class Expectation(_FrozenModel):
     removed: ControlRemoved | None = None
     exception: str = ""
     """Why it is not run without its control."""
+    not_removable: dict[str, str] = {}
+    """Backends on which it is not run without its control, each with the reason: what else stops it there."""
     limits: LimitFields = {}
     """Fields of Limits that differ for this program."""
     seconds: Annotated[float, Field(gt=0, le=120)] = 20.0
     """How long it is given."""
-    asks: QuestionKind = QuestionKind.CLASSIFY
+    question: QuestionKind = QuestionKind.CLASSIFY
     """`protocol`: what it is asked."""
-    questions: Annotated[int, Field(ge=1, le=8)] = 1
+    question_count: Annotated[int, Field(ge=1, le=8)] = 1
     """`protocol`: how often."""
     largest_image: int | None = None
     """`image`: bytes from which an image is too large, where the real limit is too large to be tried."""
@@ -177,7 +179,7 @@ class Expectation(_FrozenModel):
     """Runtimes under which it is not contained as expected, each with the reason."""
 
     @model_validator(mode="after")
-    def _proved(self) -> "Expectation":
+    def _has_proof(self) -> "Expectation":
         if (self.removed is None) == (not self.exception):
             raise ValueError("give `removed`, or the reason for its absence as `exception`")
         return self
@@ -194,4 +196,4 @@ class Program(_FrozenModel):
 def read_catalogue(folder: Path) -> list[Program]:
     """Returns every program below a folder, by name. Raises Rejected when an expect.yaml is not one."""
     found = sorted(path.parent for path in folder.glob(f"*/{FILE_NAME}"))
-    return [Program(name=f.name, folder=f, expectation=YamlFile(f / FILE_NAME).model(Expectation)) for f in found]
+    return [Program(name=f.name, folder=f, expectation=YamlFile(f / FILE_NAME).parse_model(Expectation)) for f in found]

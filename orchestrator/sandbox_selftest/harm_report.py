@@ -11,9 +11,9 @@ def parse_report(output: bytes) -> tuple[bool | None, str]:
     """Returns harm and evidence of the last line that is a report; (None, "") when there is none. Hostile text."""
     for line in reversed(output.splitlines()):
         try:
-            said = json.loads(line)
+            report = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(said, dict) and isinstance(said.get("harm"), bool):
-            return said["harm"], printable(str(said.get("evidence", "")), _SHOWN)
+        if isinstance(report, dict) and isinstance(report.get("harm"), bool):
+            return report["harm"], printable(str(report.get("evidence", "")), _SHOWN)
     return None, ""

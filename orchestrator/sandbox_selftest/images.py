@@ -39,13 +39,13 @@ def run(program: Program, context: Context, *, removed: bool) -> RunResult:
             return _run_unchecked(program, _build_derived_image(program, identity, tag))
         return _offer_for_admission(program, context, identity, removed=removed)
     finally:
-        for made in (f"{tag}-{DERIVED_FOLDER}", tag):
-            docker_cli.run_docker("rmi", "--force", made)
+        for image_tag in (f"{tag}-{DERIVED_FOLDER}", tag):
+            docker_cli.run_docker("rmi", "--force", image_tag)
 
 
 def _offer_for_admission(program: Program, context: Context, identity: str, *, removed: bool) -> RunResult:
     largest = program.expectation.largest_image
-    begun = time.monotonic()
+    started_at = time.monotonic()
     try:
         if largest is not None:
             image_check.require_admissible(context.backend, identity, largest=largest)
@@ -53,24 +53,24 @@ def _offer_for_admission(program: Program, context: Context, identity: str, *, r
     except Rejected as error:
         return RunResult(
             refused=[problem.place for problem in error.problems],
-            seconds=time.monotonic() - begun,
+            seconds=time.monotonic() - started_at,
             evidence=[f"{problem.place}: {problem.what}" for problem in error.problems],
         )
-    policy = context.policy(program, removed=removed)
+    policy = context.policy_for(program, removed=removed)
     sandbox = context.backend.start(SandboxSpec(image, policy, context.run, program.name))
     try:
-        heard = b""
-        deadline = begun + program.expectation.seconds
+        output = b""
+        deadline = started_at + program.expectation.seconds
         while data := sandbox.receive(deadline):
-            heard = (heard + data)[-_MAX_OUTPUT_BYTES:]
+            output = (output + data)[-_MAX_OUTPUT_BYTES:]
     finally:
         end = sandbox.stop()
-    harm, evidence = harm_report.parse_report(heard)
+    harm, evidence = harm_report.parse_report(output)
     return RunResult(
         harm=harm,
         ending=end.ending,
         refused=[],
-        seconds=time.monotonic() - begun,
+        seconds=time.monotonic() - started_at,
         evidence=[evidence or "no report"],
     )
 
@@ -84,7 +84,7 @@ def _build_derived_image(program: Program, identity: str, tag: str) -> str:
 
 
 def _run_unchecked(program: Program, identity: str) -> RunResult:
-    begun = time.monotonic()
+    started_at = time.monotonic()
     name = f"sparring-zoo-{program.name}-{secrets.token_hex(4)}"
     try:
         done = docker_cli.run_docker(
@@ -93,10 +93,10 @@ def _run_unchecked(program: Program, identity: str) -> RunResult:
     finally:
         docker_cli.run_docker("rm", "--force", "--volumes", name)
     harm, evidence = harm_report.parse_report(done.stdout[-_MAX_OUTPUT_BYTES:])
-    words = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    error_lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
     return RunResult(
         harm=harm,
         ending=None,
-        seconds=time.monotonic() - begun,
-        evidence=[evidence or f"no report: {words[0] if words else 'nothing was written'}"],
+        seconds=time.monotonic() - started_at,
+        evidence=[evidence or f"no report: {error_lines[0] if error_lines else 'nothing was written'}"],
     )

@@ -47,11 +47,11 @@ class _Conversation:
 
     fault: str | None = None
     texts: list[str] = field(default_factory=list)
-    kept: bytearray = field(default_factory=bytearray)
-    grown: int = 0
-    logged: int = 0
+    buffered: bytearray = field(default_factory=bytearray)
+    growth: int = 0
+    logged_bytes: int = 0
     seconds: float = 0.0
-    end: Exit | None = None
+    exit_status: Exit | None = None
 
 
 def run(program: Program, context: Context, *, removed: bool) -> RunResult:
@@ -61,8 +61,8 @@ def run(program: Program, context: Context, *, removed: bool) -> RunResult:
         SparringError: the backend could not run it; nothing is shown then.
     """
     expectation = program.expectation
-    weaker = expectation.removed.weaker if removed and expectation.removed else None
-    policy = context.policy(program, removed=removed)
+    weaker = expectation.removed.weakness if removed and expectation.removed else None
+    policy = context.policy_for(program, removed=removed)
     given = {
         **_DEFAULT_LIMITS,
         **expectation.limits,
@@ -70,24 +70,24 @@ def run(program: Program, context: Context, *, removed: bool) -> RunResult:
     }
     policy = replace(policy, limits=replace(policy.limits, **given))
     job = f"{program.name}-{'removed' if removed else 'contained'}"
-    order = SandboxSpec(_player_image(program, context), policy, context.run, job)
-    role = Role.ATTACK if expectation.asks is QuestionKind.PERTURB else Role.DEFENCE
+    spec = SandboxSpec(_player_image(program, context), policy, context.run, job)
+    role = Role.ATTACK if expectation.question is QuestionKind.PERTURB else Role.DEFENCE
     session = SESSION_TYPES[weaker](role, CLASSES, PAYLOAD_LIMIT)
     seen = _Conversation()
     before = _resident_bytes()
-    begun = time.monotonic()
-    sandbox = context.backend.start(order)
+    started_at = time.monotonic()
+    sandbox = context.backend.start(spec)
     player = Player(sandbox, session, time.monotonic, lambda: False)
     try:
         if weaker is Weakness.READING:
             _read_everything(sandbox, session, policy.limits, seen)
         else:
-            _hold_conversation(player, program, policy.limits, seen, stubborn=weaker is Weakness.OVER)
-        seen.grown = _resident_bytes() - before
-        seen.seconds = time.monotonic() - begun
-        seen.logged = docker_cli.count_logged_bytes(context, order.job, MAX_LOG_BYTES) if policy.engine_logs else 0
+            _hold_conversation(player, program, policy.limits, seen, stubborn=weaker is Weakness.DEADLINE)
+        seen.growth = _resident_bytes() - before
+        seen.seconds = time.monotonic() - started_at
+        seen.logged_bytes = docker_cli.count_logged_bytes(context, spec.job, MAX_LOG_BYTES) if policy.engine_logs else 0
     finally:
-        seen.end = player.stop()
+        seen.exit_status = player.stop()
     return _run_result(session, seen, raw=weaker is Weakness.TEXT)
 
 
@@ -112,12 +112,12 @@ def _hold_conversation(
     player: Player, program: Program, limits: Limits, seen: _Conversation, *, stubborn: bool
 ) -> None:
     """Says hello and asks; `stubborn`: goes on after a deadline has passed."""
-    task, told = _hello_headers(limits)
+    task, limits_header = _hello_headers(limits)
     try:
-        player.greet(task, told, seed=1)
-        for number in range(program.expectation.questions):
+        player.say_hello(task, limits_header, seed=1)
+        for number in range(program.expectation.question_count):
             try:
-                _ask_player(player, program.expectation.asks, _question_pixels(number), limits)
+                _ask_player(player, program.expectation.question, _question_pixels(number), limits)
             except DeadlinePassed:
                 if not stubborn:
                     raise
@@ -136,22 +136,22 @@ def _ask_player(player: Player, asks: QuestionKind, pixels: Pixels, limits: Limi
 
 def _read_everything(sandbox: Sandbox, session: RecordingSession, limits: Limits, seen: _Conversation) -> None:
     """Says hello, asks at once, and keeps whatever comes until the deadline."""
-    task, told = _hello_headers(limits)
-    sandbox.send(session.ask_hello(task, told, 1), time.monotonic() + limits.ready_seconds)
+    task, limits_header = _hello_headers(limits)
+    sandbox.send(session.ask_hello(task, limits_header, 1), time.monotonic() + limits.ready_seconds)
     deadline = time.monotonic() + limits.ready_seconds
     while data := sandbox.receive(deadline):
-        seen.kept += data
-        if len(seen.kept) > 2 * MAX_GROWTH:
+        seen.buffered += data
+        if len(seen.buffered) > 2 * MAX_GROWTH:
             return
 
 
 def _run_result(session: RecordingSession, seen: _Conversation, *, raw: bool) -> RunResult:
-    greeted = [reply.name for reply in session.accepted if isinstance(reply, ReadyReply)]
-    stderr = seen.end.stderr if seen.end else b""
-    shown = [stderr.decode("utf-8", "replace")] if raw else [printable(stderr)]
-    shown += greeted + seen.texts
-    pages = shown if raw else [reports.render_text(text) for text in shown]
-    labels = [label for reply in session.accepted if isinstance(reply, AnswersReply) for label in reply.labels]
+    greeted = [reply.name for reply in session.accepted_replies if isinstance(reply, ReadyReply)]
+    stderr = seen.exit_status.stderr if seen.exit_status else b""
+    texts = [stderr.decode("utf-8", "replace")] if raw else [printable(stderr)]
+    texts += greeted + seen.texts
+    pages = texts if raw else [reports.render_text(text) for text in texts]
+    labels = [label for reply in session.accepted_replies if isinstance(reply, AnswersReply) for label in reply.labels]
     honest = [int(_question_pixels(number).flat[0]) for number in range(len(labels))]
     lies = [
         f"accepted {label}, an honest player says {true}"
@@ -160,19 +160,23 @@ def _run_result(session: RecordingSession, seen: _Conversation, *, raw: bool) ->
     ]
     harms = [
         *lies,
-        *([f"the orchestrator grew by {seen.grown / 1024**2:.0f} MiB"] if seen.grown > MAX_GROWTH else []),
-        *([f"the engine keeps more than {seen.logged / 1024**2:.0f} MiB of it"] if seen.logged > MAX_LOG_BYTES else []),
-        *([f"it held the arena up for {seen.seconds:.0f} s"] if seen.seconds > MAX_CONVERSATION_SECONDS else []),
-        *([f"a terminal gets {text[:60]!r}" for text in shown if not text.replace("\n", "").isprintable()][:1]),
+        *([f"the orchestrator grew by {seen.growth / 1024**2:.0f} MiB"] if seen.growth > MAX_GROWTH else []),
+        *(
+            [f"the engine keeps more than {seen.logged_bytes / 1024**2:.0f} MiB of it"]
+            if seen.logged_bytes > MAX_LOG_BYTES
+            else []
+        ),
+        *([f"it held the sandbox up for {seen.seconds:.0f} s"] if seen.seconds > MAX_CONVERSATION_SECONDS else []),
+        *([f"a terminal gets {text[:60]!r}" for text in texts if not text.replace("\n", "").isprintable()][:1]),
         *([f"a page gets {text[:60]!r}" for text in pages if "<script" in text][:1]),
     ]
-    calm = [f"{len(session.accepted)} replies accepted", f"grew by {max(seen.grown, 0) / 1024**2:.0f} MiB"]
+    calm = [f"{len(session.accepted_replies)} replies accepted", f"grew by {max(seen.growth, 0) / 1024**2:.0f} MiB"]
     return RunResult(
         harm=bool(harms),
-        ending=seen.end.ending if seen.end else None,
+        ending=seen.exit_status.ending if seen.exit_status else None,
         fault=seen.fault,
         seconds=seen.seconds,
-        peak=seen.end.peak_bytes if seen.end else None,
+        peak_bytes=seen.exit_status.peak_bytes if seen.exit_status else None,
         evidence=harms or calm + seen.texts,
     )
 
@@ -180,7 +184,7 @@ def _run_result(session: RecordingSession, seen: _Conversation, *, raw: bool) ->
 def _hello_headers(limits: Limits) -> tuple[TaskHeader, LimitsHeader]:
     names = [str(number) for number in range(CLASSES)]
     budget = BudgetHeader(norm="linf", epsilon=8.0)
-    told = LimitsHeader(
+    limits_header = LimitsHeader(
         ready_seconds=limits.ready_seconds,
         step_seconds=limits.classify_seconds,
         batch=1,
@@ -188,7 +192,7 @@ def _hello_headers(limits: Limits) -> tuple[TaskHeader, LimitsHeader]:
         memory_bytes=limits.memory,
         threads=limits.threads,
     )
-    return TaskHeader(name="zoo", classes=names, shape=list(SHAPE), budget=budget), told
+    return TaskHeader(name="zoo", classes=names, shape=list(SHAPE), budget=budget), limits_header
 
 
 def _question_pixels(number: int) -> Pixels:

@@ -46,7 +46,7 @@ class SandboxReport:
 
     harm: bool | None
     evidence: str
-    end: Exit
+    exit_status: Exit
     seconds: float
 
 
@@ -58,21 +58,21 @@ def run(program: Program, context: Context, *, removed: bool) -> RunResult:
     """
     expectation = program.expectation
     source = _program_source(program.folder)
-    policy = context.policy(program, removed=removed)
+    policy = context.policy_for(program, removed=removed)
     with HostCanaries() as bait:
         runs = [
             partial(_run_in_sandbox, context, program, policy, (source, role, bait.token))
             for role in ROLES[expectation.kind]
         ]
-        if removed and expectation.removed and expectation.removed.weaker is Weakness.REUSE:
+        if removed and expectation.removed and expectation.removed.weakness is Weakness.REUSE:
             runs = [partial(_run_in_sandbox, context, program, policy, (_REUSE_SOURCE, "both", bait.token, source))]
         if expectation.concurrent:
             with ThreadPoolExecutor(len(runs)) as pool:
-                heard = [done.result() for done in [pool.submit(each) for each in runs]]
+                reports = [done.result() for done in [pool.submit(each) for each in runs]]
         else:
-            heard = [each() for each in runs]
+            reports = [each() for each in runs]
         visits = bait.visits
-    return _run_result(heard, visits)
+    return _run_result(reports, visits)
 
 
 def _program_source(folder: Path) -> str:
@@ -85,14 +85,16 @@ def _program_source(folder: Path) -> str:
     return source
 
 
-def _run_in_sandbox(context: Context, program: Program, policy: SandboxPolicy, words: tuple[str, ...]) -> SandboxReport:
-    image = replace(context.image, command=("python3", "-I", "-S", "-c", *words))
-    sandbox = context.backend.start(SandboxSpec(image, policy, context.run, f"{program.name}-{words[1]}"))
-    begun = time.monotonic()
+def _run_in_sandbox(
+    context: Context, program: Program, policy: SandboxPolicy, arguments: tuple[str, ...]
+) -> SandboxReport:
+    image = replace(context.image, command=("python3", "-I", "-S", "-c", *arguments))
+    sandbox = context.backend.start(SandboxSpec(image, policy, context.run, f"{program.name}-{arguments[1]}"))
+    started_at = time.monotonic()
     try:
-        sandbox.send(_START_SIGNAL, begun + program.expectation.seconds)
-        output = _read_until_end(sandbox, begun + program.expectation.seconds)
-        seconds = time.monotonic() - begun
+        sandbox.send(_START_SIGNAL, started_at + program.expectation.seconds)
+        output = _read_until_end(sandbox, started_at + program.expectation.seconds)
+        seconds = time.monotonic() - started_at
     finally:
         end = sandbox.stop()
     harm, evidence = harm_report.parse_report(output)
@@ -107,26 +109,26 @@ def _read_until_end(sandbox: Sandbox, deadline: float) -> bytes:
     return bytes(tail)
 
 
-def _run_result(heard: Sequence[SandboxReport], visits: int) -> RunResult:
-    reports = [each.harm for each in heard]
-    harm = True if True in reports or visits else False if False in reports else None
-    last = heard[-1]
-    evidence = [each.evidence for each in heard if each.evidence]
+def _run_result(sandbox_reports: Sequence[SandboxReport], visits: int) -> RunResult:
+    harms = [each.harm for each in sandbox_reports]
+    harm = True if True in harms or visits else False if False in harms else None
+    last = sandbox_reports[-1]
+    evidence = [each.evidence for each in sandbox_reports if each.evidence]
     if last.harm is None:
-        said = last.end.stderr.strip().splitlines()
-        evidence.append("no report" + (f", stderr {printable(said[-1], _SHOWN)}" if said else ""))
+        error_lines = last.exit_status.stderr.strip().splitlines()
+        evidence.append("no report" + (f", stderr {printable(error_lines[-1], _SHOWN)}" if error_lines else ""))
     if visits:
         evidence.append(f"visits to the host's services: {visits}")
-    peaks = [each.end.peak_bytes for each in heard if each.end.peak_bytes is not None]
+    peaks = [each.exit_status.peak_bytes for each in sandbox_reports if each.exit_status.peak_bytes is not None]
     peak = max(peaks, default=None)
     if peak is not None:
         evidence.append(f"peak {peak / 1024**2:.0f} MiB")
-    used = last.end.cpu_seconds
+    used = last.exit_status.cpu_seconds
     return RunResult(
         harm=harm,
-        ending=last.end.ending,
-        seconds=max(each.seconds for each in heard),
-        peak=peak,
-        cpu=None if used is None else used / max(last.end.wall_seconds, 0.1),
+        ending=last.exit_status.ending,
+        seconds=max(each.seconds for each in sandbox_reports),
+        peak_bytes=peak,
+        cpu_share=None if used is None else used / max(last.exit_status.wall_seconds, 0.1),
         evidence=evidence,
     )

@@ -36,8 +36,8 @@ def prepare_context(backend: Backend, runtime: Runtime, workspace: Path) -> tupl
         BackendUnavailable: the backend cannot play here, or lacks that runtime.
         Rejected: the image that programs run in is not there.
     """
-    backend.check()
-    facts = backend.examine()
+    backend.require_available()
+    facts = backend.diagnose()
     if backend.name == UNISOLATED_BACKEND:
         return Context(backend, Image(digest="", name="this machine", folder=workspace), runtime, workspace), facts
     for fact in facts:
@@ -52,8 +52,8 @@ def select_programs(programs: Sequence[Program], names: Sequence[str]) -> list[P
     unknown = sorted(set(names) - known)
     if unknown:
         raise UsageError(f"no program or family {', '.join(unknown)} in the zoo; leave --only out to see all")
-    wanted = set(names) or known
-    return [program for program in programs if wanted & {program.name, program.expectation.family.value}]
+    selection = set(names) or known
+    return [program for program in programs if selection & {program.name, program.expectation.family.value}]
 
 
 def plan_runs(programs: Sequence[Program], *, prove: bool) -> list[tuple[Program, bool]]:
@@ -74,6 +74,8 @@ def run_program(program: Program, context: Context, *, removed: bool) -> Program
         return skipped_outcome(program, NOT_ISOLATED, removed=removed)
     if removed and expectation.removed is None:
         return skipped_outcome(program, f"exception: {expectation.exception}", removed=removed)
+    if removed and (reason := expectation.not_removable.get(context.backend.name)):
+        return skipped_outcome(program, f"exception: {reason}", removed=removed)
     excuse = expectation.known_failures.get(context.runtime, "")
     try:
         seen = RUNNERS[expectation.kind](program, context, removed=removed)

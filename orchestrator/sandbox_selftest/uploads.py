@@ -42,7 +42,7 @@ options = dataset.options_type(path=name)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 said = {"refused": [], "read": 0}
 try:
-    said["read"] = dataset.load(options, folder).pixels.nbytes
+    said["read"] = dataset.load_samples(options, folder).pixels.nbytes
 except Rejected as error:
     said["refused"] = [[text.replace(f"{folder}/", "") for text in (p.place, p.what)] for p in error.problems]
 said["grown"] = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
@@ -72,32 +72,32 @@ def _run_own_reader(program: Program, folder: Path) -> RunResult:
     name, kind = next((each for each in UPLOAD_KINDS.items() if (folder / each[0]).exists()), ("", ""))
     if not name:
         raise InfrastructureFault(f"{program.name}/make.py wrote none of {', '.join(UPLOAD_KINDS)}")
-    begun = time.monotonic()
-    said = json.loads(_run_bounded(("-c", _READER_SOURCE, str(folder), name, kind), program))
-    seconds = time.monotonic() - begun
-    grown = int(said["grown"])
+    started_at = time.monotonic()
+    document = json.loads(_run_bounded(("-c", _READER_SOURCE, str(folder), name, kind), program))
+    seconds = time.monotonic() - started_at
+    grown = int(document["grown"])
     harms = [f"{grown / 1024**2:.0f} MiB to read it"] if grown > MAX_GROWTH else []
     harms += ["something outside the upload's own place was written"] if _has_escaped(folder) else []
-    reasons = [printable(f"{where}: {what}", 160) for where, what in said["refused"]]
-    calm = [f"read as {said['read']} bytes of pictures"] if not reasons else reasons[:2]
+    reasons = [printable(f"{place}: {problem}", 160) for place, problem in document["refused"]]
+    calm = [f"read as {document['read']} bytes of pictures"] if not reasons else reasons[:2]
     return RunResult(
         harm=bool(harms),
-        refused=[where for where, _ in said["refused"]],
+        refused=[place for place, _ in document["refused"]],
         seconds=seconds,
-        peak=grown,
+        peak_bytes=grown,
         evidence=harms or calm,
     )
 
 
 def _run_naive_reader(program: Program, folder: Path) -> RunResult:
-    begun = time.monotonic()
+    started_at = time.monotonic()
     harm, evidence = harm_report.parse_report(
         _run_bounded((str(program.folder / "naive.py"), str(folder)), program, may_fail=True)
     )
     escaped = _has_escaped(folder)
     return RunResult(
         harm=bool(harm or escaped) if harm is not None or escaped else None,
-        seconds=time.monotonic() - begun,
+        seconds=time.monotonic() - started_at,
         evidence=[evidence or ("a file outside the upload's own place was written" if escaped else "no report")],
     )
 
@@ -106,12 +106,12 @@ def _has_escaped(folder: Path) -> bool:
     return (folder.parent / ESCAPED_FILE).exists()
 
 
-def _run_bounded(words: tuple[str, ...], program: Program, *, may_fail: bool = False) -> bytes:
+def _run_bounded(arguments: tuple[str, ...], program: Program, *, may_fail: bool = False) -> bytes:
     """Runs this Python with bounds; returns what it wrote to stdout."""
     seconds = program.expectation.seconds
     try:
         done = subprocess.run(
-            [sys.executable, *words],
+            [sys.executable, *arguments],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=seconds,

@@ -24,45 +24,47 @@ class RecordingSession(Session):
 
     def __init__(self, role: messages.Role, classes: int, payload_limit: int) -> None:
         super().__init__(role, classes, payload_limit)
-        self.accepted: list[PlayerReply] = []
+        self.accepted_replies: list[PlayerReply] = []
 
     def feed(self, data: bytes) -> Iterator[PlayerReply]:
         """See `Session.feed`."""
-        return self._remembered(super().feed(data))
+        return self._record_replies(super().feed(data))
 
-    def _remembered(self, replies: Iterator[PlayerReply]) -> Iterator[PlayerReply]:
+    def _record_replies(self, replies: Iterator[PlayerReply]) -> Iterator[PlayerReply]:
         for reply in replies:
-            self.accepted.append(reply)
+            self.accepted_replies.append(reply)
             yield reply
 
 
 class _AnyId(RecordingSession):
-    def _take(self, frame: Frame) -> PlayerReply:
-        return super()._take(Frame({**frame.header, "id": self._id}, frame.payload))
+    def _reply_from(self, frame: Frame) -> PlayerReply:
+        return super()._reply_from(Frame({**frame.header, "id": self._id}, frame.payload))
 
 
 class _NeverQuiet(RecordingSession):
-    def _quiet(self) -> None:
+    def _raise_if_unsolicited(self) -> None:
         """Whatever is pending is read with the next reply."""
 
 
 class _NeverOver(RecordingSession):
-    def _next(self, kind: str) -> int:
-        self._open = None
-        return super()._next(kind)
+    def _next_id(self, kind: str) -> int:
+        self._open_question = None
+        return super()._next_id(kind)
 
 
 class _AnyType(RecordingSession):
-    def _take(self, frame: Frame) -> PlayerReply:
-        return super()._take(Frame({**frame.header, "type": _REPLY_TYPES.get(self._open or "", "")}, frame.payload))
+    def _reply_from(self, frame: Frame) -> PlayerReply:
+        return super()._reply_from(
+            Frame({**frame.header, "type": _REPLY_TYPES.get(self._open_question or "", "")}, frame.payload)
+        )
 
 
 class _AnySize(RecordingSession):
     def _candidates(self, frame: Frame, message: messages.Candidates) -> CandidatesReply:
         pixels: NDArray[Any] = np.full(message.shape, 1, message.dtype.numpy)
-        there = np.frombuffer(frame.payload, np.uint8)
-        pixels.reshape(-1).view(np.uint8)[: len(there)] = there
-        self._waiting, self._open = set(), None
+        delivered_bytes = np.frombuffer(frame.payload, np.uint8)
+        pixels.reshape(-1).view(np.uint8)[: len(delivered_bytes)] = delivered_bytes
+        self._undelivered, self._open_question = set(), None
         return CandidatesReply(tuple(message.index), pixels)
 
 
@@ -72,13 +74,13 @@ class _AnyPayload(RecordingSession):
 
 
 class _RawText(RecordingSession):
-    def _take(self, frame: Frame) -> PlayerReply:
+    def _reply_from(self, frame: Frame) -> PlayerReply:
         message = messages.parse_message(frame)
         if isinstance(message, messages.Fault):
             raise PlayerReported(f"the player reported {message.code!s}: {message.text}")
-        reply = super()._take(frame)
+        reply = super()._reply_from(frame)
         return (
-            ReadyReply(message.name, reply.gives)
+            ReadyReply(message.name, reply.capabilities)
             if isinstance(message, messages.Ready) and isinstance(reply, ReadyReply)
             else reply
         )
@@ -88,7 +90,7 @@ SESSION_TYPES: Mapping[Weakness | None, type[RecordingSession]] = {
     None: RecordingSession,
     Weakness.IDS: _AnyId,
     Weakness.SILENCE: _NeverQuiet,
-    Weakness.OVER: _NeverOver,
+    Weakness.DEADLINE: _NeverOver,
     Weakness.TYPES: _AnyType,
     Weakness.SIZES: _AnySize,
     Weakness.PAYLOAD: _AnyPayload,

@@ -1,6 +1,6 @@
 """The seam between execution and whatever runs a player: bytes in, bytes out, and a way to end it.
 
-A new backend is one file in this folder whose last line is `plugin = TheClass`; tests/contract/ finds it by listing the
+A new backend is a package in this folder whose `__init__` assigns `plugin`; tests/contract/ finds it by listing the
 folder and holds it to what is written here. Deadlines are moments of `time.monotonic()`.
 
 Whose fault it is, is decided here, at the boundary: what the engine did wrong is an `InfrastructureFault`; what the
@@ -49,8 +49,8 @@ class Exit:
     """How a sandbox ended and what it used.
 
     `code` is the exit status, 128 + n for signal n, None where it was not observed or is our own doing. `stderr` is
-    the last `STDERR_KEPT` bytes the player wrote there: hostile text. The bytes are counted as they went through our
-    hands: what a player wrote and nobody read is not among them.
+    the last `STDERR_TAIL_BYTES` bytes the player wrote there: hostile text. The bytes are counted as they went through
+    our hands: what a player wrote and nobody read is not among them.
     """
 
     ending: Ending
@@ -82,7 +82,7 @@ class ImageSource:
     """Whether the organizers wrote it themselves."""
     flavour: str = "cpu"
     """How an image of `folder` is built."""
-    shelf: str = ""
+    registry_name: str = ""
     """Under which name it was pushed, for nodes that pull: what lies there has to be `image`, a received one's id."""
 
 
@@ -96,9 +96,9 @@ class Image:
     folder: Path | None = None
     reference: str = ""
     """What a cluster's nodes pull, by digest; empty where nothing is pulled."""
-    unset: tuple[str, ...] = ()
+    unset_variables: tuple[str, ...] = ()
     """The names among its variables that a player does not get, where a cluster's node would pass them on."""
-    undo: Callable[[], None] | None = field(default=None, compare=False, repr=False)
+    rollback: Callable[[], None] | None = field(default=None, compare=False, repr=False)
     """Removes what `admit` or `fresh_copy` made here for it, for who then refuses it or is done; None where nothing is
     new."""
 
@@ -115,7 +115,7 @@ class ImageTree:
     """Bytes of all files together."""
     counts: Mapping[str, int]
     names: Mapping[str, tuple[str, ...]]
-    cut: str = ""
+    cut_reason: str = ""
     """Why it was not looked at to its end; empty when it was."""
 
 
@@ -126,7 +126,7 @@ class ImageFacts:
     `layers` are sizes in bytes, the lowest first. `tree` is None where the files were not asked for.
     """
 
-    identity: str
+    image_id: str
     size: int
     layers: tuple[int, ...]
     user: str
@@ -140,7 +140,7 @@ class ImageFacts:
     labels: Mapping[str, str]
     environment: tuple[str, ...]
     """`NAME=value`, secrets included."""
-    passed: frozenset[str]
+    passed_variables: frozenset[str]
     """The names among them that a player gets."""
     problems: tuple[Problem, ...]
     """Why it is not admitted; empty when it is."""
@@ -169,12 +169,12 @@ class SandboxSpec:
 class ImageLayer:
     """One layer of an image that is brought in: a tar without compression, looked at before.
 
-    `diff_id` is the digest of its bytes, `size` how many there are, `read` yields them in pieces.
+    `diff_id` is the digest of its bytes, `size` how many there are, `read_pieces` yields them in pieces.
     """
 
     diff_id: str
     size: int
-    read: Callable[[], Iterator[bytes]]
+    read_pieces: Callable[[], Iterator[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ class Sandbox(Protocol):
         """Writes all of `data` to the player's stdin.
 
         It keeps reading what the player writes meanwhile, so that two full pipes never wait for each other. While the
-        player takes nothing it asks every `SLICE` seconds whether it is `cancelled`.
+        player takes nothing it asks every `POLL_SECONDS` seconds whether it is `cancelled`.
 
         Returns False if the deadline passed, its stdin is closed, or it was cancelled. After half a message nothing
         more is written.
@@ -262,8 +262,8 @@ class Sandbox(Protocol):
 class ImageStore(Protocol):
     """Where images are made, brought in and taken out. Nothing in one is started but the steps of a build."""
 
-    def build(self, recipe: BuildRequest, heard: Callable[[str], None]) -> str:
-        """Builds an image, tags it and returns its id; `heard` gets the builder's words, printable, line by line.
+    def build(self, request: BuildRequest, on_line: Callable[[str], None]) -> str:
+        """Builds an image, tags it and returns its id; `on_line` gets the builder's words, printable, line by line.
 
         Raises:
             Rejected: a base is not here, a step failed, or it took more than the recipe allows.
@@ -271,7 +271,7 @@ class ImageStore(Protocol):
         """
         ...
 
-    def plain(self, config: Mapping[str, Any]) -> bytes:
+    def normalise_config(self, config: Mapping[str, Any]) -> bytes:
         """Returns the configuration that an image is loaded with, written anew from what a player needs.
 
         That is how it starts, where, its environment as players get it, its platform and its layers; nothing else.
@@ -306,7 +306,7 @@ class ImageStore(Protocol):
         """
         ...
 
-    def discard(self, tag: str) -> None:
+    def untag(self, tag: str) -> None:
         """Takes a tag away, and the image with its last one; nothing happens when it is gone."""
         ...
 
@@ -316,11 +316,11 @@ class Backend(Protocol):
 
     name: ClassVar[str]
 
-    def check(self, runtime: Runtime | None = None) -> None:
+    def require_available(self, runtime: Runtime | None = None) -> None:
         """Raises BackendUnavailable, with the remedy, when this backend cannot play here, or not under `runtime`."""
         ...
 
-    def examine(self) -> list[Check]:
+    def diagnose(self) -> list[Check]:
         """Returns what `sparring doctor` shows of this backend; it never raises."""
         ...
 
@@ -332,7 +332,7 @@ class Backend(Protocol):
         """Returns an admitted image to start in place of `image`: the same files, of which the kernel knows nothing.
 
         Sandboxes of one image share its files, and the kernel remembers what was looked up and read among them. The
-        copy's `undo` removes it, once its sandboxes are gone, and so does `sweep` for the run. A backend that cannot
+        copy's `undo` removes it, once its sandboxes are gone, and so does `clean_up` for the run. A backend that cannot
         copy files, or does not share them, returns `image`.
 
         Raises:
@@ -340,24 +340,24 @@ class Backend(Protocol):
         """
         ...
 
-    def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:
-        """Returns what an image is, without starting it; `files`: what lies in it too; `largest`: bytes it may have.
+    def inspect_image(self, reference: str, *, files: bool = True, max_bytes: int | None = None) -> ImageFacts:
+        """Returns what an image is, without starting it; `files`: what lies in it too; `max_bytes`: bytes it may have.
 
         Raises:
             UsageError: this backend has no images, or none of that name.
         """
         ...
 
-    def workshop(self) -> ImageStore:
+    def image_store(self) -> ImageStore:
         """Returns where this backend's images are made. Raises UsageError, with the remedy, when it has no images."""
         ...
 
-    def start(self, order: SandboxSpec) -> Sandbox:
+    def start(self, spec: SandboxSpec) -> Sandbox:
         """Starts a player. Raises SandboxLost or BackendUnavailable; a player that dies at once is no error here."""
         ...
 
-    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:
-        """Removes what dead runs left behind, and what is left of our own run that `ended`; spares the run `keep`.
+    def clean_up(self, *, spare_run: str | None = None, ended_run: str | None = None) -> int:
+        """Removes what dead runs left behind, and what is left of our own run `ended_run`; spares `spare_run`.
 
         Returns how many things it removed.
         """
@@ -367,15 +367,15 @@ class Backend(Protocol):
 class StreamTail:
     """The last bytes of a stream."""
 
-    def __init__(self, kept: int = STDERR_TAIL_BYTES) -> None:
-        self._kept = kept
+    def __init__(self, limit: int = STDERR_TAIL_BYTES) -> None:
+        self._limit = limit
         self._bytes = bytearray()
 
     def add(self, data: bytes) -> None:
         """Takes more of the stream and forgets what is too old."""
         self._bytes += data
-        if len(self._bytes) > 2 * self._kept:
-            del self._bytes[: -self._kept]
+        if len(self._bytes) > 2 * self._limit:
+            del self._bytes[: -self._limit]
 
     def __bytes__(self) -> bytes:
-        return bytes(self._bytes[-self._kept :])
+        return bytes(self._bytes[-self._limit :])

@@ -40,9 +40,9 @@ def first_messages(round_: Round) -> dict[tuple[str, str, str], str]:
 
     Words of the player are in it: it is for organizers only.
     """
-    found: dict[tuple[str, str, str], str] = {}
-    for job in round_.planned:
+    messages: dict[tuple[str, str, str], str] = {}
+    for job in round_.planned_jobs:
         for step in round_.steps.get(job.id, {}).values():
             for fault in step.faults:
-                found.setdefault((job.submission, fault.code, fault.reason), fault.message)
-    return found
+                messages.setdefault((job.submission, fault.code, fault.reason), fault.message)
+    return messages

@@ -4,14 +4,14 @@ Everything comes from one array a cell: which pictures held. A score is a weight
 one picture's contribution to it is the same sum of what held and what did not.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.domain.leaderboard import Leaderboard, Row
+from orchestrator.domain.leaderboard import Leaderboard, ScoreTerms
 from orchestrator.domain.plan import Cell
 from orchestrator.measures import uncertainty
 
@@ -27,6 +27,8 @@ class RowIntervals:
 
     interval: tuple[float, float] | None = None
     ranks: tuple[int, int] | None = None
+    values: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """The intervals of the other columns, by their names, where they have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +41,42 @@ class CellIntervals:
 
 def leaderboard_intervals(board: Leaderboard, held: CorrectPictures) -> dict[str, RowIntervals]:
     """Returns, by submission, how sure each row of a board is."""
-    scored = [row for row in board.rows if row.terms]
+    scored = [row for row in board.rows if row.score_terms]
     ranked = [row for row in scored if row.rank is not None]
-    largest = uncertainty.MAX_DELTA_POINTS * max((_largest_contribution(row) for row in scored), default=1.0)
+    largest = _largest([row.score_terms for row in scored])
     ranges: dict[str, tuple[int, int]] = {}
     if ranked:
-        parts = np.stack([_contributions(row, held) for row in ranked])
+        parts = np.stack([_contributions(row.score_terms, held) for row in ranked])
         compared = uncertainty.compare_rows(parts, more_is_better=board.more_is_better, largest=largest)
         ranges = {row.submission: (r.best, r.worst) for row, r in zip(ranked, compared.ranges, strict=True)}
+    values = _value_intervals(board, held)
     sure = {}
-    for row in scored:
-        limits = uncertainty.score_intervals(_contributions(row, held), largest=largest)
-        sure[row.submission] = RowIntervals(_rounded_pair(limits.low, limits.high), ranges.get(row.submission))
+    for row in board.rows:
+        interval = _interval(row.score_terms, held, largest) if row.score_terms else None
+        sure[row.submission] = RowIntervals(interval, ranges.get(row.submission), values.get(row.submission, {}))
     return sure
+
+
+def _value_intervals(board: Leaderboard, correct: CorrectPictures) -> dict[str, dict[str, tuple[float, float]]]:
+    """Returns the intervals of the columns beside the score, by submission and column."""
+    intervals: dict[str, dict[str, tuple[float, float]]] = {}
+    for column in board.columns:
+        parts = {row.submission: row.values[column.name].terms for row in board.rows if column.name in row.values}
+        largest = _largest(parts.values())
+        for submission, terms in parts.items():
+            if terms:
+                intervals.setdefault(submission, {})[column.name] = _interval(terms, correct, largest)
+    return intervals
+
+
+def _interval(terms: ScoreTerms, correct: CorrectPictures, largest: float) -> tuple[float, float]:
+    limits = uncertainty.score_intervals(_contributions(terms, correct), largest=largest)
+    return _rounded_pair(limits.low, limits.high)
+
+
+def _largest(every: Iterable[ScoreTerms]) -> float:
+    """Returns the most that one picture can contribute to any of these numbers, in points."""
+    return uncertainty.MAX_DELTA_POINTS * max((_largest_contribution(terms) for terms in every if terms), default=1.0)
 
 
 def cell_intervals(cells: list[Cell], held: CorrectPictures) -> dict[Cell, CellIntervals]:
@@ -68,35 +93,35 @@ def cell_intervals(cells: list[Cell], held: CorrectPictures) -> dict[Cell, CellI
     }
 
 
-def _delta_intervals(cells: list[Cell], held: CorrectPictures) -> dict[Cell, tuple[float, float]]:
+def _delta_intervals(cells: list[Cell], correct: CorrectPictures) -> dict[Cell, tuple[float, float]]:
     """Returns the limits of the deltas of the cells that have one, a defence at a time."""
-    found: dict[Cell, tuple[float, float]] = {}
+    intervals: dict[Cell, tuple[float, float]] = {}
     for defence, group in groupby(sorted(cells, key=_defence_of), key=_defence_of):
         attacked = [cell for cell in group if cell.attack is not None]
-        clean = held.get(Cell(defence))
+        clean = correct.get(Cell(defence))
         if clean is not None and attacked:
-            limits = uncertainty.delta_intervals(clean, np.stack([held[cell] for cell in attacked]))
-            found |= {
+            limits = uncertainty.delta_intervals(clean, np.stack([correct[cell] for cell in attacked]))
+            intervals |= {
                 c: _rounded_pair(low, high) for c, low, high in zip(attacked, limits.low, limits.high, strict=True)
             }
-    return found
+    return intervals
 
 
 def _defence_of(cell: Cell) -> str:
     return cell.defence
 
 
-def _largest_contribution(row: Row) -> float:
-    """Returns the most that one picture can contribute to a row, up or down, as a share of 100 points."""
-    up = sum(float(weight) for weight in row.terms.values() if weight > 0)
-    down = -sum(float(weight) for weight in row.terms.values() if weight < 0)
+def _largest_contribution(terms: ScoreTerms) -> float:
+    """Returns the most that one picture can contribute to a number, up or down, as a share of 100 points."""
+    up = sum(float(weight) for weight in terms.values() if weight > 0)
+    down = -sum(float(weight) for weight in terms.values() if weight < 0)
     return max(up, down)
 
 
-def _contributions(row: Row, held: CorrectPictures) -> NDArray[np.float64]:
-    total = np.zeros(len(next(iter(held.values()))))
-    for cell, weight in row.terms.items():
-        total += float(weight) * held[cell]
+def _contributions(terms: ScoreTerms, correct: CorrectPictures) -> NDArray[np.float64]:
+    total = np.zeros(len(next(iter(correct.values()))))
+    for cell, weight in terms.items():
+        total += float(weight) * correct[cell]
     contributions: NDArray[np.float64] = uncertainty.MAX_DELTA_POINTS * total
     return contributions
 

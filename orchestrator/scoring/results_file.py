@@ -21,15 +21,15 @@ class _Part(BaseModel):
 
 
 class TaskPart(_Part):
-    """What was played for. `epsilon` is in steps of 1/255."""
+    """What was played for. `epsilon` is in steps of 1/255; both are null where the task has no budget."""
 
     name: str
     classes: list[str]
     shape: list[int] = Field(description="channels, height, width")
     pictures: int
     digest: str
-    norm: str
-    epsilon: str
+    norm: str | None
+    epsilon: str | None
 
 
 class FaultPart(_Part):
@@ -58,8 +58,8 @@ class SubmissionPart(_Part):
     status: Literal["pending", "played", "faulted", "disqualified"]
     findings: list[str] = Field(description="ids of findings against it")
     forfeits: int = Field(description="attack: candidates that do not count, among all its pictures (A8, A14)")
-    forfeit_reasons: dict[Literal["missing", "type", "shape", "not_finite", "budget"], int] | None = Field(
-        default=None, description="attack: how many of them for which reason; null where that was not counted"
+    forfeit_reasons: dict[Literal["missing", "type", "shape", "not_finite", "budget"], int] = Field(
+        description="attack: how many of them for which reason"
     )
     violations: int = Field(description="attack: candidates beyond the budget (A14)")
     largest: float | None = Field(description="attack: the largest distance it delivered, in steps of 1/255")
@@ -100,6 +100,24 @@ class CellPart:
     delta_interval: tuple[float, float] | None
 
 
+class ColumnPart(_Part):
+    """What stands in one of a board's columns beside the score."""
+
+    name: str
+    title: str
+    unit: str
+    more_is_better: bool | None
+    measure: str
+
+
+class ValuePart(_Part):
+    """A number in such a column; `value` null where there is none yet. `exact` is it as a fraction."""
+
+    value: float | None
+    exact: str | None
+    interval: tuple[float, float] | None = Field(description="95 % confidence limits, where the column has them")
+
+
 class RowPart(_Part):
     """One line of a board. `rank` null is not ranked, and `reason` says why. `exact` is the score as a fraction."""
 
@@ -109,9 +127,9 @@ class RowPart(_Part):
     exact: str | None
     interval: tuple[float, float] | None = Field(description="95 % confidence limits of the score")
     ranks: tuple[int, int] | None = Field(description="the best and the worst rank that the pictures cannot exclude")
-    violations: int
+    values: dict[str, ValuePart] = Field(description="what stands in the board's other columns, by their names")
     reason: str
-    place: int | None = Field(description="the place among those who may get a prize (A5)")
+    prize_rank: int | None = Field(description="the place among those who may get a prize (A5)")
     no_prize: str = Field(description="why it may not get one")
 
 
@@ -123,6 +141,7 @@ class LeaderboardPart(_Part):
     measure: str
     unit: str
     more_is_better: bool
+    columns: list[ColumnPart]
     rules: list[str]
     rows: list[RowPart]
 
@@ -132,8 +151,8 @@ class DisagreementPart(_Part):
 
     attack: str | None
     picture: int
-    played: int
-    replayed: int
+    answer_in_play: int
+    answer_in_replay: int
     margin: float | None
 
 
@@ -150,7 +169,7 @@ class ReplayDesignPart(_Part):
     """What the contest asks of its replays (X3)."""
 
     power: float = Field(
-        description="planned probability that a cheat of the size `cheat` clashes at least once; 0 is no replay"
+        description="planned probability that a cheat of the size `cheat` has a mismatch at least once; 0 is no replay"
     )
     cheat: float = Field(description="share of its answers that such a cheat changes")
     noise: float = Field(description="how often two sandboxes of an honest defence may disagree")
@@ -174,13 +193,12 @@ class ReplayPart(_Part):
     changed: int = Field(description="so many of them a cheat of the contest's size changes")
     drawn: int = Field(description="drawn to be asked again")
     decided: int = Field(description="of those, answered in play and again")
-    fresh_copy: Literal["yes", "baseline", "backend", "unrecorded"] = Field(
-        default="unrecorded",
+    fresh_copy: Literal["yes", "mount", "baseline", "backend", "unrecorded"] = Field(
         description="whether its sandboxes ran from a fresh copy of the image's files; else why from the image itself",
     )
-    achieved: float = Field(description="probability that a cheat of the contest's size clashes at least once")
+    achieved: float = Field(description="probability that a cheat of the contest's size has a mismatch at least once")
     accused: DetectionPart
-    clashes: int = Field(description="two decisions on one picture; without a finding they were not confirmed")
+    mismatches: int = Field(description="two decisions on one picture; without a finding they were not confirmed")
     noise: int = Field(description="more of them, within the floating-point margin that the defence claimed")
     refused: int = Field(description="answered in play and not again: it ended or broke the protocol")
     late: int = Field(description="answered in play and not again: the deadline passed")
@@ -203,8 +221,8 @@ class FindingPart(_Part):
     sequence: list[QuestionPart] = Field(description="the smallest sequence that shows it, cut to its ends")
     length: int = Field(description="how many questions that sequence has")
     batch: int
-    alone: int | None = Field(description="what the last picture of the sequence is answered alone")
-    improbable: float | None = Field(description="how probable the rates are for an honest defence")
+    answer_alone: int | None = Field(description="what the last picture of the sequence is answered alone")
+    p_value: float | None = Field(description="how probable the rates are for an honest defence")
 
 
 class WaitingPart(_Part):

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain import events
-from orchestrator.domain.findings import Finding, OnFinding
-from orchestrator.domain.leaderboard import Leaderboard, Row
+from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.domain.contest_format import Eligibility, Format, Observations
+from orchestrator.domain.findings import Finding
+from orchestrator.domain.leaderboard import Leaderboard, Row, Value
+from orchestrator.domain.node_placement import replayed_where_played
 from orchestrator.domain.outcomes import (
     Forfeit,
-    OnViolation,
     Tally,
     accuracy_drop,
     count_by_reason,
@@ -22,12 +24,10 @@ from orchestrator.domain.outcomes import (
     decide_outcomes,
     tally_cell,
 )
-from orchestrator.domain.places import met_again
 from orchestrator.domain.plan import Cell, Stage
 from orchestrator.domain.policy import Runtime
 from orchestrator.domain.samples import AdversarialExamples
 from orchestrator.domain.submissions import Side, Submission
-from orchestrator.formats.base import Eligibility, Format, Promotion, RoundTallies
 from orchestrator.integrity import power
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.ledger.read_model import RoundView
@@ -65,85 +65,91 @@ class RoundScoring:
     ) -> None:
         self._record, self._format = record, contest_format
         self._round = record.round
-        waiting = {event.submission: _waiting_eligibility(event) for event in self._round.parked.values()}
-        self._standings = {**(standings or {}), **waiting}
-        if self._round.opened is None:
+        waiting = {event.submission: _waiting_eligibility(event) for event in self._round.parked_jobs.values()}
+        self._eligibilities = {**(standings or {}), **waiting}
+        if self._round.opening is None:
             raise ValueError("no round was opened")
-        self._opened = self._round.opened
+        self._opened = self._round.opening
         self._samples = record.samples
-        self.candidates = self._candidates()
-        self.tallies, self._held = self._count()
+        self.adversarial_examples = self._collect_examples()
+        self.tallies, self._correct = self._count_cells()
 
-    def records(self) -> RoundTallies:
+    def observations(self) -> Observations:
         """Returns what the format's rules see."""
-        return RoundTallies(
+        return Observations(
             roster=self._round.roster,
             tallies=self.tallies,
             findings=tuple(self._round.findings),
-            violations={attack: int(made.violations.sum()) for attack, made in self.candidates.items()},
-            phase=self._opened.phase,
-            standings=self._standings,
+            violations={
+                attack: int(examples.violations.sum()) for attack, examples in self.adversarial_examples.items()
+            },
+            round=self._opened.phase,
+            eligibilities=self._eligibilities,
+            labels=self._samples.labels,
+            answers_of=lambda defence: self._record.answers(defence, len(self._samples)),
         )
 
-    def promoted(self) -> Promotion:
-        """Returns who goes on to the next round of a season."""
-        return self._format.promoted(self.records())
+    def outcome(self, *, actor: str, task: str, reason: str = "") -> FormatEvent | None:
+        """Returns the event that follows from the boards for the season, None where none does."""
+        return self._format.round_outcome(self.observations(), actor=actor, task=task, reason=reason)
 
     def results(self, head: str) -> doc.Results:
         """Returns the results file's content; `head` is the hash of the last ledger entry."""
-        opened, contest = self._opened, self._opened.contest
-        cells = [cell for cell in self._format.cells(self._round.roster) if cell in self.tallies]
-        sure = intervals.cell_intervals(cells, self._held)
+        opening, contest, observed = self._opened, self._opened.contest, self.observations()
+        cells = [cell for cell in self._format.schedule(self._round.roster) if cell in self.tallies]
+        cell_intervals = intervals.cell_intervals(cells, self._correct)
         return doc.Results(
             contest=contest["contest"],
             title=contest["title"],
             format=contest["format"],
-            round=opened.round,
+            round=opening.round,
             complete=self._round.closed,
             task=doc.TaskPart(
-                name=opened.task.name,
-                classes=opened.task.classes,
-                shape=opened.task.shape,
-                pictures=opened.task.count,
-                digest=opened.task.digest,
-                norm=opened.task.norm,
-                epsilon=opened.task.epsilon,
+                name=opening.task.name,
+                classes=opening.task.classes,
+                shape=opening.task.shape,
+                pictures=opening.task.count,
+                digest=opening.task.digest,
+                norm=opening.task.norm,
+                epsilon=opening.task.epsilon,
             ),
             isolation=contest["isolation"],
-            backend=opened.backend,
+            backend=opening.backend,
             seed=contest["seed"],
             alarms=self.alarms(),
-            waiting=[self._waiting(event) for event in self._round.parked.values()],
+            waiting=[self._waiting_part(event) for event in self._round.parked_jobs.values()],
             notes=self._notes(),
             rules=self._format.rules.model_dump(mode="json"),
-            commitment=opened.commitment,
+            commitment=opening.commitment,
             ledger=head,
-            software=opened.software,
-            submissions=[self._submission(s) for s in self._round.roster],
-            cells=[self._cell(cell, sure[cell]) for cell in cells],
+            software=opening.software,
+            submissions=[self._submission_part(s, observed) for s in self._round.roster],
+            cells=[self._cell_part(cell, cell_intervals[cell]) for cell in cells],
             boards=[
-                _leaderboard_part(b, intervals.leaderboard_intervals(b, self._held))
-                for b in self._format.boards(self.records())
+                _leaderboard_part(b, intervals.leaderboard_intervals(b, self._correct))
+                for b in self._format.leaderboards(observed)
             ],
             replay=doc.ReplayDesignPart.model_validate(contest["replay"]),
-            replays=sorted(map(self._replay, self._round.replays.values()), key=lambda p: (p.submission, p.job)),
-            findings=[self._finding(finding) for finding in self._round.findings],
-            jobs=[self._job(job) for job in sorted(self._round.planned, key=_stage_order)],
+            replays=sorted(
+                map(self._replay_part, self._round.replay_coverage.values()), key=lambda p: (p.submission, p.job)
+            ),
+            findings=[self._finding_part(finding) for finding in self._round.findings],
+            jobs=[self._job_part(job) for job in sorted(self._round.planned_jobs, key=_stage_order)],
         )
 
-    def _candidates(self) -> dict[str, AdversarialExamples]:
-        made = {a.id: self._record.candidates(a.id) for a in self._round.roster.side(Side.ATTACK)}
-        return {attack: candidates for attack, candidates in made.items() if candidates is not None}
+    def _collect_examples(self) -> dict[str, AdversarialExamples]:
+        examples = {a.id: self._record.adversarial_examples(a.id) for a in self._round.roster.by_side(Side.ATTACK)}
+        return {attack: candidates for attack, candidates in examples.items() if candidates is not None}
 
-    def _count(self) -> tuple[dict[Cell, Tally], dict[Cell, NDArray[np.bool_]]]:
+    def _count_cells(self) -> tuple[dict[Cell, Tally], dict[Cell, NDArray[np.bool_]]]:
         """Returns each cell's counts, and which of its pictures count as classified correctly."""
         labels = self._samples.labels
-        tallies, held = {}, {}
+        tallies, correct = {}, {}
         for cell, answers in self._record.cells():
-            made = self.candidates.get(cell.attack) if cell.attack else None
-            tallies[cell] = tally_cell(labels, answers, None if made is None else made.forfeits)
-            held[cell] = credited_pictures(decide_outcomes(labels, answers))
-        return tallies, held
+            examples = self.adversarial_examples.get(cell.attack) if cell.attack else None
+            tallies[cell] = tally_cell(labels, answers, None if examples is None else examples.forfeits)
+            correct[cell] = credited_pictures(decide_outcomes(labels, answers))
+        return tallies, correct
 
     def _notes(self) -> list[str]:
         notes = []
@@ -151,13 +157,13 @@ class RoundScoring:
             notes.append(ISOLATION_NOTES[isolation])
         if self._opened.backend == "process":
             notes.append(UNISOLATED)
-        notes += dict.fromkeys(map(_network_note, self._round.overridden))
+        notes += dict.fromkeys(map(_network_note, self._round.probe_overrides))
         notes += self._met_again()
         if self._opened.contest["limits"]["classify_batch"] > 1:
             notes.append("Defences got several pictures in one question, a departure from rule A9.")
         if incomplete := sorted({cell.defence for cell, tally in self.tallies.items() if not tally.complete}):
             notes.append(NOT_PLAYED.format(", ".join(incomplete)))
-        notes += self._uncleared()
+        notes += self._uncleared_notes()
         if not self._round.closed:
             notes.append("The round is not finished; boards are of what is decided so far.")
         return notes
@@ -166,57 +172,59 @@ class RoundScoring:
         """Returns the note on replays that ran on nodes where their submissions had played, if these share a kernel."""
         if self._opened.contest.get("runtime", Runtime.RUNC) != Runtime.RUNC:
             return []
-        steps = [step for job in self._round.planned for step in self._round.steps.get(job.id, {}).values()]
+        steps = [step for job in self._round.planned_jobs for step in self._round.steps.get(job.id, {}).values()]
         teams = {submission.id for submission in self._round.roster if not submission.baseline}
-        found = [submission for submission in met_again(steps) if submission in teams]
+        found = [submission for submission in replayed_where_played(steps) if submission in teams]
         return [MET_AGAIN.format(", ".join(found))] if found else []
 
     def alarms(self) -> list[str]:
         """Returns which baselines failed throughout: what is measured with them, the clean floor too, means nothing."""
         return [
-            f"The baseline {submission.id} failed on every picture that counts: what is measured with it, such as the "
-            "floor (A17) or who goes on (A11, A12), means nothing. Look at its faults, mend it, and play again."
+            f"The baseline {submission.id} failed on every picture that counts: what is measured with it "
+            "means nothing. Look at its faults, mend it, and play again."
             for submission in self._round.roster
-            if submission.baseline and self._fails(submission)
+            if submission.baseline and self._failed_throughout(submission)
         ]
 
-    def _fails(self, submission: Submission) -> bool:
+    def _failed_throughout(self, submission: Submission) -> bool:
         """Returns whether nothing of a submission counts: of a defence on clean pictures, which nobody made."""
         if submission.side is Side.DEFENCE:
             clean = self.tallies.get(Cell(submission.id))
             return clean is not None and (clean.faults == clean.total or not clean.complete)
-        made = self.candidates.get(submission.id)
-        lost = made is not None and bool((made.forfeits == Forfeit.MISSING).all())
-        return lost and bool(self._faults(submission.id))
+        examples = self.adversarial_examples.get(submission.id)
+        lost = examples is not None and bool((examples.forfeits == Forfeit.MISSING).all())
+        return lost and bool(self._fault_parts(submission.id))
 
-    def _waiting(self, event: events.JobParked) -> doc.WaitingPart:
+    def _waiting_part(self, event: events.JobParked) -> doc.WaitingPart:
         return doc.WaitingPart.model_validate(event.model_dump(exclude={"kind"}))
 
-    def _uncleared(self) -> list[str]:
+    def _uncleared_notes(self) -> list[str]:
         """Returns who is not accused and not cleared either: what could not be confirmed is not absent."""
         planned = self._opened.contest["replay"]["power"]
         accused = {finding.job for finding in self._round.findings}
         notes = []
-        for judged in sorted(self._round.replays.values(), key=lambda event: event.submission):
+        for coverage in sorted(self._round.replay_coverage.values(), key=lambda event: event.submission):
             doubts = []
-            if judged.job in accused:
+            if coverage.job in accused:
                 continue
-            if judged.clashes:
-                doubts.append(f"{judged.clashes} of {judged.compared} comparisons disagree and could not be confirmed")
-            if judged.achieved < planned - power.TOLERANCE:
-                doubts.append(f"only {judged.decided} of {judged.drawn} drawn questions could be compared")
+            if coverage.mismatches:
+                doubts.append(
+                    f"{coverage.mismatches} of {coverage.compared} comparisons disagree and could not be confirmed"
+                )
+            if coverage.achieved < planned - power.TOLERANCE:
+                doubts.append(f"only {coverage.decided} of {coverage.drawn} drawn questions could be compared")
             if doubts:
-                notes.append(f"The replays do not clear {judged.submission}: {'; '.join(doubts)}.")
+                notes.append(f"The replays do not clear {coverage.submission}: {'; '.join(doubts)}.")
         return notes
 
-    def _submission(self, submission: Submission) -> doc.SubmissionPart:
-        finished = self._round.finished_of(submission.id)
-        sandboxes = self._round.sandboxes(submission.id)
-        made = self.candidates.get(submission.id)
+    def _submission_part(self, submission: Submission, observed: Observations) -> doc.SubmissionPart:
+        finished = self._round.finished_jobs_of(submission.id)
+        sandboxes = self._round.sandboxes_of(submission.id)
+        examples = self.adversarial_examples.get(submission.id)
         findings = [finding.id for finding in self._round.findings if finding.submission == submission.id]
-        faults = self._faults(submission.id)
-        violations = int(made.violations.sum()) if made else 0
-        distances = made.distances[~np.isnan(made.distances)] if made else np.empty(0)
+        faults = self._fault_parts(submission.id)
+        violations = int(examples.violations.sum()) if examples else 0
+        distances = examples.distances[~np.isnan(examples.distances)] if examples else np.empty(0)
         return doc.SubmissionPart(
             id=submission.id,
             name=submission.name,
@@ -224,10 +232,10 @@ class RoundScoring:
             side=submission.side,
             baseline=submission.baseline,
             image=submission.digest,
-            status=self._status(submission.id, findings, faults, violations),
+            status=self._status(submission, observed, faults),
             findings=findings,
-            forfeits=int((made.forfeits != Forfeit.NONE).sum()) if made else 0,
-            forfeit_reasons=count_by_reason(made.forfeits) if made else {},
+            forfeits=int((examples.forfeits != Forfeit.NONE).sum()) if examples else 0,
+            forfeit_reasons=count_by_reason(examples.forfeits) if examples else {},
             violations=violations,
             largest=round(float(distances.max()), 3) if distances.size else None,
             faults=faults,
@@ -240,20 +248,21 @@ class RoundScoring:
             endings=dict(sorted(Counter(s.reason or s.ending for s in sandboxes).items())),
         )
 
-    def _status(self, submission: str, findings: list[str], faults: list[doc.FaultPart], violations: int) -> Any:
-        rules, standing = self._format.rules, self._standings.get(submission, Eligibility())
-        cheated = findings and rules.on_finding is OnFinding.DISQUALIFY
-        if standing.disqualified or cheated or (violations and rules.on_violation is OnViolation.DISQUALIFY):
+    def _status(self, submission: Submission, observed: Observations, faults: list[doc.FaultPart]) -> Any:
+        standing = observed.eligibility(submission.id)
+        if standing.disqualified or self._format.disqualification(observed, submission):
             return "disqualified"
-        waits = any(event.submission == submission for event in self._round.parked.values())
-        if waits or any(job.id not in self._round.finished for job in self._round.planned_of.get(submission, ())):
+        waits = any(event.submission == submission.id for event in self._round.parked_jobs.values())
+        if waits or any(
+            job.id not in self._round.finished_jobs for job in self._round.planned_jobs_of.get(submission.id, ())
+        ):
             return "pending"
         return "faulted" if faults else "played"
 
-    def _faults(self, submission: str) -> list[doc.FaultPart]:
+    def _fault_parts(self, submission: str) -> list[doc.FaultPart]:
         times: Counter[tuple[str, str]] = Counter()
         counts: Counter[tuple[str, str]] = Counter()
-        planned = self._round.planned_of.get(submission, ())
+        planned = self._round.planned_jobs_of.get(submission, ())
         for step in (step for job in planned for step in self._round.steps.get(job.id, {}).values()):
             for fault in step.faults:
                 times[fault.code, fault.reason] += fault.times
@@ -263,7 +272,7 @@ class RoundScoring:
             for (code, reason), count in sorted(counts.items())
         ]
 
-    def _cell(self, cell: Cell, sure: intervals.CellIntervals) -> doc.CellPart:
+    def _cell_part(self, cell: Cell, sure: intervals.CellIntervals) -> doc.CellPart:
         counts = self.tallies[cell]
         clean = self.tallies.get(Cell(cell.defence))
         delta = accuracy_drop(clean.accuracy, counts.accuracy) if clean and cell.attack else None
@@ -283,12 +292,12 @@ class RoundScoring:
             delta_interval=sure.delta,
         )
 
-    def _replay(self, judged: events.ReplayJudged) -> doc.ReplayPart:
+    def _replay_part(self, coverage: events.ReplayJudged) -> doc.ReplayPart:
         design = SamplingDesign(**self._opened.contest["replay"])
-        promise = power.detection_power(judged.questions, judged.decided, design)
+        promise = power.detection_power(coverage.questions, coverage.decided, design)
         accused = doc.DetectionPart(sequence=promise.sequence, chance=promise.chance, start=promise.start)
-        counts = judged.model_dump(include=set(doc.ReplayPart.model_fields))
-        copied = self._fresh_copy(self._round.roster[judged.submission])
+        counts = coverage.model_dump(include=set(doc.ReplayPart.model_fields))
+        copied = self._fresh_copy(self._round.roster[coverage.submission])
         return doc.ReplayPart.model_validate(counts | {"accused": accused, "fresh_copy": copied})
 
     def _fresh_copy(self, submission: Submission) -> str:
@@ -297,16 +306,16 @@ class RoundScoring:
             return "yes"
         if submission.baseline:
             return "baseline"
-        return "unrecorded" if self._opened.backend == "docker" else "backend"
+        return {"runc": "mount", "docker": "unrecorded"}.get(self._opened.backend, "backend")
 
-    def _finding(self, finding: Finding) -> doc.FindingPart:
+    def _finding_part(self, finding: Finding) -> doc.FindingPart:
         steps = self._round.steps.get(finding.job, {})
         sessions = [steps[step].session for step in finding.steps if step in steps]
         seeds = [session.seed for session in sessions if session]
         return doc.FindingPart.model_validate(asdict(finding) | {"rules": list(finding.rules), "seeds": seeds})
 
-    def _job(self, job: events.JobRecord) -> doc.JobPart:
-        finished = self._round.finished.get(job.id)
+    def _job_part(self, job: events.JobRecord) -> doc.JobPart:
+        finished = self._round.finished_jobs.get(job.id)
         return doc.JobPart(
             id=job.id,
             stage=job.stage,
@@ -323,13 +332,17 @@ def _stage_order(job: events.JobRecord) -> tuple[int, str, str]:
 
 def _waiting_eligibility(event: events.JobParked) -> Eligibility:
     """Returns how a submission stands that waits: it is on no board, and no mean runs over it."""
-    return Eligibility(f"waits for another run ({event.code})", counts=False)
+    return Eligibility(f"waits for another run ({event.code})", counts_in_means=False)
 
 
-def _network_note(begun: events.ClusterProbed) -> str:
+def _network_note(probe_event: events.ClusterProbed) -> str:
     """Returns the note of a round that was played on a cluster whose network was not proved to be closed to players."""
-    probe = f"its last probe, of {begun.at}, said `{begun.outcome}`" if begun.at else "it was never probed"
-    why = begun.overridden.strip().rstrip(".")
+    probe = (
+        f"its last probe, of {probe_event.probed_at}, said `{probe_event.outcome}`"
+        if probe_event.probed_at
+        else "it was never probed"
+    )
+    why = probe_event.override_reason.strip().rstrip(".")
     return f"Played on a cluster whose network was not proved to keep players from one another: {probe}. Reason: {why}."
 
 
@@ -340,6 +353,7 @@ def _leaderboard_part(board: Leaderboard, sure: Mapping[str, intervals.RowInterv
         measure=board.measure,
         unit=board.unit,
         more_is_better=board.more_is_better,
+        columns=[doc.ColumnPart(**asdict(column)) for column in board.columns],
         rules=list(board.rules),
         rows=[_row_part(row, sure.get(row.submission, intervals.RowIntervals())) for row in board.rows],
     )
@@ -353,10 +367,19 @@ def _row_part(row: Row, sure: intervals.RowIntervals) -> doc.RowPart:
         exact=None if row.score is None else str(Fraction(row.score)),
         interval=sure.interval,
         ranks=sure.ranks,
-        violations=row.violations,
+        values={name: _value_part(value, sure.values.get(name)) for name, value in row.values.items()},
         reason=row.reason,
-        place=row.place,
+        prize_rank=row.prize_rank,
         no_prize=row.no_prize,
+    )
+
+
+def _value_part(value: Value, interval: tuple[float, float] | None) -> doc.ValuePart:
+    number = value.number
+    return doc.ValuePart(
+        value=None if number is None else float(number),
+        exact=None if number is None else str(Fraction(number)),
+        interval=interval,
     )
 
 

@@ -26,7 +26,12 @@ from orchestrator.plugins import load_plugin
 from orchestrator.sandboxes.base import BackendSettings
 from orchestrator.scoring.results_file import Results
 
-PLAYER = Path(__file__).resolve().parents[1] / "e2e" / "players" / "player.py"
+TESTS = Path(__file__).resolve().parents[1]
+PLAYER = TESTS / "bundles" / "players" / "player.py"
+PROTOCOL = TESTS.parent / "images" / "templates" / "bare" / "protocol.py"
+FAULTY_PLAYER = TESTS / "e2e" / "players" / "player.py"
+PLAIN = ("honest", "noop", "constant")
+"""What the first of the players does as well as the last, and starts in a third of its time."""
 BASE = "sparring/base:cpu"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOW = play_rounds.RunOptions(backend="process", slots=2, allow_unisolated=True)
@@ -82,8 +87,9 @@ class Cup:
         """Returns a submission's folder, made if it is not there."""
         folder = self.path / "players" / (name or kind)
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(PLAYER, folder)
         side, _, behaviour = kind.partition("_")
+        for file in (PLAYER, PROTOCOL) if behaviour in PLAIN else (FAULTY_PLAYER,):
+            shutil.copy(file, folder)
         said = {"sparring": 1, "name": name or kind, "side": side, "command": ["python", "player.py", side, behaviour]}
         said |= {"licence": "MIT", "source": "https://example.org"}
         (folder / "submission.yaml").write_text(json.dumps(said | manifest))
@@ -127,13 +133,13 @@ class Cup:
         """Promotes, and returns who goes on."""
         with self.desk() as desk:
             found = seasons.promote(desk, task)[task]
-        return found.attacks, found.defences
+        return tuple(found.attacks), tuple(found.defences)
 
     def promote_again(self, task: str = "quarters") -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Promotes after the final was begun, and returns who goes on."""
         with self.desk() as desk:
             found = seasons.promote(desk, task, "somebody left")[task]
-        return found.attacks, found.defences
+        return tuple(found.attacks), tuple(found.defences)
 
     def entries(self) -> list[LedgerEntry]:
         """Returns the contest's ledger."""
@@ -172,7 +178,7 @@ def cup(empty: Cup) -> Cup:
 def engine(require, tmp_path_factory) -> Iterator[docker.DockerClient]:
     """The engine itself, with the players' base image."""
     try:
-        load_plugin("sandboxes", "docker")(BackendSettings(tmp_path_factory.mktemp("engine"))).check()
+        load_plugin("sandboxes", "docker")(BackendSettings(tmp_path_factory.mktemp("engine"))).require_available()
     except BackendUnavailable as error:
         require("docker", str(error))
     client = docker.from_env()

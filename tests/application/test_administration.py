@@ -29,7 +29,7 @@ def test_a_receipt_says_what_was_received_and_when(cup) -> None:
         "attack",
         "attack_honest",
     )
-    assert (receipt.received, receipt.attempt, receipt.left, receipt.warnings) == (NOON, 1, 2, ())
+    assert (receipt.received, receipt.attempt, receipt.attempts_left, receipt.warnings) == (NOON, 1, 2, ())
     assert receipt.digest == cup.acts(contest_events.SubmissionReceived)[0].digest
     written = json.loads((cup.folder.path / "receipts" / "attack_honest.json").read_text())
     assert written == receipt.document()
@@ -40,9 +40,9 @@ def test_a_receipt_is_signed(cup) -> None:
     document = cup.submit("One", cup.player("attack_honest")).document()
     signature = bytes.fromhex(document.pop("signature"))
     key = bytes.fromhex(document["key"])
-    assert fingerprint(key) == cup.acts(contest_events.ContestOpened)[0].key
+    assert fingerprint(key) == cup.acts(contest_events.ContestOpened)[0].key_fingerprint
     assert verify_signature(key, signature, canonical_json(document).encode())
-    for name, forged in (("received", "2026-01-01T00:00:00.000+00:00"), ("left", 3), ("digest", "sha256:0")):
+    for name, forged in (("received", "2026-01-01T00:00:00.000+00:00"), ("attempts_left", 3), ("digest", "sha256:0")):
         assert not verify_signature(key, signature, canonical_json(document | {name: forged}).encode())
 
 
@@ -130,7 +130,7 @@ def test_a_refusal_uses_up_nothing(cup) -> None:
     with pytest.raises(Rejected):
         cup.submit("One", cup.player("attack_honest"), "thirds")
     tries = [cup.player("attack_honest", name) for name in ("first", "second", "third", "fourth")]
-    assert [cup.submit("One", folder).left for folder in tries[:3]] == [2, 1, 0]
+    assert [cup.submit("One", folder).attempts_left for folder in tries[:3]] == [2, 1, 0]
     with pytest.raises(Rejected) as refusal:
         cup.submit("One", tries[3])
     assert "has used its 3 submissions for attack on quarters (A4)" in str(refusal.value)
@@ -164,7 +164,7 @@ def test_submissions_open_and_close(cup, after, said) -> None:
     cup.write()
     cup.time += after
     if said is None:
-        assert cup.submit("One", cup.player("attack_honest")).left == 2
+        assert cup.submit("One", cup.player("attack_honest")).attempts_left == 2
     else:
         with pytest.raises(Rejected, match="time") as refusal:
             cup.submit("One", cup.player("attack_honest"))
@@ -178,13 +178,13 @@ def test_withdrawing_is_an_act_with_a_reason(cup) -> None:
     with cup.desk() as desk:
         desk.withdraw("attack_honest", "the team found a bug")
     last = cup.entries()[-1]
-    assert (last.time, last.event.by, last.event.reason) == (
+    assert (last.time, last.event.actor, last.event.reason) == (
         "2026-03-01T13:00:00.000+00:00",
         "desk",
         "the team found a bug",
     )
     with cup.desk() as desk:
-        assert not desk.season.entries["attack_honest"].plays
+        assert not desk.season.entries["attack_honest"].is_active
     assert cup.submit("One", cup.player("attack_honest")).attempt == 2
 
 
@@ -192,7 +192,7 @@ def test_correcting_changes_the_record_by_an_act(cup) -> None:
     """A licence that was forgotten is added later, with a reason, and the receipt stays as it was (A6)."""
     cup.submit("One", cup.player("attack_honest", licence=""))
     with cup.desk() as desk:
-        desk.correct("attack_honest", "published late", licence="MIT", source=None)
+        desk.correct_release("attack_honest", "published late", licence="MIT", source=None)
     with cup.desk() as desk:
         assert (desk.season.entries["attack_honest"].licence, desk.season.entries["attack_honest"].source) == (
             "MIT",
@@ -206,7 +206,7 @@ def test_correcting_changes_the_record_by_an_act(cup) -> None:
     [
         (lambda desk: desk.withdraw("nobody", "r"), r"no submission 'nobody' in this contest \(known: none yet\)"),
         (lambda desk: desk.disqualify("nobody", "r"), "no submission 'nobody'"),
-        (lambda desk: desk.correct("nobody", "r", licence="MIT", source=None), "no submission 'nobody'"),
+        (lambda desk: desk.correct_release("nobody", "r", licence="MIT", source=None), "no submission 'nobody'"),
         (lambda desk: desk.add_team("Empty", []), "give its people, each once"),
         (
             lambda desk: desk.add_team("", [contest_events.PersonRecord(id="a", name="A")]),
@@ -231,7 +231,7 @@ def test_a_reason_is_needed(cup, reason) -> None:
             with pytest.raises(UsageError, match="reason"):
                 act("attack_honest", reason)
         with pytest.raises(UsageError, match="nothing to correct"):
-            desk.correct("attack_honest", "r", licence=None, source=None)
+            desk.correct_release("attack_honest", "r", licence=None, source=None)
     assert cup.acts(contest_events.SubmissionWithdrawn) == []
 
 
@@ -319,7 +319,7 @@ def test_a_team_cannot_take_in_its_opponent(cup) -> None:
 def test_the_rules_of_the_file_hold_at_the_desk(cup) -> None:
     """`tasks_per_person` and `submissions_per_team` are the contest file's to set (A1, A4)."""
     cup.write(tasks_per_person=1, submissions_per_team=1)
-    assert cup.submit("One", cup.player("attack_honest")).left == 0
+    assert cup.submit("One", cup.player("attack_honest")).attempts_left == 0
     with pytest.raises(Rejected, match=r"has used its 1 submissions"):
         cup.submit("One", cup.player("attack_noop"))
     with pytest.raises(Rejected, match=r"already takes part in 1 tasks: quarters"):

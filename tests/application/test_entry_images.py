@@ -89,7 +89,9 @@ def test_a_copy_plays_its_own_code(engine, folder, contest, tmp_path, repository
     honest = folder("honest", "defence", "honest")
     attack = folder("noop", "attack", "noop")
     original = image_build.prepare_build(honest, ImageBuildOptions()).recipe
-    identity = load_plugin("sandboxes", "docker")(BackendSettings(tmp_path)).workshop().build(original, lambda _: None)
+    identity = (
+        load_plugin("sandboxes", "docker")(BackendSettings(tmp_path)).image_store().build(original, lambda _: None)
+    )
     copy = folder("copy", "defence", "dies_loading", image="honest")
     path = contest(attack, copy)
 
@@ -105,7 +107,7 @@ def test_an_unchanged_folder_is_built_once(engine, backend, folder, contest, tmp
     player = folder("player", "defence", "honest")
     path = contest(player)
     builds = []
-    workshop = type(backend.workshop())
+    workshop = type(backend.image_store())
     really = workshop.build
     monkeypatch.setattr(
         workshop, "build", lambda self, recipe, log: builds.append(recipe.tag) or really(self, recipe, log)
@@ -137,7 +139,7 @@ def test_a_label_and_a_name_prove_nothing(engine, backend, folder, contest, tmp_
         Contest(contest(player)), entry_images.admitter_with_builds(backend, tmp_path), complete=False
     )
     assert found.roster["player"].digest != forged.id
-    assert BuildRecord.here().image_of(scan_folder(player).digest, "cpu") == found.roster["player"].digest
+    assert BuildRecord.of_user().image_of(scan_folder(player).digest, "cpu") == found.roster["player"].digest
 
 
 def test_nothing_is_built_to_foretell(backend, folder, contest) -> None:
@@ -147,7 +149,7 @@ def test_nothing_is_built_to_foretell(backend, folder, contest) -> None:
         Contest(contest(player)), entry_images.admitter_without_builds(backend), complete=False
     )
     assert found.roster["player"].digest == scan_folder(player).digest
-    assert BuildRecord.here().image_of(scan_folder(player).digest, "cpu") == ""
+    assert BuildRecord.of_user().image_of(scan_folder(player).digest, "cpu") == ""
 
 
 def test_a_folder_that_cannot_be_built_is_refused_with_its_log(backend, folder, contest, tmp_path) -> None:

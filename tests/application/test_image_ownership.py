@@ -26,7 +26,7 @@ from .conftest import BASE
 
 pytestmark = pytest.mark.docker
 
-RECIPE = f"FROM {BASE}\nCOPY player.py /opt/player/\nWORKDIR /opt/player\n"
+RECIPE = f"FROM {BASE}\nCOPY player.py protocol.py /opt/player/\nWORKDIR /opt/player\n"
 
 
 @pytest.fixture
@@ -45,12 +45,12 @@ def folder(cup, repository) -> Callable[..., Path]:
 @pytest.fixture
 def built(tmp_path) -> Callable[[Path], str]:
     """Returns a function that builds a folder's image as `sparring submission build` does, and gives its id."""
-    workshop = load_plugin("sandboxes", "docker")(BackendSettings(tmp_path)).workshop()
+    workshop = load_plugin("sandboxes", "docker")(BackendSettings(tmp_path)).image_store()
 
     def built(folder: Path) -> str:
         prepared = image_build.prepare_build(folder, ImageBuildOptions())
         identity = workshop.build(prepared.recipe, lambda _: None)
-        BuildRecord.here().note(prepared.tree.digest, "cpu", identity)
+        BuildRecord.of_user().add(prepared.tree.digest, "cpu", identity)
         return identity
 
     return built

@@ -25,7 +25,7 @@ def played(cup: Cup) -> Cup:
 
 def results(cup: Cup) -> Path:
     """Returns where the results of the initial round lie."""
-    return cup.folder.round("initial", "quarters").results
+    return cup.folder.round("initial", "quarters").results_path
 
 
 def row(cup: Cup, who: str) -> dict:

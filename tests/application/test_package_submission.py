@@ -20,14 +20,13 @@ from orchestrator.intake import package_writer
 from orchestrator.plugins import load_plugin
 from orchestrator.sandboxes.base import BackendSettings
 
-from .conftest import BASE, names_in
+from .conftest import BASE, PLAYER, PROTOCOL, names_in
 
 NOON = "2026-03-01T12:00:00.000+00:00"
 
 TAG = "sparring-test/imaged:cpu"
 COMMAND = ["python", "player.py", "attack", "honest"]
-PLAYER = Path(__file__).resolve().parents[1] / "e2e" / "players" / "player.py"
-RECIPE = f"FROM {BASE}\nCOPY player.py submission.yaml /opt/player/\nWORKDIR /opt/player\n"
+RECIPE = f"FROM {BASE}\nCOPY player.py protocol.py submission.yaml /opt/player/\nWORKDIR /opt/player\n"
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def test_a_package_is_the_folder_that_was_packed(cup, package, submit) -> None:
     receipt = submit(package())
     assert receipt.digest == by_folder.digest
     assert (receipt.attempt, receipt.received) == (1, NOON)
-    assert not list(cup.folder.path.glob(f"{package_submission.INCOMING}*"))
+    assert not list(cup.folder.path.glob(f"{package_submission.PACKAGE_FOLDER_PREFIX}*"))
     played = {row.id for row in cup.play("initial")[0].submissions}
     assert receipt.submission in played
 
@@ -92,6 +91,7 @@ def test_a_refused_archive_is_on_record_with_everything(cup, tmp_path, submit) -
             tar.addfile(tarfile.TarInfo(name))
         link = tarfile.TarInfo("link")
         link.type = tarfile.SYMTYPE
+        link.linkname = "elsewhere"
         tar.addfile(link)
     path = tmp_path / "odd.tar"
     path.write_bytes(made.getvalue())
@@ -102,7 +102,7 @@ def test_a_refused_archive_is_on_record_with_everything(cup, tmp_path, submit) -
     assert [problem.place for problem in refusal.value.problems] == ["../up", "/etc/passwd", "link", "time", "task"]
     [refused] = cup.acts(contest_events.SubmissionRefused)
     assert (refused.name, refused.team, len(refused.problems)) == ("odd", "One", 5)
-    assert not list(cup.folder.path.glob(f"{package_submission.INCOMING}*"))
+    assert not list(cup.folder.path.glob(f"{package_submission.PACKAGE_FOLDER_PREFIX}*"))
     assert not any((cup.folder.path / "images").iterdir())
 
 
@@ -158,7 +158,7 @@ def test_a_missing_file_is_nobodys_submission(submit, cup, tmp_path) -> None:
 
 def test_what_a_killed_command_left_is_removed(cup, package, submit) -> None:
     """The next command clears what an earlier one was reading when it was killed."""
-    left = cup.folder.path / f"{package_submission.INCOMING}0a1b"
+    left = cup.folder.path / f"{package_submission.PACKAGE_FOLDER_PREFIX}0a1b"
     left.mkdir(parents=True)
     (left / "big").write_text("x")
     submit(package())
@@ -172,7 +172,7 @@ def test_a_recipe_is_built_on_the_organizers_base(cup, package, submit, engine, 
         package(Dockerfile=RECIPE + 'RUN echo words\nCMD ["python", "player.py", "attack", "honest"]\n'), "docker"
     )
     assert [engine.images.get(tag).id for tag in received()] == [receipt.digest]
-    [log] = (cup.folder.path / package_submission.BUILDS).iterdir()
+    [log] = (cup.folder.path / package_submission.BUILD_LOG_FOLDER).iterdir()
     assert log.name.startswith("packed_attack_honest-")
     assert "words" in log.read_text().splitlines()
 
@@ -205,7 +205,7 @@ def test_a_late_archive_is_not_built(cup, package, submit, received) -> None:
     cup.write()
     with pytest.raises(Rejected, match="submissions closed"):
         submit(package(Dockerfile=RECIPE), "docker")
-    assert not (cup.folder.path / package_submission.BUILDS).exists()
+    assert not (cup.folder.path / package_submission.BUILD_LOG_FOLDER).exists()
     assert received() == set()
 
 
@@ -213,12 +213,13 @@ def test_a_late_archive_is_not_built(cup, package, submit, received) -> None:
 def packed(engine, tmp_path_factory) -> Iterator[Path]:
     """A package with an image in it, whose configuration asks for a volume."""
     folder = tmp_path_factory.mktemp("imaged")
-    (folder / "player.py").write_bytes(PLAYER.read_bytes())
+    for file in (PLAYER, PROTOCOL):
+        (folder / file.name).write_bytes(file.read_bytes())
     said = {"sparring": 1, "name": "imaged", "side": "attack", "image": TAG, "command": COMMAND}
     (folder / "submission.yaml").write_text(json.dumps(said))
     (folder / "Dockerfile").write_text(f"{RECIPE}VOLUME /data\nCMD {json.dumps(COMMAND)}\n")
     engine.images.build(path=str(folder), tag=TAG, network_mode="none", forcerm=True)
-    workshop = load_plugin("sandboxes", "docker")(BackendSettings(folder)).workshop()
+    workshop = load_plugin("sandboxes", "docker")(BackendSettings(folder)).image_store()
     yield package_writer.write_package(folder, folder / "imaged.sparring.tar", workshop, TAG).path
     engine.images.remove(TAG)
 
@@ -233,7 +234,7 @@ def test_the_image_in_a_package_is_what_plays(packed, submit, engine, received, 
     found = engine.images.get(promised)
     assert not found.attrs["Config"]["Volumes"]
     assert set(found.tags) == received()
-    assert not (cup.folder.path / package_submission.BUILDS).exists()
+    assert not (cup.folder.path / package_submission.BUILD_LOG_FOLDER).exists()
 
 
 @pytest.mark.docker

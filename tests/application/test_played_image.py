@@ -20,7 +20,7 @@ class Engine:
     def __init__(self, *names: str, unfit: bool = False) -> None:
         self.names, self.unfit = names, unfit
 
-    def look_into(self, reference, *, files=True, largest=None):
+    def inspect_image(self, reference, *, files=True, max_bytes=None):
         """Whether it has an image."""
         if reference not in self.names:
             raise UsageError("none")

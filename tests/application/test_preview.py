@@ -5,10 +5,11 @@ from collections import Counter
 import pytest
 
 from orchestrator.application.contests import seasons
-from orchestrator.domain import contest_events, events
+from orchestrator.domain import events
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import UsageError
 from orchestrator.execution.estimate import RunEstimate, StageEstimate
+from orchestrator.formats.tournament.events import FinalistsPromoted
 
 from .conftest import HOW
 
@@ -54,13 +55,13 @@ def test_a_fresh_round_is_foreseen_exactly(entered) -> None:
     for which in (Stage.PERTURB, Stage.CLASSIFY):
         part = stage(found, which)
         assert (part.jobs, part.sandboxes) == (jobs[which], sandboxes[which])
-        assert (part.finished, part.reused, part.seconds) == (0, 0, None)
+        assert (part.finished, part.reused, part.expected_seconds) == (0, 0, None)
     assert stage(found, Stage.PERTURB).questions == 2 * PICTURES
     # Both defences see clean pictures and the baseline attack, the baseline defence also the team's attack (A11, A12).
     assert stage(found, Stage.CLASSIFY).cells == 2 + 3
     assert stage(found, Stage.CLASSIFY).questions == (2 + 3) * PICTURES
-    assert found.seconds is None
-    assert found.most > 0
+    assert found.expected_seconds is None
+    assert found.max_seconds > 0
 
 
 def test_nothing_is_written(entered) -> None:
@@ -77,8 +78,8 @@ def test_a_newcomer_is_foreseen_with_its_own_cells(entered) -> None:
     found, since = preview(entered), len(entered.round_entries("initial"))
     assert (stage(found, Stage.PERTURB).jobs, stage(found, Stage.PERTURB).finished) == (1, 2)
     assert (stage(found, Stage.CLASSIFY).jobs, stage(found, Stage.CLASSIFY).cells) == (1, 1)
-    assert found.seconds is not None
-    assert 0 < found.seconds < found.most
+    assert found.expected_seconds is not None
+    assert 0 < found.expected_seconds < found.max_seconds
     entered.play("initial")
     jobs, sandboxes = played(entered, since=since)
     for which in (Stage.PERTURB, Stage.CLASSIFY):
@@ -96,7 +97,7 @@ def test_what_the_initial_round_played_is_reused_in_the_final(entered) -> None:
     assert copied > 0
     assert sum(part.reused for part in found.stages) == copied
     plan = next(event for event in told if isinstance(event, events.PlanMade))
-    assert sum(part.jobs for part in found.stages) == sum(1 for job in plan.jobs if not job.origin)
+    assert sum(part.jobs for part in found.stages) == sum(1 for job in plan.jobs if not job.origin_round)
 
 
 def test_a_played_round_has_nothing_left(entered) -> None:
@@ -104,7 +105,7 @@ def test_a_played_round_has_nothing_left(entered) -> None:
     entered.play("initial")
     found = preview(entered)
     assert [part.jobs for part in found.stages] == [0, 0, 0]
-    assert (found.seconds, found.most) == (0.0, 0.0)
+    assert (found.expected_seconds, found.max_seconds) == (0.0, 0.0)
 
 
 def test_a_damaged_array_is_foreseen_as_work(entered) -> None:
@@ -126,7 +127,7 @@ def test_promoting_after_the_final_was_begun_wants_a_reason(entered) -> None:
     entered.play("final")
     with pytest.raises(UsageError, match=r"the final round of quarters was begun .* give --reason"):
         entered.promote()
-    assert len(entered.acts(contest_events.FinalistsPromoted)) == 1
+    assert len(entered.acts(FinalistsPromoted)) == 1
     with entered.desk() as desk:
         seasons.promote(desk, "quarters", "a cheat was found late")
-    assert entered.acts(contest_events.FinalistsPromoted)[-1].reason == "a cheat was found late"
+    assert entered.acts(FinalistsPromoted)[-1].reason == "a cheat was found late"

@@ -44,10 +44,10 @@ class Engine:
         self.images[name] = self.images[made["config"]["digest"]] = made
         return made
 
-    def check(self, runtime=None) -> None:
+    def require_available(self, runtime=None) -> None:
         """It answers."""
 
-    def look_into(self, reference: str, *, files: bool = True, largest=None) -> ImageFacts:
+    def inspect_image(self, reference: str, *, files: bool = True, max_bytes=None) -> ImageFacts:
         """Returns what it has of an image."""
         if reference not in self.images:
             raise UsageError("none")
@@ -60,7 +60,7 @@ class Engine:
             raise Rejected("image", [Problem("/io", "a symbolic link in the image", "remove it")])
         return Image(source.image, source.image)
 
-    def workshop(self) -> "Engine":
+    def image_store(self) -> "Engine":
         """Returns itself."""
         return self
 
@@ -94,16 +94,17 @@ def contest(cup, registry):
 def receive(cup, name: str, digest: str, **more) -> None:
     """Notes that an image was received."""
     with cup.desk() as desk:
-        said = {"by": "desk", "id": name, "name": name, "team": "One", "task": "quarters", "side": Side.ATTACK}
-        rest = {"digest": digest, "image": f"{name}:1", "attempt": 1, "left": 2, "folder": ""}
-        desk.act(contest_events.SubmissionReceived(**said | rest | more))
+        said = {"actor": "desk", "id": name, "name": name, "team": "One", "task": "quarters", "side": Side.ATTACK}
+        rest = {"digest": digest, "image": f"{name}:1", "attempt": 1, "attempts_left": 2, "folder": ""}
+        desk.append_event(contest_events.SubmissionReceived(**said | rest | more))
 
 
 def push(place) -> dict[str, push_images.PushResult]:
     """Pushes in this process; returns what became of each image, by whose it is."""
     settings, listed = push_images.required_images(place)
     return {
-        each.who: each for each in push_images.push_missing(settings, listed, composition.make_backend("docker", place))
+        each.owner: each
+        for each in push_images.push_missing(settings, listed, composition.make_backend("docker", place))
     }
 
 
@@ -131,7 +132,7 @@ def test_what_the_registry_lacks_is_pushed_once(contest, engine, registry):
     repository, _, digest = done["red"].reference.removeprefix(f"{registry.host}/").partition("@")
     assert registry.manifests[repository, digest]
     again = push(contest.folder.path)
-    assert {each.state for each in again.values()} == {PushState.THERE}
+    assert {each.state for each in again.values()} == {PushState.PRESENT}
     assert {who: each.reference for who, each in again.items()} == {who: each.reference for who, each in done.items()}
     assert len(engine.pushed) == 4
 
@@ -165,8 +166,8 @@ def test_what_is_nowhere_is_missing(contest, engine):
         "measure": "missing",
         "red": "missing",
     }
-    assert "build it" in done["fgsm"].why
-    assert "docker load" in done["red"].why
+    assert "build it" in done["fgsm"].reason
+    assert "docker load" in done["red"].reason
 
 
 def test_another_image_where_a_received_one_belongs_is_replaced(contest, engine, registry):
@@ -177,7 +178,7 @@ def test_another_image_where_a_received_one_belongs_is_replaced(contest, engine,
     registry.put("org/cup/red", identity[7:23], registry.image({**RUN, "Env": ["MARK=evil"]}))
     receive(contest, "red", identity)
     assert push(contest.folder.path)["red"].state is PushState.PUSHED
-    assert push(contest.folder.path)["red"].state is PushState.THERE
+    assert push(contest.folder.path)["red"].state is PushState.PRESENT
 
 
 def test_a_registry_that_keeps_something_else_is_ours(contest, engine, registry):
@@ -202,7 +203,7 @@ def test_names_of_others_are_never_pushed(contest, engine, registry, start):
     done = push(contest.folder.path)
     states = [done[f"n{place}"].state.value for place in range(4)]
     assert states == ["elsewhere", "elsewhere", "there", "missing"]
-    assert "by its tag" in done["n3"].why
+    assert "by its tag" in done["n3"].reason
     assert [name for _, name, _ in engine.pushed] == [f"{registry.host}/org/sparring/runner:cpu"]
     assert other.asked == []
 
@@ -242,7 +243,7 @@ def test_the_command_tells_people_and_machines(contest, engine, registry, tmp_pa
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     assert document["ok"]
-    assert [(each["who"], each["state"]) for each in document["images"]] == [
+    assert [(each["owner"], each["state"]) for each in document["images"]] == [
         (RUNNER, "there"),
         ("fgsm", "there"),
         ("measure", "pushed"),
@@ -260,7 +261,7 @@ def test_what_admission_refuses_is_not_pushed(contest, engine, registry):
         "fgsm": "refused",
         "measure": "pushed",
     }
-    assert done["fgsm"].why == "/io: a symbolic link in the image; remove it"
+    assert done["fgsm"].reason == "/io: a symbolic link in the image; remove it"
     assert f"{registry.host}/org/ours/fgsm:1" not in [name for _, name, _ in engine.pushed]
     told = CliRunner().invoke(app, ["cluster", "push", str(contest.folder.path)])
     assert told.exit_code == 1
@@ -275,11 +276,11 @@ def test_a_folders_image_is_pushed_as_it_was_built_from_it(contest, engine, regi
         engine.make(name, name)
     assert push(contest.folder.path)["corners"].state is PushState.MISSING
     built = engine.make("elsewhere:1", "built")["config"]["digest"]
-    BuildRecord.here().note(scan_folder(folder).digest, "cpu", built)
+    BuildRecord.of_user().add(scan_folder(folder).digest, "cpu", built)
     assert push(contest.folder.path)["corners"].state is PushState.PUSHED
     tag = f"cpu-{scan_folder(folder).digest[7:23]}"
     assert engine.pushed[-1][:2] == (built, f"{registry.host}/org/ours/corners:{tag}")
-    assert push(contest.folder.path)["corners"].state is PushState.THERE
+    assert push(contest.folder.path)["corners"].state is PushState.PRESENT
     backend = RegistryBackend(contest_settings(contest))
     admitted = admission.admit_entries(
         Contest(contest.folder.file), entry_images.admitter_with_builds(backend, folder), complete=False

@@ -38,7 +38,7 @@ def test_a_lost_receipt_is_written_again(cup) -> None:
     cup.wait(hours=1)
     cup.submit("Two", cup.player("defence_honest"))
     with cup.desk() as desk:
-        desk.correct("attack_honest", "late", licence="MIT", source=None)
+        desk.correct_release("attack_honest", "late", licence="MIT", source=None)
         desk.withdraw("defence_honest", "a bug")
     before = lose(cup)
     with cup.desk():
@@ -46,7 +46,7 @@ def test_a_lost_receipt_is_written_again(cup) -> None:
     assert set(before) == {"attack_honest.json", "defence_honest.json"}
     (opened,) = cup.acts(contest_events.ContestOpened)
     for name in before:
-        assert receipts.verify_receipt(cup.folder.path / "receipts" / name, opened.key)
+        assert receipts.verify_receipt(cup.folder.path / "receipts" / name, opened.key_fingerprint)
 
 
 def test_a_receipt_that_a_full_disk_kept_back_costs_no_try(cup, monkeypatch) -> None:
@@ -59,7 +59,7 @@ def test_a_receipt_that_a_full_disk_kept_back_costs_no_try(cup, monkeypatch) -> 
     assert kept(cup) == {}
     cup.wait(hours=1)
     receipt = cup.submit("One", cup.player("attack_honest"))
-    assert (receipt.submission, receipt.attempt, receipt.left) == (received.id, 1, 2)
+    assert (receipt.submission, receipt.attempt, receipt.attempts_left) == (received.id, 1, 2)
     assert receipt.received == "2026-03-01T12:00:00.000+00:00"
     assert cup.acts(contest_events.SubmissionReceived) == [received]
     assert set(kept(cup)) == {"attack_honest.json"}
@@ -150,7 +150,7 @@ def test_a_bundle_is_signed_with_the_contests_key(cup) -> None:
 def test_an_opening_that_was_killed_keeps_its_key(empty) -> None:
     """A key that was drawn for a ledger without its first act is the contest's once it is opened."""
     empty.write()
-    drawn = empty.folder.draw_key()
+    drawn = empty.folder.create_key()
     seasons.open_contest(empty.folder.path, "desk")
     (opened,) = empty.acts(contest_events.ContestOpened)
-    assert opened.key == drawn.fingerprint
+    assert opened.key_fingerprint == drawn.fingerprint

@@ -32,24 +32,24 @@ def played(cup: Cup) -> Cup:
     ],
     ids=["classifier", "weights", "floor"],
 )
-@pytest.mark.parametrize("apply", [True, False])
-def test_a_measure_that_did_not_play_is_refused(played, rules, named, apply) -> None:
+def test_a_measure_that_did_not_play_is_refused(played, rules, named) -> None:
     """A mistyped baseline drops no board and promotes nobody wrongly: neither looked at nor settled (A11, A12, A17)."""
     played.write(**rules)
     before = played.entries()
     with played.desk() as desk:
         with pytest.raises(UsageError, match=f"the initial round of quarters cannot be judged so: {named}"):
             rejudging.rejudge(desk)
-        with pytest.raises(UsageError, match=named):
-            rejudging.record_decision(desk, "a slip", apply=apply)
+        for apply in (True, False):
+            with pytest.raises(UsageError, match=named):
+                rejudging.record_decision(desk, "a slip", apply=apply)
     assert played.entries() == before
 
 
 def test_a_broken_rule_on_record_can_be_put_right(played) -> None:
-    """Where earlier software applied such rules, the board that is missing comes back, each row from nothing."""
+    """Where such rules are on record, the board that is missing comes back, each row from nothing."""
     with played.desk() as desk:
         rules = desk.contest.format.rules.model_dump(mode="json") | {"initial": NOBODY}
-        desk.act(contest_events.RulesChanged(by="desk", rules=rules, reason="a slip"))
+        desk.append_event(contest_events.RulesChanged(actor="desk", rules=rules, reason="a slip"))
     with played.desk() as desk:
         (found,) = rejudging.rejudge(desk)
         assert [board.name for board in found.before.boards] == ["defences_initial"]
@@ -70,8 +70,8 @@ def test_who_would_go_on_is_told_of_the_first_round_alone(played, capsys) -> Non
     with played.desk() as desk:
         initial, final = rejudging.rejudge(desk, "quarters")
     assert (initial.round, final.round) == ("initial", "final")
-    assert initial.promoted_after is not None
-    assert (final.promoted_before, final.promoted_after) == (None, None)
+    assert initial.outcome_after is not None
+    assert (final.outcome_before, final.outcome_after) == (None, None)
     assert results_output.rejudged_document(final)["promoted"] is None
     results_output.print_rejudged(final)
     assert "would go on" not in capsys.readouterr().out
@@ -87,8 +87,8 @@ def test_who_would_go_on_is_shown_where_it_changes(cup, capsys) -> None:
         (found,) = rejudging.rejudge(desk)
     results_output.print_rejudged(found)
     shown = capsys.readouterr().out
-    assert "would go on before: attack_honest, defence_constant" in shown
-    assert "would go on after: attack_honest\n" in shown
+    assert "would go on before: attacks attack_honest; defences defence_constant" in shown
+    assert "would go on after: attacks attack_honest; defences none\n" in shown
 
 
 def test_a_seasons_file_is_checked_for_each_of_its_rounds(cup) -> None:

@@ -22,8 +22,9 @@ from orchestrator.scoring import fault_texts, round_scoring
 from orchestrator.scoring import results_file as doc
 from orchestrator.scoring.results_file import Results
 
-from .conftest import Cup
+from .conftest import PROTOCOL, Cup
 
+pytestmark = pytest.mark.xdist_group("told")  # its season is played once
 TELLTALE = Path(__file__).parent / "players" / "telltale.py"
 MARK = b"QZLABELZQ"
 """What tests/application/players/telltale.py writes before each label that it tells."""
@@ -40,6 +41,7 @@ def teller(cup: Cup, kind: str, name: str) -> Path:
     """Returns the folder of a player that tells labels."""
     folder = cup.player(kind, name)
     shutil.copy(TELLTALE, folder / "player.py")
+    shutil.copy(PROTOCOL, folder)
     return folder
 
 
@@ -60,7 +62,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Cup:
     cup.promote()
     cup.play("final")
     with cup.desk() as desk:
-        desk.correct("second", "published late", licence="MIT", source=None)
+        desk.correct_release("second", "published late", licence="MIT", source=None)
         desk.withdraw("second", "a bug")
         desk.disqualify("types", "two people, one team")
     write(cup)
@@ -115,7 +117,7 @@ def test_the_labels_were_told(told: Cup):
         assert any(MARK.decode() in text for (who, kind, _), text in said.items() if (who, kind) == (name, code)), name
     blobs = [
         box.stderr
-        for job in record.round.finished
+        for job in record.round.finished_jobs
         for step in record.round.steps[job].values()
         for box in step.sandboxes
     ]
@@ -151,7 +153,7 @@ def test_the_search_finds_a_leak(told: Cup, monkeypatch: pytest.MonkeyPatch):
         ]
 
     with monkeypatch.context() as patched:
-        patched.setattr(round_scoring.RoundScoring, "_faults", own)
+        patched.setattr(round_scoring.RoundScoring, "_fault_parts", own)
         write(told)
         found = derived(told)
     write(told)
@@ -175,8 +177,8 @@ def test_no_picture_leaves_the_house(told: Cup):
 def test_hidden_data_has_no_digest_outside(told: Cup):
     """The digests of pictures and labels, and of jobs, which follow from them, are on no page and in no table."""
     record, _ = play_rounds.read_round(told.folder.round("initial", "quarters").path)
-    task = record.round.opened.task
-    secret = [task.digest, task.pixels, task.labels, *(job.id for job in record.round.planned)]
+    task = record.round.opening.task
+    secret = [task.digest, task.pixels, task.labels, *(job.id for job in record.round.planned_jobs)]
     for folder in ("site", "teams"):
         for path in (path for path in (told.folder.path / folder).rglob("*") if path.is_file()):
             data = path.read_bytes()

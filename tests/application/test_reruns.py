@@ -11,10 +11,11 @@ from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.execution_target import LocalTarget
 from orchestrator.domain import contest_events, events
 from orchestrator.errors import Cancelled, UsageError
+from orchestrator.formats.tournament.events import FinalistsPromoted
 
 from .conftest import HOW, Cup
 
-PROBED = events.ClusterProbed(namespace="sparring", outcome="blocked", at="2026-11-20T08:00:00+00:00")
+PROBED = events.ClusterProbed(namespace="sparring", outcome="blocked", probed_at="2026-11-20T08:00:00+00:00")
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def played(entered: Cup) -> Cup:
 @pytest.fixture
 def probed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has this machine say of itself what a cluster's probe says of a cluster."""
-    monkeypatch.setattr(LocalTarget, "noted", PROBED)
+    monkeypatch.setattr(LocalTarget, "probe_event", PROBED)
 
 
 def published(cup: Cup, name: str, kind: str = "sealed") -> Path:
@@ -73,14 +74,14 @@ def test_a_probe_is_noted_where_something_is_played(played, probed) -> None:
 
 
 def test_what_comes_after_the_end_is_followed_by_an_end(played) -> None:
-    """A ledger that earlier software left with a probe after its end is no complete round: it is run again."""
+    """A ledger with a probe after its end is no complete round: it is run again."""
     ledger = played.folder.round("initial", "quarters").ledger()
     ledger.append(PROBED, time="2026-11-20T08:00:00.000+00:00")
     ledger.close()
     with played.desk() as desk:
-        desk.act(
+        desk.append_event(
             contest_events.RoundPlayed(
-                by="desk", round="initial", task="quarters", head=played.round_entries("initial")[-1].hash
+                actor="desk", round="initial", task="quarters", head=played.round_entries("initial")[-1].hash
             )
         )
     with pytest.raises(UsageError, match="initial round of quarters is not as it was when it was last complete"):
@@ -117,7 +118,7 @@ def test_an_interrupted_mend_is_not_complete(played) -> None:
     assert {job.status for job in results.jobs} == {"finished", "pending"}
     with pytest.raises(UsageError, match="round initial of quarters is not finished; run `sparring round run"):
         played.promote()
-    assert played.acts(contest_events.FinalistsPromoted) == []
+    assert played.acts(FinalistsPromoted) == []
 
 
 def test_a_newcomer_without_a_cell_ends_the_final_again(played) -> None:
@@ -148,7 +149,7 @@ def test_promotion_wants_the_round_that_was_noted(entered, monkeypatch) -> None:
     assert kinds(entered)[-1] == "round_closed"
     with pytest.raises(UsageError, match=r"run `sparring round run .* initial` to go on"):
         entered.promote()
-    assert entered.acts(contest_events.FinalistsPromoted) == []
+    assert entered.acts(FinalistsPromoted) == []
     entered.play("initial")
     entered.promote()
     published(entered, "sealed")
@@ -159,7 +160,7 @@ def test_promotion_leaves_nobody_out_who_did_not_play(played) -> None:
     played.submit("Three", played.player("defence_constant"))
     with pytest.raises(UsageError, match=r"defence_constant came after .* run `sparring round run .* initial`"):
         played.promote()
-    assert played.acts(contest_events.FinalistsPromoted) == []
+    assert played.acts(FinalistsPromoted) == []
     with played.desk() as desk:
         desk.withdraw("defence_constant", "a bug")
     assert played.promote() == (("attack_honest",), ("defence_honest",))
@@ -169,7 +170,7 @@ def test_promotion_is_for_all_tasks_or_none(played) -> None:
     """Where the round of a second task was not played, nobody is promoted on the first."""
     with played.desk() as desk, pytest.raises(UsageError, match="the round initial of halves was not played"):
         seasons.promote(desk)
-    assert played.acts(contest_events.FinalistsPromoted) == []
+    assert played.acts(FinalistsPromoted) == []
 
 
 def everything(cup: Cup, isolation: str = "attack", **more: object) -> Cup:
@@ -204,9 +205,9 @@ def shown(results, who: str) -> tuple[list, list, dict]:
 @pytest.mark.parametrize(
     ("phase", "who", "how", "isolation"),
     [
-        ("initial", "defence_honest", "withdraw", "attack"),
+        pytest.param("initial", "defence_honest", "withdraw", "attack", marks=pytest.mark.slow),
         ("initial", "attack_honest", "disqualify", "round"),
-        ("final", "attack_honest", "withdraw", "attack"),
+        pytest.param("final", "attack_honest", "withdraw", "attack", marks=pytest.mark.slow),
         ("final", "defence_honest", "disqualify", "round"),
     ],
 )
@@ -223,7 +224,10 @@ def test_what_was_played_stays_when_somebody_leaves(entered, phase, who, how, is
     assert (row.rank, row.reason.endswith("two people, one team")) == (None, True)
 
 
-@pytest.mark.parametrize(("who", "kind"), [("attack_honest", "sealed"), ("defence_honest", "full")])
+@pytest.mark.parametrize(
+    ("who", "kind"),
+    [("attack_honest", "sealed"), pytest.param("defence_honest", "full", marks=pytest.mark.slow)],
+)
 def test_who_left_is_in_every_later_bundle(entered, who, kind) -> None:
     """After somebody left and another came, the round has the cells of both, and its bundle holds (X2)."""
     everything(entered)

@@ -13,6 +13,7 @@ from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import contest_events, events
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import JobsParked, Rejected, StoreFault, UsageError
+from orchestrator.formats.tournament.events import FinalistsPromoted
 from orchestrator.intake.contest_file import Contest
 
 from .conftest import HOW
@@ -42,9 +43,9 @@ def test_a_new_contest_runs_as_it_is(tmp_path) -> None:
     assert (folder.path / "key").stat().st_mode & 0o077 == 0
     assert (folder.path / ".gitignore").read_text() == "*\n"
     with seasons.administer(folder.path) as desk:
-        opened = desk.season.opened
+        opened = desk.season.opening
         assert desk.season.entries == {}
-    assert (opened.by, opened.key) == ("ada", folder.key().fingerprint)
+    assert (opened.actor, opened.key_fingerprint) == ("ada", folder.key().fingerprint)
     assert opened.contest["contest"] == "tournament"
 
 
@@ -119,7 +120,7 @@ def test_rounds_have_an_order(entered) -> None:
         entered.play("final")
     with pytest.raises(UsageError, match="the round initial of quarters was not played"):
         entered.promote()
-    assert entered.acts(contest_events.FinalistsPromoted) == []
+    assert entered.acts(FinalistsPromoted) == []
 
 
 def test_a_round_that_was_played_is_not_played_again(entered) -> None:
@@ -150,13 +151,13 @@ def test_the_final_copies_the_initial_round(entered) -> None:
     entered.play("final")
     told = [entry.event for entry in entered.round_entries("final")]
     plan = next(event for event in told if isinstance(event, events.PlanMade))
-    played = [job for job in plan.jobs if not job.origin]
+    played = [job for job in plan.jobs if not job.origin_round]
     assert [(job.submission, [cell.attack for cell in job.cells]) for job in played] == [
         ("defence_constant", ["attack_honest"]),
         ("defence_honest", ["attack_honest"]),
     ]
     reused = next(event for event in told if isinstance(event, events.JobsReused))
-    assert set(reused.jobs) == {job.id for job in plan.jobs if job.origin == "initial"}
+    assert set(reused.jobs) == {job.id for job in plan.jobs if job.origin_round == "initial"}
     assert reused.head == entered.round_entries("initial")[-1].hash
 
 
@@ -164,11 +165,14 @@ def test_the_final_copies_the_initial_round(entered) -> None:
 def test_the_earlier_of_equals_goes_on(cup, hours) -> None:
     """Earlier is what the ledger received first, also where the clock stood still or was set back between (A16)."""
     cup.write(finalists=1)
-    cup.submit("Two", cup.player("attack_honest", "second"))
+    before = cup.submit("Two", cup.player("attack_honest", "second"))
     cup.wait(hours=hours)
     receipt = cup.submit("One", cup.player("attack_honest", "first"))
+    assert (receipt.received == before.received) == (hours <= 0)
+    assert receipt.entry > before.entry
     assert [w for w in receipt.warnings if w.startswith("time:")] == ([] if hours >= 0 else list(receipt.warnings))
     assert len(receipt.warnings) == (hours < 0)
+    assert all(f"the entry before is of {before.received}, which is recorded" in told for told in receipt.warnings)
     cup.submit("Three", cup.player("defence_honest"))
     (initial,) = cup.play("initial")
     assert [row.rank for row in initial.boards[0].rows if row.rank] == [1, 2]
@@ -293,9 +297,9 @@ def test_a_rejudgement_is_looked_at_first(entered) -> None:
     assert (found.task, found.round) == ("quarters", "initial")
     assert rows(found.before, "defences_initial")["defence_constant"].rank == 1
     assert rows(found.after, "defences_initial")["defence_constant"].rank is None
-    assert (found.promoted_before.defences, found.promoted_after.defences) == (
-        ("defence_constant", "defence_honest"),
-        ("defence_honest",),
+    assert (found.outcome_before.defences, found.outcome_after.defences) == (
+        ["defence_constant", "defence_honest"],
+        ["defence_honest"],
     )
     assert entered.entries() == before
     assert (entered.folder.round("initial", "quarters").path / "results.json").read_text() == shown
@@ -308,7 +312,7 @@ def test_a_rejudgement_is_applied_as_an_act(entered) -> None:
     with entered.desk() as desk:
         rejudging.record_decision(desk, "the jury wants a floor", apply=True)
     (changed,) = entered.acts(contest_events.RulesChanged)
-    assert (changed.by, changed.reason) == ("desk", "the jury wants a floor")
+    assert (changed.actor, changed.reason) == ("desk", "the jury wants a floor")
     written = json.loads((entered.folder.round("initial", "quarters").path / "results.json").read_text())
     row = next(row for row in written["boards"][1]["rows"] if row["submission"] == "defence_constant")
     assert "below the floor" in row["reason"]
@@ -361,7 +365,7 @@ def test_a_received_folder_plays_where_folders_do(entered, backend) -> None:
     """On a backend that starts images each is named with what to do, and nothing else is asked of the backend."""
     with entered.desk() as desk:
         here = play_rounds.ready_backend(desk.contest, entered.path / "workspace", HOW)
-        other = SimpleNamespace(name=backend, admit=here.admit, workshop=here.workshop)
+        other = SimpleNamespace(name=backend, admit=here.admit, image_store=here.image_store)
         with pytest.raises(Rejected) as caught:
             seasons.task_round(desk, "initial", "quarters", other)
     assert [problem.place for problem in caught.value.problems] == [
@@ -404,4 +408,4 @@ def test_nobody_is_promoted_past_a_baseline_that_fails(cup) -> None:
     assert len(played.alarms) == 1
     with cup.desk() as desk, pytest.raises(Rejected, match="The baseline measure failed on every picture"):
         seasons.promote(desk, "quarters")
-    assert cup.acts(contest_events.FinalistsPromoted) == []
+    assert cup.acts(FinalistsPromoted) == []

@@ -63,7 +63,7 @@ def test_a_team_has_its_submissions_and_no_more(empty) -> None:
         ends = list(pool.map(lambda folder: attempt(cup, folder), made))
     assert sorted(ends) == ["received", "received", "refused", "refused"]
     received = cup.acts(contest_events.SubmissionReceived)
-    assert sorted((act.attempt, act.left) for act in received) == [(1, 1), (2, 0)]
+    assert sorted((act.attempt, act.attempts_left) for act in received) == [(1, 1), (2, 0)]
     assert len({act.id for act in received}) == 2
 
 
@@ -146,7 +146,7 @@ def test_a_round_is_played_by_one(cup) -> None:
 
 def test_a_writer_that_never_ends_is_named(cup, monkeypatch) -> None:
     """Who waits for another command's writing in vain says which contest it waited for, and notes nothing."""
-    monkeypatch.setattr(round_folder, "PATIENCE", 0.0)
+    monkeypatch.setattr(round_folder, "LOCK_WAIT_SECONDS", 0.0)
     before = cup.entries()
     with cup.desk() as desk, ContestFolder(cup.folder.path).writing():
         with pytest.raises(UsageError, match="another command has been writing to the contest in"):
@@ -177,6 +177,7 @@ def test_a_refusal_takes_away_no_one_elses_files(cup, monkeypatch) -> None:
     assert (cup.folder.path / received.folder).is_dir()
 
 
+@pytest.mark.slow
 def test_ten_commands_at_once_in_a_database(empty, database_url) -> None:
     """The same in PostgreSQL: each command finds the ledger by the contest's folder."""
     empty.write()
@@ -231,7 +232,7 @@ def test_a_contest_that_cannot_be_written_can_be_looked_at(cup, small_disk) -> N
         assert seen == played
         with pytest.raises(StoreFault, match="Read-only file system"):
             desk.withdraw("attack_honest", "we found a mistake")
-        assert desk.season.entries["attack_honest"].plays
+        assert desk.season.entries["attack_honest"].is_active
 
 
 def test_what_another_command_writes_is_no_leftover(cup) -> None:
@@ -240,20 +241,20 @@ def test_what_another_command_writes_is_no_leftover(cup) -> None:
         backend = play_rounds.ready_backend(desk.contest, cup.folder.path.resolve(), HOW)
         backend.admit(ImageSource(folder=cup.player("attack_honest"), command=("python", "player.py")))
     images = cup.folder.path / "images"
-    here = Owner.current()
+    here = Owner.current_process()
     names = {
-        owner: f"{folder_snapshot.UNFINISHED_PREFIX}{ProcessTag.fresh(owner, '').text}"
-        for owner in (here, replace(here, start=here.start + 1))
+        owner: f"{folder_snapshot.UNFINISHED_PREFIX}{ProcessTag.create(owner, '').text}"
+        for owner in (here, replace(here, start_time=here.start_time + 1))
     }
     for name in names.values():
         (images / name).mkdir()
-    backend.sweep()
+    backend.clean_up()
     assert [name for name in names.values() if (images / name).exists()] == [names[here]]
 
 
 def test_a_package_is_read_where_no_other_command_looks(cup, monkeypatch) -> None:
     """Its folder is made and locked while the contest is held: in between, another would take it for a killed one's."""
-    monkeypatch.setattr(round_folder, "PATIENCE", 0.0)
+    monkeypatch.setattr(round_folder, "LOCK_WAIT_SECONDS", 0.0)
     lock = round_folder.lock_folder
     tried: list[UsageError] = []
 
@@ -264,22 +265,32 @@ def test_a_package_is_read_where_no_other_command_looks(cup, monkeypatch) -> Non
         return lock(folder, busy, **more)
 
     monkeypatch.setattr(package_submission, "lock_folder", locked)
-    with package_submission._incoming(cup.folder):
+    with package_submission._package_folder(cup.folder):
         assert len(tried) == 1
         with cup.folder.writing():  # while it is read, nobody waits
             pass
-    assert not list(cup.folder.path.glob(f"{package_submission.INCOMING}*"))
+    assert not list(cup.folder.path.glob(f"{package_submission.PACKAGE_FOLDER_PREFIX}*"))
 
 
 def test_a_round_that_begins_waits_for_who_writes_its_results(cup, monkeypatch) -> None:
     """What another command is writing beside a round's ledger is not removed under its hands."""
-    monkeypatch.setattr(round_folder, "PATIENCE", 0.0)
+    monkeypatch.setattr(round_folder, "LOCK_WAIT_SECONDS", 0.0)
     folder = cup.folder.round("initial", "quarters")
     folder.path.mkdir(parents=True)
     half = folder.path / f"{UNFINISHED_PREFIX}results.json"
     half.write_text("half")
-    with cup.folder.writing(), pytest.raises(UsageError, match="another command has been writing"), folder.locked():
+    with cup.folder.writing(), pytest.raises(UsageError, match="another command has been writing"), folder.lock():
         pass
     assert half.exists()
-    with folder.locked():
+    with folder.lock():
         assert not half.exists()
+
+
+def test_a_database_that_does_not_answer_leaves_no_contest(tmp_path) -> None:
+    """The folder can be made again, once the database answers."""
+    with pytest.raises(StoreFault, match="see that the database answers"):
+        seasons.create_contest(tmp_path / "cup", "tournament", database=f"postgresql://ada@/cup?host={tmp_path}")
+    assert not (tmp_path / "cup").exists()
+    with pytest.raises(UsageError, match="is no database for a ledger"):
+        seasons.create_contest(tmp_path / "cup", "tournament", database="mysql://host/cup")
+    assert not (tmp_path / "cup").exists()

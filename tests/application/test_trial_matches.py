@@ -74,8 +74,8 @@ def test_who_plays_by_the_rules_passes_every_step(quick, kind: str) -> None:
         backend = play_rounds.ready_backend(desk.contest, quick.folder.path, HOW)
         image = backend.admit(ImageSource(folder=folder, command=tuple(manifest.read_manifest(folder).command)))
         candidate = Applicant("quarters", Side(kind.partition("_")[0]), image)
-        with open_trial_match(desk.contest, candidate, backend, trial_pictures(desk.contest, "quarters")) as friendly:
-            steps = friendly.play()
+        with open_trial_match(desk.contest, candidate, backend, trial_pictures(desk.contest, "quarters")) as trial:
+            steps = trial.play()
     names = [
         trial_match.HELLO_STEP,
         trial_match.ONE_PICTURE_STEP,
@@ -85,10 +85,10 @@ def test_who_plays_by_the_rules_passes_every_step(quick, kind: str) -> None:
         trial_match.USAGE_STEP,
     ]
     assert [(step.name, step.passed) for step in steps] == [(name, True) for name in names]
-    first, second = friendly.heard.conversations
+    first, second = trial.recorder.conversations
     said = [entry.header["type"] for entry in first if entry.header]
     assert said[:2] == ["hello", "ready"]
-    assert len(friendly.heard.exits) == 2
+    assert len(trial.recorder.exits) == 2
     assert next(entry.header["type"] for entry in second if entry.header) == "hello"
 
 
@@ -96,7 +96,7 @@ def test_hidden_pictures_are_not_shown(quick) -> None:
     """Without a public sample the match is played on noise, with one on its first pictures."""
     with quick.desk() as desk:
         noise = trial_pictures(desk.contest, "quarters")
-        hidden = desk.contest.samples("quarters")
+        hidden = desk.contest.load_samples("quarters")
     assert noise.pixels.shape == (10, *hidden.pixels.shape[1:])
     assert not any((picture == other).all() for picture in noise.pixels for other in hidden.pixels)
     public = np.full((12, 4, 4), 7, np.uint8)
@@ -110,9 +110,9 @@ def test_hidden_pictures_are_not_shown(quick) -> None:
         assert not (trial_pictures(desk.contest, "halves").pixels == 7).all()
 
 
-def test_a_contest_without_friendly_matches_plays_none(empty) -> None:
-    """With `friendly_pictures: 0` a submission is received unseen; a round shows what it is worth."""
-    empty.more = {"friendly_pictures": 0}
+def test_a_contest_without_trial_matches_plays_none(empty) -> None:
+    """With `trial_pictures: 0` a submission is received unseen; a round shows what it is worth."""
+    empty.more = {"trial_pictures": 0}
     empty.open()
     assert empty.submit("One", empty.player("attack_dies_loading")).attempt == 1
 

@@ -28,6 +28,7 @@ from orchestrator.ledger.stores.memory import MemoryBlobs
 from orchestrator.signatures import SigningKey
 
 PLAYER = Path(__file__).parent / "players" / "player.py"
+PROTOCOL = Path(__file__).parents[2] / "images" / "templates" / "bare" / "protocol.py"
 PICTURES = 24
 CONTEST = {
     "sparring": 1,
@@ -46,7 +47,7 @@ CONTEST = {
         "ready_seconds": 20,
         "perturb_seconds": 10,
         "perturb_batch": 8,
-        "classify_seconds": 5,
+        "classify_seconds": 60,
         "restarts": 30,
     },
     "replay": {"power": 0.4, "cheat": 0.3},
@@ -80,7 +81,7 @@ class Cup:
     @property
     def key(self) -> SigningKey:
         """The organizers' key."""
-        return SigningKey.at(self.path / "key")
+        return SigningKey.read_file(self.path / "key")
 
     def submit(self, team: str, player: str) -> None:
         """Hands in a player."""
@@ -93,7 +94,8 @@ class Cup:
         side, _, behaviour = name.partition("_")
         folder = self.path.parent / "players" / name
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(PLAYER, folder)
+        for file in (PLAYER, PROTOCOL):
+            shutil.copy(file, folder)
         command = ["python", "player.py", side, behaviour]
         said = {"sparring": 1, "name": name, "side": side, "command": command}
         released = {"licence": "MIT", "source": "https://example.net/source"}
@@ -144,7 +146,7 @@ def opened_cup(tmp_path_factory) -> Callable[[], Cup]:
         cup.path.mkdir()
         np.savez(cup.path / "quarters.npz", **quarters())
         baselines = [{"folder": str(cup.player(name))} for name in ("attack_noop", "defence_honest")]
-        (cup.path / "contest.yaml").write_text(json.dumps(CONTEST | {"friendly_pictures": 0, "baselines": baselines}))
+        (cup.path / "contest.yaml").write_text(json.dumps(CONTEST | {"trial_pictures": 0, "baselines": baselines}))
         seasons.open_contest(cup.path, "tester")
         with seasons.administer(cup.path, "tester") as desk:
             for team, people in TEAMS.items():
@@ -260,7 +262,7 @@ class Forger:
     def recount(self) -> None:
         """Counts the results of a sealed bundle again from what it says now."""
         self.sign()
-        bundle = Bundle.at(self.folder)
+        bundle = Bundle.load(self.folder)
         season = read_contest(bundle).season
         for part in bundle.manifest.rounds:
             record, _, _ = sealed_round_check.read_round(

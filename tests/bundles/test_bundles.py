@@ -62,7 +62,7 @@ def test_a_bundle_holds(cup, name):
     assert found.cells > 5 * len(found.rounds)
     assert found.numbers > 100
     assert (found.replays > 0) == (found.kind == "full")
-    assert found.promotions == {"sealed-1": 0, "sealed-2": 1, "full": 2, "pictures": 2}[name]
+    assert found.outcomes == {"sealed-1": 0, "sealed-2": 1, "full": 2, "pictures": 2}[name]
 
 
 @pytest.mark.parametrize("part", ROUNDS)
@@ -168,7 +168,7 @@ def test_a_sealed_bundle_tells_nothing_that_can_be_guessed(cup, name):
                 case events.PlanMade():
                     withheld |= {key for job in event.jobs for key in (job.id, *job.keys)}
                 case events.AnswersCommitted():
-                    withheld.add(event.answers)
+                    withheld.add(event.answers_digest)
                 case events.FindingMade():
                     withheld |= {event.id, event.summary}
         seen += len(withheld)
@@ -184,7 +184,7 @@ def test_a_finding_is_a_code(cup):
     assert finding["compared"] > 0
     for empty in ("disagreements", "sequence", "steps", "seeds"):
         assert finding[empty] == []
-    assert finding["alone"] is None
+    assert finding["answer_alone"] is None
     assert not any(character.isdigit() for character in finding["summary"])
 
 
@@ -255,11 +255,15 @@ def test_pictures_are_there_when_asked_for(cup):
 def test_a_full_bundle_opens_sealed_ones(cup):
     """Every commitment of both sealed bundles opens to the labels and answers of the full one (X2)."""
     assert (
-        bundles.verify_bundle_or_receipt(cup.bundles["full"], cup.key.fingerprint, cup.bundles["sealed-1"]).opened
+        bundles.verify_bundle_or_receipt(
+            cup.bundles["full"], cup.key.fingerprint, cup.bundles["sealed-1"]
+        ).commitments_opened
         == PICTURES
     )
     assert (
-        bundles.verify_bundle_or_receipt(cup.bundles["full"], cup.key.fingerprint, cup.bundles["sealed-2"]).opened
+        bundles.verify_bundle_or_receipt(
+            cup.bundles["full"], cup.key.fingerprint, cup.bundles["sealed-2"]
+        ).commitments_opened
         == 2 * PICTURES
     )
     with pytest.raises(UsageError, match="only a full bundle opens a sealed one"):
@@ -274,7 +278,7 @@ def test_publishing_is_an_act(cup):
     finally:
         ledger.close()
     kinds = {"sealed-1": "sealed", "sealed-2": "sealed", "full": "full", "pictures": "full"}
-    assert [(event.by, event.bundle, event.digest) for event in noted] == [
+    assert [(event.actor, event.bundle, event.digest) for event in noted] == [
         ("tester", kind, "sha256:" + hashlib.sha256((cup.bundles[name] / "manifest.json").read_bytes()).hexdigest())
         for name, kind in kinds.items()
     ]
@@ -296,7 +300,9 @@ def test_nothing_is_published_too_early(opened_cup, tmp_path):
     with seasons.administer(cup.path, "tester") as desk:
         with pytest.raises(UsageError, match="nothing to publish"):
             bundles.publish_bundle(desk, tmp_path / "out", "sealed")
-        desk.act(contest_events.RoundPlayed(by="tester", round="initial", task="quarters", head="sha256:" + "0" * 64))
+        desk.append_event(
+            contest_events.RoundPlayed(actor="tester", round="initial", task="quarters", head="sha256:" + "0" * 64)
+        )
         with pytest.raises(UsageError, match="the final round of quarters was not played"):
             bundles.publish_bundle(desk, tmp_path / "out", "full")
         with pytest.raises(UsageError, match="holds no pictures"):

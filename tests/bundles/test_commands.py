@@ -81,7 +81,7 @@ def test_a_mistyped_fingerprint_is_no_forgery(cup, key):
 def test_a_receipt_is_genuine(cup, receipt):
     """A receipt is checked by the organizers' fingerprint: what was received, when, and how many attempts are left."""
     found = receipts.verify_receipt(receipt, cup.key.fingerprint)
-    assert (found.body.submission, found.body.team, found.body.attempt) == ("attack_tells", "Corner Shop", 1)
+    assert (found.receipt.submission, found.receipt.team, found.receipt.attempt) == ("attack_tells", "Corner Shop", 1)
     code, out, _ = run("verify", receipt, "--key", cup.key.fingerprint)
     assert code == 0
     assert "genuine" in out
@@ -113,12 +113,12 @@ def test_a_receipt_has_one_form(cup, receipt, tmp_path):
     text = receipt.read_text("utf-8")
     body = json.loads(text)
     path = tmp_path / "receipt.json"
-    other = SigningKey.drawn(tmp_path / "other")
+    other = SigningKey.read_or_generate(tmp_path / "other")
     for forged in (
         text.replace('"attempt": 1,', '"attempt": 3,\n  "attempt": 1,'),
         json.dumps(dict(reversed(body.items())), indent=2, ensure_ascii=False) + "\n",
-        json.dumps(body | {"key": other.public.hex()}, indent=2, ensure_ascii=False) + "\n",
-        json.dumps(body | {"left": 2.0}, indent=2, ensure_ascii=False) + "\n",
+        json.dumps(body | {"key": other.public_key.hex()}, indent=2, ensure_ascii=False) + "\n",
+        json.dumps(body | {"attempts_left": 2.0}, indent=2, ensure_ascii=False) + "\n",
         json.dumps(body, ensure_ascii=False) + "\n",
         text * 2,
         "[]\n",

@@ -3,11 +3,11 @@
 import pytest
 
 from orchestrator.bundles import sealed_lists
-from orchestrator.bundles.event_redaction import WITHHELD
 from orchestrator.domain import events
 from orchestrator.domain.plan import Stage
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.stores.memory import MemoryBlobs
+from orchestrator.redaction import WITHHELD
 
 COPY = "sha256:" + "c" * 64
 
@@ -31,7 +31,7 @@ def test_a_recount_tells_the_same(copied):
         MemoryBlobs(), [events.PlanMade(jobs=[sealed_lists._work_job(told)]), *sealed_lists._work_events(told)]
     )
     assert again.round.copied("a") is bool(copied)
-    ends = again.round.finished_of("a")
+    ends = again.round.finished_jobs_of("a")
     assert [end.fresh_copy for end in ends] == [WITHHELD if copied else ""]
 
 

@@ -75,7 +75,7 @@ def full_promotion(forged):
     """An earlier promotion, on which nothing depends any more."""
 
     def others(entries):
-        of_kind(entries, "finalists_promoted")[0].update(attacks=["attack_noop"])
+        of_kind(entries, "tournament.finalists_promoted")[0].update(attacks=["attack_noop"])
 
     forged.contest(others)
     return "contest.jsonl entry"

@@ -36,7 +36,7 @@ def names_of(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("name", ["sealed-2", "full"])
+@pytest.mark.parametrize("name", ["sealed-2", pytest.param("full", marks=pytest.mark.slow)])
 def test_every_changed_byte_is_found(cup, copy, name):
     """Whatever single byte of whatever file is changed to whatever else, verification fails and names the file."""
     folder = copy(name)
@@ -125,7 +125,7 @@ def test_another_key_is_found(cup, forge, tmp_path):
 
     Without a fingerprint it holds: that is what 'integrity only' means.
     """
-    other = SigningKey.drawn(tmp_path / "other")
+    other = SigningKey.read_or_generate(tmp_path / "other")
     forged = forge("sealed-2", other)
 
     def flatter(cells):
@@ -134,7 +134,7 @@ def test_another_key_is_found(cup, forge, tmp_path):
                 cell["calls"] = "h" * len(cell["calls"])
 
     forged.lines(f"{FINAL}/cells.jsonl", flatter)
-    forged.contest(lambda entries: entries[0]["event"].update(key=other.fingerprint))
+    forged.contest(lambda entries: entries[0]["event"].update(key_fingerprint=other.fingerprint))
     forged.recount()
     folder = forged.sign()
     assert bundles.verify_bundle_or_receipt(folder).key == other.fingerprint
@@ -151,7 +151,7 @@ def test_another_key_is_found(cup, forge, tmp_path):
 
 def test_the_key_is_the_contests(forge, tmp_path):
     """A bundle that somebody else signed does not hold while the contest's ledger names the organizers' key."""
-    folder = forge("sealed-2", SigningKey.drawn(tmp_path / "other")).sign()
+    folder = forge("sealed-2", SigningKey.read_or_generate(tmp_path / "other")).sign()
     assert place_of(folder) == ("manifest.json key", "is not what contest.jsonl says")
 
 

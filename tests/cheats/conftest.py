@@ -29,13 +29,16 @@ ZOO = Path(__file__).parent
 ATTACKER = ZOO.parent / "e2e" / "players" / "player.py"
 ATTACKS = {"attack-noop": "noop", "attack-shift": "honest"}
 """Attacks by their names in a contest, and what that player is told."""
-IMAGE = "sparring-test/cheats"
+IMAGE = f"sparring-test/cheats-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 REPLAY = {"power": 0.99, "cheat": 0.01, "noise": 0.001}
 SLOTS = 6
 """More than there may be cores: most of an examination is silence between questions."""
 PICTURES = 600
 BUDGET = 20
+SOAK = bool(os.environ.get("SPARRING_SOAK"))
+CONTAINERS = os.environ.get("SPARRING_TEST_BACKEND", "docker")
+"""The backend of what plays in containers."""
 TIES = 2
 """So many pictures lie exactly on the honest classifier's decision boundary."""
 
@@ -57,6 +60,8 @@ class Expectation(BaseModel):
     """One cheat's expect.yaml.
 
     `share` is between which two the share of its played answers lies that differ from the honest classifier's.
+    `container` says that what it uses is a container's, or that it needs a container's pace. The others keep what they
+    cheat with in their own process, so they are played as processes; with SPARRING_SOAK everything is in containers.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -67,7 +72,19 @@ class Expectation(BaseModel):
     rules: list[str] = []
     contest: Conditions = DEFAULT
     caught: Literal["replay", "prevented", "honest"] = "replay"
+    container: bool = False
+    prevented_on: list[str] = []
     share: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def outcome(self) -> str:
+        """What becomes of it where it is played: some backends prevent what others catch."""
+        return "prevented" if self.backend in self.prevented_on else self.caught
+
+    @property
+    def backend(self) -> str:
+        """Where it is played."""
+        return CONTAINERS if self.container or SOAK else "process"
 
     @model_validator(mode="after")
     def _rightly_named(self) -> "Expectation":
@@ -90,7 +107,7 @@ class Cheat:
 def catalogue() -> tuple[Cheat, ...]:
     """Returns every hostile program, by name."""
     found = sorted(ZOO.glob("*/expect.yaml"))
-    return tuple(Cheat(path.parent.name, YamlFile(path).model(Expectation)) for path in found)
+    return tuple(Cheat(path.parent.name, YamlFile(path).parse_model(Expectation)) for path in found)
 
 
 @dataclass(frozen=True)
@@ -127,7 +144,7 @@ class Zoo:
         conditions: Conditions = DEFAULT,
         *,
         seed: int = 0,
-        backend: str = "docker",
+        backend: str = CONTAINERS,
         slots: int = SLOTS,
     ) -> Played:
         """Returns a contest's outcome; the same one is played once. `seed` goes to the round and to the players."""
@@ -138,10 +155,14 @@ class Zoo:
         return self.played[key]
 
     def with_its_like(self, cheat: Cheat, seed: int) -> Played:
-        """Returns the outcome of the contest of all programs that ask for the same conditions, and the honest one."""
-        conditions = cheat.expects.contest
-        like = [other.name for other in catalogue() if other.expects.contest == conditions]
-        return self.play(tuple(sorted({"honest", *like})), conditions, seed=seed)
+        """Returns the contest of all programs with the same conditions and backend, and the honest one."""
+        conditions, backend = cheat.expects.contest, cheat.expects.backend
+        like = [
+            other.name
+            for other in catalogue()
+            if (other.expects.contest, other.expects.backend) == (conditions, backend)
+        ]
+        return self.play(tuple(sorted({"honest", *like})), conditions, seed=seed, backend=backend)
 
     def _play(
         self, folder: Path, names: tuple[str, ...], conditions: Conditions, seed: int, backend: str, slots: int
@@ -187,7 +208,7 @@ class Zoo:
         sources = [ATTACKER] if side == "attack" else [ZOO / "_honest.py", ZOO / name / "player.py"]
         for source in sources:
             shutil.copy(source, place)
-        if backend == "docker":
+        if backend != "process":
             return {"image": _built(place, words), "name": name, "side": side, "team": f"team {name}"}
         manifest = {"sparring": 1, "name": name, "side": side, "command": ["python", "player.py", *words]}
         (place / "submission.yaml").write_text(json.dumps(manifest))
@@ -230,7 +251,7 @@ def _built(context: Path, words: list[str]) -> str:
     return tag
 
 
-MORE = range(1, 5) if os.environ.get("SPARRING_SOAK") else ()
+MORE = range(1, 5) if SOAK else ()
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MORE)]
 CAUGHT = {"cheat": "replay", "prevented": "prevented", "honest": "honest"}
 """The names by which a test asks for programs, and which those are."""
@@ -239,7 +260,7 @@ CAUGHT = {"cheat": "replay", "prevented": "prevented", "honest": "honest"}
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Gives a test every program of the kind that it asks for, and every seed."""
     for name in CAUGHT.keys() & set(metafunc.fixturenames):
-        cheats = [cheat for cheat in catalogue() if cheat.expects.caught == CAUGHT[name]]
+        cheats = [cheat for cheat in catalogue() if cheat.expects.outcome == CAUGHT[name]]
         metafunc.parametrize(name, cheats, ids=lambda cheat: cheat.name)
     if "seed" in metafunc.fixturenames:
         metafunc.parametrize("seed", SEEDS, ids=lambda seed: f"seed{seed}")
@@ -262,9 +283,9 @@ def zoo(tmp_path_factory: pytest.TempPathFactory, require) -> Zoo:
     """A laboratory for contests between cheats."""
     folder = tmp_path_factory.mktemp("cheats")
     try:
-        composition.make_backend("docker", folder).check()
+        composition.make_backend(CONTAINERS, folder).require_available()
     except BackendUnavailable as error:
-        require("docker", f"{error}; .ci/engine.sh starts one")
+        require(CONTAINERS, f"{error}; .ci/engine.sh starts one")
     if subprocess.run(["docker", "image", "inspect", "sparring/base:cpu"], capture_output=True, check=False).returncode:
         require("docker", "the engine has no sparring/base:cpu: make images")
     return Zoo(folder)

@@ -59,12 +59,14 @@ class Script:
     """The hook: what each probe's container says. Nothing is really tried."""
 
     def __init__(self) -> None:
-        listener = {"name": "listener-1", "reach": "connected"}
+        listener = {"name": "listener-1", "reachability": "connected"}
         self.says: dict[str, Any] = {
             "listener": {},
-            "control": {"tried": [listener], "nameservers": ["10.96.0.10"]},
-            "probe": {"tried": [{"name": "listener-1", "reach": "silent"}, {"name": "api", "reach": "silent"}]},
-            "storage": {"wrote": 0.01},
+            "control": {"results": [listener], "nameservers": ["10.96.0.10"]},
+            "probe": {
+                "results": [{"name": "listener-1", "reachability": "silent"}, {"name": "api", "reachability": "silent"}]
+            },
+            "storage": {"write_seconds": 0.01},
         }
         self.words: dict[str, list[str]] = {}
         self.listens = True
@@ -108,7 +110,7 @@ Run = Callable[..., tuple[int, Any]]
 def run(cluster, tmp_path, monkeypatch) -> Run:
     """Runs a command of the group with `--json`; returns its exit code and document."""
     config = cluster.kubeconfig(tmp_path / "kubeconfig")
-    monkeypatch.setattr(cluster_check, "ProbeTimeouts", partial(ProbeTimeouts, between=0.05))
+    monkeypatch.setattr(cluster_check, "ProbeTimeouts", partial(ProbeTimeouts, poll_seconds=0.05))
 
     def ran(*words: object) -> tuple[int, Any]:
         command = ["cluster", *map(str, words), "--kubeconfig", str(config), "--json"]
@@ -148,27 +150,27 @@ def test_a_cluster_that_is_fine_is_fine(run, contest, script, cluster) -> None:
     assert "dns-1=udp:10.96.0.10:53" in script.words["probe"]
     kept = json.loads(cluster.read("configmaps", RECORD_NAME)["data"]["probe.json"])
     assert kept["outcome"] == "blocked"
-    assert "@" in kept["who"]
+    assert "@" in kept["operator"]
     code, document = run("check", contest, "--look-only")
     assert (code, status(document)["network probe"]) == (0, "ok")
 
 
 def test_a_network_without_walls_fails(run, contest, script, cluster) -> None:
     """Exit code 1, and that is what is kept: a round will not begin."""
-    script.says["probe"]["tried"][1]["reach"] = "connected"
+    script.says["probe"]["results"][1]["reachability"] = "connected"
     code, document = run("check", contest)
     assert code == 1
     failed = [each for each in document["checks"] if each["status"] == "fail"]
     assert [each["name"] for each in failed] == ["network probe"]
     assert "reached api" in failed[0]["detail"]
     assert run("check", contest, "--look-only")[0] == 1
-    assert json.loads(cluster.read("configmaps", RECORD_NAME)["data"]["probe.json"])["reached"] == ["api"]
+    assert json.loads(cluster.read("configmaps", RECORD_NAME)["data"]["probe.json"])["reached_targets"] == ["api"]
 
 
 def test_a_probe_that_proves_nothing_takes_nothing_away(run, contest, script) -> None:
     """It fails, and the last proof is still there."""
     assert run("check", contest)[0] == 0
-    script.says["control"] = {"tried": [{"name": "listener", "reach": "silent"}]}
+    script.says["control"] = {"results": [{"name": "listener", "reachability": "silent"}]}
     code, document = run("check", contest)
     assert (code, status(document)["network probe"]) == (1, "fail")
     assert run("check", contest, "--look-only")[0] == 0
@@ -247,7 +249,7 @@ def test_a_folder_for_the_round_is_tried(run, contest, script, tmp_path) -> None
     looked = [words[at + 1] for at, word in enumerate(words) if word == "--find"]
     assert [name.partition("/.probe-")[0] for name in looked] == ["blobs", "cluster"]
     assert [path for path in out.rglob("*") if path.is_file()] == []
-    script.says["storage"] = {"wrote": 0.01, "missing": looked}
+    script.says["storage"] = {"write_seconds": 0.01, "missing_files": looked}
     code, document = run("check", contest, "--out", out)
     assert (code, status(document)["storage and image"]) == (1, "fail")
 
@@ -265,8 +267,8 @@ def test_a_folder_for_the_round_that_lacks_the_claims_parts_is_usage(run, contes
 def test_a_contest_is_swept(run, contest, cluster) -> None:
     """What was removed is said by round."""
     job = rendered(asked=attempt(), namespace="default")
-    Client.at(cluster.url, "default").create(JOBS, job)
-    assert run("sweep", contest) == (0, {"jobs": 1, "rounds": {BOUT.of: 1}})
+    Client.connect_to_url(cluster.url, "default").create(JOBS, job)
+    assert run("sweep", contest) == (0, {"jobs": 1, "rounds": {BOUT.label_value: 1}})
     assert run("sweep", contest) == (0, {"jobs": 0, "rounds": {}})
 
 
@@ -294,7 +296,7 @@ def opened(folder: RoundFolder) -> None:
         protocol=1,
     )
     ledger = folder.ledger()
-    ledger.append(first, time="2026-11-20T12:00:00Z")
+    ledger.append(first, time="2026-11-20T12:00:00.000+00:00")
     ledger.close()
 
 
@@ -303,15 +305,15 @@ def test_a_round_is_swept(run, cluster, tmp_path) -> None:
     folder = RoundFolder(tmp_path / "round1")
     folder.create()
     opened(folder)
-    client = Client.at(cluster.url, "default")
+    client = Client.connect_to_url(cluster.url, "default")
     other = RoundRef("cup", "initial", "digits", "sha256:" + "d" * 64)
     for bout in (BOUT, other):
         client.create(JOBS, rendered(asked=attempt(bout=bout), namespace="default"))
-    client.create(LEASES, {"metadata": {"name": f"sparring-{BOUT.of}"}, "spec": {"holderIdentity": "me"}})
+    client.create(LEASES, {"metadata": {"name": f"sparring-{BOUT.label_value}"}, "spec": {"holderIdentity": "me"}})
     code, document = run("sweep", folder.path)
     assert (code, document["error"]["code"]) == (2, "usage")
     assert "me holds the round" in document["error"]["message"]
-    assert run("sweep", folder.path, "--held") == (0, {"jobs": 1, "rounds": {BOUT.of: 1}})
+    assert run("sweep", folder.path, "--held") == (0, {"jobs": 1, "rounds": {BOUT.label_value: 1}})
     assert len(client.search(JOBS).items) == 1
 
 

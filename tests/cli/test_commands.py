@@ -239,12 +239,21 @@ def test_doctor_reports_both_backends() -> None:
     assert "process: isolation" in sparring("doctor").stdout
 
 
+def test_doctor_says_that_no_container_can_be_started(monkeypatch) -> None:
+    """Without an engine, what stands for the container backends is absent like them, with a remedy."""
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
+    checks = {check["name"]: check for check in json.loads(sparring("doctor", "--json").stdout)["checks"]}
+    assert checks["container: available"]["status"] == "absent"
+    assert checks["container: available"]["remedy"]
+
+
 def test_doctor_sweeps_on_request() -> None:
     """`doctor --sweep` says for each backend what it removed."""
     names = [check["name"] for check in json.loads(sparring("doctor", "--sweep", "--json").stdout)["checks"]]
     assert {"sweep process", "sweep docker"} <= set(names)
 
 
+@pytest.mark.slow
 def test_baseline_training_is_reproducible(tmp_path) -> None:
     """The same recipe and seed give the committed weights' accuracy, and the same file twice."""
     files = [tmp_path / name for name in ("a.safetensors", "b.safetensors")]

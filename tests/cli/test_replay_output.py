@@ -65,9 +65,9 @@ def test_the_forecast_says_cost_and_power(wide, capsys) -> None:
     printed = capsys.readouterr()
     assert printed.out == ""
     assert f"replays of each of 3 defences on digits: of 2,000 questions {cost.drawn} are drawn" in printed.err
-    assert f"up to 200 clean companions and {cost.again + cost.twin} others" in printed.err
+    assert f"up to 200 clean companions and {cost.repeated + cost.same_order} others" in printed.err
     assert f"{100 * cost.share:.1f} % of the play, {cost.sandboxes} fresh sandboxes" in printed.err
-    assert "who changes 1 % of its answers clashes with a probability of 99.0%; whoever clashes" in printed.err
+    assert "who changes 1 % of its answers has a mismatch with a probability of 99.0%; whoever has one" in printed.err
     assert "is accused with a probability of 99.0% where a sequence of questions repeats it, 99.9% where" in printed.err
     assert "warning" not in printed.err
     assert "replays of 9 attacks on digits: 50 % of their questions" in printed.err
@@ -81,8 +81,8 @@ def test_what_a_contest_cannot_have_is_said_before_it_is_played(wide, capsys, ch
     told = capsys.readouterr().err
     assert "warning: that is less than replay.power (99.0%)" in told
     assert "raise replay.cheat, lower replay.noise, or play more pictures" in told
-    promise = power.replay_cost(2000, 200, design).promise
-    assert promise.clash >= 0.99
+    promise = power.replay_cost(2000, 200, design).detection_power
+    assert promise.mismatch >= 0.99
     assert promise.chance < 0.5
 
 
@@ -106,7 +106,7 @@ def test_what_replays_covered_is_a_table(wide, capsys) -> None:
     """Every defence has its line, with the power that was planned above."""
     replay_output.print_coverage(results())
     text = capsys.readouterr().out
-    assert "planned 99.0% that a cheat of 1% of the answers clashes; accused:" in text
+    assert "planned 99.0% that a cheat of 1% of the answers has a mismatch; accused:" in text
     assert re.search(
         r"madry +2000 +410 +300 +96.5% +96.5% / 99.7% / 99.7% +3 +1 +109 +a fresh copy +not cleared: less", text
     )

@@ -1,6 +1,7 @@
 """`sparring round` as an operator meets it: logs, a round that is finished, and its state."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from orchestrator.cli import rounds as commands
 from orchestrator.cli.app import app
 from orchestrator.errors import ClusterUnavailable, Problem, Rejected, UsageError
 
+pytestmark = pytest.mark.xdist_group("rounds")  # its round is played once
 CONTEST = {
     "sparring": 1,
     "contest": "tiny",
@@ -23,8 +25,13 @@ CONTEST = {
     },
     "replay": {"power": 0.5, "cheat": 0.2, "attacks": 0.5},
     "rules": {"clean_floor": None},
-    "baselines": [{"builtin": "attack_noop"}, {"builtin": "defence_undefended"}],
+    "baselines": [{"folder": "noop"}, {"folder": "undefended"}],
 }
+ROOT = Path(__file__).resolve().parents[2]
+PLAYER_FILES = [
+    ROOT / "tests" / "bundles" / "players" / "player.py",
+    ROOT / "images" / "templates" / "bare" / "protocol.py",
+]
 FORECAST = "replays of undefended on digits"
 runner = CliRunner()
 
@@ -36,8 +43,15 @@ def sparring(*arguments: object):
 
 @pytest.fixture(scope="module")
 def contest(tmp_path_factory) -> Path:
-    """A contest of two baselines on six digits."""
+    """A contest of two baselines on six digits. They are no networks: what they answer is all the same here."""
     path = tmp_path_factory.mktemp("contest") / "contest.yaml"
+    for side, name, behaviour in (("attack", "noop", "noop"), ("defence", "undefended", "honest")):
+        folder = path.with_name(name)
+        folder.mkdir()
+        for file in PLAYER_FILES:
+            shutil.copy(file, folder)
+        said = {"sparring": 1, "name": name, "side": side, "command": ["python", "player.py", side, behaviour]}
+        (folder / "submission.yaml").write_text(json.dumps(said))
     path.write_text(json.dumps(CONTEST))
     return path
 
@@ -66,7 +80,7 @@ def test_every_line_of_a_json_log_is_json(contest, played, tmp_path) -> None:
     assert list(named)[:2] == ["replays_forecast", "attack_replays_forecast"]
     forecast = named["replays_forecast"]
     assert (forecast["task"], forecast["submission"], forecast["questions"]) == ("digits", "undefended", 12)
-    assert forecast["promise"]["clash"] >= 0.5
+    assert forecast["detection_power"]["mismatch"] >= 0.5
     assert forecast["drawn"] > 0
     assert "job_finished" in named
     assert FORECAST not in done.stderr
@@ -115,7 +129,7 @@ def test_a_deployment_tries_a_refused_start_again(tmp_path, monkeypatch):
 
     monkeypatch.setattr(commands, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(play_rounds, "play_round", play)
-    demo = Path(__file__).resolve().parents[2] / "examples" / "demo" / "contest.yaml"
+    demo = ROOT / "examples" / "demo" / "contest.yaml"
     words = ["round", "run", str(demo), "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(app, [*words, "--stay"])
     assert (done.exit_code, len(seen)) == (3, 4)

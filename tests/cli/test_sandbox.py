@@ -25,7 +25,7 @@ def sparring(*arguments: object):
 def engine(require, tmp_path) -> None:
     """A Docker engine answers."""
     try:
-        composition.make_backend("docker", tmp_path).check()
+        composition.make_backend("docker", tmp_path).require_available()
     except BackendUnavailable as error:
         require("docker", str(error))
 
@@ -33,7 +33,7 @@ def engine(require, tmp_path) -> None:
 @pytest.mark.docker
 def test_a_reviewer_gets_a_table(engine) -> None:
     """Machine, kernel, engine, runtime and date stand over one line for each run, and totals under them."""
-    done = sparring("sandbox", "check", "--only", "files-fill-shm", "--prove")
+    done = sparring("sandbox", "check", "--backend", "docker", "--only", "files-fill-shm", "--prove")
     assert done.exit_code == 0, done.output
     for word in ("date: 20", "machine: ", "kernel: Linux", "docker: engine: ok", "runtime: runc", "files-fill-shm"):
         assert word in done.stdout
@@ -50,8 +50,8 @@ def test_the_same_as_json(engine) -> None:
     [line] = answer["programs"]
     assert answer["ok"]
     assert answer["machine"]["runtime"] == "runc"
-    assert (line["program"], line["verdict"], line["removed"]) == ("files-fill-shm", "contained", False)
-    assert line["stopped_by"] == "shm"
+    assert (line["program"], line["verdict"], line["control_removed"]) == ("files-fill-shm", "contained", False)
+    assert line["control"] == "shm"
     assert "No space left" in line["evidence"]
     assert answer["totals"]["contained"] == 1
 
@@ -63,7 +63,7 @@ def test_what_gets_through_fails_the_command(engine, monkeypatch) -> None:
 
     def weakened(*arguments):
         context, facts = prepare(*arguments)
-        return replace(context, weaken={"network": Network.HOST}), facts
+        return replace(context, policy_overrides={"network": Network.HOST}), facts
 
     monkeypatch.setattr(zoo, "prepare_context", weakened)
     done = sparring("sandbox", "check", "--only", "network-host-service", "--json")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,21 +24,32 @@ def said(done) -> str:
     return " ".join(done.stderr.split())
 
 
-@pytest.fixture
-def cup(tmp_path) -> Path:
-    """A new contest from the template, with the team Corner Shop."""
-    folder = tmp_path / "cup"
+def opened(folder: Path) -> Path:
+    """Makes a contest from the template, with the team Corner Shop."""
     assert sparring("contest", "init", folder).exit_code == 0
     assert sparring("team", "add", folder, "Corner Shop", "--member", "ada@example.org:Ada L.").exit_code == 0
     return folder
 
 
 @pytest.fixture
-def entered(cup) -> Path:
-    """The same with one submission."""
-    done = sparring("submit", cup, SUBMISSION, "--team", "Corner Shop", "--allow-unisolated")
+def cup(tmp_path) -> Path:
+    """A new contest."""
+    return opened(tmp_path / "cup")
+
+
+@pytest.fixture(scope="module")
+def entered_once(tmp_path_factory) -> Path:
+    """The same with one submission; nobody changes it."""
+    folder = opened(tmp_path_factory.mktemp("entered") / "cup")
+    done = sparring("submit", folder, SUBMISSION, "--team", "Corner Shop", "--allow-unisolated")
     assert done.exit_code == 0, done.output
-    return cup
+    return folder
+
+
+@pytest.fixture
+def entered(entered_once, tmp_path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(entered_once, tmp_path / "cup"))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +200,7 @@ def test_who_acts_can_be_named(entered) -> None:
     from orchestrator.ledger.contest_folder import ContestFolder  # noqa: PLC0415  the only look behind the commands
 
     ledger = ContestFolder(entered).ledger()
-    acted = [entry.event.by for entry in ledger.read()]
+    acted = [entry.event.actor for entry in ledger.read()]
     assert (acted[-1], set(acted[:-1])) == ("the jury", {"organizer"})
     ledger.close()
 

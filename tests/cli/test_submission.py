@@ -50,7 +50,7 @@ def test_init_says_what_to_do_next(here) -> None:
 @pytest.mark.parametrize("side", Side)
 def test_who_is_to_be_tried_first_plays_by_default(side) -> None:
     """The baseline that a new folder is told to try is one that `try` offers to its side without --contest."""
-    assert scaffold.FIRST_OPPONENT[side] in wiring.opponents(submission_check.CheckOptions().read(), side)
+    assert scaffold.FIRST_OPPONENT[side] in wiring.opponents(submission_check.CheckOptions().read_contest(), side)
 
 
 def test_init_gives_json(here) -> None:
@@ -105,14 +105,27 @@ def test_unknown_words_are_usage_errors(here, arguments) -> None:
 
 def complete(words: str, home, shell: str = "complete_bash") -> str:
     """Returns what the shell is told when TAB is pressed after these words."""
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "_SPARRING_COMPLETE": shell}
+    environment = {"HOME": str(home), "_SPARRING_COMPLETE": shell}
     environment |= {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+    done = CliRunner().invoke(app, prog_name="sparring", env=environment)
+    assert isinstance(done.exception, SystemExit | None)
+    return done.stdout
+
+
+def test_the_program_itself_completes(here) -> None:
+    """As a process of its own, which is how a shell asks it."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(here), "_SPARRING_COMPLETE": "complete_bash"}
     program = "from orchestrator.cli.app import app; app(prog_name='sparring')"
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program],
+        env=environment | {"COMP_WORDS": "sparring subm", "COMP_CWORD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert "Traceback" not in done.stderr
-    return done.stdout
+    assert set(done.stdout.split()) == {"submit", "submission"}
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -64,7 +64,7 @@ def contest(tmp_path, player) -> Path:
             "dataset": {"kind": "npz", "path": "quarters.npz"},
             "budget": {"norm": "linf", "epsilon": 60},
         },
-        "limits": {"memory": "512MiB", "ready_seconds": 5, "perturb_batch": 8, "classify_seconds": 0.5},
+        "limits": {"memory": "512MiB", "ready_seconds": 15, "perturb_batch": 8, "classify_seconds": 3},
         "baselines": [{"folder": str(player(kind)), "name": name} for name, kind in entries.items()],
     }
     path = tmp_path / "contest.yaml"

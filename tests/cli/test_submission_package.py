@@ -49,12 +49,12 @@ def engine(require, tmp_path, entry):
     """The engine's workshop; the submission's image goes afterwards."""
     backend = load_plugin("sandboxes", "docker")(BackendSettings(tmp_path))
     try:
-        backend.check()
+        backend.require_available()
     except BackendUnavailable as error:
         require("docker", str(error))
     yield backend
     tag = re.search(r"sparring-test/[0-9a-f]+", (entry / "submission.yaml").read_text())[0]
-    backend.workshop().discard(f"{tag}:cpu")
+    backend.image_store().untag(f"{tag}:cpu")
 
 
 @pytest.mark.parametrize("command", ["build", "pack"])
@@ -178,6 +178,6 @@ def test_the_revision_is_that_of_a_clean_checkout(entry, engine) -> None:
     commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
     for expected in (commit, None):
         tag = json.loads(sparring("submission", "build", entry, "--json").stdout)["tag"]
-        labels = engine.look_into(tag, files=False).labels
+        labels = engine.inspect_image(tag, files=False).labels
         assert labels.get("org.opencontainers.image.revision") == expected
         (entry / "notes.txt").write_text("changed")

@@ -27,7 +27,7 @@ from .pods import RUNNER, Pods
 BASE = "sparring/base:cpu"
 PLAYERS = Path(__file__).with_name("players")
 NAMES = plugins.plugin_names("sandboxes")
-MARKS = {"docker": pytest.mark.docker, "pod": pytest.mark.docker}
+MARKS = {"docker": pytest.mark.docker, "pod": pytest.mark.docker, "runc": pytest.mark.docker}
 DEVIATIONS = {
     ("pod", "test_sweep_removes_what_a_dead_run_left"): (
         "no process of the dead is found from inside a pod, and none has to be: the player of a driver that was killed "
@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(items) -> None:
 def engine(require) -> Iterator[docker.DockerClient]:
     """The Docker engine itself, to look behind the backend's back."""
     try:
-        open_backend("docker", Path()).check()  # first, since a failing library leaves its socket open
+        open_backend("docker", Path()).require_available()  # first, since a failing library leaves its socket open
     except BackendUnavailable as error:
         require("docker", f"{error}; .ci/engine.sh starts one")
     client = docker.from_env()
@@ -127,7 +127,7 @@ def backend(request, tmp_path_factory, require) -> Backend:
         return request.getfixturevalue("pods")
     made = open_backend(request.param, tmp_path_factory.mktemp(request.param))
     try:
-        made.check(RUNTIME if request.param == "docker" else None)
+        made.require_available(RUNTIME if request.param == "docker" else None)
     except BackendUnavailable as error:
         require(request.param, str(error))
     return made

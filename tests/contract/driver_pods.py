@@ -75,27 +75,27 @@ class Driven:
 
     def run(self, plan: Any, done: Any, perform: Any, suits: Any = None) -> Iterator[EventBatch]:
         """Yields what happens until the plan is done."""
-        agenda = plan.agenda(done)
-        while (job := agenda.take()) is not None:
+        queue = plan.ready_queue(done)
+        while (job := queue.take()) is not None:
             yield from self._job(job, perform)
-            agenda.finished(job.id)
+            queue.mark_finished(job.id)
 
     def _job(self, job: Job, perform: Any) -> Iterator[EventBatch]:
         half: PartialStep | None = None
         for number in itertools.count(1):
             name = Attempt(self.bout, job, number).name
-            self.exchange.assign(name, perform(job, None).assignment(half))
+            self.exchange.write_assignment(name, perform(job, None).assignment(half))
             self.play(name, self.order(job.submission))
-            end = self.exchange.end(name)
+            end = self.exchange.read_end(name)
             assert end is not None, self.ended[name]
-            happened = list(self.exchange.batches(name, 0))
+            happened = list(self.exchange.read_batches(name, 0))
             assert len(happened) == end.batches
             yield from happened
             self.outcomes.append((job.stage.value, end.outcome))
             if end.outcome is DriverOutcome.FINISHED:
                 return
-            assert end.outcome is DriverOutcome.SPENT, end
-            half = self.exchange.half(name)
+            assert end.outcome is DriverOutcome.NEEDS_PLAYER, end
+            half = self.exchange.read_partial_step(name)
 
     def play(self, name: str, order: SandboxSpec) -> AttemptEnd | None:
         """Plays one attempt in a pod of its own, which is deleted then. The player has to end by itself."""
@@ -114,7 +114,7 @@ class Driven:
             if driver is not None:
                 driver.remove(force=True)
             pod.delete()
-        return self.exchange.end(name)
+        return self.exchange.read_end(name)
 
     def _driver(self, name: str, pod: Pod) -> dict[str, Any]:
         return {

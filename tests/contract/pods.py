@@ -21,6 +21,7 @@ from orchestrator.domain.tasks import Limits
 from orchestrator.executors.kubernetes.pod_manifest import FIFO_DIR, PLAYER_MESSAGE_PATH
 from orchestrator.sandboxes.base import BackendSettings, Exit, Image, ImageSource, Sandbox, SandboxSpec, never_cancelled
 from orchestrator.sandboxes.docker import container_spec
+from orchestrator.sandboxes.linux.host_limits import HostLimits
 from orchestrator.sandboxes.pod import backend
 
 RUNNER = "sparring/runner:cpu"
@@ -74,7 +75,7 @@ class Pod:
         It may replace its `User` as well.
         """
         info = self.client.info()
-        host = container_spec.HostLimits(info["NCPU"], order.limits.files, str(info.get("CgroupVersion", "1")) == "1")
+        host = HostLimits(info["NCPU"], order.limits.files, str(info.get("CgroupVersion", "1")) == "1")
         found = self.client.api.inspect_image(order.image.digest)
         config, problems = read_image_config(found)
         assert not problems or order.image.command, problems
@@ -161,20 +162,20 @@ class Pods:
     def __post_init__(self) -> None:
         self._one = backend.PodBackend(BackendSettings(self.workspace))
 
-    def check(self, runtime: Any = None) -> None:
+    def require_available(self, runtime: Any = None) -> None:
         """Is fine: pods are made when they are needed."""
 
-    def examine(self) -> list[Any]:
+    def diagnose(self) -> list[Any]:
         """Returns what the backend says of the machine, which is no pod."""
-        return self._one.examine()
+        return self._one.diagnose()
 
     def admit(self, source: ImageSource) -> Image:
         """Passes on."""
         return self._one.admit(source)
 
-    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:
+    def clean_up(self, *, spare_run: str | None = None, ended_run: str | None = None) -> int:
         """Passes on."""
-        return self._one.sweep(keep=keep, ended=ended)
+        return self._one.clean_up(spare_run=spare_run, ended_run=ended_run)
 
     def start(self, order: SandboxSpec) -> Played:
         """Makes a pod and starts its player."""

@@ -13,7 +13,7 @@ from orchestrator.sandboxes.linux import cgroup_counters, parent_cgroup
 from orchestrator.sandboxes.linux.owner import Owner
 
 MIB = 1024 * 1024
-DOCKER = [pytest.mark.docker, pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")]
+DOCKER = [pytest.mark.docker, pytest.mark.parametrize("backend", ["docker", "runc"], indirect=True, scope="module")]
 
 
 def soon(seconds: float) -> float:
@@ -39,7 +39,9 @@ def heard_out(sandbox, listen) -> Exit:
 def accounted(backend, require) -> None:
     """Nothing, where the machine lets us make control groups; else the test cannot be."""
     opened = (
-        parent_cgroup.ParentCgroup.open(Owner.current(), "probe", 64 * MIB) if backend._engine.host().cgroupfs else None
+        parent_cgroup.ParentCgroup.open(Owner.current_process(), "probe", 64 * MIB)
+        if backend.name == "runc" or backend._engine.host().cgroupfs
+        else None
     )
     if opened is None:
         require("cgroups", "this machine does not let us make control groups above a sandbox's own")
@@ -126,15 +128,18 @@ class TestDocker:
         sandbox.stop()
         assert groups() == before
 
-    def test_without_groups_of_ours_it_is_sampled_and_says_so(self, backend, play, listen, monkeypatch):
-        """Where we may not make groups, usage is what was seen while the player ran."""
-        monkeypatch.setattr(parent_cgroup.os, "access", lambda *_: False)
-        sandbox = play("echo")
-        assert groups() == set()
-        for _ in range(3):
-            assert sandbox.send(b"x", soon(30))
-            listen.exactly(sandbox, 1)
-            time.sleep(0.3)
-        end = sandbox.stop()
-        assert end.sampled
-        assert end.peak_bytes > MIB
+
+@pytest.mark.docker
+@pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")
+def test_without_groups_of_ours_it_is_sampled_and_says_so(backend, play, listen, monkeypatch):
+    """Where we may not make groups, usage is what was seen while the player ran."""
+    monkeypatch.setattr(parent_cgroup.os, "access", lambda *_: False)
+    sandbox = play("echo")
+    assert groups() == set()
+    for _ in range(3):
+        assert sandbox.send(b"x", soon(30))
+        listen.exactly(sandbox, 1)
+        time.sleep(0.3)
+    end = sandbox.stop()
+    assert end.sampled
+    assert end.peak_bytes > MIB

@@ -62,7 +62,7 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def build(backend, engine) -> Iterator[Callable[[str], list[str]]]:
     """Returns a function that builds a Dockerfile and gives the bases that the engine's builder took, in order."""
-    workshop: ImageStore = backend.workshop()
+    workshop: ImageStore = backend.image_store()
     recipes = {name: f'FROM scratch\nCOPY x /x\nLABEL {MARK} base={name}\nCMD ["/x"]\n' for name in (GOOD, EVIL)}
     bases = {workshop.build(_recipe(text, name), lambda _: None)[7:19]: name for name, text in recipes.items()}
 
@@ -74,7 +74,7 @@ def build(backend, engine) -> Iterator[Callable[[str], list[str]]]:
 
     yield build
     for name in (MADE, GOOD, EVIL):
-        workshop.discard(name)
+        workshop.untag(name)
     while left := engine.images.list(filters={"label": MARK, "dangling": True}):  # earlier ones, and stages
         for image in left:
             engine.images.remove(image.id)

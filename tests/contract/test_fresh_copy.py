@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.errors import InfrastructureFault
 from orchestrator.sandboxes.base import SandboxSpec
-from orchestrator.sandboxes.docker import backend as docker_backend
+from orchestrator.sandboxes.docker.engine import DockerEngine
 from orchestrator.sandboxes.docker.images import image_copy
 
 pytestmark = [pytest.mark.docker, pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")]
@@ -66,7 +66,7 @@ def test_a_copy_is_the_same_to_a_player_and_new_to_the_kernel(backend, image, en
         known = {each.digest: int(says(backend, each, run, COUNT, run, policy=bare)) for each in (image, copied)}
         assert known[image.digest] > known[copied.digest] + 75
     finally:
-        copied.undo()
+        copied.rollback()
     assert not engine.images.list(filters={"label": f"sparring.run={run}"}, all=True)
     assert engine.containers.list(all=True, filters={"label": f"sparring.run={run}"}) == []
 
@@ -74,9 +74,9 @@ def test_a_copy_is_the_same_to_a_player_and_new_to_the_kernel(backend, image, en
 def test_a_copy_that_was_left_is_swept(backend, image, engine, run):
     """The sweep of the run removes it, that of another one does not."""
     copied = backend.fresh_copy(image, run)
-    backend.sweep(ended="another run")
+    backend.clean_up(ended_run="another run")
     assert engine.images.get(copied.digest)
-    backend.sweep(ended=run)
+    backend.clean_up(ended_run=run)
     assert not engine.images.list(filters={"label": f"sparring.run={run}"}, all=True)
 
 
@@ -86,7 +86,7 @@ def test_an_image_with_a_name_is_never_taken_for_a_copy(backend):
     class Labelled:
         """An engine with two images that bear the label."""
 
-        def labelled(self, label):
+        def images_with_label(self, label):
             """Returns them."""
             return [
                 {"Id": "sha256:named", "RepoTags": ["team/entry:1"], "Labels": {label: "run"}},
@@ -110,4 +110,4 @@ def test_a_full_disk_is_ours(backend, image, run, monkeypatch):
 def test_labels_are_plain_words(backend):
     """What would end a label's line is refused before anything is sent."""
     with pytest.raises(ValueError, match="no label"):
-        image_copy._import_files(docker_backend.DockerEngine(), iter(()), {"run": "a\nCMD harm"})
+        image_copy._import_files(DockerEngine(), iter(()), {"run": "a\nCMD harm"})

@@ -96,7 +96,7 @@ def test_what_is_in_the_way_is_refused(backend, make, monkeypatch, path, what):
     [problem] = caught.value.problems
     assert problem.place == path
     assert {"link": "link", LOOP: "link", "pipe": "neither"}.get(what, "") in problem.what
-    assert backend.look_into(identity).problems == (problem,)
+    assert backend.inspect_image(identity).problems == (problem,)
     monkeypatch.setattr(mount_points, "layers_on_disk", lambda _graph: None)
     if not (path.startswith(REPLACED[:-1]) or path in REPLACED or what == "pipe"):
         with pytest.raises(Rejected, match=path):

@@ -15,13 +15,15 @@ from tests.oci.conftest import registry, start
 from tests.oci.fake_registry import AMD, Answer
 
 __all__ = ["registry", "start"]
-pytestmark = pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")
+pytestmark = pytest.mark.parametrize(
+    "backend", [pytest.param("docker", marks=pytest.mark.docker)], indirect=True, scope="module"
+)
 
 
 @pytest.fixture
 def workshop(backend):
     """The backend's workshop."""
-    return backend.workshop()
+    return backend.image_store()
 
 
 @pytest.fixture
@@ -42,13 +44,13 @@ def test_an_image_is_pushed_by_its_id(workshop, engine, image, registry):
     """It lies there with its configuration, and the engine knows it by the name and by the manifest's digest."""
     name = f"{registry.host}/cup/red:1"
     workshop.push(image, name, None)
-    found = ImageResolver([registry.host]).describe(parse_reference(name), AMD)
+    found = ImageResolver([registry.host]).resolve(parse_reference(name), AMD)
     assert image in found.identities
     kept = engine.images.get(image).attrs
     assert name in kept["RepoTags"]
     assert f"{registry.host}/cup/red@{found.digest}" in kept["RepoDigests"]
     workshop.push(image, name, None)
-    assert ImageResolver([registry.host]).describe(parse_reference(name), AMD) == found
+    assert ImageResolver([registry.host]).resolve(parse_reference(name), AMD) == found
 
 
 def test_the_login_is_the_given_one(workshop, image, registry, monkeypatch, tmp_path):

@@ -15,7 +15,9 @@ from orchestrator.errors import Rejected, UsageError
 from orchestrator.intake import package_writer
 from orchestrator.sandboxes.base import BackendSettings, BuildRequest, ImageLayer, ImageSource, ImageStore
 
-DOCKER = pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")
+DOCKER = pytest.mark.parametrize(
+    "backend", [pytest.param("docker", marks=pytest.mark.docker)], indirect=True, scope="module"
+)
 
 
 def context(dockerfile: str, **files: bytes) -> Iterator[bytes]:
@@ -32,7 +34,7 @@ def context(dockerfile: str, **files: bytes) -> Iterator[bytes]:
 @pytest.fixture
 def workshop(backend) -> ImageStore:
     """The backend's workshop."""
-    return backend.workshop()
+    return backend.image_store()
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def tag(workshop, engine) -> Iterator[str]:
     """A name that no image has yet; afterwards none has it again."""
     name = f"sparring-test/workshop:{secrets.token_hex(8)}"
     yield name
-    workshop.discard(name)
+    workshop.untag(name)
     assert not engine.images.list(name)
 
 
@@ -60,11 +62,11 @@ def build(workshop, tag, test_image) -> Callable[..., tuple[str, list[str]]]:
 def test_a_backend_without_images_says_so(name, tmp_path) -> None:
     """A workshop is given, or the caller is told to use a backend that has one."""
     made = plugins.load_plugin("sandboxes", name)(BackendSettings(tmp_path))
-    if name == "docker":
-        assert callable(made.workshop().build)
+    if name in {"docker", "runc"}:
+        assert callable(made.image_store().build)
         return
     with pytest.raises(UsageError, match="--backend docker"):
-        made.workshop()
+        made.image_store()
 
 
 @DOCKER
@@ -182,7 +184,7 @@ def test_an_image_is_brought_in_under_its_own_id(workshop, backend, image, tag, 
     """The id is the digest of the plain configuration; only what a player needs is there; its tag is ours alone."""
     config, layers = image
     identity = workshop.load(config, layers, tag)
-    assert identity == f"sha256:{hashlib.sha256(workshop.plain(config)).hexdigest()}"
+    assert identity == f"sha256:{hashlib.sha256(workshop.normalise_config(config)).hexdigest()}"
     found = engine.images.get(identity)
     assert found.tags == [tag]
     assert found.attrs["Config"]["Env"] == ["A=1"]
@@ -234,8 +236,8 @@ def test_a_tag_is_taken_away_once(workshop, image, tag, engine) -> None:
     config, layers = image
     identity = workshop.load(config, layers, tag)
     engine.images.get(identity).tag("sparring-test/workshop", f"{tag[-8:]}-other")
-    workshop.discard(tag)
-    workshop.discard(tag)
+    workshop.untag(tag)
+    workshop.untag(tag)
     assert engine.images.get(identity).tags == [f"sparring-test/workshop:{tag[-8:]}-other"]
-    workshop.discard(f"sparring-test/workshop:{tag[-8:]}-other")
+    workshop.untag(f"sparring-test/workshop:{tag[-8:]}-other")
     assert identity not in {found.id for found in engine.images.list(all=True)}

@@ -37,7 +37,7 @@ def test_there_are_programs_of_every_kind():
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module")
+@pytest.mark.parametrize("backend", ["docker", "runc"], indirect=True, scope="module")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_benign_program_passes(backend, images, run, policy, name):
     """It does what it wants to, ends by itself, and nothing is held against it."""

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ValidationError
 
 from orchestrator import plugins
 from orchestrator.datasets.base import Dataset, Options
+from orchestrator.domain.contest_format import Format, FormatRules
 from orchestrator.errors import UsageError
-from orchestrator.formats.base import Format, FormatRules
 from orchestrator.sandboxes.base import BackendSettings
 
 KINDS = tuple(sorted(plugins.PACKAGES))
@@ -19,7 +19,7 @@ FOUND = {
     "datasets": ["digits", "folder", "npz"],
     "executors": ["kubernetes", "local"],
     "formats": ["tournament"],
-    "sandboxes": ["docker", "pod", "process"],
+    "sandboxes": ["docker", "pod", "process", "runc"],
     "stores": ["folder", "memory", "sql"],
 }
 ALL = [(kind, name) for kind, names in FOUND.items() for name in names]
@@ -143,7 +143,7 @@ def test_a_backend_is_made_from_its_settings(name, tmp_path):
     """A backend is named like its file and does everything that the seam asks for; making it starts nothing."""
     found = plugins.load_plugin("sandboxes", name)
     assert found.name == name
-    assert {"check", "examine", "admit", "start", "sweep"} <= methods(found)
+    assert {"require_available", "diagnose", "admit", "start", "clean_up"} <= methods(found)
     found(BackendSettings(workspace=tmp_path / "workspace"))
     assert list(tmp_path.iterdir()) == []
 
@@ -152,7 +152,13 @@ def test_a_backend_is_made_from_its_settings(name, tmp_path):
 def test_an_engine_runs_plans(name):
     """An engine takes a plan, what is done, how a job is performed, and where it suits."""
     found = plugins.load_plugin("executors", name)
-    assert list(inspect.signature(found.run).parameters) == ["self", "plan", "done", "perform", "suits"]
+    assert list(inspect.signature(found.run).parameters) == [
+        "self",
+        "plan",
+        "finished_jobs",
+        "make_job",
+        "prefers_device",
+    ]
 
 
 @pytest.mark.parametrize("name", FOUND["stores"])

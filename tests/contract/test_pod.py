@@ -20,7 +20,7 @@ from orchestrator.domain.tasks import Limits
 from orchestrator.errors import PodUsedUp, SandboxLost
 from orchestrator.executors.kubernetes.pod_manifest import PLAYER_MESSAGE_PATH
 from orchestrator.sandboxes.base import CheckStatus, Ending, ImageSource, SandboxSpec
-from orchestrator.sandboxes.docker.container_spec import HOME
+from orchestrator.sandboxes.linux.host_limits import HOME
 from orchestrator.sandboxes.pod import pod_sandbox
 
 from .pods import DRIVER, RUNNER, Pod, ordering
@@ -52,7 +52,7 @@ def test_one_start_in_a_pods_life(pod, order, listen):
     """The first start plays; every later one is PodUsedUp at once, by another driver and after the end too."""
     pod.play(order("echo"))
     backend = pod.backend()
-    assert backend.examine()[0].status is CheckStatus.OK
+    assert backend.diagnose()[0].status is CheckStatus.OK
     sandbox = backend.start(order("echo"))
     for driver in (backend, pod.backend()):
         begun = time.monotonic()
@@ -64,7 +64,7 @@ def test_one_start_in_a_pods_life(pod, order, listen):
     sandbox.stop()
     with pytest.raises(PodUsedUp):
         backend.start(order("echo"))
-    assert backend.examine()[0].status is CheckStatus.WARN
+    assert backend.diagnose()[0].status is CheckStatus.WARN
 
 
 def test_of_two_starts_at_a_time_one_plays(pod, order, listen):

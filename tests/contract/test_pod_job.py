@@ -76,8 +76,8 @@ def setting(backend, players, run) -> Callable[..., RoundContext]:
 
 def planned(setting: RoundContext) -> tuple[Plan, RoundView]:
     """Returns the round's plan, each defence against clean pictures and every attack, and a record with it."""
-    attacks = [None, *(attack.id for attack in setting.roster.side(Side.ATTACK))]
-    plan = make_plan(setting, [Cell(d.id, attack) for d in setting.roster.side(Side.DEFENCE) for attack in attacks])
+    attacks = [None, *(attack.id for attack in setting.roster.by_side(Side.ATTACK))]
+    plan = make_plan(setting, [Cell(d.id, attack) for d in setting.roster.by_side(Side.DEFENCE) for attack in attacks])
     jobs = [
         events.JobRecord(
             id=job.id,
@@ -145,7 +145,7 @@ def test_a_perturb_and_a_classify_job(setting, played, remembered):
             assert (sandbox.ending, sandbox.code) == ("clean", 0)
             assert sandbox.cpu_seconds > 0
             assert sandbox.peak_bytes > 1024 * 1024
-            arrays += [record.array(step, name).tolist() for step in steps for name in sorted(step.blobs)]
+            arrays += [record.read_array(step, name).tolist() for step in steps for name in sorted(step.blobs)]
     assert len(arrays) == 2 * 5 + 2  # two batches of eight candidates; clean and attacked pictures
     remembered.setdefault("honest", arrays)
     assert arrays == remembered["honest"]

@@ -195,7 +195,7 @@ def test_stop_is_safe_to_call_twice(play):
     assert sandbox.stop() is first
 
 
-@pytest.mark.parametrize("descriptor", ["1", "2"])
+@pytest.mark.parametrize("descriptor", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_flood_does_not_hold_up_stop(play, descriptor):
     """A player in the middle of a flood is stopped within seconds."""
     sandbox = play("flood", descriptor)

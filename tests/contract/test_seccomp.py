@@ -13,7 +13,7 @@ from orchestrator.sandboxes.base import SandboxSpec
 
 pytestmark = [
     pytest.mark.docker,
-    pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module"),
+    pytest.mark.parametrize("backend", ["docker", "runc"], indirect=True, scope="module"),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers are x86-64's"),
     pytest.mark.skipif(os.environ.get("SPARRING_TEST_RUNTIME", "runc") != "runc", reason="gVisor has its own filter"),
 ]

@@ -37,7 +37,7 @@ def load(tmp_path) -> Load:
 
     def read(kind: str, **options: Any) -> Samples:
         found: type[Dataset[Any]] = plugins.load_plugin("datasets", kind)
-        return found().load(found.options_type.model_validate(options), tmp_path)
+        return found().load_samples(found.options_type.model_validate(options), tmp_path)
 
     return read
 

@@ -1,17 +1,21 @@
 """The digits that scikit-learn ships, in the split that the reference models were measured on."""
 
 import hashlib
+import importlib.metadata
 import json
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from sklearn.datasets import load_digits
+
+from orchestrator.datasets import digits
 
 
 @pytest.fixture(scope="module")
 def raw():
     """All 1797 digits, values 0 to 16."""
+    from sklearn.datasets import load_digits  # noqa: PLC0415  every worker reads this file, one runs the tests
+
     return load_digits()
 
 
@@ -47,6 +51,33 @@ def test_the_two_parts_are_all_digits(load, raw):
     found = [(int(y), x.tobytes()) for part in parts for x, y in zip(part.pixels, part.labels, strict=True)]
     assert sorted(found) == expected
     assert scaled[8] == 128
+
+
+def test_the_split_is_scikit_learns(load, raw):
+    """The order on file is what `train_test_split` gives, stratified, with seed 0."""
+    from sklearn.model_selection import train_test_split  # noqa: PLC0415  as above
+
+    parts = train_test_split(raw.data, raw.target, test_size=500, random_state=0, stratify=raw.target)
+    for split, pictures, labels in (("test", parts[1], parts[3]), ("train", parts[0], parts[2])):
+        found = load("digits", split=split)
+        assert (found.pixels == np.rint(pictures * (255 / 16)).reshape(-1, 1, 8, 8)).all()
+        assert (found.labels == labels).all()
+
+
+@pytest.mark.parametrize("missing", ["distribution", "file"])
+def test_without_scikit_learn_the_remedy_is_named(problems, monkeypatch, missing):
+    """Not installed, or without the file where it is expected: one error that says what to install."""
+
+    def absent(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    if missing == "distribution":
+        monkeypatch.setattr(digits.importlib.metadata, "distribution", absent)
+    else:
+        monkeypatch.setattr(digits, "_DATA_FILE", "sklearn/datasets/data/none.csv.gz")
+    [problem] = problems("digits")
+    assert problem.startswith("dataset: scikit-learn's digits are not there: ")
+    assert problem.endswith("; pip install 'sparring[digits]'")
 
 
 def test_the_split_is_fixed(load):

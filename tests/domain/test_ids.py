@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.domain.ids import canonical_json, derive_seed, digest, job_id
+from orchestrator.domain.ids import canonical_json, derive_seed, digest, job_id, parse_json
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers(1 - 2**53, 2**53 - 1) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=8,
 )
@@ -21,11 +21,50 @@ def test_canonical_json_has_one_form():
     assert canonical_json({"b": [1, {"d": None, "c": "é"}], "a": 0.5}) == '{"a":0.5,"b":[1,{"c":"é","d":null}]}'
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
-def test_canonical_json_refuses_what_json_has_no_word_for(number):
-    """NaN and infinities are errors: no two readers agree on them."""
+def test_canonical_json_is_that_of_rfc_8785():
+    """The example of section 3.2.3 of RFC 8785: numbers as ECMAScript writes them, keys by their UTF-16 units."""
+    value = parse_json(
+        r"""{"numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
+             "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/", "literals": [null, true, false]}"""
+    )
+    numbers = "333333333.3333333,1e+30,4.5,0.002,1e-27"
+    text = r"""€$\u000f\nA'B\"\\\\\"/"""
+    assert canonical_json(value) == f'{{"literals":[null,true,false],"numbers":[{numbers}],"string":"{text}"}}'
+    assert canonical_json({"\ufb33": 1, "\U0001f600": 2}) == '{"\U0001f600":2,"\ufb33":1}'
+    assert canonical_json([1.0, -0.0, 1e20, 1e21]) == "[1,0,100000000000000000000,1e+21]"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 2**53, -(2**53), 10**400, "\ud800"])
+def test_canonical_json_refuses_what_readers_disagree_on(value):
+    """NaN, infinities, integers that a double does not hold and half a surrogate pair are errors, never changed."""
+    for inside in (value, [value], {"x": value}):
+        with pytest.raises(ValueError):
+            canonical_json(inside)
+
+
+@pytest.mark.parametrize("value", [{1: 2}, {None: 1}, {"x": b"y"}, {"x": {1, 2}}, object()])
+def test_canonical_json_converts_nothing(value):
+    """Keys that are no text, and values that JSON does not have, are errors."""
     with pytest.raises(ValueError):
-        canonical_json({"x": number})
+        canonical_json(value)
+
+
+@given(VALUES | st.floats(allow_nan=False, allow_infinity=False))
+def test_what_is_written_is_read_unchanged(value):
+    """A value comes back as the same value with the same canonical text, also where a double looks like an integer."""
+    text = canonical_json(value)
+    assert parse_json(text) == value
+    assert canonical_json(parse_json(text)) == text
+
+
+@pytest.mark.parametrize("text", ["9007199254740993", "-9007199254740993", "1" * 5000, "1.0", "1e2", "01"])
+def test_another_way_to_write_a_number_is_not_canonical(text):
+    """An integer that no double holds, or that has another form, is not the canonical text of what is read."""
+    try:
+        found = canonical_json(parse_json(text))
+    except ValueError:
+        return
+    assert found != text
 
 
 def test_a_digest_is_sha256():

@@ -14,7 +14,7 @@ ROWS = st.lists(
         submission=st.text("abcdef", min_size=3, max_size=3),
         score=st.none() | st.fractions(-100, 100, max_denominator=3),
         reason=st.sampled_from(["", "baseline"]),
-        violations=st.integers(0, 2),
+        tie_break=st.integers(0, 2),
         submitted=st.sampled_from(["", EARLY, LATE]),
     ),
     unique_by=lambda row: row.submission,
@@ -42,7 +42,7 @@ def test_ranking_is_exact():
 
 def test_a_tie_goes_to_fewer_violations():
     """Equal scores rank by violations before anything else (A16)."""
-    rows = Row("early", Fraction(5), violations=1, submitted=EARLY), Row("late", Fraction(5), submitted=LATE)
+    rows = Row("early", Fraction(5), tie_break=1, submitted=EARLY), Row("late", Fraction(5), submitted=LATE)
     assert ranks(*rows) == [("late", 1), ("early", 2)]
     assert ranks(*rows, more_is_better=False) == [("late", 1), ("early", 2)]
 
@@ -61,15 +61,15 @@ def test_earlier_is_what_the_ledger_received_first():
     """The order of the ledger decides, whatever the clock said; what no ledger received follows (A16)."""
     rows = (
         Row("stated", Fraction(5), submitted=EARLY),
-        Row("second", Fraction(5), received=2, submitted=EARLY),
-        Row("first", Fraction(5), received=1, submitted=LATE),
+        Row("second", Fraction(5), receipt_number=2, submitted=EARLY),
+        Row("first", Fraction(5), receipt_number=1, submitted=LATE),
     )
     assert ranks(*rows) == [("first", 1), ("second", 2), ("stated", 3)]
 
 
 def test_a_tie_that_remains_is_shown_as_a_tie():
     """Rows equal in everything share a rank, and the next rank counts them both (A16)."""
-    same = {"score": Fraction(5), "violations": 2, "submitted": EARLY}
+    same = {"score": Fraction(5), "tie_break": 2, "submitted": EARLY}
     rows = Row("c", Fraction(4)), Row("b", **same), Row("a", **same)
     assert ranks(*rows) == [("a", 1), ("b", 1), ("c", 3)]
 
@@ -117,8 +117,8 @@ def test_ranks_count_who_is_better(rows, more_is_better):
     def beats(one, other):
         if one.score != other.score:
             return (one.score > other.score) == more_is_better
-        if one.violations != other.violations:
-            return one.violations < other.violations
+        if one.tie_break != other.tie_break:
+            return one.tie_break < other.tie_break
         return bool(one.submitted) and (not other.submitted or one.submitted < other.submitted)
 
     for row in ranked:

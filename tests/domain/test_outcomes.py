@@ -34,7 +34,12 @@ def test_only_the_true_label_holds():
     """The true label is held, and every other label is fooled, however large it is."""
     answers = np.array([3, 4, 0, 2**31 - 1], np.int32)
     calls = decide_outcomes(np.array([3, 3, 3, 3]), answers)
-    assert calls.tolist() == [PictureOutcome.HELD, PictureOutcome.FOOLED, PictureOutcome.FOOLED, PictureOutcome.FOOLED]
+    assert calls.tolist() == [
+        PictureOutcome.CORRECT,
+        PictureOutcome.MISCLASSIFIED,
+        PictureOutcome.MISCLASSIFIED,
+        PictureOutcome.MISCLASSIFIED,
+    ]
 
 
 def test_what_a_defence_does_not_classify_counts_as_misclassified():

@@ -14,7 +14,7 @@ def job(name, *needs):
 
 def taken(plan, done):
     """Returns every job that an agenda offers at once."""
-    return list(iter(plan.agenda(frozenset(map(JobId, done))).take, None))
+    return list(iter(plan.ready_queue(frozenset(map(JobId, done))).take, None))
 
 
 def ready(plan, *done):
@@ -80,24 +80,24 @@ def test_the_agenda_is_what_is_ready(needs, done, chance):
     """At every moment the agenda offers what can start, first the preferred one, each job once."""
     jobs = [job(str(place), *(str(n) for n in wanted if n < place)) for place, wanted in enumerate(needs)]
     plan, finished = Plan(tuple(reversed(jobs))), {JobId(str(n)) for n in done}
-    agenda, running = plan.agenda(finished), []
+    agenda, running = plan.ready_queue(finished), []
     while True:
         while (found := agenda.take()) is not None:
             assert found == next(one for one in startable(plan, finished) if one not in running)
             running.append(found)
         assert set(running) == set(startable(plan, finished))
-        assert agenda.left == [one.id for one in plan.jobs if one.id not in finished]
+        assert agenda.remaining == [one.id for one in plan.jobs if one.id not in finished]
         if not running:
             break
         ended = running.pop(chance.randrange(len(running)))
         finished.add(ended.id)
-        agenda.finished(ended.id)
-    assert agenda.left == []
+        agenda.mark_finished(ended.id)
+    assert agenda.remaining == []
 
 
 def test_the_agenda_passes_over_what_is_not_wanted():
     """A job that nobody wants now is offered again."""
-    agenda = Plan((job("a"), job("b"))).agenda(frozenset())
+    agenda = Plan((job("a"), job("b"))).ready_queue(frozenset())
     assert agenda.take(lambda one: one.id == "b").id == "b"
     assert agenda.take(lambda one: one.id == "b") is None
     assert agenda.take().id == "a"

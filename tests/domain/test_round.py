@@ -11,6 +11,7 @@ from orchestrator.domain.ids import canonical_json
 from orchestrator.domain.plan import Stage
 from orchestrator.domain.round import Round
 from orchestrator.domain.submissions import Side, Submission
+from orchestrator.ledger.event_registry import parse_event
 
 ZERO = "sha256:" + "0" * 64
 ONE = "sha256:" + "1" * 64
@@ -43,8 +44,8 @@ FINISHED = events.JobFinished(job="j1", stage=Stage.PERTURB, submission="a", dev
 FAILED = events.AttemptFailed(job="j1", attempt=1, code="sandbox-lost", message="the engine went away")
 PARKED = events.JobParked(job="j1", stage=Stage.PERTURB, submission="a", code="sandbox-lost", message="it went away")
 RETURNED = events.BackendReturned(job="j1", seconds=12.5)
-PROBED = events.ClusterProbed(namespace="sparring", outcome="blocked", at="2026-11-20T08:00:00+00:00")
-CLOSED_PLAY = events.AnswersCommitted(head=ONE, answers=TWO)
+PROBED = events.ClusterProbed(namespace="sparring", outcome="blocked", probed_at="2026-11-20T08:00:00+00:00")
+CLOSED_PLAY = events.AnswersCommitted(head=ONE, answers_digest=TWO)
 FOUND = events.FindingMade(
     id="f0",
     submission="d",
@@ -52,15 +53,17 @@ FOUND = events.FindingMade(
     rules=["A10"],
     summary="answers change",
     compared=3,
-    disagreements=[events.DisagreementRecord(attack=None, picture=7, played=1, replayed=-1, margin=0.5)],
+    disagreements=[
+        events.DisagreementRecord(attack=None, picture=7, answer_in_play=1, answer_in_replay=-1, margin=0.5)
+    ],
     image="sha256:x",
     job="r",
     steps=[2, 5],
     sequence=[events.SequenceQuestionRecord(attack="a", picture=7, answer=-1, pause=1.5)],
     length=1,
     batch=1,
-    alone=1,
-    improbable=None,
+    answer_alone=1,
+    p_value=None,
 )
 JUDGED = events.ReplayJudged(
     submission="d",
@@ -72,7 +75,7 @@ JUDGED = events.ReplayJudged(
     achieved=0.5,
     asked=50,
     compared=45,
-    clashes=1,
+    mismatches=1,
     noise=2,
     refused=16,
     late=0,
@@ -112,7 +115,7 @@ ALL = [
 @pytest.mark.parametrize("event", ALL, ids=lambda event: event.kind)
 def test_an_event_survives_the_ledger(event):
     """Every event is the same after it was written as JSON and read back."""
-    assert events.read_event(json.loads(canonical_json(event.model_dump(mode="json")))) == event
+    assert parse_event(json.loads(canonical_json(event.model_dump(mode="json")))) == event
 
 
 def test_every_kind_of_event_is_tested_here():
@@ -122,8 +125,8 @@ def test_every_kind_of_event_is_tested_here():
 
 def test_only_a_probe_that_was_overridden_is_kept():
     """Whoever asks how a round was played sees when somebody went against the probe, and not every start."""
-    against = PROBED.model_copy(update={"outcome": "connected", "overridden": "a cluster of our own"})
-    assert told(OPENED, PROBED, against, PROBED).overridden == [against]
+    against = PROBED.model_copy(update={"outcome": "connected", "override_reason": "a cluster of our own"})
+    assert told(OPENED, PROBED, against, PROBED).probe_overrides == [against]
 
 
 @pytest.mark.parametrize(
@@ -150,14 +153,14 @@ def test_what_was_lost_is_not_known_any_more():
     """Steps, ends, judgements and findings of a lost job are gone, and no other's."""
     other = FINISHED.model_copy(update={"job": "j2"})
     judged = told(OPENED, PLANNED, step(0), FINISHED, other, JUDGED, FOUND)
-    assert (set(judged.finished), set(judged.replays), len(judged.judgements)) == ({"j1", "j2"}, {"r"}, 2)
+    assert (set(judged.finished_jobs), set(judged.replay_coverage), len(judged.judgements)) == ({"j1", "j2"}, {"r"}, 2)
     for event in (
         events.StepsInvalidated(jobs=["j1"], reason="damaged"),
         events.StepsInvalidated(jobs=["r"], reason="damaged"),
     ):
         judged.apply(event)
-    assert (judged.steps, set(judged.finished)) == ({}, {"j2"})
-    assert (judged.replays, judged.findings, judged.judgements) == ({}, [], [])
+    assert (judged.steps, set(judged.finished_jobs)) == ({}, {"j2"})
+    assert (judged.replay_coverage, judged.findings, judged.judgements) == ({}, [], [])
     assert judged.jobs.keys() == {"j1", "j2"}
 
 
@@ -166,14 +169,14 @@ def test_unknown_keys_are_errors(event):
     """A key that this version does not know is refused, never ignored."""
     body = event.model_dump(mode="json") | {"later": 1}
     with pytest.raises(ValidationError, match="later"):
-        events.read_event(body)
+        parse_event(body)
 
 
 @pytest.mark.parametrize("body", [{}, {"kind": "round_reopened"}, {"kind": None}, {"job": "j1"}])
 def test_unknown_kinds_are_errors(body):
     """An entry whose kind is missing or unknown is no event."""
     with pytest.raises(ValidationError, match="kind"):
-        events.read_event(body)
+        parse_event(body)
 
 
 @pytest.mark.parametrize(
@@ -182,9 +185,9 @@ def test_unknown_kinds_are_errors(body):
 def test_a_digest_is_64_small_hex_digits(digest):
     """What names a blob can be nothing else, so that it is never a path."""
     with pytest.raises(ValidationError):
-        events.AnswersCommitted(head=digest, answers=ONE)
+        events.AnswersCommitted(head=digest, answers_digest=ONE)
     with pytest.raises(ValidationError):
-        events.AnswersCommitted(head=ONE, answers=digest)
+        events.AnswersCommitted(head=ONE, answers_digest=digest)
 
 
 def test_a_time_is_not_negative():
@@ -204,16 +207,16 @@ def told(*them):
 def test_a_round_is_the_fold_of_its_events():
     """After all events the round knows who played, what is done, what was found, and that it is closed."""
     found = told(*ALL)
-    assert found.opened == OPENED
+    assert found.opening == OPENED
     assert found.roster.submissions == (
         Submission(id="a", name="a", team="T", side=Side.ATTACK, digest="sha256:x", image=""),
     )
-    assert found.planned == tuple(JOBS)
+    assert found.planned_jobs == tuple(JOBS)
     assert found.steps == {"j1": {0: step(0)}}
-    assert found.finished == {"j1": FINISHED}
-    assert found.failures == [FAILED]
-    assert (found.replay_head, found.answers) == (ONE, TWO)
-    assert found.replays == {"r": JUDGED}
+    assert found.finished_jobs == {"j1": FINISHED}
+    assert found.failed_attempts == [FAILED]
+    assert (found.replay_head, found.answers_digest) == (ONE, TWO)
+    assert found.replay_coverage == {"r": JUDGED}
     assert found.findings == [
         Finding(
             id="f0",
@@ -222,13 +225,13 @@ def test_a_round_is_the_fold_of_its_events():
             rules=("A10",),
             summary="answers change",
             compared=3,
-            disagreements=(Disagreement(attack=None, picture=7, played=1, replayed=-1, margin=0.5),),
+            disagreements=(Disagreement(attack=None, picture=7, answer_in_play=1, answer_in_replay=-1, margin=0.5),),
             image="sha256:x",
             job="r",
             steps=(2, 5),
             sequence=(SequenceQuestion("a", 7, -1, 1.5),),
             length=1,
-            alone=1,
+            answer_alone=1,
         )
     ]
     assert found.closed
@@ -237,7 +240,19 @@ def test_a_round_is_the_fold_of_its_events():
 def sandbox(seconds):
     """Returns the record of a sandbox that lived so long."""
     return events.SandboxRecord(
-        ending="clean", code=0, wall_seconds=seconds, cpu_seconds=None, peak_bytes=None, stderr=None
+        ending="clean",
+        reason=None,
+        code=0,
+        wall_seconds=seconds,
+        cpu_seconds=None,
+        peak_bytes=None,
+        peak_pids=None,
+        kills=0,
+        sampled=True,
+        stdin_bytes=None,
+        stdout_bytes=None,
+        stderr_bytes=None,
+        stderr=None,
     )
 
 
@@ -249,30 +264,30 @@ def test_every_sandbox_is_known_once():
     jobs = {"j1": "a", "j2": "a", "j9": "b"}
     plan = events.PlanMade(jobs=[events.JobRecord(job, Stage.CLASSIFY, whose) for job, whose in jobs.items()])
     found = told(plan, step(0, sandboxes=[sandbox(1)]), done, unfinished, others)
-    assert [s.wall_seconds for s in found.sandboxes("a")] == [1, 3, 2]
-    assert [s.wall_seconds for s in found.sandboxes("b")] == [9]
-    assert found.sandboxes("c") == []
+    assert [s.wall_seconds for s in found.sandboxes_of("a")] == [1, 3, 2]
+    assert [s.wall_seconds for s in found.sandboxes_of("b")] == [9]
+    assert found.sandboxes_of("c") == []
 
 
 def test_a_session_is_on_record_with_its_layout():
     """The pauses of a replayed session keep their places as whole numbers, also through JSON."""
     session = events.SessionRecord(purpose="waited", batch=1, pauses={6: 0.7}, seed=5)
-    read = events.read_event(json.loads(canonical_json(step(0, session=session).model_dump(mode="json"))))
+    read = parse_event(json.loads(canonical_json(step(0, session=session).model_dump(mode="json"))))
     assert read.session == session
 
 
 def test_nothing_happened_yet():
     """A round without events has nobody in it and is not closed."""
     found = told()
-    assert (found.opened, tuple(found.roster), found.planned, found.closed) == (None, (), (), False)
+    assert (found.opening, tuple(found.roster), found.planned_jobs, found.closed) == (None, (), (), False)
 
 
 def test_a_later_plan_replaces_the_earlier_one():
     """A new plan reopens a closed round, and what is finished stays finished (X4)."""
     again = events.PlanMade(jobs=[*JOBS, events.JobRecord(id="j3", stage=Stage.CLASSIFY, submission="d")])
     found = told(*ALL, again)
-    assert [job.id for job in found.planned] == ["j1", "j2", "j3"]
-    assert (found.closed, set(found.finished)) == (False, {"j1"})
+    assert [job.id for job in found.planned_jobs] == ["j1", "j2", "j3"]
+    assert (found.closed, set(found.finished_jobs)) == (False, {"j1"})
 
 
 def test_steps_are_kept_by_job_and_number():

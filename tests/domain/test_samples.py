@@ -71,7 +71,7 @@ def test_a_roster_keeps_its_order_and_its_sides():
     ]
     roster = Roster(tuple(made))
     assert [s.id for s in roster] == ["z", "b", "a"]
-    assert [s.id for s in roster.side(Side.DEFENCE)] == ["z", "a"]
+    assert [s.id for s in roster.by_side(Side.DEFENCE)] == ["z", "a"]
     assert roster["b"] is made[1]
     with pytest.raises(KeyError):
         roster["c"]

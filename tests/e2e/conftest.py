@@ -22,7 +22,8 @@ from orchestrator.scoring.results_file import Results
 
 PLAYER = Path(__file__).parent / "players" / "player.py"
 SEASON = Path(__file__).resolve().parents[2] / "examples" / "tournament" / "season.py"
-IMAGE = "sparring-test/player"
+IMAGE = f"sparring-test/player-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
+"""A tag of each worker: another build of the same files may give the tag to another image."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -149,8 +150,8 @@ def _note(folder: Path) -> None:
     form = '{{.Id}} {{index .Config.Labels "sparring.source"}}'
     done = subprocess.run(["docker", "image", "inspect", "-f", form, tag], capture_output=True, text=True, check=False)
     identity, _, source = done.stdout.strip().partition(" ")
-    if source == digest and not BuildRecord.here().image_of(digest, "cpu"):
-        BuildRecord.here().note(digest, "cpu", identity)
+    if source == digest and not BuildRecord.of_user().image_of(digest, "cpu"):
+        BuildRecord.of_user().add(digest, "cpu", identity)
 
 
 @pytest.fixture
@@ -161,7 +162,7 @@ def process_lab(tmp_path: Path) -> Lab:
 
 @pytest.fixture(
     scope="module",
-    params=["process", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.xdist_group("docker")])],
+    params=["process", pytest.param("docker", marks=pytest.mark.docker)],
 )
 def backend(request: pytest.FixtureRequest) -> str:
     """The name of every backend that this machine has."""

@@ -16,7 +16,7 @@ from orchestrator.intake.compliance.trial_match import BATCH_STEP, HELLO_STEP, O
 from orchestrator.intake.contest_file import Contest
 from orchestrator.intake.scaffold import Framework
 
-pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
+pytestmark = pytest.mark.docker
 
 STEPS = [
     "manifest",

@@ -72,7 +72,7 @@ def test_carlini_wagner_is_penalised(played) -> None:
     """Every candidate of cw_l2 beyond 51/255 is a forfeit, is held, and no defence is asked about it (A8, A14)."""
     results, out = played
     record, _ = play_rounds.read_round(out)
-    made = record.candidates("cw_l2")
+    made = record.adversarial_examples("cw_l2")
     beyond = np.flatnonzero(made.distances > 51)
 
     assert len(beyond) > 50

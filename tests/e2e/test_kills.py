@@ -138,7 +138,7 @@ class Killed:
     scope="module",
     params=[
         pytest.param("process", marks=pytest.mark.xdist_group("kills")),
-        pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.xdist_group("docker")]),
+        pytest.param("docker", marks=pytest.mark.docker),
     ],
 )
 def backend(request: pytest.FixtureRequest) -> str:
@@ -230,14 +230,16 @@ class Steps:
         record = RoundView(play_rounds.RoundFolder(killed.out).blobs(), (event for _, event in happened))
         pixels: dict[str | None, Any] = {None: record.samples.pixels}
         for player in PLAYERS[: len(PLAYERS) // 2]:
-            made = record.candidates(player)
+            made = record.adversarial_examples(player)
             assert made is not None
             pixels[player] = made.pixels
         kept = []
         for when, event in happened:
             if isinstance(event, events.StepFinished):
-                shown = [pixels[None][number] for number in record.array(event, "index")] if not event.cells else []
-                rows = record.array(event, "rows")[:, :2].tolist() if event.cells else []
+                shown = (
+                    [pixels[None][number] for number in record.read_array(event, "index")] if not event.cells else []
+                )
+                rows = record.read_array(event, "rows")[:, :2].tolist() if event.cells else []
                 shown += [pixels[event.cells[cell].attack][picture] for cell, picture in rows]
                 kept.append(Step(event.submission, event.job, event.stage, when, tuple(map(digested, shown))))
         return cls(tuple(kept))

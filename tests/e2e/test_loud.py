@@ -61,10 +61,13 @@ def test_who_waits_is_named_everywhere(process_lab) -> None:
     CliRunner().invoke(app, ["round", "run", str(path), "--out", str(out), *PLAY])
     words = {"code": "sandbox-lost", "message": "no <b>space</b> on host-17"}
     record, _ = play_rounds.read_round(out)
-    job = next(job for job in record.round.planned if job.submission == "defence_crashes")
+    job = next(job for job in record.round.planned_jobs if job.submission == "defence_crashes")
     ledger = RoundFolder(out).ledger()
     list(ledger.read())
-    ledger.append(JobParked(job=job.id, stage=Stage.CLASSIFY, submission="defence_crashes", **words), time="now")
+    ledger.append(
+        JobParked(job=job.id, stage=Stage.CLASSIFY, submission="defence_crashes", **words),
+        time="2026-03-01T08:00:00.000+00:00",
+    )
     ledger.close()
 
     told = CliRunner().invoke(app, ["round", "status", str(out)])

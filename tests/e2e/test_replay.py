@@ -72,15 +72,15 @@ def test_a_finding_shows_again(played, accused) -> None:
     assert bool(document["fresh_copy"]) == (results.backend == "docker")
     assert document["fresh_copy"] != found.image
     if accused.startswith("defence"):
-        assert [sitting["step"] for sitting in document["sittings"]] == found.steps
-        told = [sitting["seed"] for sitting in document["sittings"]]
+        assert [session["step"] for session in document["sessions"]] == found.steps
+        told = [session["seed"] for session in document["sessions"]]
         assert not set(told) & set(found.seeds)
         shared = [[seeds.index(seed) for seed in seeds] for seeds in (told, found.seeds)]
         assert shared[0] == shared[1], "two sessions share a seed where they did"
         assert not document["recorded_seeds"]
-        assert document["contradictions"]
+        assert document["inconsistencies"]
     else:
-        assert any(picture["turns"][0] for picture in document["redrawn"])
+        assert any(picture["values_changed"][0] for picture in document["changed_examples"])
     assert state(out) == before
 
 
@@ -89,7 +89,7 @@ def test_the_recorded_seeds_can_be_repeated(played) -> None:
     results, out = played
     document = json.loads(replay(results, out, "defence_counter", "--recorded-seeds", "--json").stdout)
     assert document["recorded_seeds"]
-    assert [sitting["seed"] for sitting in document["sittings"]] == finding(results, "defence_counter").seeds
+    assert [session["seed"] for session in document["sessions"]] == finding(results, "defence_counter").seeds
     text = " ".join(replay(results, out, "defence_counter").stdout.split())
     assert "in fresh sandboxes that are told fresh seeds" in text
 

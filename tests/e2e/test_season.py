@@ -14,9 +14,11 @@ from orchestrator.domain import contest_events, events
 from orchestrator.domain.outcomes import FAULTED, NOT_ASKED, NOT_PLAYED, Forfeit
 from orchestrator.domain.plan import Cell, Stage
 from orchestrator.domain.season import Season
+from orchestrator.formats.tournament.events import FinalistsPromoted
+from orchestrator.formats.tournament.format import finalists
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import RoundFolder
-from orchestrator.ledger.season_view import fold_season
+from orchestrator.ledger.season_fold import fold_season
 from orchestrator.ledger.stores.base import Ledger
 
 pytestmark = [pytest.mark.xdist_group("season"), pytest.mark.timeout(900)]
@@ -43,6 +45,13 @@ def folded(cup: Path) -> Season:
         ledger.close()
 
 
+def promoted_on(cup: Path, task: str) -> FinalistsPromoted:
+    """Returns who went on to the final round of a task."""
+    found = finalists(folded(cup), task)
+    assert found is not None
+    return found
+
+
 def results(cup: Path, phase: str, task: str = "digits") -> dict:
     """Returns the results file of a round."""
     return json.loads((cup / "rounds" / phase / task / "results.json").read_text("utf-8"))
@@ -61,7 +70,7 @@ def ranked(found: dict[str, dict]) -> list[str]:
 
 def test_every_round_is_played(season) -> None:
     """Four tasks have an initial and a final round, each complete, and the contest's ledger knows how each ended."""
-    played = folded(season).rounds
+    played = folded(season).played_rounds
     assert set(played) == {(phase, task) for phase in ("initial", "final") for task in TASKS}
     for (phase, task), act in played.items():
         document = results(season, phase, task)
@@ -72,7 +81,7 @@ def test_every_round_is_played(season) -> None:
 def test_a1_a_fourth_task_is_refused(season) -> None:
     """A1: Ada plays three tasks; her fourth submission is refused for that and uses up nothing."""
     seen = folded(season)
-    refused = [act for act in seen.refused if act.team == "Corner Shop"]
+    refused = [act for act in seen.refusals if act.team == "Corner Shop"]
     assert [act.problems for act in refused] == [
         [
             (
@@ -86,7 +95,7 @@ def test_a1_a_fourth_task_is_refused(season) -> None:
 
 def test_a1_nobody_plays_both_sides(season) -> None:
     """A1: Bo attacks the digits in one team, so another team with Bo cannot defend them."""
-    refused = next(act for act in folded(season).refused if act.team == "Bystanders")
+    refused = next(act for act in folded(season).refusals if act.team == "Bystanders")
     assert refused.problems == [
         (
             "team: Bo already plays attack on digits; nobody plays both sides (A1); "
@@ -108,7 +117,7 @@ def test_a3_everybody_meets_everybody(season, task) -> None:
 
 def test_a4_a_fourth_submission_is_refused(season) -> None:
     """A4: after three defences of one team for the digits the fourth is refused."""
-    refused = next(act for act in folded(season).refused if act.team == "Three Tries")
+    refused = next(act for act in folded(season).refusals if act.team == "Three Tries")
     assert refused.problems == [
         (
             "team: Three Tries has used its 3 submissions for defence on digits (A4); "
@@ -128,7 +137,7 @@ def test_a4_the_best_of_a_team_stands(season) -> None:
         for shown in (initial, final):
             assert (shown[name]["rank"], shown[name]["reason"]) == (None, "levels stands for this team (A4)")
             assert shown[name]["score"] is not None
-    assert set(folded(season).finalists["digits"].not_standing) == {"levels_means", "levels_five"}
+    assert set(promoted_on(season, "digits").superseded) == {"levels_means", "levels_five"}
 
 
 @pytest.mark.parametrize(("phase", "name"), [("initial", "defences_initial"), ("final", "defences")])
@@ -136,12 +145,12 @@ def test_a5_organizers_win_no_prize(season, phase, name) -> None:
     """A5: the house's defence is ranked, no prize goes to it, and the places after it move up."""
     found = board(season, phase, name)
     assert found["house"]["rank"] is not None
-    assert found["house"]["place"] is None
+    assert found["house"]["prize_rank"] is None
     assert found["house"]["no_prize"] == "a member is of the organizing institution (A5)"
     others = [row for row in found.values() if row["rank"] and row["submission"] != "house"]
-    assert [row["place"] for row in others] == list(range(1, len(others) + 1))
-    assert others[-1]["place"] == others[-1]["rank"] - 1
-    assert not any(row["place"] for row in found.values() if not row["rank"])
+    assert [row["prize_rank"] for row in others] == list(range(1, len(others) + 1))
+    assert others[-1]["prize_rank"] == others[-1]["rank"] - 1
+    assert not any(row["prize_rank"] for row in found.values() if not row["rank"])
 
 
 def test_a6_closed_source_is_promoted_and_not_ranked(season) -> None:
@@ -152,7 +161,7 @@ def test_a6_closed_source_is_promoted_and_not_ranked(season) -> None:
         "source missing (A6)",
     ]
     assert board(season, "initial", "defences_initial")["closed"]["rank"] == 3
-    assert "closed" in folded(season).finalists["digits"].defences
+    assert "closed" in promoted_on(season, "digits").defences
     row = board(season, "final", "defences")["closed"]
     assert (row["rank"], row["reason"]) == (None, "licence missing (A6); source missing (A6)")
 
@@ -177,7 +186,7 @@ def test_a7_a_crashing_defence_misclassifies(season) -> None:
 def test_a8_a_crashing_attack_cannot_win(season) -> None:
     """A8: what the crashing attack never delivered is grey, held, and never asked: its delta is below zero."""
     record, _ = play_rounds.read_round(season / "rounds" / "initial" / "digits")
-    made = record.candidates("cold")
+    made = record.adversarial_examples("cold")
     assert (made.forfeits == Forfeit.MISSING).all()
     assert (made.pixels == 128).all()
     assert (record.answers("fgsm_trained", 50)[Cell("fgsm_trained", "cold")] == NOT_ASKED).all()
@@ -208,7 +217,7 @@ def test_a9_a10_the_cheater_is_found_and_disqualified(season) -> None:
     row = board(season, "initial", "defences_initial")["coin"]
     assert row["rank"] is None
     assert row["reason"].startswith("disqualified: finding")
-    assert "coin" not in folded(season).finalists["digits"].everybody
+    assert "coin" not in promoted_on(season, "digits").submissions
 
 
 def test_a11_a12_the_first_five_go_on(season) -> None:
@@ -216,16 +225,16 @@ def test_a11_a12_the_first_five_go_on(season) -> None:
     attacks, defences = board(season, "initial", "attacks_initial"), board(season, "initial", "defences_initial")
     assert len(ranked(attacks)) >= 8
     assert len(ranked(defences)) >= 8
-    finalists = folded(season).finalists["digits"]
-    assert list(finalists.attacks) == ranked(attacks)[:5] == PROMOTED_ATTACKS
-    assert list(finalists.defences) == ranked(defences)[:5] == PROMOTED_DEFENCES
+    going_on = promoted_on(season, "digits")
+    assert list(going_on.attacks) == ranked(attacks)[:5] == PROMOTED_ATTACKS
+    assert list(going_on.defences) == ranked(defences)[:5] == PROMOTED_DEFENCES
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a13_only_finalists_are_ranked_in_the_final(season, task) -> None:
     """A13: the final ranks promoted submissions only, and everybody else says why not."""
-    finalists = folded(season).finalists[task]
-    for name, promoted in (("attacks", finalists.attacks), ("defences", finalists.defences)):
+    going_on = promoted_on(season, task)
+    for name, promoted in (("attacks", going_on.attacks), ("defences", going_on.defences)):
         found = board(season, "final", name, task)
         assert set(ranked(found)) == set(promoted) - {"closed"}
         assert all(row["reason"] for row in found.values() if not row["rank"])
@@ -234,13 +243,13 @@ def test_a13_only_finalists_are_ranked_in_the_final(season, task) -> None:
 def test_a14_violations_are_forfeited_and_counted(season) -> None:
     """A14: every candidate beyond the budget is measured exactly, forfeited as missing, and counted on the board."""
     record, _ = play_rounds.read_round(season / "rounds" / "initial" / "digits")
-    made = record.candidates("leap")
+    made = record.adversarial_examples("leap")
     assert (made.forfeits == Forfeit.BUDGET).all()
     assert made.distances.max() == 102
-    assert board(season, "initial", "attacks_initial")["leap"]["violations"] == 50
+    assert board(season, "initial", "attacks_initial")["leap"]["values"]["violations"]["value"] == 50
     for other in ("beyond", "mean", "mirror"):
-        assert record.candidates(other).distances.max() <= 51
-        assert not record.candidates(other).violations.any()
+        assert record.adversarial_examples(other).distances.max() <= 51
+        assert not record.adversarial_examples(other).violations.any()
 
 
 def test_a16_the_fifth_place_goes_to_the_earlier_one(season) -> None:
@@ -248,11 +257,11 @@ def test_a16_the_fifth_place_goes_to_the_earlier_one(season) -> None:
     found = board(season, "initial", "attacks_initial")
     tied = ["mirror", "down", "tails"]
     assert len({found[name]["exact"] for name in tied}) == 1
-    assert {found[name]["violations"] for name in tied} == {0}
+    assert {found[name]["values"]["violations"]["value"] for name in tied} == {0}
     assert [found[name]["rank"] for name in tied] == [5, 6, 7]
-    times = [folded(season).entries[name].time for name in tied]
+    times = [folded(season).entries[name].received_at for name in tied]
     assert times == sorted(times)
-    assert [name in folded(season).finalists["digits"].attacks for name in tied] == [True, False, False]
+    assert [name in promoted_on(season, "digits").attacks for name in tied] == [True, False, False]
 
 
 def test_a8_attacks_that_deliver_nothing_are_not_ranked(season) -> None:
@@ -291,18 +300,23 @@ def test_x4_the_final_reuses_the_initial_round(season) -> None:
     initial, _ = play_rounds.read_round(season / "rounds" / "initial" / "digits")
     final, _ = play_rounds.read_round(season / "rounds" / "final" / "digits")
     told = read(RoundFolder(season / "rounds" / "final" / "digits").ledger())
-    copied = {job.id for job in final.round.planned if job.origin}
-    assert {job.origin for job in final.round.planned} == {"initial", ""}
-    assert copied == {job.id for job in initial.round.planned}
+    copied = {job.id for job in final.round.planned_jobs if job.origin_round}
+    assert {job.origin_round for job in final.round.planned_jobs} == {"initial", ""}
+    assert copied == {job.id for job in initial.round.planned_jobs}
     assert [set(event.jobs) for event in told if isinstance(event, events.JobsReused)] == [copied]
-    assert all(job.origin == "initial" for job in final.round.planned if job.stage is Stage.PERTURB)
+    assert all(job.origin_round == "initial" for job in final.round.planned_jobs if job.stage is Stage.PERTURB)
     for stage in (Stage.CLASSIFY, Stage.REPLAY):
-        new = {(c.defence, c.attack) for j in final.round.planned if j.stage is stage and not j.origin for c in j.cells}
-        old = {(c.defence, c.attack) for j in initial.round.planned if j.stage is stage for c in j.cells}
+        new = {
+            (c.defence, c.attack)
+            for j in final.round.planned_jobs
+            if j.stage is stage and not j.origin_round
+            for c in j.cells
+        }
+        old = {(c.defence, c.attack) for j in initial.round.planned_jobs if j.stage is stage for c in j.cells}
         assert not new & old
         assert len(new) + len(old) == 16 * 15
     ends = [event.job for event in told if isinstance(event, events.JobFinished)]
-    assert len(ends) == len(set(ends)) == len(final.round.planned)
+    assert len(ends) == len(set(ends)) == len(final.round.planned_jobs)
 
 
 def test_x4_playing_again_plays_nothing(season) -> None:
@@ -350,7 +364,7 @@ def test_every_act_says_who_did_it(season) -> None:
     """The contest's ledger begins with its opening, and each act names who acted."""
     told = read(ContestFolder(season).ledger())
     assert isinstance(told[0], contest_events.ContestOpened)
-    assert all(act.by for act in told)
+    assert all(act.actor for act in told)
     counts = {
         kind: sum(isinstance(act, kind) for act in told)
         for kind in (contest_events.TeamAdded, contest_events.SubmissionReceived)
@@ -363,7 +377,7 @@ def test_nobody_was_asked_what_was_forfeited(season) -> None:
     record, _ = play_rounds.read_round(season / "rounds" / "final" / "digits")
     for defence in ("levels", "goats", "undefended"):
         for cell, answers in record.answers(defence, 50).items():
-            forfeits = np.zeros(50) if cell.attack is None else record.candidates(cell.attack).forfeits
+            forfeits = np.zeros(50) if cell.attack is None else record.adversarial_examples(cell.attack).forfeits
             assert ((answers == NOT_ASKED) == (forfeits != Forfeit.NONE)).all()
             asked = int((forfeits == Forfeit.NONE).sum())
             unanswered = np.isin(answers, (FAULTED, NOT_PLAYED)).sum()

@@ -5,13 +5,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+import rfc8785
 from typer.testing import CliRunner
 
 from orchestrator.application.rounds import play_rounds
 from orchestrator.cli.app import app
 from orchestrator.domain.season import Season
 from orchestrator.ledger.contest_folder import ContestFolder
-from orchestrator.ledger.season_view import fold_season
+from orchestrator.ledger.season_fold import fold_season
 from orchestrator.signatures import fingerprint, verify_signature
 
 pytestmark = [pytest.mark.xdist_group("season"), pytest.mark.timeout(900)]
@@ -29,27 +30,27 @@ def folded(cup: Path) -> Season:
 
 def test_every_receipt_verifies(season) -> None:
     """Each received submission has a receipt under the contest's key, and a changed one does not verify."""
-    opened = folded(season).opened
+    opened = folded(season).opening
     entries = folded(season).entries
     assert {path.stem for path in (season / "receipts").iterdir()} == set(entries)
     for name, entry in entries.items():
         receipt = json.loads((season / "receipts" / f"{name}.json").read_text("utf-8"))
         signature, key = bytes.fromhex(receipt.pop("signature")), bytes.fromhex(receipt["key"])
-        assert fingerprint(key) == opened.key
-        assert (receipt["digest"], receipt["received"]) == (entry.digest, entry.time)
+        assert fingerprint(key) == opened.key_fingerprint
+        assert (receipt["digest"], receipt["received"]) == (entry.digest, entry.received_at)
         assert verify_signature(key, signature, canonical(receipt))
         assert not verify_signature(key, signature, canonical(receipt | {"attempt": receipt["attempt"] + 1}))
 
 
 def canonical(document: dict) -> bytes:
-    """Returns the bytes that are signed: JSON with sorted keys, without spaces, as docs/seasons.md says."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    """Returns the bytes that are signed: JSON in the form of RFC 8785, as docs/seasons.md says."""
+    return rfc8785.dumps(document)
 
 
 def test_a2_nothing_that_an_attack_says_is_written_down(season) -> None:
     """A2: labels that an attack prints are in its log's blob, and in no result, report, receipt, board or bundle."""
     record, _ = play_rounds.read_round(season / "rounds" / "initial" / "digits")
-    said = [record.round.sandboxes("aloud")]
+    said = [record.round.sandboxes_of("aloud")]
     labels = record.samples.labels
     logs = [
         (season / "blobs" / s.stderr.removeprefix("sha256:")[:2] / s.stderr.removeprefix("sha256:")[2:]).read_bytes()
@@ -70,10 +71,10 @@ def test_a2_nothing_that_an_attack_says_is_written_down(season) -> None:
 @pytest.mark.parametrize("bundle", ["sealed", "full"])
 def test_x2_strangers_recompute_the_season(season, bundle) -> None:
     """X2: both bundles hold under the contest's key, with all eight rounds and both promotions of every task."""
-    done = verify(season.parent / bundle, "--key", folded(season).opened.key)
+    done = verify(season.parent / bundle, "--key", folded(season).opening.key_fingerprint)
     assert done.exit_code == 0, done.output
     assert "in 8 results files follow from them" in done.stdout
-    assert "promoted 4 times" in done.stdout
+    assert "outcomes 4," in done.stdout
     assert "the key you gave" in done.stdout
 
 
@@ -86,7 +87,7 @@ def test_x2_a_bundle_of_another_season_is_not_believed(season, tmp_path) -> None
     changed.write_bytes(
         changed.read_bytes().replace(b'"rank": 1', b'"rank": 2', 1).replace(b'"rank":1', b'"rank":2', 1)
     )
-    done = verify(copy, "--key", folded(season).opened.key)
+    done = verify(copy, "--key", folded(season).opening.key_fingerprint)
     assert done.exit_code == 1
     assert "rounds/final/digits/results.json" in done.output
     assert verify(season.parent / "sealed", "--key", "sha256:" + "0" * 64).exit_code == 1

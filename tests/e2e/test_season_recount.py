@@ -182,14 +182,16 @@ def check(rows: dict[str, dict], scores: dict[str, Fraction], ranks: list[tuple[
     """Asserts that a board is what was counted: every score exactly, every rank, and nobody else's."""
     assert {name: Fraction(row["exact"]) for name, row in rows.items()} == scores
     assert [(row["rank"], name) for name, row in rows.items() if row["rank"]] == ranks
-    assert {name: row["violations"] for name, row in rows.items()} == {name: play.violations(name) for name in scores}
+    assert {name: row["values"]["violations"]["value"] for name, row in rows.items()} == {
+        name: play.violations(name) for name in scores
+    }
 
 
 def check_prizes(rows: dict[str, dict], ranks: list[tuple[int, str]], play: Play, house: set[str]) -> None:
     """Asserts that prizes skip the organizers' teams, and nobody else (A5); no two ranks of this season are shared."""
     able = [name for _, name in ranks if play.team[name] not in house]
     assert len({rank for rank, _ in ranks}) == len(ranks)
-    assert {name: row["place"] for name, row in rows.items() if row["place"]} == {
+    assert {name: row["prize_rank"] for name, row in rows.items() if row["prize_rank"]} == {
         name: place for place, name in enumerate(able, start=1)
     }
 
@@ -217,7 +219,9 @@ def test_initial_boards_agree(season, task) -> None:
     """Both initial boards, and who is promoted from them, are those of a recount (A4, A11, A12, A16, A17)."""
     play, (times, _, house) = played(season, "initial", task), desk(season)
     promotion = next(
-        act for _, act in told(season / "contest.sqlite") if act["kind"] == "finalists_promoted" and act["task"] == task
+        act
+        for _, act in told(season / "contest.sqlite")
+        if act["kind"] == "tournament.finalists_promoted" and act["task"] == task
     )
     for side, scores in initial_scores(play).items():
         ranks = initial_ranks(play, scores, times, side)

@@ -24,6 +24,7 @@ from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm, Task
 from orchestrator.errors import BackendUnavailable, SandboxLost
 from orchestrator.execution.planner import make_plan
+from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.execution.round_runner import RoundRunner
 from orchestrator.executors.local import LocalExecutor
@@ -35,6 +36,19 @@ from orchestrator.sandboxes.base import Ending, Exit, Image, never_cancelled
 
 EMPTY = b""
 QUICK = Limits(perturb_batch=4, classify_seconds=0.2, perturb_seconds=0.2, ready_seconds=0.5, restarts=2)
+
+
+class ScriptedPool(PlayerPool):
+    """Hands out the players that a function makes: no sandbox is opened, and no round is there."""
+
+    def __init__(self, make_player: Callable[[], Any], *, prestart_allowed: bool = False) -> None:
+        nothing: Any = None
+        super().__init__(nothing, nothing, "job", lambda: 0, prestart_allowed=prestart_allowed)
+        self._make_player = make_player
+
+    def start_player(self) -> Any:
+        """Returns the next player."""
+        return self._make_player()
 
 
 class ScriptedSandbox:
@@ -51,7 +65,7 @@ class ScriptedSandbox:
         """Gives the frames to the player."""
         del deadline, cancelled
         self._decoder.feed(data)
-        while (frame := self._decoder.next()) is not None:
+        while (frame := self._decoder.next_frame()) is not None:
             if frame.header["type"] == "bye":
                 self._over = True
                 return True
@@ -101,7 +115,7 @@ class ScriptedBackend:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
 
-    def check(self, runtime=None) -> None:
+    def require_available(self, runtime=None) -> None:
         """Says whether it is there."""
         with self._lock:
             self.away -= 1
@@ -117,7 +131,7 @@ class ScriptedBackend:
         with self._lock:
             copied = f"{image.digest}-copy-{len(self.copied)}"
             self.copied.append(copied)
-        return replace(image, digest=copied, undo=lambda: self.copied.remove(copied))
+        return replace(image, digest=copied, rollback=lambda: self.copied.remove(copied))
 
     def start(self, order) -> ScriptedSandbox:
         """Starts a player, or loses it."""
@@ -172,8 +186,8 @@ class Stage:
 
     def cells(self) -> tuple[Cell, ...]:
         """Returns every meeting."""
-        attacks = [None, *(a.id for a in self.setting.roster.side(Side.ATTACK))]
-        return tuple(Cell(d.id, attack) for d in self.setting.roster.side(Side.DEFENCE) for attack in attacks)
+        attacks = [None, *(a.id for a in self.setting.roster.by_side(Side.ATTACK))]
+        return tuple(Cell(d.id, attack) for d in self.setting.roster.by_side(Side.DEFENCE) for attack in attacks)
 
     def plan(self):
         """Returns the round's plan."""
@@ -181,9 +195,9 @@ class Stage:
 
     def run(self, devices=(None,), watch=lambda _event: None) -> RoundView:
         """Plays the round, or what is left of it."""
-        dispatcher = RoundRunner(self.setting, self.ledger, self.record, lambda: "now", watch)
-        if self.record.round.opened is None:
-            dispatcher.open({"contest": "test", "isolation": self.setting.isolation.value})
+        dispatcher = RoundRunner(self.setting, self.ledger, self.record, lambda: "2026-03-01T08:00:00.000+00:00", watch)
+        if self.record.round.opening is None:
+            dispatcher.open_round({"contest": "test", "isolation": self.setting.isolation.value})
         dispatcher.run(LocalExecutor(devices), self.cells())
         return self.record
 

@@ -118,7 +118,7 @@ def killed_at(count):
     return watch
 
 
-@pytest.mark.parametrize("cheat", [Counts, Seeded])
+@pytest.mark.parametrize("cheat", [pytest.param(Counts, marks=pytest.mark.slow), Seeded])
 def test_an_examination_goes_on_after_a_kill(stage, cheat) -> None:
     """Killed after any session, a round ends with the same verdict and the same sessions, none of them played twice."""
     whole = stage(defences={"cheat": cheat}, replay=EVERYTHING)
@@ -162,7 +162,7 @@ def test_seeds_are_not_repeated_after_a_kill(stage) -> None:
         played.run(watch=killed_at(0))
     (session,) = sessions(played, "flaky")
     assert len(session.sandboxes) > 1
-    kept, lost = len(played.record.round.sandboxes("flaky")), len(played.backend.seeds)
+    kept, lost = len(played.record.round.sandboxes_of("flaky")), len(played.backend.seeds)
     played.go_on()
     attack = played.setting.attack_seed(played.setting.roster["shift"])
     before = [seed for seed in played.backend.seeds[:lost] if seed != attack][:kept]
@@ -193,7 +193,7 @@ def test_a_defence_that_ends_itself_in_replays_is_found(stage) -> None:
 
 
 def test_a_defence_that_ends_itself_at_the_first_look_is_found(stage) -> None:
-    """Each session that looks into a clash has its own restarts, and pictures that nobody suspects are refused too."""
+    """Each session that looks into a mismatch has its own restarts; pictures that nobody suspects are refused too."""
     played = stage({"apart": apart}, {"shy": Shy}, replay=EVERYTHING, limits=LENIENT, epsilon=12)
     record = played.run()
     assert found(record) == {"shy": FindingKind.REFUSED}
@@ -230,13 +230,13 @@ def test_a_suspect_that_is_not_answered_again_is_not_waited_for(stage) -> None:
     undisturbed = stage(defences={"crowded": Crowded}, replay=EVERYTHING, limits=LENIENT)
     assert found(undisturbed.run(devices=("GPU-aaaa",))) == {"crowded": FindingKind.STATE}
     _, second = [step for step in sessions(undisturbed, "crowded") if step.session.purpose == "context"][:2]
-    asked = len(undisturbed.record.array(second, "rows"))
+    asked = len(undisturbed.record.read_array(second, "rows"))
     Crowded.started, Crowded.ends = 0, (2 + second.step + 1, asked)
     played = stage(defences={"crowded": Crowded}, replay=EVERYTHING, limits=LENIENT)
     record = played.run(devices=("GPU-aaaa",))
     assert record.round.closed
     again = sessions(played, "crowded")
-    assert record.array(again[second.step], "refused").nonzero()[0].tolist() == [asked - 1]
+    assert record.read_array(again[second.step], "refused").nonzero()[0].tolist() == [asked - 1]
     assert again[second.step + 1].session.purpose != "waited"
 
 
@@ -246,7 +246,7 @@ def test_what_a_defence_stalls_at_is_asked_again_as_in_play(stage) -> None:
     record = played.run()
     assert found(record) == {}
     covered = judged(played, "stalls")
-    assert (covered.drawn, covered.clashes, covered.refused) == (24, 0, 0)
+    assert (covered.drawn, covered.mismatches, covered.refused) == (24, 0, 0)
     assert covered.late > 0
     assert (covered.decided, covered.achieved) == (24, 1.0)
     assert ExitReason.TIMED_OUT in {s.reason for job in played.sandboxes("stalls", Stage.REPLAY) for s in job}

@@ -47,7 +47,7 @@ class Copier:
     def fresh_copy(self, image, run):
         """Returns another image, or the same."""
         self.made += 1
-        return Image("sha256:copy", image.name, undo=self._undo) if self._copies else image
+        return Image("sha256:copy", image.name, rollback=self._undo) if self._copies else image
 
     def _undo(self) -> None:
         self.removed += 1
@@ -60,7 +60,7 @@ def test_it_is_made_once_whoever_asks() -> None:
     backend = Copier()
     copied = FreshCopy(backend, ORIGINAL, "run")
     seen = []
-    threads = [threading.Thread(target=lambda: seen.append(copied.image().digest)) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: seen.append(copied.get_image().digest)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -74,7 +74,7 @@ def test_a_backend_that_copies_nothing_removes_nothing() -> None:
     """The image itself is no copy, is not on record as one, and stays."""
     backend = Copier(copies=False)
     copied = FreshCopy(backend, ORIGINAL, "run")
-    assert copied.image() is ORIGINAL
+    assert copied.get_image() is ORIGINAL
     assert copied.discard() == ""
     assert backend.removed == 0
 
@@ -82,5 +82,5 @@ def test_a_backend_that_copies_nothing_removes_nothing() -> None:
 def test_a_copy_that_cannot_be_removed_ends_nothing() -> None:
     """It is left for the sweep at the end of the round: the answers are not lost for it."""
     copied = FreshCopy(Copier(fails=True), ORIGINAL, "run")
-    copied.image()
+    copied.get_image()
     assert copied.discard() == "sha256:copy"

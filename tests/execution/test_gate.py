@@ -18,7 +18,7 @@ def judged(
 ):
     """Returns what the gate makes of a delivery."""
     gate = Gate(budget, on_missing, on_violation)
-    into = gate.nothing(ORIGINALS)
+    into = gate.missing_all(ORIGINALS)
     gate.admit(into, ORIGINALS, index, delivered)
     return into
 
@@ -78,7 +78,7 @@ def test_what_did_not_arrive_is_missing() -> None:
 )
 def test_missing_pictures_follow_the_rule(on_missing, value, is_asked) -> None:
     """`held` records grey and asks nobody, `ask` shows grey, `clean` shows the untouched picture (A8)."""
-    found = Gate(BUDGET, on_missing, OnViolation.FORFEIT).nothing(ORIGINALS)
+    found = Gate(BUDGET, on_missing, OnViolation.FORFEIT).missing_all(ORIGINALS)
     assert (found.pixels == value).all()
     assert (question_mask(found.forfeits, on_missing) == is_asked).all()
 

@@ -117,7 +117,7 @@ class Pods:
 
     def run(self, plan, done, perform, suits=None) -> Iterator[tuple[events.Event, ...]]:
         """Yields what happens until the plan is done."""
-        agenda = plan.agenda(done)
+        agenda = plan.ready_queue(done)
         while (job := agenda.take()) is not None:
             half = None
             for _ in range(200):
@@ -128,7 +128,7 @@ class Pods:
                     break
             else:
                 raise AssertionError(f"{job} does not come to an end")
-            agenda.finished(job.id)
+            agenda.mark_finished(job.id)
 
     def _pod(self, text: str) -> tuple[list[tuple[events.Event, ...]], PartialStep | None, bool]:
         assigned = Assignment.model_validate_json(text)
@@ -140,21 +140,23 @@ class Pods:
         roster = record.round.roster
         setting = replace(self.setting, backend=OnePlayer(self.setting.backend), images=images, roster=roster)
         happened: list[tuple[events.Event, ...]] = []
-        performance = JobRunner(job, setting, record, None, assigned.half)
+        performance = JobRunner(job, setting, record, None, assigned.partial_step)
         try:
             performance.run(lambda *new: happened.append(new))
         except PodUsedUp:
-            if performance.half:
-                self.halves.append(performance.half)
-            return happened, performance.half, False
+            if performance.partial_step:
+                self.halves.append(performance.partial_step)
+            return happened, performance.partial_step, False
         return happened, None, True
 
 
 def played_in_pods(played) -> Pods:
     """Plays a round in pods, into its ledger."""
     pods = Pods(played.setting)
-    dispatcher = RoundRunner(played.setting, played.ledger, played.record, lambda: "now", lambda _event: None)
-    dispatcher.open({"contest": "test", "isolation": played.setting.isolation.value})
+    dispatcher = RoundRunner(
+        played.setting, played.ledger, played.record, lambda: "2026-03-01T08:00:00.000+00:00", lambda _event: None
+    )
+    dispatcher.open_round({"contest": "test", "isolation": played.setting.isolation.value})
     dispatcher.run(pods, played.cells())
     return pods
 
@@ -173,7 +175,7 @@ def told(played) -> list[Any]:
     bodies = [plain(json.loads(entry.event.model_dump_json())) for entry in played.ledger.read()]
     for body in bodies:
         body.pop("head", None)
-        body.pop("answers", None)
+        body.pop("answers_digest", None)
     return sorted(bodies, key=lambda body: (body.get("job", ""), json.dumps(body, sort_keys=True)))
 
 
@@ -226,7 +228,7 @@ def test_a_step_is_carried_from_pod_to_pod(stage) -> None:
     pods = played_in_pods(played)
     [job] = played.plan().jobs
     assert pods.attempts == {job.id: 6}
-    carried = [(half.step, half.asked, half.alone, len(half.sandboxes)) for half in pods.halves]
+    carried = [(half.step, half.completed, half.singles_left, len(half.sandboxes)) for half in pods.halves]
     assert carried == [(0, 2 * pod, 1, pod) for pod in range(1, 6)]
     [step] = played.events("step_finished")
     assert [(fault.code, fault.pictures) for fault in step.faults] == [("died", 0)] * 5
@@ -325,10 +327,14 @@ def test_a_sandbox_that_was_lost_is_carried_over(stage):
     with pytest.raises(PodUsedUp):
         performance.run(lambda *new: happened.extend(new))
     assert [event.kind for event in happened] == ["step_finished", "attempt_failed"]
-    assert performance.half is not None
-    assert (performance.half.step, performance.half.asked, len(performance.half.sandboxes)) == (1, 0, 1)
+    assert performance.partial_step is not None
+    assert (
+        performance.partial_step.step,
+        performance.partial_step.completed,
+        len(performance.partial_step.sandboxes),
+    ) == (1, 0, 1)
     played.backend.lose = lambda what, count: False
     record = RoundView(played.setting.blobs, happened)
-    half = PartialStep.model_validate_json(performance.half.model_dump_json())
+    half = PartialStep.model_validate_json(performance.partial_step.model_dump_json())
     JobRunner(job, played.setting, record, None, half).run(lambda *new: happened.extend(new))
     assert [len(event.sandboxes) for event in happened if event.kind == "step_finished"] == [0, 1, 1]

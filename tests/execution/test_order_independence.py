@@ -84,7 +84,7 @@ def expected(cell: Cell, fatal: tuple[int, ...]) -> list[int]:
 
 
 @pytest.mark.parametrize("isolation", list(Isolation))
-@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.slow), 4])
 @pytest.mark.parametrize(
     ("player", "fatal"), [(crasher, KILLERS), (hanger, KILLERS), (mixture, KILLERS), (Tired, ()), (Poisoned, ())]
 )
@@ -110,7 +110,7 @@ def test_a_fault_in_company_is_on_record_and_charges_nobody(stage) -> None:
     played.run()
     clean, _ = (s for s in played.events("step_finished") if s.stage == "classify")
     assert [(fault.code, fault.pictures) for fault in clean.faults] == [("died", 0), ("died", 1)]
-    rows = played.record.array(clean, "rows")
+    rows = played.record.read_array(clean, "rows")
     place = int(np.flatnonzero(rows[:, 1] == 5)[0])
     group = rows[place // 4 * 4 : place // 4 * 4 + 4]
     assert len(set(group[:, 3])) == 4, "each picture of the question had a sandbox of its own"

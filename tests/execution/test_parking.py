@@ -48,12 +48,12 @@ def test_one_submission_ends_no_round_for_others(stage, isolation, culprit) -> N
     record = played.record
     assert f"{culprit} waits: " in str(fault)
     assert {event.submission for event in played.events("job_parked")} == {culprit}
-    assert {event.submission for event in record.round.parked.values()} == {culprit}
+    assert {event.submission for event in record.round.parked_jobs.values()} == {culprit}
     for defence in ("first", "second"):
         answers = record.answers(defence, 12)
         assert {cell.attack for cell in answers} == {None, "shift"}
         assert all((found >= -2).all() for found in answers.values())
-        assert [job.submission for job in record.round.replays.values()].count(defence) >= 1
+        assert [job.submission for job in record.round.replay_coverage.values()].count(defence) >= 1
     assert not record.round.closed
     assert sum(len(step.faults) for steps in record.round.steps.values() for step in steps.values()) == 0
 
@@ -69,7 +69,7 @@ def test_a_waiting_submission_is_tried_again_and_the_rest_stays(stage) -> None:
     record = played.run()
 
     assert record.round.closed
-    assert not record.round.parked
+    assert not record.round.parked_jobs
     assert played.backend.questions == questions + 24
     alone = stage({"shift": shift}, {"first": first_value, "bad": first_value}, replay=SamplingDesign(power=0.0)).run()
     for defence in ("first", "bad"):

@@ -67,25 +67,25 @@ def test_a_sequence_shows_it_again(stage) -> None:
     played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
     finding, again = stand(played)
     before, head = len(played.backend.seeds), played.ledger.head
-    encore = again.play()
+    encore = again.reproduce()
     assert encore.reproduced
-    assert [sitting.step for sitting in encore.sittings] == list(finding.steps)
+    assert [sitting.step for sitting in encore.sessions] == list(finding.steps)
     recorded = {step.step: step for step in sessions(played, "cheat")}
     told, then = played.backend.seeds[before:], [recorded[step].session.seed for step in finding.steps]
     assert told[::2] == told[1::2]
     assert len(set(told)) == len(finding.steps) // 2
     assert not set(told) & set(then)
-    assert [sitting.seed for sitting in encore.sittings] == told
+    assert [sitting.seed for sitting in encore.sessions] == told
     assert not encore.recorded_seeds
-    assert (encore.shown, encore.pairs) == (diagnosis.PROOF_PAIRS, diagnosis.PROOF_PAIRS)
-    for sitting in encore.sittings:
-        rows = played.record.array(recorded[sitting.step], "rows")
-        assert [line.then for line in sitting.lines] == rows[:, 2].tolist()
-        assert [line.now for line in sitting.lines] == rows[:, 2].tolist()
-        assert [line.picture for line in sitting.lines] == rows[:, 1].tolist()
-    last = encore.sittings[-1].lines[finding.length - 1]
-    suspect = next(c for c in encore.contradictions if (c.attack, c.picture) == (last.attack, last.picture))
-    assert {given.answer for given in suspect.given} == {finding.alone, last.now}
+    assert (encore.pairs_reproduced, encore.pairs) == (diagnosis.PROOF_PAIRS, diagnosis.PROOF_PAIRS)
+    for sitting in encore.sessions:
+        rows = played.record.read_array(recorded[sitting.step], "rows")
+        assert [line.answer_on_record for line in sitting.rows] == rows[:, 2].tolist()
+        assert [line.answer_now for line in sitting.rows] == rows[:, 2].tolist()
+        assert [line.picture for line in sitting.rows] == rows[:, 1].tolist()
+    last = encore.sessions[-1].rows[finding.length - 1]
+    suspect = next(c for c in encore.inconsistencies if (c.attack, c.picture) == (last.attack, last.picture))
+    assert {given.answer for given in suspect.decisions} == {finding.answer_alone, last.answer_now}
     assert played.ledger.head == head
     assert played.backend.live == {None: 0}
 
@@ -96,7 +96,7 @@ def test_it_runs_from_a_copy_as_the_replays_did(stage, side) -> None:
     played = stage(**side, replay=dataclasses.replace(EVERYTHING, attacks=1.0))
     _, again = stand(played)
     before = len(played.backend.orders)
-    encore = again.play()
+    encore = again.reproduce()
     started = {order.image.digest for order in played.backend.orders[before:]}
     assert started == {encore.fresh_copy}
     assert "-copy-" in encore.fresh_copy
@@ -110,7 +110,7 @@ def test_the_organizers_own_run_from_their_image(stage) -> None:
     roster = Roster(tuple(dataclasses.replace(each, baseline=True) for each in played.setting.roster))
     setting = dataclasses.replace(played.setting, secret=b"t" * 32, roster=roster)
     before = len(played.backend.orders)
-    encore = FindingReproducer(setting, played.record, finding, None).play()
+    encore = FindingReproducer(setting, played.record, finding, None).reproduce()
     assert {order.image.digest for order in played.backend.orders[before:]} == {finding.image}
     assert encore.fresh_copy == ""
 
@@ -118,10 +118,10 @@ def test_the_organizers_own_run_from_their_image(stage) -> None:
 def test_the_recorded_seeds_are_told_where_that_is_asked_for(stage) -> None:
     """What depends on the seed gives the very answers of the finding only then."""
     _, again = stand(stage(defences={"cheat": Seeded}, replay=EVERYTHING), recorded_seeds=True)
-    encore = again.play()
+    encore = again.reproduce()
     assert encore.recorded_seeds
     assert encore.reproduced
-    assert all(line.then == line.now for sitting in encore.sittings for line in sitting.lines)
+    assert all(line.answer_on_record == line.answer_now for sitting in encore.sessions for line in sitting.rows)
 
 
 def test_a_cheat_that_behaves_now_is_not_reproduced(stage) -> None:
@@ -129,11 +129,11 @@ def test_a_cheat_that_behaves_now_is_not_reproduced(stage) -> None:
     Reformed.found = False
     finding, again = stand(stage(defences={"cheat": Reformed}, replay=EVERYTHING))
     Reformed.found = True
-    encore = again.play()
+    encore = again.reproduce()
     assert not encore.reproduced
-    assert encore.contradictions == ()
-    assert any(line.then != line.now for sitting in encore.sittings for line in sitting.lines)
-    assert encore.compared == sum(len(sitting.lines) for sitting in encore.sittings)
+    assert encore.inconsistencies == ()
+    assert any(line.answer_on_record != line.answer_now for sitting in encore.sessions for line in sitting.rows)
+    assert encore.compared == sum(len(sitting.rows) for sitting in encore.sessions)
     assert finding.kind is FindingKind.STATE
 
 
@@ -143,22 +143,22 @@ def test_sandboxes_that_disagree_do_so_again(stage, cheat) -> None:
     Moody.started = 0
     finding, again = stand(stage(defences={"cheat": cheat}, replay=EVERYTHING))
     assert finding.kind is FindingKind.ENVIRONMENT
-    encore = again.play()
+    encore = again.reproduce()
     assert encore.reproduced
-    assert {given.step for found in encore.contradictions for given in found.given} >= {None, finding.steps[0]}
+    assert {given.step for found in encore.inconsistencies for given in found.decisions} >= {None, finding.steps[0]}
 
 
 def test_who_refuses_does_so_again(stage) -> None:
     """A session that was refused is asked in full again, each with as many new sandboxes as a job may have."""
     Refuses.started = 0
     finding, again = stand(stage(defences={"refuses": Refuses}, replay=EVERYTHING, limits=LENIENT))
-    encore = again.play()
-    assert [sitting.purpose for sitting in encore.sittings] == ["shuffled", "refused", "refused"]
+    encore = again.reproduce()
+    assert [sitting.purpose for sitting in encore.sessions] == ["shuffled", "refused", "refused"]
     assert encore.reproduced
     assert encore.refused > 2 * LENIENT.restarts
     assert {fault.code for fault in encore.faults} == {"died", "gave-up"}
     Refuses.started = -100
-    assert not again.play().reproduced
+    assert not again.reproduce().reproduced
     assert finding.kind is FindingKind.REFUSED
 
 
@@ -169,14 +169,14 @@ def test_an_attack_makes_other_pictures_again(stage, attack) -> None:
     played = stage({"own": attack}, replay=SamplingDesign(power=0.0, attacks=1.0))
     finding, again = stand(played)
     before = len(played.backend.orders)
-    encore = again.play()
+    encore = again.reproduce()
     assert encore.reproduced
     assert len(played.backend.orders) == before + 2
-    assert [picture.picture for picture in encore.redrawn] == list(range(12))
-    assert any(picture.between for picture in encore.redrawn) is (attack is OwnChance)
+    assert [picture.picture for picture in encore.changed_examples] == list(range(12))
+    assert any(picture.values_changed_between for picture in encore.changed_examples) is (attack is OwnChance)
     for turn in range(2):
-        assert any(picture.turns[turn] for picture in encore.redrawn)
-    assert 0 < max(picture.largest for picture in encore.redrawn) <= 2
+        assert any(picture.values_changed[turn] for picture in encore.changed_examples)
+    assert 0 < max(picture.largest_change for picture in encore.changed_examples) <= 2
     assert finding.submission == "own"
 
 
@@ -185,9 +185,9 @@ def test_an_attack_that_behaves_now_is_not_reproduced(stage) -> None:
     SandboxChance.started = 0
     _, again = stand(stage({"own": SandboxChance}, replay=SamplingDesign(power=0.0, attacks=1.0)))
     SandboxChance.started = -100
-    encore = again.play()
+    encore = again.reproduce()
     assert not encore.reproduced
-    assert not any(any(picture.turns) for picture in encore.redrawn)
+    assert not any(any(picture.values_changed) for picture in encore.changed_examples)
 
 
 class Faltering(SandboxChance):
@@ -212,9 +212,9 @@ def test_an_attack_is_compared_as_far_as_one_sandbox_went(stage) -> None:
     _, again = stand(played)
     SandboxChance.started, Faltering.falters = -100, True
     before = len(played.backend.orders)
-    encore = again.play()
+    encore = again.reproduce()
     assert not encore.reproduced
-    assert [picture.picture for picture in encore.redrawn] == list(range(4))
+    assert [picture.picture for picture in encore.changed_examples] == list(range(4))
     assert [fault.code for fault in encore.faults] == ["died"] * 2
     assert len(played.backend.orders) == before + 2
 
@@ -226,7 +226,7 @@ def test_a_lost_sandbox_is_ours(stage) -> None:
     asked = played.backend.questions
     played.backend.lose = lambda what, count: what == "question" and count == asked + 3
     with pytest.raises(SandboxLost):
-        again.play()
+        again.reproduce()
     assert played.backend.live == {None: 0}
     assert played.backend.copied == []
 
@@ -237,7 +237,7 @@ def test_it_can_be_cancelled(stage) -> None:
     _, again = stand(played)
     played.setting.cancelled.set()
     with pytest.raises(Cancelled):
-        again.play()
+        again.reproduce()
     assert played.backend.live == {None: 0}
 
 
@@ -247,7 +247,7 @@ def test_what_is_not_on_record_cannot_be_shown(stage) -> None:
     finding, again = stand(played)
     lost = dataclasses.replace(finding, steps=(*finding.steps, 99))
     with pytest.raises(StoreFault, match=r"steps \[99\]"):
-        FindingReproducer(again._setting, played.record, lost, None).play()
+        FindingReproducer(again._context, played.record, lost, None).reproduce()
 
 
 def line(now, *, picture=1, played=0):
@@ -264,15 +264,15 @@ def sitting(step, *lines):
 def test_no_answer_contradicts_nothing(nothing) -> None:
     """Only labels and abstentions are decisions; the play counts where it is asked to, and only if it decided."""
     once = (sitting(1, line(2), line(nothing), line(2)),)
-    assert find_inconsistencies(once, played=False) == ()
-    assert find_inconsistencies((sitting(1, line(2, played=nothing)),), played=True) == ()
-    assert find_inconsistencies((sitting(1, line(nothing)),), played=True) == ()
-    [found] = find_inconsistencies(once, played=True)
+    assert find_inconsistencies(once, include_play=False) == ()
+    assert find_inconsistencies((sitting(1, line(2, played=nothing)),), include_play=True) == ()
+    assert find_inconsistencies((sitting(1, line(nothing)),), include_play=True) == ()
+    [found] = find_inconsistencies(once, include_play=True)
     assert found == Inconsistency(None, 1, (SeenDecision(0), SeenDecision(2, 1, 0)))
 
 
 def test_a_decision_is_shown_where_it_was_given_first() -> None:
     """One question in two sessions with three decisions: each of them once, in their order; others are left alone."""
     two = (sitting(4, line(2), line(3, picture=9), line(ABSTAINED)), sitting(7, line(2), line(1), line(3, picture=9)))
-    [found] = find_inconsistencies(two, played=False)
-    assert found.given == (SeenDecision(2, 4, 0), SeenDecision(ABSTAINED, 4, 2), SeenDecision(1, 7, 1))
+    [found] = find_inconsistencies(two, include_play=False)
+    assert found.decisions == (SeenDecision(2, 4, 0), SeenDecision(ABSTAINED, 4, 2), SeenDecision(1, 7, 1))

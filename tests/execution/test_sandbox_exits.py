@@ -20,14 +20,15 @@ from orchestrator.errors import (
 )
 from orchestrator.execution import retry
 from orchestrator.execution.ambiguous_exits import MAX_RETRIES, AmbiguousExitTracker
-from orchestrator.execution.fault_budget import FaultBudget
 from orchestrator.execution.player import Player
-from orchestrator.execution.player_pool import PlayerPool, end_player
+from orchestrator.execution.player_pool import end_player
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.protocol import frames
 from orchestrator.protocol.messages import Role
 from orchestrator.protocol.session import Session
 from orchestrator.sandboxes.base import Ending, Exit
+
+from .conftest import ScriptedPool
 
 NO_REPLAY = SamplingDesign(power=0.0)
 
@@ -73,7 +74,7 @@ def test_the_third_ambiguous_end_of_a_step_counts(stage) -> None:
     assert faults(played) == ["died"]
     assert len(played.events("attempt_failed")) == MAX_RETRIES
     # Of the attack's three batches of four the first one is missing, and therefore held.
-    assert (record.candidates("shift").forfeits != 0).tolist() == [True] * 4 + [False] * 8
+    assert (record.adversarial_examples("shift").forfeits != 0).tolist() == [True] * 4 + [False] * 8
     assert record.round.closed
 
 
@@ -97,26 +98,26 @@ def test_every_step_has_doubts_of_its_own(stage) -> None:
 
 
 def test_one_engine_that_goes_down_is_one_doubt() -> None:
-    """Two sandboxes that end ambiguously in one attempt count once, and a step that they spare leaves the next anew."""
+    """Two sandboxes that end ambiguously in one attempt count once, and a step that they spare exits the next anew."""
     doubts = AmbiguousExitTracker()
     for attempt in range(1, MAX_RETRIES + 1):
-        doubts.at(0, attempt)
-        assert isinstance(doubts.settle(AmbiguousExit("x")), AmbiguousExit)
-        assert isinstance(doubts.settle(AmbiguousExit("x")), AmbiguousExit)
-    doubts.at(1, MAX_RETRIES + 1)
-    assert isinstance(doubts.settle(AmbiguousExit("x")), AmbiguousExit)
+        doubts.begin_step(0, attempt)
+        assert isinstance(doubts.resolve(AmbiguousExit("x")), AmbiguousExit)
+        assert isinstance(doubts.resolve(AmbiguousExit("x")), AmbiguousExit)
+    doubts.begin_step(1, MAX_RETRIES + 1)
+    assert isinstance(doubts.resolve(AmbiguousExit("x")), AmbiguousExit)
 
 
 def test_once_such_an_end_counted_the_next_ones_count_at_once() -> None:
     """A job is played again for its first step's ends, not for those of every step."""
     doubts = AmbiguousExitTracker()
     for attempt in range(1, MAX_RETRIES + 1):
-        doubts.at(0, attempt)
-        assert isinstance(doubts.settle(AmbiguousExit("x")), AmbiguousExit)
-    doubts.at(0, MAX_RETRIES + 1)
-    assert isinstance(doubts.settle(AmbiguousExit("x")), PlayerDied)
-    doubts.at(1, MAX_RETRIES + 1)
-    assert isinstance(doubts.settle(AmbiguousExit("x")), PlayerDied)
+        doubts.begin_step(0, attempt)
+        assert isinstance(doubts.resolve(AmbiguousExit("x")), AmbiguousExit)
+    doubts.begin_step(0, MAX_RETRIES + 1)
+    assert isinstance(doubts.resolve(AmbiguousExit("x")), PlayerDied)
+    doubts.begin_step(1, MAX_RETRIES + 1)
+    assert isinstance(doubts.resolve(AmbiguousExit("x")), PlayerDied)
 
 
 def test_an_engine_that_is_away_is_waited_for(stage) -> None:
@@ -181,27 +182,27 @@ def test_waiting_is_cancelled(stage) -> None:
 )
 def test_a_reason_is_the_kernels_word_then_ours_then_the_exit(ending, fault, reason) -> None:
     """What the kernel did outweighs what we ended a player for, and that outweighs how it went then."""
-    leaves = []
-    end_player(lambda: Exit(ending), leaves, fault)
-    assert [leave.reason for leave in leaves] == [reason]
+    exits = []
+    end_player(lambda: Exit(ending), exits, fault)
+    assert [each.reason for each in exits] == [reason]
 
 
 def test_what_cannot_be_ended_is_noted_as_lost() -> None:
     """A sandbox that the engine fails to end is on record as lost, and the failure goes on."""
-    leaves = []
+    exits = []
 
     def fails():
         raise SandboxLost("gone")
 
     with pytest.raises(SandboxLost):
-        end_player(fails, leaves)
-    assert [leave.reason for leave in leaves] == [ExitReason.LOST]
+        end_player(fails, exits)
+    assert [each.reason for each in exits] == [ExitReason.LOST]
 
 
 @pytest.mark.parametrize("when", ["bye", "leaving"])
 def test_a_player_is_ended_also_where_its_farewell_fails(when) -> None:
     """An engine that goes down while a player says goodbye leaves no sandbox behind: it is stopped, and on record."""
-    stopped, leaves = [], []
+    stopped = []
 
     class Parting:
         def send(self, _data, _deadline):
@@ -217,11 +218,11 @@ def test_a_player_is_ended_also_where_its_farewell_fails(when) -> None:
             return Exit(Ending.LOST)
 
     player = Player(Parting(), Session(Role.DEFENCE, 4, 1 << 16), time.monotonic, lambda: False)
-    casting = PlayerPool(lambda: player, leaves, FaultBudget(), ahead=False)
-    casting.player()
-    casting.retire()
+    pool = ScriptedPool(lambda: player)
+    pool.acquire_player()
+    pool.retire_player()
     assert len(stopped) == 1
-    assert [leave.reason for leave in leaves] == [ExitReason.LOST]
+    assert [ended.reason for ended in pool.take_exits()] == [ExitReason.LOST]
 
 
 def test_a_player_that_never_starts_holds_up_one_step(stage) -> None:
@@ -240,7 +241,7 @@ def test_a_player_that_never_starts_holds_up_one_step(stage) -> None:
     record = played.run()
     assert [event.code for event in played.events("attempt_failed")] == ["ambiguous-end"] * MAX_RETRIES
     assert faults(played) == ["died"] * 3
-    assert (record.candidates("shift").forfeits != 0).all()
+    assert (record.adversarial_examples("shift").forfeits != 0).all()
     assert (answers(record) == np.arange(12) % 4).all()
     assert record.round.closed
 
@@ -259,12 +260,12 @@ def test_the_waiting_player_is_ended_even_if_the_other_cannot_be() -> None:
             return Exit(Ending.STOPPED)
 
     players = iter([Unendable(), Waiting()])
-    casting = PlayerPool(lambda: next(players), [], FaultBudget(), ahead=True)
-    casting.player()
-    casting.prepare()
-    casting._next.result()
+    pool = ScriptedPool(lambda: next(players), prestart_allowed=True)
+    pool.acquire_player()
+    pool.prestart()
+    pool._prestarted.result()
     with pytest.raises(SandboxLost):
-        casting.close()
+        pool.close()
     assert len(ended) == 1
 
 

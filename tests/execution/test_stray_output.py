@@ -10,9 +10,7 @@ from orchestrator.domain.exit_reasons import ExitReason
 from orchestrator.domain.outcomes import FAULTED
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.tasks import Isolation
-from orchestrator.execution.fault_budget import FaultBudget
 from orchestrator.execution.player import Player
-from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.protocol import frames
 from orchestrator.protocol.messages import Role
@@ -20,7 +18,7 @@ from orchestrator.protocol.session import Session
 from orchestrator.sandboxes.base import Ending, Exit
 
 from .cheats import EVERYTHING, JUNK, LENIENT, MARKED, Defence, Late, chatty, labels, malformed
-from .conftest import first_value, shift
+from .conftest import ScriptedPool, first_value, shift
 
 NO_REPLAY = SamplingDesign(power=0.0)
 
@@ -58,7 +56,7 @@ def test_output_that_arrives_behind_the_next_question_costs_it_nothing(stage, se
     played = under(stage({}, {"first": Late}, replay=NO_REPLAY), secret=bytes([secret]) * 32)
     record = played.run()
     [step] = played.events("step_finished")
-    last = record.array(step, "rows")[-1, 1]
+    last = record.read_array(step, "rows")[-1, 1]
     assert (answers(record) == np.arange(12) % 4).all()
     assert faults(played, "first") == ([] if last == MARKED else [("protocol", 0)])
 
@@ -92,7 +90,7 @@ def test_an_attack_keeps_every_batch(stage) -> None:
 
     played = stage({"shift": attack}, replay=NO_REPLAY)
     record = played.run()
-    assert (record.candidates("shift").forfeits == 0).all()
+    assert (record.adversarial_examples("shift").forfeits == 0).all()
     assert faults(played, "shift") == [("flood", 0)] * 3
 
 
@@ -107,7 +105,7 @@ def test_a_candidate_behind_the_first_is_the_questions_own(stage) -> None:
 
     played = stage({"shift": attack}, replay=NO_REPLAY)
     record = played.run()
-    assert (record.candidates("shift").forfeits != 0).sum() == 9
+    assert (record.adversarial_examples("shift").forfeits != 0).sum() == 9
     assert [code for code, _ in faults(played, "shift")] == ["protocol"] * 3
 
 
@@ -141,7 +139,6 @@ def test_a_replay_does_not_take_it_for_a_refusal(stage) -> None:
 @pytest.mark.parametrize("count", [1, 1 << 20])
 def test_the_farewell_hears_what_is_left(count) -> None:
     """Bytes that arrive between the last answer and the player's end are a fault of its sandbox."""
-    leaves = []
 
     class Talks:
         """Answers nothing and writes while it leaves."""
@@ -159,10 +156,10 @@ def test_the_farewell_hears_what_is_left(count) -> None:
             return Exit(Ending.CLEAN, code=0)
 
     player = Player(Talks(), Session(Role.DEFENCE, 4, 1 << 16), time.monotonic, lambda: False)
-    casting = PlayerPool(lambda: player, leaves, FaultBudget(), ahead=False)
-    casting.player()
-    assert [(fault.code, fault.pictures) for fault in casting.retire()] == [("flood", 0)]
-    assert [leave.reason for leave in leaves] == [ExitReason.FLOODED]
+    pool = ScriptedPool(lambda: player)
+    pool.acquire_player()
+    assert [(fault.code, fault.pictures) for fault in pool.retire_player()] == [("flood", 0)]
+    assert [ended.reason for ended in pool.take_exits()] == [ExitReason.FLOODED]
 
 
 class Full:
@@ -205,4 +202,4 @@ def test_a_player_killed_at_the_limit_is_told_once(stage) -> None:
     told = faults(played, "first")
     assert {code for code, _ in told} == {"out-of-memory"}
     assert sum(pictures for _, pictures in told) == 1
-    assert len(told) == len(played.record.round.sandboxes("first"))
+    assert len(told) == len(played.record.round.sandboxes_of("first"))

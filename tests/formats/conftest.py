@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from orchestrator import plugins
+from orchestrator.domain.contest_format import Eligibility, Format, Observations
 from orchestrator.domain.findings import Finding, FindingKind
 from orchestrator.domain.leaderboard import Leaderboard, Row
 from orchestrator.domain.outcomes import Tally
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.submissions import Roster, Side, Submission
-from orchestrator.formats.base import Eligibility, Format, RoundTallies
 
 TOTAL = 100
 
@@ -64,7 +64,7 @@ class Table:
             )
         )
 
-    def records(self) -> RoundTallies:
+    def records(self) -> Observations:
         """Returns what a format is given; a cell that the table lacks is not played yet."""
         tallies = {
             Cell(defence, attack): Tally(
@@ -83,7 +83,7 @@ class Table:
             Finding(f"f-{defence}", defence, FindingKind.STATE, ("A9", "A10"), "changed", 10, (), "", "replay", (0,))
             for defence in self.findings
         )
-        return RoundTallies(self.roster(), tallies, findings, self.violations, self.phase, self.standings)
+        return Observations(self.roster(), tallies, findings, self.violations, self.phase, self.standings)
 
 
 @pytest.fixture(scope="session")
@@ -113,9 +113,9 @@ def tournament() -> Callable[..., Format]:
 def played(tournament) -> Callable[..., dict[str, dict[str, Row]]]:
     """Returns the rows of every board by the board's name and the submission, under these rules."""
 
-    def rows(records: RoundTallies | Table, **rules: object) -> dict[str, dict[str, Row]]:
+    def rows(records: Observations | Table, **rules: object) -> dict[str, dict[str, Row]]:
         given = records.records() if isinstance(records, Table) else records
-        boards: tuple[Leaderboard, ...] = tournament(**rules).boards(given)
+        boards: tuple[Leaderboard, ...] = tournament(**rules).leaderboards(given)
         return {board.name: {row.submission: row for row in board.rows} for board in boards}
 
     return rows

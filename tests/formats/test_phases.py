@@ -5,9 +5,11 @@ from fractions import Fraction
 
 import pytest
 
-from orchestrator.domain.entry_rules import EntryLimits
+from orchestrator.domain.contest_format import Eligibility, RoundOfSeason
 from orchestrator.domain.plan import Cell
-from orchestrator.formats.base import Eligibility
+from orchestrator.domain.season import Season
+from orchestrator.domain.submissions import Side
+from orchestrator.formats.tournament.events import FinalistsPromoted
 
 MEASURES = frozenset({"fgsm_trained", "undefended", "fgsm", "bim", "pgd"})
 FLOOR = {"baseline": "undefended", "points": 10}
@@ -35,15 +37,37 @@ ROSTER = {
 """Two attacks and two defences of teams, and a baseline of each side."""
 
 
+def in_round(name: str, *finalists: str) -> RoundOfSeason:
+    """Returns a round of a season in which these were promoted."""
+    played = Season()
+    if finalists:
+        event = FinalistsPromoted(actor="desk", task="digits", attacks=list(finalists), defences=[])
+        played.apply(event, "2026-03-01T00:00:00+00:00")
+    return RoundOfSeason(name, "digits", played)
+
+
+def promotion(contest_format, observed) -> FinalistsPromoted:
+    """Returns who goes on."""
+    return contest_format.round_outcome(observed, actor="desk", task="digits")
+
+
 def test_a_season_has_two_rounds(tournament) -> None:
-    """The initial round comes before the final one."""
-    assert tournament().phases == ("initial", "final")
+    """The final round comes after the initial one, and is blocked until somebody was promoted on its task."""
+    rules = tournament()
+    rounds = rules.rounds(Season(), "digits")
+    assert [(each.name, bool(each.blocked), each.reveals_labels) for each in rounds] == [
+        ("initial", False, False),
+        ("final", True, True),
+    ]
+    promoted = in_round("final", "a").season
+    assert not any(each.blocked for each in rules.rounds(promoted, "digits"))
+    assert rules.rounds(promoted, "faint")[1].blocked == "nobody was promoted on faint yet"
 
 
 def test_the_initial_round_meets_baselines(tournament, table) -> None:
     """Everybody meets clean pictures and the organizers' baselines of the other side, and no other (A11, A12)."""
     roster = table(ROSTER, baselines=frozenset({"undefended", "noop"})).roster()
-    cells = tournament().cells(roster, "initial")
+    cells = tournament().schedule(roster, in_round("initial"))
     assert meetings(cells, "undefended") == [None, "noop", "a", "b"]
     assert meetings(cells, "d") == meetings(cells, "e") == [None, "noop"]
 
@@ -51,16 +75,18 @@ def test_the_initial_round_meets_baselines(tournament, table) -> None:
 def test_the_final_round_meets_everybody(tournament, table) -> None:
     """With `final: everybody` each attack meets each defence, promoted or not, baselines included (A3)."""
     roster = table(ROSTER, baselines=frozenset({"undefended", "noop"})).roster()
-    assert tournament().cells(roster, "final", frozenset({"a", "d"})) == tournament().cells(roster)
-    assert len(tournament().cells(roster)) == 3 * 4
+    assert tournament().schedule(roster, in_round("final", "a", "d")) == tournament().schedule(roster)
+    assert len(tournament().schedule(roster)) == 3 * 4
 
 
 def test_finalists_may_be_the_only_ones(tournament, table) -> None:
     """With `final: finalists` the final is between finalists and baselines; the others meet nobody."""
     roster = table(ROSTER, baselines=frozenset({"undefended", "noop"})).roster()
-    cells = tournament(final="finalists").cells(roster, "final", frozenset({"a", "d"}))
+    cells = tournament(final="finalists").schedule(roster, in_round("final", "a", "d"))
     assert cells == tuple(Cell(defence, attack) for defence in ("undefended", "d") for attack in (None, "noop", "a"))
-    assert tournament(final="finalists").cells(roster, "initial") == tournament().cells(roster, "initial")
+    assert tournament(final="finalists").schedule(roster, in_round("initial")) == tournament().schedule(
+        roster, in_round("initial")
+    )
 
 
 def test_each_round_has_its_boards(tournament, table) -> None:
@@ -69,7 +95,7 @@ def test_each_round_has_its_boards(tournament, table) -> None:
     for phase in ("initial", "final", ""):
         played = season(table, {"a": 10}, {"d": 10})
         played.phase = phase
-        shown[phase] = [board.name for board in tournament().boards(played.records())]
+        shown[phase] = [board.name for board in tournament().leaderboards(played.records())]
     assert shown["initial"] == ["attacks_initial", "defences_initial"]
     assert shown["final"] == ["attacks", "defences"]
     assert shown[""] == shown["final"] + shown["initial"]
@@ -79,26 +105,26 @@ def test_the_first_five_of_each_side_go_on(tournament, table) -> None:
     """Of seven a side, the five largest deltas and the five smallest losses are promoted, best first (A11, A12)."""
     attacks = {f"a{n}": n for n in range(7)}
     losses = {f"d{n}": n for n in range(7)}
-    promoted = tournament().promoted(season(table, attacks, losses).records())
-    assert promoted.attacks == ("a6", "a5", "a4", "a3", "a2")
-    assert promoted.defences == ("d0", "d1", "d2", "d3", "d4")
-    assert promoted.not_standing == {}
+    promoted = promotion(tournament(), season(table, attacks, losses).records())
+    assert promoted.attacks == ["a6", "a5", "a4", "a3", "a2"]
+    assert promoted.defences == ["d0", "d1", "d2", "d3", "d4"]
+    assert promoted.superseded == {}
 
 
 def test_all_who_share_the_fifth_place_go_on(tournament, table) -> None:
     """A tie across places 5 and 6 that no violation and no time breaks takes both; the seventh stays (A16)."""
     attacks = {"a": 60, "b": 50, "c": 40, "e": 30, "tie1": 20, "tie2": 20, "late": 10}
     losses = {"d": 1, "f": 2, "g": 3, "h": 4, "tie3": 5, "tie4": 5, "tie5": 5, "last": 6}
-    promoted = tournament().promoted(season(table, attacks, losses).records())
-    assert promoted.attacks == ("a", "b", "c", "e", "tie1", "tie2")
-    assert promoted.defences == ("d", "f", "g", "h", "tie3", "tie4", "tie5")
+    promoted = promotion(tournament(), season(table, attacks, losses).records())
+    assert promoted.attacks == ["a", "b", "c", "e", "tie1", "tie2"]
+    assert promoted.defences == ["d", "f", "g", "h", "tie3", "tie4", "tie5"]
 
 
 def test_a_tie_inside_the_five_takes_nobody_more(tournament, table) -> None:
     """Two at place 4 fill places 4 and 5: the next has rank 6 (A16)."""
     attacks = {"a": 60, "b": 50, "c": 40, "tie1": 20, "tie2": 20, "next": 10}
-    promoted = tournament().promoted(season(table, attacks, {"d": 1}).records())
-    assert promoted.attacks == ("a", "b", "c", "tie1", "tie2")
+    promoted = promotion(tournament(), season(table, attacks, {"d": 1}).records())
+    assert promoted.attacks == ["a", "b", "c", "tie1", "tie2"]
 
 
 def test_violations_and_time_decide_the_fifth_place(tournament, table) -> None:
@@ -106,15 +132,15 @@ def test_violations_and_time_decide_the_fifth_place(tournament, table) -> None:
     attacks = {"a": 60, "b": 50, "c": 40, "e": 30, "early": 20, "late": 20, "beyond": 20}
     times = {"early": TIMES[1], "late": TIMES[2], "beyond": TIMES[0]}
     played = season(table, attacks, {"d": 1}, submitted=times, violations={"beyond": 1})
-    assert tournament().promoted(played.records()).attacks == ("a", "b", "c", "e", "early")
-    board = {row.submission: row.rank for row in tournament().boards(played.records())[0].rows}
+    assert promotion(tournament(), played.records()).attacks == ["a", "b", "c", "e", "early"]
+    board = {row.submission: row.rank for row in tournament().leaderboards(played.records())[0].rows}
     assert (board["early"], board["late"], board["beyond"]) == (5, 6, 7)
 
 
 def test_faults_decide_between_equal_defences(tournament, table) -> None:
     """Of equal losses the defence that failed to classify fewer pictures comes first (A7, A16)."""
     played = season(table, {"a": 1}, {"d": 5, "e": 5}, faults={("d", "fgsm"): 2})
-    assert tournament(finalists=1).promoted(played.records()).defences == ("e",)
+    assert promotion(tournament(finalists=1), played.records()).defences == ["e"]
 
 
 def test_who_is_not_ranked_is_not_promoted(tournament, table) -> None:
@@ -123,9 +149,9 @@ def test_who_is_not_ranked_is_not_promoted(tournament, table) -> None:
     played = season(table, attacks, losses, findings=("cheater",), violations={"over": 3})
     played.defences["constant"] = dict.fromkeys((None, "fgsm", "bim", "pgd"), 10)
     rules = tournament(finalists=2, on_violation="disqualify", clean_floor=FLOOR)
-    promoted = rules.promoted(played.records())
-    assert promoted.attacks == ("a", "b")
-    assert promoted.defences == ("d", "e")
+    promoted = promotion(rules, played.records())
+    assert promoted.attacks == ["a", "b"]
+    assert promoted.defences == ["d", "e"]
 
 
 @pytest.mark.parametrize(("clean", "wrong"), [(10, "a constant"), (63, "errs on 30 % of clean pictures")])
@@ -133,7 +159,7 @@ def test_a_defence_below_the_floor_cannot_win(tournament, table, clean, wrong) -
     """A constant classifier, and one that gives up 30 % of the clean pictures, lose nothing and rank nowhere (A17)."""
     played = season(table, {"a": 40}, {"d": 30})
     played.defences["sly"] = dict.fromkeys((None, "fgsm", "bim", "pgd"), clean)
-    rows = {row.submission: row for row in tournament(clean_floor=FLOOR).boards(played.records())[1].rows}
+    rows = {row.submission: row for row in tournament(clean_floor=FLOOR).leaderboards(played.records())[1].rows}
     assert rows["d"].rank == 1
     assert rows["sly"].rank is None, wrong
     assert rows["sly"].score == 0
@@ -170,16 +196,16 @@ def test_places_go_to_teams(tournament, table) -> None:
     """A team's second try takes no place in the final: the next team's goes on, and the ledger learns why (A4)."""
     attacks = {"one": 50, "two": 40, "other": 30, "third": 20}
     played = season(table, attacks, {"d": 1}, teams={"one": "Two Tries", "two": "Two Tries"})
-    promoted = tournament(finalists=2).promoted(played.records())
-    assert promoted.attacks == ("one", "other")
-    assert promoted.not_standing == {"two": "one stands for this team (A4)"}
+    promoted = promotion(tournament(finalists=2), played.records())
+    assert promoted.attacks == ["one", "other"]
+    assert promoted.superseded == {"two": "one stands for this team (A4)"}
 
 
 def test_prizes_skip_who_may_get_none(played, table) -> None:
     """A member of the organizing institution is ranked, and the places that win go to the next ones (A5)."""
     standings = {"house": Eligibility(no_prize="Otto: of the organizing institution (A5)")}
     rows = played(season(table, {"a": 40, "house": 30, "b": 20}, {"d": 1}, standings=standings))["attacks_initial"]
-    assert [(name, rows[name].rank, rows[name].place) for name in ("a", "house", "b")] == [
+    assert [(name, rows[name].rank, rows[name].prize_rank) for name in ("a", "house", "b")] == [
         ("a", 1, 1),
         ("house", 2, None),
         ("b", 3, 2),
@@ -192,7 +218,7 @@ def test_a_shared_rank_is_a_shared_place(played, table) -> None:
     standings = {"house": Eligibility(no_prize="organizers")}
     attacks = {"a": 40, "house": 40, "b": 40, "c": 30}
     rows = played(season(table, attacks, {"d": 1}, standings=standings))["attacks_initial"]
-    assert {name: (rows[name].rank, rows[name].place) for name in attacks} == {
+    assert {name: (rows[name].rank, rows[name].prize_rank) for name in attacks} == {
         "a": (1, 1),
         "b": (1, 1),
         "house": (1, None),
@@ -209,7 +235,7 @@ FINAL = {
 
 def stays(reason: str = "not among the finalists (A11, A12)", *, counts: bool = False) -> Eligibility:
     """Returns what a season says of a submission that is shown only."""
-    return Eligibility(reason, counts=counts)
+    return Eligibility(reason, counts_in_means=counts)
 
 
 def test_the_means_of_the_final_run_over_finalists(played, table) -> None:
@@ -251,7 +277,7 @@ def test_who_left_is_scored_on_whom_it_met(played, table) -> None:
     rows = {"d": FINAL["d"], "e": {name: held for name, held in FINAL["e"].items() if name != "b"}}
     here = {"out": stays()}
     assert played(table(rows, phase="final", standings=here))["defences"]["e"].score is None
-    left = here | {"e": Eligibility("withdrawn: a bug", counts=False, left=True)}
+    left = here | {"e": Eligibility("withdrawn: a bug", counts_in_means=False, has_left=True)}
     shown = played(table(rows, phase="final", standings=left))
     assert (shown["defences"]["e"].rank, shown["defences"]["e"].score) == (None, 20)
     assert (shown["attacks"]["a"].score, shown["attacks"]["b"].score) == (30, 10)
@@ -262,7 +288,7 @@ def test_finalists_only_leave_the_others_without_a_score(tournament, table) -> N
     rows = {"d": FINAL["d"] | {}, "home": {}}
     del rows["d"]["out"]
     played = table(rows, phase="final", standings={"home": stays()})
-    boards = tournament(final="finalists").boards(played.records())
+    boards = tournament(final="finalists").leaderboards(played.records())
     shown = {row.submission: (row.rank, row.score, row.reason) for row in boards[1].rows}
     assert shown == {"d": (1, 20, ""), "home": (None, None, "not among the finalists (A11, A12)")}
 
@@ -270,7 +296,7 @@ def test_finalists_only_leave_the_others_without_a_score(tournament, table) -> N
 def test_a_score_says_what_it_is_made_of(played, table) -> None:
     """The terms of a weighted loss are the clean cell once and each attacked cell by its weight (A12, X5)."""
     row = played(season(table, {"a": 10}, {"d": 10}))["defences_initial"]["d"]
-    assert row.terms == {
+    assert row.score_terms == {
         Cell("d"): 1,
         Cell("d", "fgsm"): Fraction(-1, 5),
         Cell("d", "bim"): Fraction(-2, 5),
@@ -278,19 +304,21 @@ def test_a_score_says_what_it_is_made_of(played, table) -> None:
     }
 
 
-def test_the_allowance_is_in_the_rules(tournament) -> None:
-    """Three tasks a person and three submissions a team, unless the contest file says otherwise (A1, A4)."""
-    assert tournament().allowance() == EntryLimits(tasks=3, submissions=3)
-    assert tournament(tasks_per_person=1, submissions_per_team=5).allowance() == EntryLimits(tasks=1, submissions=5)
+def test_the_limits_are_in_the_rules(tournament) -> None:
+    """Three submissions a team, unless the contest file says otherwise (A4); a team has to be known."""
+    assert tournament().submissions_per_team() == 3
+    assert tournament(submissions_per_team=5).submissions_per_team() == 5
+    [problem] = tournament().entry_problems(Season(), "Nobody", "digits", Side.ATTACK)
+    assert "there is no team 'Nobody'" in problem.what
 
 
 @pytest.mark.parametrize("phase", ["initial", "final"])
 def test_a_season_needs_what_it_measures_with(tournament, table, phase) -> None:
     """Without the classifier or an attack of the initial round nobody could be promoted: that is an objection."""
     roster = season(table, {"a": 1}, {"d": 1}).roster()
-    assert tournament().objections(roster, phase) == []
+    assert tournament().roster_problems(roster, phase) == []
     poor = type(roster)(tuple(s for s in roster if s.id not in {"fgsm_trained", "pgd"}))
-    found = tournament().objections(poor, phase)
+    found = tournament().roster_problems(poor, phase)
     expected = ["rules.initial.classifier", "rules.initial.weights"] if phase == "initial" else []
     assert [problem.place for problem in found] == expected
-    assert tournament().objections(poor) == []
+    assert tournament().roster_problems(poor) == []

@@ -5,9 +5,9 @@ from fractions import Fraction
 import pytest
 from pydantic import ValidationError
 
+from orchestrator.domain.contest_format import Observations
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.submissions import Roster, Side
-from orchestrator.formats.base import RoundTallies
 
 FLOOR = {"baseline": "undefended", "points": 10}
 # Deltas: a1 takes 30 of d1 and 10 of d2, a2 takes 15 and 40.
@@ -22,7 +22,7 @@ def scores(rows):
 def test_every_attack_meets_every_defence(tournament, table):
     """Cells are clean pictures and every attack for every defence, baselines included (A3)."""
     roster = table(SQUARE, baselines=frozenset({"a1", "d2"})).roster()
-    assert tournament().cells(roster) == tuple(Cell(d, a) for d in ("d1", "d2") for a in (None, "a1", "a2"))
+    assert tournament().schedule(roster) == tuple(Cell(d, a) for d in ("d1", "d2") for a in (None, "a1", "a2"))
 
 
 def test_the_documents_example(played, table):
@@ -114,7 +114,7 @@ def test_violations_disqualify_only_where_the_rules_say_so(played, table):
     assert scores(strict["defences"]) == {"d1": (2, 30), "d2": (1, 10)}
     for rule in ("forfeit", "clip"):
         lenient = played(played_round, on_violation=rule)
-        assert (lenient["attacks"]["a2"].rank, lenient["attacks"]["a2"].violations) == (1, 1)
+        assert (lenient["attacks"]["a2"].rank, lenient["attacks"]["a2"].values["violations"].number) == (1, 1)
 
 
 def test_ties_between_attacks_go_to_fewer_violations(played, table):
@@ -129,7 +129,10 @@ def test_ties_between_defences_go_to_fewer_faults(played, table):
     """Pictures that a defence failed to classify are its violations, counted over all its cells (A7, A16)."""
     rows = {"d": {None: 90, "a": 80}, "e": {None: 70, "a": 60}}
     boards = played(table(rows, faults={("d", None): 2, ("d", "a"): 3}))
-    assert {name: (row.rank, row.violations) for name, row in boards["defences"].items()} == {"e": (1, 0), "d": (2, 5)}
+    assert {name: (row.rank, row.values["violations"].number) for name, row in boards["defences"].items()} == {
+        "e": (1, 0),
+        "d": (2, 5),
+    }
 
 
 def test_weights_of_the_initial_round(played, table):
@@ -223,7 +226,8 @@ def test_an_attack_that_delivers_nothing_is_not_promoted(tournament, table):
     rows = {"fgsm_trained": {None: 80, "fgsm": 60, "bim": 60, "pgd": 60, "a": 79, "crashed": 100}}
     baselines = frozenset({"fgsm_trained", "fgsm", "bim", "pgd"})
     found = table(rows, baselines=baselines, phase="initial", forfeits={"crashed": 100})
-    assert tournament().promoted(found.records()).attacks == ("a",)
+    outcome = tournament().round_outcome(found.records(), actor="desk", task="digits")
+    assert outcome.attacks == ["a"]
 
 
 @pytest.mark.parametrize("given", [{}, {"crafted_on": "surrogate"}])
@@ -273,18 +277,18 @@ def test_an_empty_side_is_an_objection(tournament, submission, side):
     """A roster with nobody on a side cannot play, and its boards are empty and no error."""
     other = Side.ATTACK if side is Side.DEFENCE else Side.DEFENCE
     roster = Roster((submission("only", other),))
-    found = tournament().objections(roster)
+    found = tournament().roster_problems(roster)
     assert [str(problem) for problem in found] == [
         f"submissions: no {side} takes part; add one under `baselines:` or `submissions:`"
     ]
-    boards = {board.name: board.rows for board in tournament().boards(RoundTallies(roster, {}))}
+    boards = {board.name: board.rows for board in tournament().leaderboards(Observations(roster, {}))}
     assert [row.score for row in boards[f"{other}s"]] == [None]
     assert boards[f"{side}s"] == ()
 
 
 def test_all_objections_come_at_once(tournament):
     """Two empty sides and a floor without its baseline are three problems."""
-    found = tournament(clean_floor=FLOOR).objections(Roster(()))
+    found = tournament(clean_floor=FLOOR).roster_problems(Roster(()))
     assert [problem.place for problem in found] == ["submissions", "submissions", "rules.clean_floor"]
 
 
@@ -293,8 +297,8 @@ def test_the_floor_needs_the_organizers_baseline(tournament, submission):
     attack = submission("a", Side.ATTACK)
     teams, ours = (submission("undefended", Side.DEFENCE, baseline=baseline) for baseline in (False, True))
     rules = tournament(clean_floor=FLOOR)
-    assert [problem.place for problem in rules.objections(Roster((attack, teams)))] == ["rules.clean_floor"]
-    assert rules.objections(Roster((attack, ours))) == []
+    assert [problem.place for problem in rules.roster_problems(Roster((attack, teams)))] == ["rules.clean_floor"]
+    assert rules.roster_problems(Roster((attack, ours))) == []
 
 
 def test_the_defaults_follow_the_document(tournament):
@@ -346,7 +350,7 @@ def test_boards_say_what_they_measure(tournament, table):
     """Every board names its measure, its unit, its direction and its rules."""
     rows = {"fgsm_trained": {None: 80, "fgsm": 60, "bim": 60, "pgd": 60}}
     baselines = frozenset({"fgsm_trained", "fgsm", "bim", "pgd"})
-    boards = tournament().boards(table(rows, baselines=baselines).records())
+    boards = tournament().leaderboards(table(rows, baselines=baselines).records())
     assert [(b.name, b.unit, b.more_is_better, b.rules) for b in boards] == [
         ("attacks", "points", True, ("A13", "A16")),
         ("defences", "points", False, ("A13", "A16", "A17")),

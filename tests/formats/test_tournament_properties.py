@@ -7,20 +7,21 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from orchestrator.domain.contest_format import Eligibility, Observations
 from orchestrator.domain.outcomes import Tally
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.submissions import Roster, Side
-from orchestrator.formats.base import Eligibility, RoundTallies
 
 TOTAL = 7
+NOTED = {"actor": "desk", "task": "digits"}
 FAST = settings(deadline=None, max_examples=60)
 MEASURES = ("fgsm_trained", "fgsm", "bim", "pgd")
 STANDINGS = st.builds(
     Eligibility,
-    unranked=st.sampled_from(["", "withdrawn: a bug"]),
-    counts=st.booleans(),
+    unranked_reason=st.sampled_from(["", "withdrawn: a bug"]),
+    counts_in_means=st.booleans(),
     no_prize=st.sampled_from(["", "organizers"]),
-).filter(lambda standing: standing.unranked or standing.counts)
+).filter(lambda standing: standing.unranked_reason or standing.counts_in_means)
 
 
 @st.composite
@@ -76,7 +77,7 @@ RULES = st.fixed_dictionaries(
 def test_boards_do_not_depend_on_the_order_of_anything(table, tournament, drawn, rules, chance):
     """Another order of the contest file, of the cells and of the findings gives the same boards."""
     records = table(**drawn).records()
-    assert tournament(**rules).boards(shuffled(records, chance)) == tournament(**rules).boards(records)
+    assert tournament(**rules).leaderboards(shuffled(records, chance)) == tournament(**rules).leaderboards(records)
 
 
 @FAST
@@ -84,8 +85,8 @@ def test_boards_do_not_depend_on_the_order_of_anything(table, tournament, drawn,
 def test_promotion_is_stable_under_ties_and_order(table, tournament, drawn, finalists, chance):
     """Any order of input promotes the same, in the same order, however many tie (A16)."""
     records = table(**drawn).records()
-    promoted = tournament(finalists=finalists).promoted(records)
-    assert tournament(finalists=finalists).promoted(shuffled(records, chance)) == promoted
+    promoted = tournament(finalists=finalists).round_outcome(records, **NOTED)
+    assert tournament(finalists=finalists).round_outcome(shuffled(records, chance), **NOTED) == promoted
 
 
 @FAST
@@ -93,10 +94,10 @@ def test_promotion_is_stable_under_ties_and_order(table, tournament, drawn, fina
 def test_promotion_takes_whole_ranks_from_the_top(table, tournament, drawn, finalists):
     """Who goes on are the first ranks of the board, none left out, and more than `finalists` only by a tie (A16)."""
     rules, records = tournament(finalists=finalists), table(**drawn).records()
-    promoted = rules.promoted(records)
-    for board, names in zip(rules.boards(records), (promoted.attacks, promoted.defences), strict=True):
+    promoted = rules.round_outcome(records, **NOTED)
+    for board, names in zip(rules.leaderboards(records), (promoted.attacks, promoted.defences), strict=True):
         ranks = {row.submission: row.rank for row in board.rows if row.rank}
-        assert names == tuple(name for name, place in ranks.items() if place <= finalists)
+        assert names == [name for name, place in ranks.items() if place <= finalists]
         assert len(names) >= min(finalists, len(ranks))
         last = [name for name in names if ranks[name] == ranks[names[-1]]]
         assert len(names) - len(last) < finalists
@@ -109,7 +110,7 @@ def test_one_submission_stands_for_each_team(table, tournament, drawn):
     """Each team that has a ranked submission on a side has exactly one, and no other of it is better (A4)."""
     records = table(**drawn).records()
     teams = {submission.id: submission.team for submission in records.roster if not submission.baseline}
-    for board in tournament().boards(records):
+    for board in tournament().leaderboards(records):
         standing = [teams[row.submission] for row in board.rows if row.rank]
         assert sorted(standing) == sorted({teams[row.submission] for row in board.rows if row.submission in teams})
         scores = {teams[row.submission]: row.score for row in board.rows if row.rank}
@@ -124,9 +125,9 @@ def test_one_submission_stands_for_each_team(table, tournament, drawn):
 def test_a_score_is_the_sum_of_its_terms(table, tournament, drawn, rules):
     """Every score is 100 times the sum of weight times accuracy over its terms, exactly (X5)."""
     records = table(**drawn).records()
-    for row in (row for board in tournament(**rules).boards(records) for row in board.rows):
-        parts = [weight * records.tallies[cell].accuracy for cell, weight in row.terms.items()]
-        assert row.score == (100 * sum(parts, Fraction(0)) if row.terms else None)
+    for row in (row for board in tournament(**rules).leaderboards(records) for row in board.rows):
+        parts = [weight * records.tallies[cell].accuracy for cell, weight in row.score_terms.items()]
+        assert row.score == (100 * sum(parts, Fraction(0)) if row.score_terms else None)
 
 
 @FAST
@@ -139,9 +140,9 @@ def test_one_more_attacked_picture_held_moves_scores_one_way(table, tournament, 
     cells = [(d, a) for d, row in drawn["defences"].items() for a, held in row.items() if a and held < TOTAL]
     assume(cells)
     defence, attack = data.draw(st.sampled_from(sorted(cells)))
-    before = tournament(**rules).boards(table(**drawn).records())
+    before = tournament(**rules).leaderboards(table(**drawn).records())
     drawn["defences"][defence][attack] += 1
-    after = tournament(**rules).boards(table(**drawn).records())
+    after = tournament(**rules).leaderboards(table(**drawn).records())
     for old, new in zip(before, after, strict=True):
         then = {row.submission: row for row in old.rows}
         for row in new.rows:
@@ -161,9 +162,9 @@ def test_one_more_clean_picture_held_moves_scores_the_other_way(table, tournamen
     defence = data.draw(st.sampled_from(sorted(drawn["defences"])))
     assume(drawn["defences"][defence][None] < TOTAL)
     rules |= {"clean_floor": None}
-    before = tournament(**rules).boards(table(**drawn).records())
+    before = tournament(**rules).leaderboards(table(**drawn).records())
     drawn["defences"][defence][None] += 1
-    after = tournament(**rules).boards(table(**drawn).records())
+    after = tournament(**rules).leaderboards(table(**drawn).records())
     for old, new in zip(before, after, strict=True):
         then = {row.submission: row.score for row in old.rows}
         for row in (row for row in new.rows if row.score is not None):
@@ -188,9 +189,9 @@ def test_an_attack_that_does_nothing_changes_nothing_else(table, tournament, dra
     if baseline:
         drawn["baselines"] |= {"zero"}
     grown = table(**drawn).records()
-    assert [c for c in rules.cells(grown.roster) if c.attack != "zero"] == list(rules.cells(records.roster))
+    assert [c for c in rules.schedule(grown.roster) if c.attack != "zero"] == list(rules.schedule(records.roster))
     assert {cell: tally for cell, tally in grown.tallies.items() if cell.attack != "zero"} == records.tallies
-    before, after = ({board.name: board.rows for board in rules.boards(given)} for given in (records, grown))
+    before, after = ({board.name: board.rows for board in rules.leaderboards(given)} for given in (records, grown))
     others = [row for row in after["attacks"] if row.submission != "zero"]
     assert [unplaced(row) for row in others] == [unplaced(row) for row in before["attacks"]]
     if any(row.rank for row in before["attacks"]):
@@ -235,10 +236,10 @@ def test_scores_are_the_means_of_a_matrix(table, played, drawn):
 def test_every_submission_is_on_its_board_once(table, tournament, drawn, rules):
     """Nobody is hidden: whoever is not ranked has a reason, and whoever is ranked has a score."""
     roster = table(**drawn).roster()
-    boards = {board.name: board.rows for board in tournament(**rules).boards(table(**drawn).records())}
+    boards = {board.name: board.rows for board in tournament(**rules).leaderboards(table(**drawn).records())}
     for side in Side:
         rows = boards[f"{side}s"]
-        assert sorted(row.submission for row in rows) == sorted(s.id for s in roster.side(side))
+        assert sorted(row.submission for row in rows) == sorted(s.id for s in roster.by_side(side))
         assert all((row.rank is None) == bool(row.reason) for row in rows)
         assert all(row.score is not None for row in rows if row.rank)
 
@@ -253,7 +254,7 @@ def test_no_number_of_pictures_is_too_large(table, played, total, held):
         Cell("d"): Tally(total=total, held=total, fooled=0, abstained=0),
         Cell("d", "a"): Tally(total=total, held=held, fooled=total - held, abstained=0),
     }
-    boards = played(RoundTallies(records.roster, tallies))
+    boards = played(Observations(records.roster, tallies))
     assert boards["attacks"]["a"].score == Fraction(100 * (total - held), total)
 
 
@@ -267,4 +268,4 @@ def shuffled(records, chance):
 
 def unplaced(row):
     """Returns a row without its place among the others."""
-    return replace(row, rank=None, place=None)
+    return replace(row, rank=None, prize_rank=None)

@@ -17,10 +17,10 @@ from orchestrator import errors, plugins
 from orchestrator.cli.app import app
 from orchestrator.cli.console import ExitCode
 from orchestrator.datasets.base import Options
-from orchestrator.domain import events
 from orchestrator.intake.contest_entries import EntrySection
 from orchestrator.intake.contest_file import ContestFile
 from orchestrator.intake.manifest import Manifest
+from orchestrator.ledger.event_registry import event_models
 from orchestrator.reports.cells_csv import HEADER
 from orchestrator.scoring.results_file import Results
 
@@ -210,7 +210,7 @@ def test_every_column_has_its_row(document) -> None:
 
 def test_every_event_has_its_row(document) -> None:
     """docs/results.md lists every kind of event, in the order of a round, with all its fields."""
-    kinds = {model.model_fields["kind"].default: model for model in events.Event.__args__}
+    kinds = event_models()
     table = {
         words(row[0])[0]: words(row[2]) for row in rows(section(document("results.md"), "## The ledger"))[: len(kinds)]
     }
@@ -262,16 +262,20 @@ def test_this_version_is_in_the_changelog(root) -> None:
 
 
 def test_this_version_is_cited(root) -> None:
-    """CITATION.cff and the package's metadata name the same version as the package."""
+    """CITATION.cff and README.md name the version of the package; its metadata has no other of its own."""
     cited = YAML(typ="safe").load((root / "CITATION.cff").read_text("utf-8"))
-    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
-    assert cited["version"] == project["version"] == orchestrator.__version__
+    settings = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+    project, place = settings["project"], settings["tool"]["hatch"]["version"]["path"]
+    assert (project.get("version"), project["dynamic"]) == (None, ["version"])
+    assert (root / place).samefile(str(orchestrator.__file__))
+    assert cited["version"] == orchestrator.__version__
+    assert f"version {orchestrator.__version__}." in (root / "README.md").read_text("utf-8")
     assert cited["license"] == project["license"]
 
 
 def test_decisions_are_short_and_whole(root) -> None:
     """Records are numbered without a gap, and each has situation, choice and price in at most 25 lines."""
-    paths = sorted((root / "docs" / "decisions").iterdir())
+    paths = sorted({*(root / "docs" / "decisions").iterdir()} - {root / "docs" / "decisions" / "README.md"})
     assert [path.name[:5] for path in paths] == [f"{number:04}-" for number in range(1, len(paths) + 1)]
     for number, path in enumerate(paths, start=1):
         text = path.read_text("utf-8")

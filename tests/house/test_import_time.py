@@ -26,7 +26,7 @@ def test_the_command_line_loads_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("module", ["orchestrator.datasets.digits", "orchestrator.application.baselines.training"])
 def test_heavy_libraries_wait_until_they_are_used(module) -> None:
-    """The digits load scikit-learn when they are read, and training leaves torch to its own process."""
+    """The digits are read without scikit-learn, and training leaves torch to its own process."""
     assert not loaded(module) & set(HEAVY)
 
 

@@ -122,4 +122,4 @@ def test_the_lines_work_with_docker(blocks, run, require, clone) -> None:
         require("docker", f"{done.stderr.strip()}; make images")
     activated = Block("sh", ". .venv/bin/activate", "")
     run([activated, *(block for block in blocks if block.mark == NEEDS_DOCKER)])
-    assert (clone / "demo-docker" / "report" / "index.html").exists()
+    assert (clone / "demo-container" / "report" / "index.html").exists()

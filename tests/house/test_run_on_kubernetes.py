@@ -23,7 +23,7 @@ KEYS = {
     "pull_secrets",
     "runtime_class",
     "priority_class",
-    "most",
+    "max_jobs",
 }
 
 

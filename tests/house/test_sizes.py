@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("sizes")  # every file is parsed once
 FUNCTION_LINES = 60
 PARAMETERS = 8
 """The most that any function may take. More than six is for at most one function in a hundred."""

@@ -4,7 +4,9 @@ import re
 
 AMERICAN = re.compile(r"defen" + "se", re.IGNORECASE)
 _SIDE_OF_2017 = (f'"{"defen"}{"se"}"',)
+_RUNNER_OF_2017 = (f"run_attacks_and_{'defen'}{'se'}s.py", f'"{"defen"}{"se"}s_dir"')
 QUOTED: dict[str, tuple[str, ...]] = {
+    "bench/peer.py": (*_SIDE_OF_2017, *_RUNNER_OF_2017),
     "docs/migrating-from-nips-2017.md": _SIDE_OF_2017,
     "examples/nips2017/defence_means_2017/metadata.json": _SIDE_OF_2017,
     "images/_base/python/sparring_files.py": _SIDE_OF_2017,

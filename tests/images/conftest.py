@@ -97,7 +97,7 @@ class Player:
         """Sends a question and yields its replies as they come."""
         self.process.stdin.write(question)
         self.process.stdin.flush()
-        while self.session.waiting:
+        while self.session.has_open_question:
             data = os.read(self.process.stdout.fileno(), 2**20)
             assert data, "the player ended before it answered"
             yield self.session.feed(data)
@@ -115,7 +115,7 @@ class Player:
 
     def leave(self) -> int:
         """Says `bye` and returns the exit status."""
-        self.process.stdin.write(self.session.bye())
+        self.process.stdin.write(self.session.close_conversation())
         self.process.stdin.flush()
         return self.process.wait(10)
 
@@ -160,13 +160,13 @@ def written(start, tmp_path) -> Callable[..., Player]:
 @pytest.fixture(scope="session")
 def test_digits() -> Samples:
     """The 500 test digits."""
-    return DigitsDataset().read(DigitsOptions(split="test"), Path())
+    return DigitsDataset().read_samples(DigitsOptions(split="test"), Path())
 
 
 @pytest.fixture(scope="session")
 def train_digits() -> Samples:
     """The 1297 training digits."""
-    return DigitsDataset().read(DigitsOptions(split="train"), Path())
+    return DigitsDataset().read_samples(DigitsOptions(split="train"), Path())
 
 
 @pytest.fixture(scope="session")

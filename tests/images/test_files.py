@@ -111,8 +111,11 @@ def gone(process: int) -> bool:
 
 @pytest.mark.parametrize("name", ["sparring_files.py", "sparring_png.py"])
 def test_the_adapter_is_python_3_8_with_numpy_alone(name):
-    """It parses as Python 3.8 and imports the standard library, NumPy and the modules beside it."""
+    """It parses as Python 3.8 and imports the standard library, NumPy and what lies beside it; Pillow where it is."""
     tree = ast.parse((HELPERS / name).read_text(), feature_version=(3, 8))
+    for node in tree.body:
+        if isinstance(node, ast.Try) and ast.unparse(node.handlers[0].type) == "ImportError":
+            node.body = []
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported - sys.stdlib_module_names <= {"numpy", "sparring_player", "sparring_png"}

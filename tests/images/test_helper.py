@@ -83,7 +83,7 @@ def test_ready_says_what_the_class_gives(written):
     """Scores are given where the class says so, gradients where it has the method."""
     plain = written(DEFENCE.format(scores=False, body="return [0]"), Role.DEFENCE, greet=False).hello()
     assert plain.name == "Mine"
-    assert plain.gives == {Capability.LABEL}
+    assert plain.capabilities == {Capability.LABEL}
     source = DEFENCE.format(scores=True, body="return [0]").replace(
         "    def classify", "    def gradient(self, pixels, labels):\n        return pixels / 2\n    def classify"
     )
@@ -94,7 +94,7 @@ def test_ready_says_what_the_class_gives(written):
 
 def test_attack_gives_nothing_but_its_name(written):
     """An attack answers `hello` with no capabilities."""
-    assert written(ATTACK.format(body="return pixels"), Role.ATTACK, greet=False).hello().gives == set()
+    assert written(ATTACK.format(body="return pixels"), Role.ATTACK, greet=False).hello().capabilities == set()
 
 
 def test_labels_and_scores_arrive_as_they_were_returned(written):

@@ -117,21 +117,34 @@ def test_a_gradient_is_not_nan(written):
     assert told == "'reply': gradients must not be NaN, but 1 of 192 are"
 
 
-def test_tensors_are_taken_as_arrays(written):
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pytest.param("torch.tensor([3, 0, 9])", marks=pytest.mark.slow),
+        "[torch.tensor(3), 0, torch.tensor(9)]",
+    ],
+)
+def test_answers_may_be_tensors(written, labels):
     """PyTorch tensors are welcome wherever arrays are, also those that carry a gradient, and a list of them."""
     scores = "torch.arange(30.).reshape(3, 10).requires_grad_()"
-    for labels in ("torch.tensor([3, 0, 9])", "[torch.tensor(3), 0, torch.tensor(9)]"):
-        player = written(DEFENCE.format(scores=True, body=f"{TENSORS}return {labels}, {scores}"), Role.DEFENCE)
-        (reply,) = player.ask(player.session.ask_classify(PIXELS))
-        assert reply.labels == (3, 0, 9)
-        assert np.array_equal(reply.scores, np.arange(30).reshape(3, 10))
-    for body in (
-        "return 255 - torch.from_numpy(pixels)",
+    player = written(DEFENCE.format(scores=True, body=f"{TENSORS}return {labels}, {scores}"), Role.DEFENCE)
+    (reply,) = player.ask(player.session.ask_classify(PIXELS))
+    assert reply.labels == (3, 0, 9)
+    assert np.array_equal(reply.scores, np.arange(30).reshape(3, 10))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("return 255 - torch.from_numpy(pixels)", marks=pytest.mark.slow),
         "yield torch.arange(3), 255 - torch.from_numpy(pixels)",
         "return self.task.within(pixels, 255 - torch.from_numpy(pixels).float())",
-    ):
-        player = written(ATTACK.format(body=TENSORS + body), Role.ATTACK, epsilon=255)
-        assert np.array_equal(player.perturb(PIXELS, None), 255 - PIXELS)
+    ],
+)
+def test_candidates_may_be_tensors(written, body):
+    """They are taken as arrays, returned or yielded, with their positions, and by `within`."""
+    player = written(ATTACK.format(body=TENSORS + body), Role.ATTACK, epsilon=255)
+    assert np.array_equal(player.perturb(PIXELS, None), 255 - PIXELS)
 
 
 def test_an_empty_piece_is_no_error(written):

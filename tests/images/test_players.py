@@ -19,12 +19,18 @@ PICTURES = 64
 EPSILON = 51
 
 
+def listed(folders: list[Path]) -> list:
+    """Returns the folders as parameters; those that run the code of another one with other settings are slow."""
+    slow = {name: [pytest.mark.slow] for name in ("attack_bim", "defence_fgsm_trained")}
+    return [pytest.param(folder, id=folder.name, marks=slow.get(folder.name, ())) for folder in folders]
+
+
 def moved(made, pixels) -> np.ndarray:
     """Returns the Linf distance of each candidate from its picture, in steps of 1/255."""
     return np.abs(made.astype(int) - pixels).max(axis=(1, 2, 3))
 
 
-@pytest.mark.parametrize("folder", ATTACKS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", listed(ATTACKS))
 def test_attack_keeps_the_budget_and_repeats_itself(start, test_digits, folder):
     """An attack's candidates are the same for the same batch, with and without labels, and keep the budget.
 
@@ -32,7 +38,7 @@ def test_attack_keeps_the_budget_and_repeats_itself(start, test_digits, folder):
     """
     samples = test_digits.first(PICTURES)
     player = start(COMMAND, folder, Role.ATTACK)
-    assert player.hello().gives == set()
+    assert player.hello().capabilities == set()
     made = player.perturb(samples.pixels, samples.labels)
     blind = player.perturb(samples.pixels, None)
     assert np.array_equal(player.perturb(samples.pixels, samples.labels), made)
@@ -47,12 +53,12 @@ def test_attack_keeps_the_budget_and_repeats_itself(start, test_digits, folder):
             assert distance.max() == EPSILON
 
 
-@pytest.mark.parametrize("folder", DEFENCES, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", listed(DEFENCES))
 def test_defence_reads_clean_digits_and_answers_each_alone(start, test_digits, folder):
     """A defence labels at least 90 % of clean digits correctly, and a picture's label depends on no other picture."""
     samples = test_digits.first(200)
     player = start(COMMAND, folder, Role.DEFENCE)
-    gives = player.hello().gives
+    gives = player.hello().capabilities
     together = player.classify(samples.pixels)
     alone = [player.classify(samples.pixels[place : place + 1])[0] for place in range(PICTURES)]
     assert alone == together[:PICTURES]

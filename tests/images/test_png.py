@@ -7,10 +7,21 @@ import zlib
 
 import numpy as np
 import pytest
+import sparring_png
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from sparring_png import SIGNATURE, Unusable, read_png, write_png
+
+
+@pytest.fixture(params=["with Pillow", "without"], autouse=True, scope="module")
+def pillow(request):
+    """Every test runs in an image with Pillow and in one without it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "without":
+            patch.setattr(sparring_png, "Image", None)
+        yield
+
 
 SHAPES = st.tuples(st.sampled_from([1, 3]), st.integers(1, 9), st.integers(1, 9))
 HEADER = b"IHDR"

@@ -22,11 +22,14 @@ from orchestrator.protocol.messages import Role
 ROOT = Path(__file__).parents[2]
 SPOKEN = [Framework.PYTORCH, Framework.NUMPY, Framework.BARE, Framework.C, Framework.JAVASCRIPT]
 """What speaks the protocol in its own folder."""
-EACH = pytest.mark.parametrize("framework", SPOKEN)
+TORCH = pytest.param(Framework.PYTORCH, marks=pytest.mark.slow)
+"""Starting PyTorch takes longer than all else that these tests do: three of them do it in `make test`."""
+EACH = pytest.mark.parametrize("framework", [TORCH, *SPOKEN[1:]])
+WITH_TORCH = pytest.mark.parametrize("framework", SPOKEN)
 EACH_SIDE = pytest.mark.parametrize("side", list(Side))
-CHECKED = pytest.mark.parametrize("framework", [each for each in SPOKEN if each is not Framework.BARE])
+CHECKED = pytest.mark.parametrize("framework", [TORCH, Framework.NUMPY, Framework.C, Framework.JAVASCRIPT])
 """The bare player shows frames and no checks: what it is not asked in a round it does not look at."""
-TRAINED = pytest.mark.parametrize("framework", [Framework.NUMPY, Framework.PYTORCH])
+TRAINED = pytest.mark.parametrize("framework", [Framework.NUMPY, TORCH])
 NO_HELPER = pytest.mark.parametrize("framework", [Framework.BARE, Framework.C, Framework.JAVASCRIPT, Framework.FILES])
 COLOUR = [3, 32, 32]
 SECONDS = 60
@@ -42,9 +45,9 @@ def noise(count: int, shape: list[int]) -> np.ndarray:
     ("norm", "epsilon", "shape"),
     [
         ("linf", 8, COLOUR),
-        ("linf", 2.5, [1, 8, 8]),
-        ("linf", 300, [1, 8, 8]),
-        ("l2", 128, COLOUR),
+        pytest.param("linf", 2.5, [1, 8, 8], marks=pytest.mark.slow),
+        pytest.param("linf", 300, [1, 8, 8], marks=pytest.mark.slow),
+        pytest.param("l2", 128, COLOUR, marks=pytest.mark.slow),
         ("l2", 40.5, [1, 8, 8]),
     ],
 )
@@ -91,7 +94,7 @@ def test_a_large_batch_arrives_whole(open_player, framework):
     assert len(defence.classify(pixels)) == 300
 
 
-@EACH
+@WITH_TORCH
 def test_a_defence_answers_the_same_alone(open_player, framework, test_digits):
     """A picture's label depends on no other picture; all greys are served."""
     player = open_player(Side.DEFENCE, framework)
@@ -102,7 +105,7 @@ def test_a_defence_answers_the_same_alone(open_player, framework, test_digits):
     assert player.leave() == 0
 
 
-@TRAINED
+@pytest.mark.parametrize("framework", [Framework.NUMPY, Framework.PYTORCH])
 def test_a_trained_defence_reads_digits(open_player, framework, test_digits):
     """What train.py made on the training digits reads at least 94 % of those that tasks play with."""
     player = open_player(Side.DEFENCE, framework)

@@ -82,8 +82,8 @@ def test_json_is_read_whatever_its_looks(template, talk, framework):
     assert done.returncode == 0, done.stderr
     decoder = frames.FrameDecoder(4096)
     decoder.feed(done.stdout)
-    assert decoder.next().header["type"] == "ready"
-    assert decoder.next().header["labels"] == [0, 3]
+    assert decoder.next_frame().header["type"] == "ready"
+    assert decoder.next_frame().header["labels"] == [0, 3]
 
 
 @pytest.fixture(scope="session")

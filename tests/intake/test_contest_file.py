@@ -81,7 +81,7 @@ def test_the_file_survives_the_ledger(contest):
 def test_epsilon_is_exact(contest, written, epsilon):
     """An epsilon is the decimal that stands in the file, in steps of 1/255 (A14)."""
     found = contest(task=f"{{name: t, dataset: {{kind: digits}}, budget: {{norm: l2, epsilon: {written}}}}}")
-    assert found.task(found.samples()).budget == Budget(Norm.L2, epsilon)
+    assert found.make_task(found.load_samples()).budget == Budget(Norm.L2, epsilon)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_budget_that_bounds_nothing_is_refused(problems, task, epsilon, larges
 def test_the_widest_budget_is_no_mistake(contest):
     """255 for linf is allowed: everything is."""
     found = contest(task="{name: t, dataset: {kind: digits}, budget: {epsilon: 255}}")
-    assert found.task(found.samples()).budget == Budget(Norm.LINF, Fraction(255))
+    assert found.make_task(found.load_samples()).budget == Budget(Norm.LINF, Fraction(255))
 
 
 def test_an_l2_budget_that_bounds_nothing_is_refused(contest, problems):
@@ -244,7 +244,7 @@ def test_an_l2_budget_that_bounds_nothing_is_refused(contest, problems):
     said = "line 5, task.budget.epsilon: 2040.001 bounds nothing: two pictures differ by at most 2040 in l2; give a "
     found = contest(task=task)
     with pytest.raises(Rejected, match=r"2040\.001 bounds nothing"):
-        found.task(found.samples())
+        found.make_task(found.load_samples())
     assert problems(task=task, seed="-1")[1].startswith(said)
 
 
@@ -314,8 +314,8 @@ def test_a_date_that_is_none_is_refused(problems):
 def test_a_task_is_its_pictures_and_its_budget(contest):
     """Count, shape, classes and digest are those of the pictures that `first` leaves."""
     found = contest(task="{name: t, dataset: {kind: digits, first: 3}, budget: {norm: linf, epsilon: 8}}")
-    samples = found.samples()
-    task = found.task(samples)
+    samples = found.load_samples()
+    task = found.make_task(samples)
     assert (task.name, task.count, task.shape, task.classes) == ("t", 3, (1, 8, 8), tuple("0123456789"))
     assert (task.digest, task.budget) == (samples.digest, Budget(Norm.LINF, Fraction(8)))
 
@@ -324,13 +324,13 @@ def test_pictures_lie_beside_the_contest_file(contest, tmp_path):
     """Relative paths start at the contest file, and what is wrong with the pictures is told at its line."""
     dataset = "{name: t, dataset: {kind: folder, path: set}, budget: {epsilon: 8}}"
     with pytest.raises(Rejected) as caught:
-        contest(task=dataset).samples()
+        contest(task=dataset).load_samples()
     [problem] = caught.value.problems
     assert str(problem).startswith(f"line 5, task.dataset: {tmp_path}/set: [Errno 2] No such file or directory")
     (tmp_path / "set" / "images").mkdir(parents=True)
     (tmp_path / "set" / "label.txt").write_text("0.png 0\n")
     Image.fromarray(np.full((2, 2), 9, np.uint8)).save(tmp_path / "set" / "images" / "0.png")
-    assert contest(task=dataset).samples().pixels.tolist() == [[[[9, 9], [9, 9]]]]
+    assert contest(task=dataset).load_samples().pixels.tolist() == [[[[9, 9], [9, 9]]]]
 
 
 def test_a_contest_file_is_found_from_anywhere(write, tmp_path, monkeypatch):
@@ -359,12 +359,12 @@ def test_a_contest_may_have_several_tasks(contest):
     """Each has its own pictures and budget, and is asked for by its name."""
     listed = f"\n  - {{name: one, dataset: {{kind: digits, first: 3}}, {BUDGET}}}\n  - {TWO}"
     found = contest(task=None, tasks=listed)
-    assert [len(found.samples(name)) for name in ("one", "two")] == [3, 500]
-    assert found.task(found.samples("one"), "one").name == "one"
+    assert [len(found.load_samples(name)) for name in ("one", "two")] == [3, 500]
+    assert found.make_task(found.load_samples("one"), "one").name == "one"
     with pytest.raises(UsageError, match="has several tasks"):
-        found.samples()
+        found.load_samples()
     with pytest.raises(UsageError, match="has no task 'three'; it has one, two"):
-        found.samples("three")
+        found.load_samples("three")
 
 
 def test_every_tasks_problems_are_named(problems):

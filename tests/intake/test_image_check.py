@@ -17,7 +17,7 @@ from orchestrator.sandboxes.base import BackendSettings, ImageFacts, ImageTree
 KINDS = ("set_id", "capable", "devices", "writable")
 NOTHING = ImageTree(10, 1000, dict.fromkeys(KINDS, 0), dict.fromkeys(KINDS, ()))
 PLAIN = ImageFacts(
-    identity="sha256:1",
+    image_id="sha256:1",
     size=1000,
     layers=(1000,),
     user="10001",
@@ -30,7 +30,7 @@ PLAIN = ImageFacts(
     on_build=(),
     labels={},
     environment=("A=1",),
-    passed=frozenset({"A"}),
+    passed_variables=frozenset({"A"}),
     problems=(),
     tree=NOTHING,
 )
@@ -42,7 +42,7 @@ class Backend:
     def __init__(self, facts):
         self.facts, self.asked = facts, {}
 
-    def look_into(self, reference, **asked):
+    def inspect_image(self, reference, **asked):
         """Returns it."""
         self.asked = asked
         return self.facts
@@ -84,7 +84,7 @@ def test_each_kind_of_file_is_a_warning(kind):
 
 def test_an_unfinished_look_is_said():
     """Where looking was cut short, nobody takes the rest for clean."""
-    assert "only the first 10 were looked at: time" in warnings(tree=replace(NOTHING, cut="time"))[0]
+    assert "only the first 10 were looked at: time" in warnings(tree=replace(NOTHING, cut_reason="time"))[0]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_an_unfinished_look_is_said():
 )
 def test_a_credential_is_named_and_its_value_is_not(name, value):
     """By its name or by its value, a credential is warned of without being shown."""
-    (said,) = warnings(environment=(f"{name}={value}",), passed=frozenset({name}))
+    (said,) = warnings(environment=(f"{name}={value}",), passed_variables=frozenset({name}))
     assert f"ENV: {name} looks like a credential" in said
     assert value == "x" or value not in said
     assert image_check.display_value(name, value) == image_check.HIDDEN
@@ -130,7 +130,7 @@ def test_what_is_refused_is_what_the_backend_refuses():
     with pytest.raises(Rejected) as caught:
         image_check.require_admissible(backend, "x", largest=5)
     assert caught.value.problems == problems
-    assert backend.asked == {"files": False, "largest": 5}
+    assert backend.asked == {"files": False, "max_bytes": 5}
 
 
 def test_a_backend_without_images_says_so(tmp_path):

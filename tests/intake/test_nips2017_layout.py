@@ -157,9 +157,9 @@ def test_a_folder_is_adopted(theirs):
     before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in theirs.iterdir()}
     made = adopt_nips2017.adopt_folder(theirs, AdoptionRequest(labels_from=1, licence="MIT"))
     assert (made.name, made.side, made.entry_point, made.container) == ("old-means", Side.DEFENCE, "run.sh", "x")
-    assert made.written == ("submission.yaml", "Dockerfile", ".dockerignore")
+    assert made.written_files == ("submission.yaml", "Dockerfile", ".dockerignore")
     assert {name: ((theirs / name).read_bytes(), (theirs / name).stat().st_mtime_ns) for name in before} == before
-    assert {path.name for path in theirs.iterdir()} == {*before, *made.written}
+    assert {path.name for path in theirs.iterdir()} == {*before, *made.written_files}
     found = manifest.read_manifest(theirs)
     assert (found.name, found.side, found.form, found.licence) == ("old-means", Side.DEFENCE, Form.FILES, "MIT")
     assert found.image == "submission/defence-old-means"
@@ -175,7 +175,7 @@ def test_what_is_there_stays(theirs):
     """A Dockerfile of their own is left alone."""
     (theirs / "Dockerfile").write_text("FROM theirs\n")
     (theirs / ".dockerignore").symlink_to("nowhere")
-    assert adopt_nips2017.adopt_folder(theirs, AdoptionRequest(name="mine")).written == ("submission.yaml",)
+    assert adopt_nips2017.adopt_folder(theirs, AdoptionRequest(name="mine")).written_files == ("submission.yaml",)
     assert (theirs / "Dockerfile").read_text() == "FROM theirs\n"
     assert (theirs / ".dockerignore").is_symlink()
     assert stat.S_IMODE((theirs / "submission.yaml").stat().st_mode) & stat.S_IRUSR

@@ -175,7 +175,7 @@ def test_a_file_that_takes_long_to_read_is_not_read_to_its_end(refused, more, li
 def test_a_file_of_sensible_depth_is_read(submitted):
     """Ten levels, and as many keys as a manifest has at most, are no reason to refuse."""
     path = submitted("a: " + "[" * 10 + "]" * 10 + "".join(f"\nk{number}: 1" for number in range(900)))
-    assert YamlFile(path / manifest.FILE_NAME, manifest.SIZE_LIMIT).value("k899") == 1
+    assert YamlFile(path / manifest.FILE_NAME, manifest.SIZE_LIMIT).value_at("k899") == 1
 
 
 def test_many_problems_are_counted(refused):
@@ -196,7 +196,7 @@ def test_a_manifest_is_short(refused, submitted):
     """64 KiB is the most that a stranger's manifest may have; a contest file may have 1 MiB."""
     text = GOOD + "#" * (64 * 1024)
     assert refused(text) == [f"file: {len(text)} bytes, at most 65536; shorten it"]
-    assert YamlFile(submitted(text) / manifest.FILE_NAME).model(Manifest).name == "a"
+    assert YamlFile(submitted(text) / manifest.FILE_NAME).parse_model(Manifest).name == "a"
     assert SIZE_LIMIT == 1024**2
 
 

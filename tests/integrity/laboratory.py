@@ -156,7 +156,7 @@ class Laboratory:
             session = next(examination)
             while True:
                 self.log.append(session)
-                self._faults = 0 if session.looks_into else self._faults
+                self._faults = 0 if session.is_diagnostic else self._faults
                 self.said.append(self.ask(session.questions, session.batch, session.pauses, self._seed(session)))
                 self.told.append(self.latest)
                 session = examination.send(self.said[-1])
@@ -170,7 +170,7 @@ class Laboratory:
 
     def _seed(self, session: ReplaySession) -> int | None:
         """Returns the seed that a session's sandbox is to be told, None for a fresh one."""
-        return None if session.seed_of is None else self.told[session.seed_of]
+        return None if session.same_seed_as is None else self.told[session.same_seed_as]
 
     def ask(
         self, questions: Questions, batch: int, pauses: Mapping[int, float] | None = None, seed: int | None = None

@@ -87,20 +87,20 @@ def test_coverage_counts_what_was_compared() -> None:
     lab = Laboratory(Crashing, Gallery.drawn(0, pictures=700), 0)
     play = lab.play()
     coverage = lab.examine(play).coverage
-    assert coverage.questions == len(play.decided) < 2100
+    assert coverage.questions == len(play.decided_rows) < 2100
     assert coverage.decided <= coverage.drawn
     assert coverage.changed == 21
     assert coverage.sandboxes == 2
 
 
-def test_clashes_that_cannot_be_confirmed_accuse_nobody() -> None:
+def test_mismatches_that_cannot_be_confirmed_accuse_nobody() -> None:
     """One answer in play was another one, as a cosmic ray may have it: nothing of it can be repeated."""
     lab = Laboratory(Honest, Gallery.drawn(0, pictures=100), 0)
     play = lab.play()
     for rows in play.sandboxes:
         rows[0, 2] = (rows[0, 2] + 1) % 6
     verdict = lab.examine(play)
-    assert 1 <= len(verdict.clashes) <= MAX_SUSPECTS
+    assert 1 <= len(verdict.mismatches) <= MAX_SUSPECTS
     assert verdict.accusation is None
 
 
@@ -109,7 +109,7 @@ def test_false_margins_outweigh_no_proof(seed) -> None:
     """Who claims to be on its boundary wherever it cheats is caught all the same, by a sequence or by the rates."""
     for cheat, kind in ((counter(2), FindingKind.STATE), (chance(2), FindingKind.CHANCE)):
         verdict = Laboratory(false_margins(cheat, 50), Gallery.drawn(seed), seed).judge()
-        assert verdict.coverage.clashes == 0
+        assert verdict.coverage.mismatches == 0
         assert verdict.coverage.noise > 0
         assert verdict.accusation is not None
         assert verdict.accusation.kind is kind
@@ -122,7 +122,7 @@ def test_a_noisy_device_below_the_cap_is_looked_into_and_not_accused() -> None:
         gallery = Gallery.drawn(seed, cells=3, pictures=1000)
         gallery.pixels[1:, seed, :] = 0  # all scores are equal
         verdict = Laboratory(Ties, gallery, seed).judge()
-        looked += bool(verdict.coverage.clashes or verdict.coverage.noise)
+        looked += bool(verdict.coverage.mismatches or verdict.coverage.noise)
         assert verdict.accusation is None
     assert looked >= 3
 
@@ -141,10 +141,10 @@ def test_who_ends_itself_when_recognised_as_examined_is_accused(seed) -> None:
     lab = Laboratory(detecting(late(300), Ended), Gallery.drawn(seed), seed)
     verdict = lab.judge()
     assert verdict.accusation.kind is FindingKind.REFUSED
-    assert verdict.accusation.improbable < ALPHA
-    shown = [verdict.trace.played[number] for number in verdict.accusation.sessions]
+    assert verdict.accusation.p_value < ALPHA
+    shown = [verdict.trace.sessions[number] for number in verdict.accusation.sessions]
     assert len(shown) % non_responses.SESSION_PAIRS == 0
-    assert {session.purpose for session, _ in shown} == {SessionPurpose.PROVOKED}
+    assert {session.purpose for session, _ in shown} == {SessionPurpose.TRIGGER}
     assert sum(bool(said.refused.any()) for _, said in shown) > len(shown) / 2
     assert verdict.coverage.achieved >= 0.99
 
@@ -174,8 +174,8 @@ def refusing(again: float) -> object:
     try:
         while True:
             said = lab.ask(session.questions, session.batch)
-            count = round(again * len(session.questions)) if session.purpose is SessionPurpose.REFUSED else 20
-            if session.purpose in {SessionPurpose.SHUFFLED, SessionPurpose.REFUSED}:
+            count = round(again * len(session.questions)) if session.purpose is SessionPurpose.AS_IN_PLAY else 20
+            if session.purpose in {SessionPurpose.SHUFFLED, SessionPurpose.AS_IN_PLAY}:
                 places = again_too(session.questions, count)
                 said.answers[places], said.refused[places] = -2, True
             session = examination.send(said)
@@ -195,10 +195,10 @@ def test_a_refusal_is_confirmed(again, accused) -> None:
 def test_memory_gains_nothing_where_versions_never_meet(seed) -> None:
     """By default no sandbox of the play shows two versions of a picture: every answer is the honest one."""
     gallery = Gallery.drawn(seed)
-    cheat, honest = (Laboratory(kind, gallery, seed).play().answers for kind in (memory(2), Honest))
+    cheat, honest = (Laboratory(kind, gallery, seed).play().answer_table for kind in (memory(2), Honest))
     assert np.array_equal(cheat, honest)
     mixed, _ = (
-        Laboratory(kind, gallery, seed, isolation=Isolation.ROUND).play().answers for kind in (memory(2), Honest)
+        Laboratory(kind, gallery, seed, isolation=Isolation.ROUND).play().answer_table for kind in (memory(2), Honest)
     )
     assert not np.array_equal(mixed, honest)
 
@@ -216,7 +216,7 @@ def test_any_answers_come_to_a_verdict(seed, spread, batch) -> None:
         while True:
             asked += 1
             count = len(session.questions)
-            answers = play.at(session.questions).copy()
+            answers = play.answers_to(session.questions).copy()
             other = chance.random(count) < spread
             answers[other] = chance.integers(-2, 6, int(other.sum()))
             how = chance.integers(0, 3, count)
@@ -228,8 +228,8 @@ def test_any_answers_come_to_a_verdict(seed, spread, batch) -> None:
     assert asked < 400
     covered = verdict.coverage
     assert covered.decided <= covered.drawn <= covered.questions
-    assert covered.clashes + covered.noise <= covered.compared <= covered.asked
+    assert covered.mismatches + covered.noise <= covered.compared <= covered.asked
     assert 0 <= covered.achieved <= 1
     if verdict.accusation is not None:
-        assert verdict.clashes or covered.noise or covered.refused
+        assert verdict.mismatches or covered.noise or covered.refused
         assert all(0 <= number < asked for number in verdict.accusation.sessions)

@@ -58,19 +58,19 @@ def test_a_hint_says_what_differs(patterns, kind) -> None:
 
 
 def investigated(lab: Laboratory, *, least: int = 1) -> tuple[Proof | FindingKind | None, SessionTrace]:
-    """Returns what comes of the first clash of a classifier, after its planned replays."""
+    """Returns what comes of the first mismatch of a classifier, after its planned replays."""
     play, trace, seen = lab.play(), SessionTrace(), ScreeningResult()
     chance = np.random.default_rng(lab.seed)
     sample = screening.draw_sample(play, SamplingDesign(), chance)
 
     for session in screening.planned_sessions(play, sample, chance):
-        said = lab.run(trace.ask(session))
-        screening.compare_session(seen, play, trace.last, session, said)
-    clashes = seen.clashes + seen.noise
-    assert len(clashes) >= least
-    if not clashes:
+        said = lab.run(trace.play_session(session))
+        screening.compare_session(seen, play, trace.last_number, session, said)
+    mismatches = seen.mismatches + seen.within_margin
+    assert len(mismatches) >= least
+    if not mismatches:
         return None, trace
-    return lab.run(diagnosis.diagnose_mismatch(trace, play, clashes[0], chance)), trace
+    return lab.run(diagnosis.diagnose_mismatch(trace, play, mismatches[0], chance)), trace
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_what_repeats_is_proved(kind, named, length, how, seed) -> None:
     proof, trace = investigated(lab)
     assert isinstance(proof, Proof)
     assert (proof.kind, len(proof.session.questions)) == (named, length)
-    session, said = trace.played[proof.sessions[-1]]
+    session, said = trace.sessions[proof.sessions[-1]]
     sequence = proof.session.questions
     assert np.array_equal(session.questions[: len(sequence)], sequence)
-    assert said.answers[proof.place] != proof.alone
+    assert said.answers[proof.position] != proof.answer_alone
     for _ in range(3):
         again = lab.ask(sequence, proof.session.batch, proof.session.pauses)
-        assert again.answers[proof.place] == said.answers[proof.place]
+        assert again.answers[proof.position] == said.answers[proof.position]
 
 
 @pytest.mark.parametrize("seconds", [0.5, 1.0, 1.5])
@@ -108,9 +108,10 @@ def test_a_clock_is_shown_with_every_pause_it_needs(seconds) -> None:
     proof, _ = investigated(lab)
     assert proof.kind is FindingKind.CLOCK
     assert all(
-        lab.ask(proof.session.questions, 1, proof.session.pauses).answers[proof.place] != proof.alone for _ in range(3)
+        lab.ask(proof.session.questions, 1, proof.session.pauses).answers[proof.position] != proof.answer_alone
+        for _ in range(3)
     )
-    assert (lab.ask(proof.session.questions, 1).answers == proof.alone).all()
+    assert (lab.ask(proof.session.questions, 1).answers == proof.answer_alone).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -121,8 +122,8 @@ def test_a_long_wait_shows_a_late_clock(seed) -> None:
     assert proof.kind is FindingKind.CLOCK
     assert len(proof.session.questions) == 1
     assert len(proof.sessions) == 2 * PROOF_PAIRS
-    waits = [session for session, _ in trace.played if session.purpose is SessionPurpose.WAITED]
-    shown = [session for session, _ in trace.played if session.purpose is SessionPurpose.PROOF]
+    waits = [session for session, _ in trace.sessions if session.purpose is SessionPurpose.DELAY]
+    shown = [session for session, _ in trace.sessions if session.purpose is SessionPurpose.PROOF]
     assert len(shown) == PROOF_PAIRS
     assert all(3.0 < session.pauses[0] <= diagnosis.MAX_WAIT_SECONDS for session in waits + shown)
 
@@ -148,8 +149,8 @@ def test_who_ends_when_asked_again_proves_nothing_here() -> None:
     """Faults are no answers: what refuses to be looked into is left to the refusals."""
     found, trace = investigated(Laboratory(detecting(late(300), Ended), Gallery.drawn(3), 3))
     assert found is None
-    assert [session.purpose for session, _ in trace.played][-BURST_SANDBOXES:] == [
-        SessionPurpose.REPEATED
+    assert [session.purpose for session, _ in trace.sessions][-BURST_SANDBOXES:] == [
+        SessionPurpose.BURSTS
     ] * BURST_SANDBOXES
 
 
@@ -158,7 +159,7 @@ def test_a_fault_beside_copies_proves_no_company(seed) -> None:
     """Who ends itself at a question of copies has not answered it: no label stands against another."""
     found, trace = investigated(Laboratory(uncopied(company(20)), Gallery.drawn(seed), seed, batch=8))
     assert not isinstance(found, Proof)
-    assert any(said.refused.all() for session, said in trace.played if session.purpose is SessionPurpose.SHRUNK)
+    assert any(said.refused.all() for session, said in trace.sessions if session.purpose is SessionPurpose.MINIMISE)
 
 
 @pytest.mark.parametrize("kind", [Shaped, ShapedWithoutScores])
@@ -173,7 +174,7 @@ def test_another_shape_is_no_cheat(kind, seed) -> None:
 def test_bursts_have_pauses_between_them() -> None:
     """A suspect is asked in three bursts in each of three sandboxes."""
     _, trace = investigated(Laboratory(counter(50), Gallery.drawn(0), 0))
-    bursts = [session for session, _ in trace.played if session.purpose is SessionPurpose.REPEATED and session.pauses]
+    bursts = [session for session, _ in trace.sessions if session.purpose is SessionPurpose.BURSTS and session.pauses]
     assert len(bursts) == BURST_SANDBOXES
     for session in bursts:
         assert len({tuple(row) for row in session.questions.tolist()}) == 1
@@ -185,14 +186,14 @@ def test_an_accusation_has_a_proof_or_a_rate() -> None:
     """Whoever is accused can read which."""
     verdict = Laboratory(counter(50), Gallery.drawn(0), 0).judge()
     assert isinstance(verdict.accusation, Accusation)
-    assert (verdict.accusation.proof is None) != (verdict.accusation.improbable is None)
+    assert (verdict.accusation.proof is None) != (verdict.accusation.p_value is None)
 
 
 def test_an_honest_classifier_has_no_suspects() -> None:
     """There is nothing to look into."""
     verdict = Laboratory(Honest, Gallery.drawn(0), 0).judge()
-    assert not verdict.clashes
-    assert all(s.purpose in {SessionPurpose.SHUFFLED, SessionPurpose.TWIN} for s, _ in verdict.trace.played)
+    assert not verdict.mismatches
+    assert all(s.purpose in {SessionPurpose.SHUFFLED, SessionPurpose.SAME_ORDER} for s, _ in verdict.trace.sessions)
 
 
 @pytest.mark.parametrize(("kind", "galleries"), [(environment(2), 40), (time_of_day(60, 2), 12)])

@@ -11,6 +11,7 @@ from orchestrator.integrity.power import SamplingDesign
 RUNS = 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planned", [0.5, 0.9])
 def test_a_cheat_is_caught_as_often_as_planned(planned) -> None:
     """Exactly 1 % of its answers, never by chance: the count of catches lies in the planned power's 99 % interval."""
@@ -26,7 +27,7 @@ def test_a_catch_is_a_drawn_answer() -> None:
     """Who is not caught had none of its answers in the sample; nobody who had one got away."""
     for seed in range(20):
         verdict = SMALL.run(0.5, seed)
-        assert (verdict.accusation is not None) == bool(verdict.clashes)
+        assert (verdict.accusation is not None) == bool(verdict.mismatches)
 
 
 def test_no_honest_run_is_accused() -> None:

@@ -96,7 +96,7 @@ def test_a_counter_is_shown_by_the_suspect_itself() -> None:
     found, trace = shrunk(context([*STRANGERS, (0, 0)]), lambda asked: len(asked) % 70 == 0)
     assert found.kind is FindingKind.STATE
     assert found.context.questions.tolist() == [[0, 0]] * 70
-    assert len(trace.played) == 1
+    assert len(trace.sessions) == 1
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 8])
@@ -115,7 +115,7 @@ def test_one_picture_among_many_is_found() -> None:
         found, trace = shrunk(context([*STRANGERS, (0, 0)]), lambda asked, it=stranger: it in asked[:-1])
         assert tuple(stranger) in {tuple(row) for row in found.context.questions.tolist()}
         assert len(found.context.units) <= 8
-        assert len(trace.played) <= MAX_SANDBOXES + 2
+        assert len(trace.sessions) <= MAX_SANDBOXES + 2
 
 
 def test_units_are_whole_questions() -> None:
@@ -124,21 +124,21 @@ def test_units_are_whole_questions() -> None:
     found, _ = shrunk(context(asked, batch=4), lambda asked: STRANGERS[1] in asked[:-1])
     assert [len(unit) for unit in found.context.units] == [4]
     assert found.context.suspect == (0, 0)
-    assert found.context.place == 7
+    assert found.context.position == 7
 
 
 def test_what_does_not_happen_again_is_nothing() -> None:
     """Where no sequence changes the answer any more, there is no proof."""
     found, trace = shrunk(context([*STRANGERS, (0, 0)]), lambda asked: False)
     assert found is None
-    assert len(trace.played) <= MAX_SANDBOXES + 2
+    assert len(trace.sessions) <= MAX_SANDBOXES + 2
 
 
 def test_a_fault_is_not_another_answer() -> None:
     """Who ends itself in the middle of a sequence has not shown anything."""
     found, trace = shrunk(context([(1, 0), (0, 1), (0, 0)]), lambda asked: True, said=FAULTED)
     assert found is None
-    assert trace.played
+    assert trace.sessions
 
 
 @settings(deadline=None, max_examples=60)
@@ -147,8 +147,8 @@ def test_the_search_ends(length, chance) -> None:
     """However the answers fall, no more sandboxes are spent than allowed; what is returned was seen to deviate."""
     asked = [(chance.randint(0, 3), chance.randint(0, 20)) for _ in range(length)]
     found, trace = shrunk(context([*asked, (0, 0)]), lambda _: chance.random() < 0.5)
-    assert len(trace.played) <= MAX_SANDBOXES + MAX_OTHER_VERSIONS + 5
+    assert len(trace.sessions) <= MAX_SANDBOXES + MAX_OTHER_VERSIONS + 5
     if found is not None:
-        session, said = trace.played[found.session]
-        assert session.questions[: found.context.place + 1].tolist() == found.context.questions.tolist()
-        assert said.answers[found.context.place] == OTHER
+        session, said = trace.sessions[found.session]
+        assert session.questions[: found.context.position + 1].tolist() == found.context.questions.tolist()
+        assert said.answers[found.context.position] == OTHER

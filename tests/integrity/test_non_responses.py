@@ -19,7 +19,7 @@ ALL = SamplingDesign(power=0.9999)
 
 def asked(verdict: DeterminismVerdict, purpose: SessionPurpose) -> list[int]:
     """Returns the numbers of the sessions of one purpose."""
-    return [number for number, (session, _) in enumerate(verdict.trace.played) if session.purpose is purpose]
+    return [number for number, (session, _) in enumerate(verdict.trace.sessions) if session.purpose is purpose]
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_who_ends_itself_in_bursts_is_accused(cheat, isolation, seed) -> None:
     assert verdict.coverage.refused == 0
     assert verdict.accusation is not None
     assert verdict.accusation.kind is FindingKind.REFUSED
-    assert verdict.accusation.improbable < ALPHA
-    assert list(verdict.accusation.sessions) == asked(verdict, SessionPurpose.PROVOKED)
+    assert verdict.accusation.p_value < ALPHA
+    assert list(verdict.accusation.sessions) == asked(verdict, SessionPurpose.TRIGGER)
     assert len(verdict.accusation.sessions) == SESSION_PAIRS
     for number in verdict.accusation.sessions:
-        session, said = verdict.trace.played[number]
+        session, said = verdict.trace.sessions[number]
         assert said.refused.sum() == len(session.questions) // 2
 
 
@@ -54,7 +54,7 @@ def test_who_ends_itself_where_attacks_are_mixed_is_accused(seed) -> None:
     verdict = Laboratory(mixing(environment(200)), Gallery.drawn(seed), seed).judge()
     assert verdict.accusation is not None
     assert verdict.accusation.kind is FindingKind.REFUSED
-    assert set(verdict.accusation.sessions) <= set(asked(verdict, SessionPurpose.PROVOKED))
+    assert set(verdict.accusation.sessions) <= set(asked(verdict, SessionPurpose.TRIGGER))
 
 
 def crashing(share: float) -> Kind:
@@ -99,7 +99,7 @@ def leaking(questions: int) -> Kind:
 
 
 def struck(play: DefencePlay, wanted, count: int = 3) -> DefencePlay:
-    """Changes some answers of the play, as a cosmic ray may, where a picture is `wanted`; all of them clash."""
+    """Changes some answers of the play, as a cosmic ray may, where a picture is `wanted`; all of them mismatch."""
     left = count
     for rows in play.sandboxes:
         for row in rows:
@@ -111,14 +111,14 @@ def struck(play: DefencePlay, wanted, count: int = 3) -> DefencePlay:
 
 @pytest.mark.parametrize("share", [0.002, 0.03, 0.12])
 def test_who_crashes_now_and_then_is_not_accused(share) -> None:
-    """Three answers clash, and the bursts of some suspects are refused: as often as questions are in play."""
+    """Three answers disagree, and the bursts of some suspects are refused: as often as questions are in play."""
     refused = 0
     for seed in range(12):
         lab = Laboratory(crashing(share), Gallery.drawn(seed, pictures=100), seed, design=ALL)
         verdict = lab.examine(struck(lab.play(), lambda _row: True))
         assert verdict.accusation is None, (seed, verdict.accusation)
         refused += sum(
-            verdict.trace.played[number][1].refused.any() for number in asked(verdict, SessionPurpose.REPEATED)
+            verdict.trace.sessions[number][1].refused.any() for number in asked(verdict, SessionPurpose.BURSTS)
         )
     assert refused >= 1
 
@@ -130,7 +130,7 @@ def test_who_ends_after_many_questions_is_not_accused() -> None:
         lab = Laboratory(leaking(120), Gallery.drawn(seed, pictures=1000), seed, isolation=Isolation.PICTURE)
         verdict = lab.examine(struck(lab.play(), lambda _row: True, 6))
         assert verdict.accusation is None, (seed, verdict.accusation)
-        refused += [verdict.trace.played[number][1].refused.sum() for number in asked(verdict, SessionPurpose.RATES)]
+        refused += [verdict.trace.sessions[number][1].refused.sum() for number in asked(verdict, SessionPurpose.RATES)]
     assert refused.count(RESTARTS + 1) >= 2
 
 
@@ -143,16 +143,16 @@ def test_suspects_that_are_bad_pictures_accuse_nobody() -> None:
         bad = keys(gallery.pixels.reshape(300, -1)).reshape(3, 100) % 20 == 0
         verdict = lab.examine(struck(lab.play(), lambda row, bad=bad: bad[row[0], row[1]], 2))
         assert verdict.accusation is None, (seed, verdict.accusation)
-        controlled += bool(asked(verdict, SessionPurpose.PROVOKED))
+        controlled += bool(asked(verdict, SessionPurpose.TRIGGER))
     assert controlled >= 10
 
 
 def test_one_session_more_or_less_is_no_refusal() -> None:
-    """Answers are not asked for twice where nothing was refused: an honest clash has no controls."""
+    """Answers are not asked for twice where nothing was refused: an honest mismatch has no controls."""
     lab = Laboratory(Honest, Gallery.drawn(0, pictures=100), 0, design=ALL)
     verdict = lab.examine(struck(lab.play(), lambda _row: True))
-    assert asked(verdict, SessionPurpose.REPEATED)
-    assert not asked(verdict, SessionPurpose.PROVOKED)
+    assert asked(verdict, SessionPurpose.BURSTS)
+    assert not asked(verdict, SessionPurpose.TRIGGER)
     assert np.array_equal(
-        asked(verdict, SessionPurpose.RATES), [len(verdict.trace.played) - 2, len(verdict.trace.played) - 1]
+        asked(verdict, SessionPurpose.RATES), [len(verdict.trace.sessions) - 2, len(verdict.trace.sessions) - 1]
     )

@@ -45,4 +45,4 @@ def test_the_first_session_begins_so() -> None:
     shown = {tuple(row) for row in session.questions[:-1].tolist()}
     cell, picture = session.questions[-1].tolist()
     assert (cell, picture) in shown
-    assert (play.clean, picture) in shown
+    assert (play.clean_cell, picture) in shown

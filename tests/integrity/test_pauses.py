@@ -4,10 +4,9 @@ import numpy as np
 
 from orchestrator.domain.tasks import Limits
 from orchestrator.execution import interactions
-from orchestrator.execution.fault_budget import FaultBudget
 from orchestrator.execution.interactions import QuestionPlan
-from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.protocol.session import AnswersReply
+from tests.execution.conftest import ScriptedPool
 
 
 class Clocked:
@@ -28,10 +27,10 @@ def test_a_sandbox_is_started_before_the_silence() -> None:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    casting = PlayerPool(lambda: Clocked(now), [], FaultBudget(), ahead=False)
+    pool = ScriptedPool(lambda: Clocked(now))
     questions = QuestionPlan(Limits(), 1, {0: 30.0, 2: 5.0}, sleep)
-    said = interactions.DefenceAnswers.nothing(3)
-    interactions.ask_defence(casting, questions, [np.zeros((1, 2, 2), np.uint8)] * 3, lambda: now[0], said)
+    said = interactions.DefenceAnswers.empty(3)
+    interactions.ask_defence(pool, questions, [np.zeros((1, 2, 2), np.uint8)] * 3, lambda: now[0], said)
     assert said.answers.tolist() == [30, 30, 35]
-    assert said.at.tolist() == [30, 30, 35]
+    assert said.answer_times.tolist() == [30, 30, 35]
     assert said.seconds == 0

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from laboratory import Gallery, Laboratory
 from players import Honest
+from scipy import stats
 
 from orchestrator.domain.tasks import Isolation
 from orchestrator.integrity import power
@@ -28,6 +29,22 @@ def test_the_probability_is_that_of_counting(questions, data) -> None:
     assert power.mismatch_probability(questions, changed, drawn) == pytest.approx(
         caught(questions, changed, drawn), abs=1e-9
     )
+
+
+@given(st.integers(1, 20_000), st.floats(0, 1), st.data())
+def test_a_tail_is_that_of_scipys_distribution(trials, probability, data) -> None:
+    """The tail is that of `scipy.stats.binom`, whose module takes long to import."""
+    least = data.draw(st.integers(0, trials + 1))
+    expected = stats.binom.sf(least - 1, trials, probability)
+    assert power.binomial_tail(least, trials, probability) == pytest.approx(expected, rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("noise", [0, 1e-6, 1e-4, 1e-3, 0.01, 0.1])
+def test_the_critical_count_is_the_first_that_noise_hardly_reaches(noise) -> None:
+    """An honest device reaches it with a probability of at most `ALPHA`, and the count below it more often."""
+    for pairs in (100, 360, 10_000):
+        count = power.critical_count(pairs, noise)
+        assert stats.binom.sf(count - 1, pairs, noise) <= power.ALPHA < stats.binom.sf(count - 2, pairs, noise)
 
 
 @settings(deadline=None)
@@ -60,7 +77,13 @@ def test_no_power_asks_nothing() -> None:
     """With power 0, or where nothing was played, nothing is drawn and nothing is paid."""
     for questions, design in ((1000, SamplingDesign(power=0)), (0, SamplingDesign())):
         found = power.replay_cost(questions, 100, design)
-        assert (found.drawn, found.asked, found.share, found.sandboxes, found.promise.clash) == (0, 0, 0, 0, 0)
+        assert (found.drawn, found.asked, found.share, found.sandboxes, found.detection_power.mismatch) == (
+            0,
+            0,
+            0,
+            0,
+            0,
+        )
 
 
 def test_ten_thousand_questions_cost_less_than_fifteen_in_a_hundred() -> None:
@@ -80,4 +103,4 @@ def test_the_cost_is_an_upper_bound(isolation, batch, wanted) -> None:
     assert 0 < verdict.coverage.asked <= plan.asked
     assert 0 < verdict.coverage.sandboxes <= plan.sandboxes
     assert verdict.coverage.drawn == verdict.coverage.decided == plan.drawn
-    assert verdict.coverage.achieved == plan.promise.clash >= wanted
+    assert verdict.coverage.achieved == plan.detection_power.mismatch >= wanted

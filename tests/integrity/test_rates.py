@@ -25,22 +25,23 @@ NONE = DisagreementRate(0, 1000)
 def test_beyond_is_the_upper_tail(disagreements, pairs, noise) -> None:
     """It is the binomial probability of so many or more, counted out."""
     tail = sum(comb(pairs, k) * noise**k * (1 - noise) ** (pairs - k) for k in range(disagreements, pairs + 1))
-    assert DisagreementRate(disagreements, pairs).beyond(noise) == pytest.approx(tail, abs=1e-12)
+    assert DisagreementRate(disagreements, pairs).p_above_noise(noise) == pytest.approx(tail, abs=1e-12)
 
 
 def test_exceeds_is_fishers_test() -> None:
     """It is the hypergeometric probability of so uneven a table or a more uneven one, counted out."""
     first, second = DisagreementRate(7, 20), DisagreementRate(2, 30)
     tail = sum(comb(20, k) * comb(30, 9 - k) for k in range(7, 10)) / comb(50, 9)
-    assert first.exceeds(second) == pytest.approx(tail)
+    assert first.p_above_rate(second) == pytest.approx(tail)
 
 
 def test_no_pairs_prove_nothing() -> None:
     """Where nothing could be compared, nothing is improbable."""
-    assert DisagreementRate(0, 0).beyond(NOISE) == 1
-    assert DisagreementRate(0, 0).exceeds(DisagreementRate(0, 10)) == 1
+    assert DisagreementRate(0, 0).p_above_noise(NOISE) == 1
+    assert DisagreementRate(0, 0).p_above_rate(DisagreementRate(0, 10)) == 1
     assert (
-        DisagreementRates(DisagreementRate(0, 0), DisagreementRate(0, 0), DisagreementRate(0, 0)).verdict(NOISE) is None
+        DisagreementRates(DisagreementRate(0, 0), DisagreementRate(0, 0), DisagreementRate(0, 0)).accused_kind(NOISE)
+        is None
     )
 
 
@@ -64,7 +65,7 @@ def test_no_pairs_prove_nothing() -> None:
 )
 def test_the_pattern_says_the_kind(found, kind) -> None:
     """Within one sandbox; at the same places in both twins; between twins; against the play alone; not at all."""
-    verdict = found.verdict(NOISE)
+    verdict = found.accused_kind(NOISE)
     assert (verdict and verdict[0]) == kind
     assert verdict is None or verdict[1] < ALPHA
 
@@ -72,8 +73,8 @@ def test_the_pattern_says_the_kind(found, kind) -> None:
 def test_a_noisier_device_needs_more() -> None:
     """What accuses under one cap is honest under a higher one."""
     found = DisagreementRates(DisagreementRate(20, 1000), DisagreementRate(40, 2000), DisagreementRate(40, 2000))
-    assert found.verdict(NOISE) is not None
-    assert found.verdict(0.02) is None
+    assert found.accused_kind(NOISE) is not None
+    assert found.accused_kind(0.02) is None
 
 
 def test_an_honest_device_at_the_cap_is_hardly_ever_accused() -> None:
@@ -82,9 +83,9 @@ def test_an_honest_device_at_the_cap_is_hardly_ever_accused() -> None:
     accused = sum(
         int(count)
         for (w, t, p), count in zip(*np.unique(drawn, axis=0, return_counts=True), strict=True)
-        if DisagreementRates(DisagreementRate(w, 1000), DisagreementRate(t, 2000), DisagreementRate(p, 2000)).verdict(
-            NOISE
-        )
+        if DisagreementRates(
+            DisagreementRate(w, 1000), DisagreementRate(t, 2000), DisagreementRate(p, 2000)
+        ).accused_kind(NOISE)
         is not None
     )
     assert accused <= 3 * ALPHA * 20_000 + 5
@@ -101,7 +102,7 @@ def measured(kind, *, batch: int = 1, cells: int = 2, pictures: int = 300) -> tu
 def test_twins_are_asked_the_same(batch) -> None:
     """Two fresh sandboxes, the same questions in the same order, whole batches only, some again at the end."""
     found, trace = measured(Honest, batch=batch)
-    (one, _), (other, _) = trace.played
+    (one, _), (other, _) = trace.sessions
     assert np.array_equal(one.questions, other.questions)
     count, repeats = 600 - 2 * (300 % batch), 500 - 500 % batch  # two sandboxes of 300
     assert len(one.questions) == count + repeats
@@ -115,7 +116,7 @@ def test_twins_are_asked_the_same(batch) -> None:
 def test_few_questions_are_all_compared() -> None:
     """A play that is smaller than a batch is still measured."""
     found, _ = measured(Honest, batch=64, cells=2, pictures=20)
-    assert found.play.pairs == 40
+    assert found.between_play_and_replay.pairs == 40
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ def test_few_questions_are_all_compared() -> None:
 def test_one_in_a_hundred_shows(kind, named) -> None:
     """At 1 % of the answers the rates of 1000 questions are enough."""
     found, _ = measured(kind, cells=2, pictures=500)
-    verdict = found.verdict(NOISE)
+    verdict = found.accused_kind(NOISE)
     assert verdict is not None
     assert verdict[0] is named
 
@@ -132,8 +133,8 @@ def test_one_in_a_hundred_shows(kind, named) -> None:
 def test_more_disagreements_are_never_less_improbable() -> None:
     """Both tests fall with the count."""
     for test in (
-        lambda k: DisagreementRate(k, 500).beyond(NOISE),
-        lambda k: DisagreementRate(k, 500).exceeds(DisagreementRate(2, 500)),
+        lambda k: DisagreementRate(k, 500).p_above_noise(NOISE),
+        lambda k: DisagreementRate(k, 500).p_above_rate(DisagreementRate(2, 500)),
     ):
         values = [test(k) for k in range(30)]
         assert all(later <= earlier for earlier, later in pairwise(values))

@@ -97,10 +97,10 @@ def test_what_is_planned(isolation, batch) -> None:
         twice, times = np.unique(session.questions, axis=0, return_counts=True)
         assert rows(twice[times == 2]) == rows(sample) & rows(session.questions)
         assert times.max() == 2
-    (twin,) = [session for session in planned if session.purpose is SessionPurpose.TWIN]
+    (twin,) = [session for session in planned if session.purpose is SessionPurpose.SAME_ORDER]
     assert len(twin.questions) >= power.SAME_ORDER_QUESTIONS
     assert any(np.array_equal(twin.questions, part[: len(twin.questions), :2]) for part in play.sandboxes)
-    alone = [session for session in planned if session.purpose is SessionPurpose.ALONE]
+    alone = [session for session in planned if session.purpose is SessionPurpose.SINGLE]
     assert [session.batch for session in planned] == [batch] * (len(planned) - len(alone)) + [1] * len(alone)
     assert len(alone) == (batch > 1)
     if isolation is Isolation.ROUND:
@@ -121,33 +121,33 @@ def screened(play: DefencePlay, questions, answers, purpose=SessionPurpose.SHUFF
     seen, count = ScreeningResult(sample=frozenset(map(tuple, asked.tolist()))), len(asked)
     none = np.zeros(count, bool)
     told = {"margins": np.full(count, np.nan, np.float32), "refused": none, "late": none} | said
-    told = SessionAnswers(np.array(answers, np.int32), at=np.zeros(count), **told)
+    told = SessionAnswers(np.array(answers, np.int32), answer_times=np.zeros(count), **told)
     screening.compare_session(seen, play, 7, ReplaySession(purpose, asked), told)
     return seen
 
 
-def test_another_decision_is_a_clash(play) -> None:
-    """Label against label, and label against abstention; the clash says where it was seen."""
+def test_another_decision_is_a_mismatch(play) -> None:
+    """Label against label, and label against abstention; the mismatch says where it was seen."""
     seen = screened(play, [(0, 0), (0, 1), (0, 2)], [1, -1, 3])
-    assert [(c.picture, c.first, c.second, c.session, c.place) for c in seen.clashes] == [
+    assert [(c.picture, c.first, c.second, c.session, c.position) for c in seen.mismatches] == [
         (1, 2, -1, 7, 1),
         (2, -1, 3, 7, 2),
     ]
-    assert (seen.asked, seen.compared, len(seen.decided)) == (3, 3, 3)
+    assert (seen.asked_count, seen.compared_count, len(seen.decided)) == (3, 3, 3)
 
 
 def test_a_fault_is_no_decision(play) -> None:
     """Neither a fault in play nor one in the replay is compared; the power that was achieved does not count it."""
     seen = screened(play, [(0, 0), (0, 3), (0, 1)], [-2, 4, 2])
-    assert not seen.clashes
-    assert (seen.asked, seen.compared, len(seen.decided)) == (3, 1, 1)
+    assert not seen.mismatches
+    assert (seen.asked_count, seen.compared_count, len(seen.decided)) == (3, 1, 1)
 
 
 def test_a_second_answer_is_held_against_the_first(play) -> None:
     """In one sandbox the same question is compared with its own first answer, and counted as drawn once."""
     seen = screened(play, [(0, 0), (0, 1), (0, 0), (0, 0)], [5, 2, 5, 1])
-    assert [(c.first, c.second, c.place) for c in seen.clashes] == [(1, 5, 0), (5, 1, 3)]
-    assert (seen.compared, len(seen.decided)) == (4, 2)
+    assert [(c.first, c.second, c.position) for c in seen.mismatches] == [(1, 5, 0), (5, 1, 3)]
+    assert (seen.compared_count, len(seen.decided)) == (4, 2)
 
 
 def test_only_failures_at_what_was_answered_count(play) -> None:
@@ -157,15 +157,15 @@ def test_only_failures_at_what_was_answered_count(play) -> None:
     seen = screened(play, questions, silent, refused=refused, late=late)
     assert seen.refused == {(0, 0)}
     assert seen.late == {(0, 1)}
-    assert list(seen.missing) == [(0, 0), (0, 1), (0, 2)]
-    assert seen.failing == {7}
+    assert list(seen.undecided) == [(0, 0), (0, 1), (0, 2)]
+    assert seen.failing_sessions == {7}
 
 
 def test_what_was_decided_is_not_missing(play) -> None:
     """Who fails the second time only has been compared; nothing has to be asked again."""
     seen = screened(play, [(0, 0), (0, 0)], [1, -2], late=np.array([False, True]))
     assert seen.late == {(0, 0)}
-    assert not seen.missing
+    assert not seen.undecided
 
 
 def test_disagreements_count_whatever_margin_was_claimed(play) -> None:
@@ -175,9 +175,9 @@ def test_disagreements_count_whatever_margin_was_claimed(play) -> None:
     """
     margins = np.array([1e-6] + [0.5] * 20, np.float32)
     seen = screened(play, [(0, 0), (0, 1)] + [(1, 0)] * 19, [2] + [2] + [1] * 17 + [3, 3], margins=margins)
-    assert (len(seen.noise), len(seen.clashes)) == (1, 2)
-    assert seen.differ == {(0, 0), (1, 0)}
-    assert seen.alike == {(0, 0), (0, 1), (1, 0)}
+    assert (len(seen.within_margin), len(seen.mismatches)) == (1, 2)
+    assert seen.differing == {(0, 0), (1, 0)}
+    assert seen.comparable == {(0, 0), (0, 1), (1, 0)}
 
 
 def test_a_question_is_counted_in_one_session(play) -> None:
@@ -186,34 +186,34 @@ def test_a_question_is_counted_in_one_session(play) -> None:
     asked = np.array([(0, 0), (0, 1)], np.int32)
     none = np.zeros(2, bool)
     said = SessionAnswers(np.array([5, 5], np.int32), np.full(2, np.nan, np.float32), np.zeros(2), none, none)
-    screening.compare_session(seen, play, 8, ReplaySession(SessionPurpose.TWIN, asked), said)
-    assert len(seen.clashes) == 2
-    assert (seen.differ, len(seen.alike)) == (set(), 2)
+    screening.compare_session(seen, play, 8, ReplaySession(SessionPurpose.SAME_ORDER, asked), said)
+    assert len(seen.mismatches) == 2
+    assert (seen.differing, len(seen.comparable)) == (set(), 2)
 
 
 @pytest.mark.parametrize(
-    ("purpose", "alike"), [(SessionPurpose.SHUFFLED, 0), (SessionPurpose.ALONE, 0), (SessionPurpose.TWIN, 2)]
+    ("purpose", "alike"), [(SessionPurpose.SHUFFLED, 0), (SessionPurpose.SINGLE, 0), (SessionPurpose.SAME_ORDER, 2)]
 )
 def test_other_company_is_no_noise(play, purpose, alike) -> None:
     """Where questions hold several pictures, last bits may depend on the place: only the same company has to agree."""
-    together = DefencePlay(play.cells, play.sandboxes, play.pictures, batch=2)
-    assert len(screened(together, [(0, 0), (0, 1)], [1, 5], purpose).alike) == alike
+    together = DefencePlay(play.cells, play.sandboxes, play.picture_count, batch=2)
+    assert len(screened(together, [(0, 0), (0, 1)], [1, 5], purpose).comparable) == alike
 
 
 def test_a_tiny_margin_is_noise(play) -> None:
-    """A disagreement within the margin that rounding may cross is told apart from a clash."""
+    """A disagreement within the margin that rounding may cross is told apart from a mismatch."""
     margins = np.array([1e-6, 0.1] + [0.5] * 18, np.float32)
     seen = screened(play, [(0, 0), (0, 1)] + [(1, 0)] * 18, [2, 1] + [1] * 18, margins=margins)
-    assert [c.picture for c in seen.noise] == [0]
-    assert [c.picture for c in seen.clashes] == [1]
+    assert [c.picture for c in seen.within_margin] == [0]
+    assert [c.picture for c in seen.mismatches] == [1]
 
 
 def test_who_claims_tiny_margins_everywhere_is_not_believed(play) -> None:
     """Where more than one answer in ten claims one, margins prove nothing."""
     margins = np.array([1e-6, 1e-6] + [0.5] * 8, np.float32)
     seen = screened(play, [(0, 0), (0, 1)] + [(1, 0)] * 8, [2, 1] + [1] * 8, margins=margins)
-    assert [c.picture for c in seen.clashes] == [0, 1]
-    assert not seen.noise
+    assert [c.picture for c in seen.mismatches] == [0, 1]
+    assert not seen.within_margin
 
 
 @settings(deadline=None)
@@ -222,5 +222,5 @@ def test_comparisons_add_up(answers) -> None:
     """Every pair of decisions is compared once; disagreements are among them."""
     clean = np.array([[0, n, n % 4] for n in range(8)], np.int32)
     seen = screened(DefencePlay((Cell("d"),), (clean,), 8), clean[:, :2], answers)
-    assert seen.compared == (answers > -2).sum()
-    assert len(seen.clashes) == ((answers > -2) & (answers != clean[:, 2])).sum()
+    assert seen.compared_count == (answers > -2).sum()
+    assert len(seen.mismatches) == ((answers > -2) & (answers != clean[:, 2])).sum()

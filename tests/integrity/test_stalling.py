@@ -13,9 +13,9 @@ from orchestrator.integrity.power import ALPHA
 def test_one_answer_in_ten_by_chance_is_accused_whatever_stalls(fault, seed) -> None:
     """Its planned comparisons are enough by themselves: it stalls in bursts, and where the rates are measured."""
     verdict = Laboratory(mixing(shy(chance(10), fault), fault), Gallery.drawn(seed), seed).judge()
-    assert verdict.clashes
+    assert verdict.mismatches
     assert verdict.accusation is not None
-    assert verdict.accusation.improbable is None or verdict.accusation.improbable < ALPHA
+    assert verdict.accusation.p_value is None or verdict.accusation.p_value < ALPHA
 
 
 @pytest.mark.parametrize("cheat", [counter(100), late(490), chance(100), environment(100)])
@@ -23,7 +23,7 @@ def test_one_answer_in_ten_by_chance_is_accused_whatever_stalls(fault, seed) -> 
 def test_who_stalls_in_bursts_is_accused(cheat, seed) -> None:
     """At one answer in a hundred, too: stalling spoils the proof, and is held against the same asked as in play."""
     verdict = Laboratory(shy(mixing(cheat, Late), Late), Gallery.drawn(seed), seed).judge()
-    assert verdict.clashes
+    assert verdict.mismatches
     assert verdict.accusation is not None
 
 

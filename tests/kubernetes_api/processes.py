@@ -65,14 +65,17 @@ class Fake:
 
     def __init__(self, code: int | None) -> None:
         self._ended = threading.Event()
+        self._lock = threading.Lock()
         self._code = 0
         if code is not None:
             self.end(code)
 
     def end(self, code: int) -> None:
-        """Ends it."""
-        self._code = code
-        self._ended.set()
+        """Ends it, if it has not ended before: the first end is the one that counts."""
+        with self._lock:
+            if not self._ended.is_set():
+                self._code = code
+                self._ended.set()
 
     def wait(self) -> int:
         """Waits for the end."""

@@ -68,7 +68,7 @@ def test_candidates_come_in_the_order_of_the_samples(blobs):
         perturbed(blobs, 0, [2, 0]),
         finished("p", Stage.PERTURB, "a"),
     ]
-    made = RoundView(blobs, past).candidates("a")
+    made = RoundView(blobs, past).adversarial_examples("a")
     assert made.pixels[:, 0, 0, 0].tolist() == [0, 1, 2, 3]
     assert made.forfeits.tolist() == [Forfeit.NONE, Forfeit.BUDGET, Forfeit.NONE, Forfeit.BUDGET]
     assert made.violations.tolist() == [False, True, False, True]
@@ -78,8 +78,8 @@ def test_candidates_come_in_the_order_of_the_samples(blobs):
 def test_half_an_attack_is_no_attack(blobs):
     """Until its job is finished an attack has no candidates, so that no cell is judged on a part."""
     record = RoundView(blobs, [plan(("p", Stage.PERTURB, "a")), perturbed(blobs, 0, [0, 1])])
-    assert record.candidates("a") is None
-    assert record.candidates("nobody") is None
+    assert record.adversarial_examples("a") is None
+    assert record.adversarial_examples("nobody") is None
     assert record.steps("p")[0].step == 0
     assert record.steps("q") == {}
 
@@ -88,10 +88,10 @@ def test_a_job_that_is_no_longer_planned_does_not_count(blobs):
     """After a new plan only the work that it names is read (X4)."""
     past = [plan(("p", Stage.PERTURB, "a")), perturbed(blobs, 0, [0]), finished("p", Stage.PERTURB, "a")]
     record = RoundView(blobs, past)
-    assert record.candidates("a") is not None
+    assert record.adversarial_examples("a") is not None
     record.apply(plan(("other", Stage.PERTURB, "a")))
-    assert record.candidates("a") is None
-    assert record.done == {"p"}
+    assert record.adversarial_examples("a") is None
+    assert record.finished_jobs == {"p"}
 
 
 def test_answers_are_told_apart_by_their_cells(blobs):
@@ -178,7 +178,7 @@ def test_a_record_can_be_read_while_it_grows(blobs):
     def read():
         try:
             while not stop.is_set():
-                assert len(record.done) <= len(past)
+                assert len(record.finished_jobs) <= len(past)
         except Exception as error:  # noqa: BLE001  shown in the main thread
             failures.append(error)
 
@@ -194,4 +194,4 @@ def test_a_record_can_be_read_while_it_grows(blobs):
         reader.join()
         sys.setswitchinterval(interval)
     assert failures == []
-    assert len(record.done) == len(past)
+    assert len(record.finished_jobs) == len(past)

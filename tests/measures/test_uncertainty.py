@@ -67,6 +67,14 @@ def test_accuracies_are_symmetric(total, data):
     assert limits(uncertainty.accuracy_intervals(total - held, total)) == pytest.approx((1 - high, 1 - low))
 
 
+@given(st.integers(1, 400), st.floats(0.5, 0.999), st.data())
+def test_accuracies_are_scipys(total, level, data):
+    """The interval is that of scipy's binomial test, whose module takes long to import."""
+    held = data.draw(st.integers(0, total))
+    expected = stats.binomtest(held, total).proportion_ci(level, method="wilson")
+    assert limits(uncertainty.accuracy_intervals(held, total, level=level)) == pytest.approx(tuple(expected), rel=1e-12)
+
+
 @pytest.mark.parametrize("table", [BENTUR, CAVO])
 def test_deltas_are_bonett_and_prices(table):
     """Centre and standard error are those of Bonett and Price 2012 by their own formula, but for t and n + 1."""
@@ -185,7 +193,7 @@ def test_two_rows_are_scipys_paired_test():
     rows = 100.0 * (chance.random((2, 300)) < [[0.3], [0.4]])
     found = uncertainty.compare_rows(rows, more_is_better=True)
     expected = stats.ttest_1samp(with_two_more(rows[0] - rows[1]), 0).pvalue
-    assert found.neighbours() == pytest.approx((expected,))
+    assert found.neighbour_p_values() == pytest.approx((expected,))
 
 
 def test_few_pictures_are_nearly_an_exact_test():
@@ -193,7 +201,7 @@ def test_few_pictures_are_nearly_an_exact_test():
     for decisive in range(1, 15):
         rows = np.zeros((2, 1000))
         rows[0, :decisive] = 100
-        [found] = uncertainty.compare_rows(rows, more_is_better=True).neighbours()
+        [found] = uncertainty.compare_rows(rows, more_is_better=True).neighbour_p_values()
         exact = stats.binomtest(decisive, decisive).pvalue
         assert 0.4 * exact < found < 7 * exact
         assert (found <= 0.05) == (exact <= 0.05) == (decisive >= 6)
@@ -216,7 +224,7 @@ def test_rank_ranges_hold_the_shown_ranks(parts, more, random):
     pictures = np.tile(parts, 20)
     means = [pictures[row].mean() for row in range(len(pictures))]
     listed = [
-        Row(str(row), mean, violations=random.randint(0, 1), submitted=random.choice("ab"))
+        Row(str(row), mean, tie_break=random.randint(0, 1), submitted=random.choice("ab"))
         for row, mean in enumerate(means)
     ]
     shown = {int(row.submission): row.rank for row in rank_rows(listed, more_is_better=more)}
@@ -249,7 +257,7 @@ def test_a_comparison_is_symmetric():
     assert (np.diagonal(found.p_values) == 1).all()
     assert found.better.any()
     assert not (found.better & found.better.T).any()
-    assert found.neighbours() == tuple(found.p_values[row, row + 1] for row in range(5))
+    assert found.neighbour_p_values() == tuple(found.p_values[row, row + 1] for row in range(5))
 
 
 def test_a_board_of_clear_winners():
@@ -258,7 +266,7 @@ def test_a_board_of_clear_winners():
     rows = 100.0 * np.stack([pictures < 900, pictures < 500, pictures >= 500, pictures < 100])
     found = uncertainty.compare_rows(rows, more_is_better=True)
     assert [(each.best, each.worst) for each in found.ranges] == [(1, 1), (2, 3), (2, 3), (4, 4)]
-    first, second, third = found.neighbours()
+    first, second, third = found.neighbour_p_values()
     assert max(first, third) < 1e-9
     assert second == 1
 
@@ -268,7 +276,7 @@ def test_rounding_is_no_difference():
     parts = np.random.default_rng(4).random((1, 2000)) * 100
     nudged = np.nextafter(parts, 0)
     found = uncertainty.compare_rows(np.concatenate([parts, nudged]), more_is_better=True)
-    assert found.neighbours() == pytest.approx((1,))
+    assert found.neighbour_p_values() == pytest.approx((1,))
     assert found.ranges == (uncertainty.RankRange(1, 2),) * 2
 
 
@@ -277,7 +285,7 @@ def test_a_board_without_neighbours(rows):
     """A board of one row ranks it first, and an empty board nobody."""
     found = uncertainty.compare_rows(np.zeros((rows, 10)), more_is_better=True)
     assert found.ranges == (uncertainty.RankRange(1, 1),) * rows
-    assert found.neighbours() == ()
+    assert found.neighbour_p_values() == ()
 
 
 @pytest.mark.parametrize(("held", "total"), [(-1, 10), (11, 10), (0, 0)])

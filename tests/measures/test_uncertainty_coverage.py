@@ -77,7 +77,7 @@ def coverage(chance, contributions, pictures=PICTURES):
     return np.concatenate(found).mean(axis=0)
 
 
-@pytest.fixture(scope="module", params=["strong", "sparse"])
+@pytest.fixture(scope="module", params=["strong", pytest.param("sparse", marks=pytest.mark.slow)])
 def cells(request):
     """A population, where attacks are strong, and where they hardly ever succeed."""
     chance = np.random.default_rng(20)
@@ -130,7 +130,7 @@ def test_intervals_of_accuracies_cover(cells):
     assert abs(rates.mean() - 0.95) < 0.015, rates.round(4)
 
 
-@pytest.mark.parametrize("pictures", [100, 300, PICTURES])
+@pytest.mark.parametrize("pictures", [100, *(pytest.param(n, marks=pytest.mark.slow) for n in (300, PICTURES))])
 @pytest.mark.parametrize(("small", "often"), [(2.0, 0.5), (20.0, 0.5), (20.0, 0.1), (20.0, 0.0)])
 def test_what_was_not_seen_is_reckoned_with(small, often, pictures):
     """Many small contributions do not hide that a few pictures of the full size may come: coverage stays above 93.5 %.
@@ -173,10 +173,10 @@ def test_equals_are_told_apart_in_five_boards_of_a_hundred(cells):
     found = boards(np.random.default_rng(25), same, more_is_better=True)
     wrong = np.mean([comparison.better.any() for comparison in found])
     assert 0.01 < wrong < 0.05 + 2 * ERROR_COMPARED
-    assert np.mean([min(comparison.neighbours()) <= 0.05 for comparison in found]) <= wrong
+    assert np.mean([min(comparison.neighbour_p_values()) <= 0.05 for comparison in found]) <= wrong
 
 
-@pytest.mark.parametrize("pictures", [200, PICTURES])
+@pytest.mark.parametrize("pictures", [200, pytest.param(PICTURES, marks=pytest.mark.slow)])
 def test_equals_of_another_kind_are_not_told_apart_more_often(pictures):
     """Nor where one is fooled seldom and wholly, and another often and a little, with the same mean."""
     same = equals(np.random.default_rng(26))

@@ -266,7 +266,7 @@ def named(registry: Registry, rest: str = "team/entry:1") -> ImageReference:
 def logged_in(tmp_path: Path, auths: dict, **more) -> Credentials:
     """Returns the credentials of a file like docker's."""
     (tmp_path / "config.json").write_text(json.dumps({"auths": auths, **more}))
-    return Credentials.read({"DOCKER_CONFIG": str(tmp_path)})
+    return Credentials.from_docker_config({"DOCKER_CONFIG": str(tmp_path)})
 
 
 def auth(user: str, password: str) -> dict:

@@ -26,7 +26,7 @@ def test_a_packed_answer_is_not_unpacked(registry, ask):
     bomb = gzip.compress(b"\0" * 50_000_000)
     registry.odd = lambda _: Answer(200, bomb, {"Content-Type": MANIFEST, "Content-Encoding": "gzip"})
     with pytest.raises(UnusableImageError, match="not plain JSON"):
-        ask.describe(named(registry), AMD)
+        ask.resolve(named(registry), AMD)
     assert registry.asked[0].headers["Accept-Encoding"] == "identity"
 
 
@@ -34,7 +34,7 @@ def test_an_endless_answer_is_cut(registry, ask):
     """A body without an end is given up at its bound, whatever length it promises."""
     registry.odd = lambda _: Answer(200, b"x" * 5_000_000, {"Content-Type": MANIFEST, "Content-Length": "99999999"})
     with pytest.raises(UnusableImageError, match="more than 1048576 bytes"):
-        ask.describe(named(registry), AMD)
+        ask.resolve(named(registry), AMD)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_is_not_to_be_had_is_asked_for_once(code, wanted, registry, ask, sl
     """A code that says no is the image's affair, and asking again would change nothing."""
     registry.odd = lambda _: Answer(code)
     with pytest.raises(wanted, match=str(code)) as caught:
-        ask.describe(named(registry), AMD)
+        ask.resolve(named(registry), AMD)
     assert caught.value.problem.remedy
     assert (len(registry.asked), slept) == (1, [])
 
@@ -62,7 +62,7 @@ def test_a_busy_registry_is_asked_again_and_then_ours(code, registry, ask, slept
     """A code that means later is asked again a few times, longer apart each time; then it is our fault."""
     registry.odd = lambda _: Answer(code)
     with pytest.raises(BackendUnavailable, match=f"{ATTEMPTS} times: it answers {code}"):
-        ask.describe(named(registry), AMD)
+        ask.resolve(named(registry), AMD)
     assert len(registry.asked) == ATTEMPTS
     assert slept == [1, 2, 4, 8, 16]
 
@@ -74,7 +74,7 @@ def test_a_registry_is_left_alone_as_long_as_it_asks(header, wanted, registry, a
     """Retry-After is kept to within half a minute, and what is no number of seconds is not heard."""
     registry.put("team/entry", "1", registry.image(RUN))
     registry.odd = lambda _: Answer(429, headers={"Retry-After": header}) if len(registry.asked) == 1 else None
-    assert ask.describe(named(registry), AMD).sizes == (7,)
+    assert ask.resolve(named(registry), AMD).sizes == (7,)
     assert slept == [wanted]
 
 
@@ -83,7 +83,7 @@ def test_waiting_is_bounded_in_all(registry):
     waited = []
     registry.odd = lambda _: Answer(429, headers={"Retry-After": "25"})
     with pytest.raises(BackendUnavailable, match="1 times"):
-        ImageResolver([registry.host], Credentials, seconds=20, sleep=waited.append).describe(named(registry), AMD)
+        ImageResolver([registry.host], Credentials, seconds=20, sleep=waited.append).resolve(named(registry), AMD)
     assert waited == []
 
 
@@ -98,7 +98,7 @@ def test_half_an_answer_is_asked_for_again(headers, registry, ask, slept):
         if len(registry.asked) == 1
         else None
     )
-    assert ask.describe(named(registry), AMD).sizes == (7,)
+    assert ask.resolve(named(registry), AMD).sizes == (7,)
     assert slept == [1]
 
 
@@ -107,7 +107,7 @@ def test_a_registry_that_is_away_is_ours(slept):
     gone = Registry()
     gone._server.server_close()
     with pytest.raises(BackendUnavailable, match=r"asked 6 times: .*refused"):
-        ImageResolver([gone.host], Credentials, sleep=slept.append).describe(named(gone), AMD)
+        ImageResolver([gone.host], Credentials, sleep=slept.append).resolve(named(gone), AMD)
     assert len(slept) == ATTEMPTS - 1
 
 
@@ -115,7 +115,7 @@ def test_a_token_is_fetched_without_credentials(registry, ask):
     """Where tokens are for everybody, one is fetched for this repository and pulling alone, whatever scope is named."""
     registry.users, registry.anonymous = {}, True
     registry.put("team/entry", "1", registry.image(RUN))
-    assert ask.describe(named(registry), AMD).sizes == (7,)
+    assert ask.resolve(named(registry), AMD).sizes == (7,)
     [asked] = [each for each in registry.asked if each.path == "/token"]
     assert asked.query == {"scope": ["repository:team/entry:pull"], "service": ["registry"]}
     assert "Authorization" not in asked.headers
@@ -127,13 +127,13 @@ def test_credentials_open_a_private_registry(basic, registry, tmp_path):
     registry.users, registry.basic = {"me": "se:cret"}, basic
     registry.put("team/entry", "1", registry.image(RUN))
     known = logged_in(tmp_path, {registry.host: auth("me", "se:cret")})
-    assert ImageResolver([registry.host], lambda: known).describe(named(registry), AMD).sizes == (7,)
+    assert ImageResolver([registry.host], lambda: known).resolve(named(registry), AMD).sizes == (7,)
     assert "Authorization" not in registry.asked[0].headers
     wrong = logged_in(tmp_path, {registry.host: auth("me", "wrong")})
     with pytest.raises(UnusableImageError, match=r"with the credentials that it was given .401."):
-        ImageResolver([registry.host], lambda: wrong).describe(named(registry), AMD)
+        ImageResolver([registry.host], lambda: wrong).resolve(named(registry), AMD)
     with pytest.raises(UnusableImageError, match="to somebody without credentials"):
-        ImageResolver([registry.host], Credentials).describe(named(registry), AMD)
+        ImageResolver([registry.host], Credentials).resolve(named(registry), AMD)
 
 
 def test_a_token_that_has_run_out_is_replaced(registry, ask):
@@ -146,7 +146,7 @@ def test_a_token_that_has_run_out_is_replaced(registry, ask):
             registry.token = "another"  # noqa: S105
 
     registry.odd = expire
-    assert ask.describe(named(registry), AMD).sizes == (7,)
+    assert ask.resolve(named(registry), AMD).sizes == (7,)
     assert [each.path for each in registry.asked].count("/token") == 2
 
 
@@ -163,7 +163,7 @@ def test_credentials_do_not_follow_a_redirect(basic, registry, start, tmp_path):
         else None
     )
     known = logged_in(tmp_path, {registry.host: auth("me", "secret"), elsewhere.host: auth("me", "secret")})
-    assert ImageResolver([registry.host], lambda: known).describe(named(registry), AMD).sizes == (7,)
+    assert ImageResolver([registry.host], lambda: known).resolve(named(registry), AMD).sizes == (7,)
     [asked] = elsewhere.asked
     assert not {"Authorization", "Cookie"} & set(asked.headers)
 
@@ -178,7 +178,7 @@ def test_credentials_stay_on_the_same_host(registry, tmp_path):
         else None
     )
     known = logged_in(tmp_path, {registry.host: auth("me", "secret")})
-    assert ImageResolver([registry.host], lambda: known).describe(named(registry), AMD).sizes == (7,)
+    assert ImageResolver([registry.host], lambda: known).resolve(named(registry), AMD).sizes == (7,)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_redirect_to_nowhere_is_not_followed(location, registry, ask, slept):
     """Only addresses over HTTP without a user in them are followed."""
     registry.odd = lambda _: Answer(302, headers={"Location": location})
     with pytest.raises(BackendUnavailable, match="sends us on"):
-        ask.describe(named(registry), AMD)
+        ask.resolve(named(registry), AMD)
     assert slept == []
 
 
@@ -199,7 +199,7 @@ def test_what_a_redirect_brings_along_is_not_read(registry, ask):
     bomb = {"Location": "/v2/team/entry/manifests/1", "Content-Length": str(10**9), "Content-Encoding": "gzip"}
     registry.odd = lambda _: Answer(307, gzip.compress(b"x"), bomb) if len(registry.asked) == 1 else None
     began = time.monotonic()
-    assert ask.describe(named(registry), AMD).sizes == (7,)
+    assert ask.resolve(named(registry), AMD).sizes == (7,)
     assert time.monotonic() - began < 10, "it would wait half a minute for the rest"
 
 
@@ -207,7 +207,7 @@ def test_a_circle_of_redirects_ends(registry, ask):
     """After a few redirects it is enough."""
     registry.odd = lambda asked: Answer(307, headers={"Location": asked.path})
     with pytest.raises(BackendUnavailable, match="more than 5 times"):
-        ask.describe(named(registry), AMD)
+        ask.resolve(named(registry), AMD)
     assert len(registry.asked) == 6
 
 
@@ -219,7 +219,7 @@ def test_credentials_do_not_go_to_any_realm(realm, registry, tmp_path):
     registry.users, registry.realm = {"me": "secret"}, realm or " "
     known = logged_in(tmp_path, {registry.host: auth("me", "secret")})
     with pytest.raises(BackendUnavailable, match="credentials go over TLS"):
-        ImageResolver([registry.host], lambda: known).describe(named(registry), AMD)
+        ImageResolver([registry.host], lambda: known).resolve(named(registry), AMD)
 
 
 def test_a_realm_on_another_host_gets_this_registrys_credentials_alone(registry, start, tmp_path):
@@ -230,7 +230,7 @@ def test_a_realm_on_another_host_gets_this_registrys_credentials_alone(registry,
     registry.put("team/entry", "1", registry.image(RUN))
     known = logged_in(tmp_path, {registry.host: auth("me", "here"), other.host: auth("root", "there")})
     both = ImageResolver([registry.host, other.host], lambda: known)
-    assert both.describe(named(registry), AMD).sizes == (7,)
+    assert both.resolve(named(registry), AMD).sizes == (7,)
     [asked] = other.asked
     assert asked.headers["Authorization"] == f"Basic {auth('me', 'here')['auth']}"
 
@@ -244,7 +244,7 @@ def test_a_token_that_is_none_is_ours(said, registry, ask):
     registry.users = {}
     registry.odd = lambda asked: Answer(200, said) if asked.path == "/token" else None
     with pytest.raises(BackendUnavailable, match="a token that is none"):
-        ask.describe(named(registry), AMD)
+        ask.resolve(named(registry), AMD)
 
 
 @pytest.fixture(scope="module")
@@ -284,9 +284,9 @@ def test_tls_is_the_rule_and_certificates_hold(authority, start, monkeypatch, sl
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     with pytest.raises(BackendUnavailable, match=r"not to be trusted.*SSL_CERT_FILE"):
-        asking.describe(named(registry), AMD)
+        asking.resolve(named(registry), AMD)
     monkeypatch.setenv("SSL_CERT_FILE", str(path))
-    assert asking.describe(named(registry), AMD).sizes == (7,)
+    assert asking.resolve(named(registry), AMD).sizes == (7,)
     assert slept == []
 
 
@@ -297,14 +297,14 @@ def test_from_tls_no_redirect_leads_away(authority, start, monkeypatch):
     registry, elsewhere = start(context), start()
     registry.odd = lambda asked: Answer(307, headers={"Location": f"{elsewhere.url}{asked.path}"})
     with pytest.raises(BackendUnavailable, match="no address over TLS"):
-        ImageResolver([], Credentials).describe(named(registry), AMD)
+        ImageResolver([], Credentials).resolve(named(registry), AMD)
     assert elsewhere.asked == []
 
 
 def test_a_registry_without_tls_has_to_be_named(registry, slept):
     """A registry that speaks plain HTTP is not asked so unless the operator says it; the message says how."""
     with pytest.raises(BackendUnavailable, match="insecure_registries"):
-        ImageResolver([], Credentials, sleep=slept.append).describe(named(registry), AMD)
+        ImageResolver([], Credentials, sleep=slept.append).resolve(named(registry), AMD)
     assert registry.asked == []
 
 
@@ -318,6 +318,6 @@ def test_neither_netrc_nor_cookies_are_used(registry, ask, tmp_path, monkeypatch
     registry._thing = lambda *given, **more: (
         (answer := old(*given, **more)).headers.update({"Set-Cookie": "a=b"}) or answer
     )
-    assert ask.describe(named(registry), AMD).sizes == (7,)
+    assert ask.resolve(named(registry), AMD).sizes == (7,)
     assert len(registry.asked) == 2
     assert not any({"Authorization", "Cookie"} & set(asked.headers) for asked in registry.asked)

@@ -17,12 +17,12 @@ def test_the_longest_path_of_dockers_file_counts(tmp_path):
         "bare.example": {"identitytoken": "x"},
     }
     known = logged_in(tmp_path, auths)
-    assert known.of("r.example", "other/x") == ("all", "1")
-    assert known.of("r.example", "team/x") == ("team", "2")
-    assert known.of("r.example", "teams/x") == ("all", "1")
-    assert known.of("docker.io", "library/x") == ("hub", "3")
-    assert known.of("bare.example", "x") is None
-    assert known.of("r.example.evil", "x") is None
+    assert known.login_for("r.example", "other/x") == ("all", "1")
+    assert known.login_for("r.example", "team/x") == ("team", "2")
+    assert known.login_for("r.example", "teams/x") == ("all", "1")
+    assert known.login_for("docker.io", "library/x") == ("hub", "3")
+    assert known.login_for("bare.example", "x") is None
+    assert known.login_for("r.example.evil", "x") is None
     assert "3" not in repr(known).replace(str(tmp_path), "")
 
 
@@ -33,12 +33,12 @@ def test_a_damaged_file_of_credentials_is_named(text, tmp_path):
     """The operator learns which file it is, and none of its words."""
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(UsageError, match=r"docker's config.json"):
-        Credentials.read({"DOCKER_CONFIG": str(tmp_path)})
+        Credentials.from_docker_config({"DOCKER_CONFIG": str(tmp_path)})
 
 
 def test_no_file_of_credentials_is_nobody(tmp_path):
     """Without a file everything is asked as nobody."""
-    assert Credentials.read({"HOME": str(tmp_path)}) == Credentials()
+    assert Credentials.from_docker_config({"HOME": str(tmp_path)}) == Credentials()
 
 
 def test_a_helper_is_asked_for_credentials(tmp_path, monkeypatch):
@@ -51,8 +51,8 @@ def test_a_helper_is_asked_for_credentials(tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     known = logged_in(tmp_path, {}, credHelpers={"r.example": "kept"}, credsStore="kept")
-    assert known.of("r.example", "x") == ("me", "from get r.example")
-    assert known.of("other.example", "x") is None
+    assert known.login_for("r.example", "x") == ("me", "from get r.example")
+    assert known.login_for("other.example", "x") is None
     for helper in ("missing", "../sh", "a b"):
         with pytest.raises(UsageError, match=r"config.json"):
-            logged_in(tmp_path, {}, credHelpers={"r.example": helper}).of("r.example", "x")
+            logged_in(tmp_path, {}, credHelpers={"r.example": helper}).login_for("r.example", "x")

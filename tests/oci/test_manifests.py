@@ -56,7 +56,7 @@ def test_a_hostile_manifest_is_refused(case, registry, ask):
     """Each is refused with what is wrong with it, and none is an accident of ours."""
     registry.put("team/entry", "1", hostile(registry.image(RUN))[case], "application/json")
     with pytest.raises(UnusableImageError, match=case):
-        ask.describe(named(registry), AMD)
+        ask.resolve(named(registry), AMD)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_hostile_configuration_is_refused(config, wanted, registry, ask):
     """What is of another type, or spelt so that the nodes would read something else, is refused."""
     registry.put("team/entry", "1", registry.image(config))
     with pytest.raises(UnusableImageError, match=wanted):
-        ask.describe(named(registry), AMD)
+        ask.resolve(named(registry), AMD)
 
 
 JSON = st.recursive(
@@ -160,7 +160,7 @@ def test_a_manifest_with_something_else_in_it_is_read_or_refused(data):
         except UnusableImageError:
             continue
         if isinstance(found, manifests.ImageConfiguration):
-            found.inspected("sha256:x", 1)
+            found.to_inspect_format("sha256:x", 1)
 
 
 @settings(max_examples=60)

@@ -54,7 +54,7 @@ def test_any_text_is_a_name_or_none(text, prefix):
         name = parse_reference(text, prefix)
     except InvalidReferenceError:
         return
-    again = parse_reference(name.at(f"sha256:{HEX}"))
+    again = parse_reference(name.pull_name(f"sha256:{HEX}"))
     assert (again.host, again.repository) == (name.host, name.repository)
     assert not set(name.host + name.repository) & set(" \n\r\t?#%\\@")
     assert ".." not in name.repository.split("/")

@@ -12,11 +12,11 @@ HEX = "ab" * 32
 def test_an_image_is_described_by_its_manifest(registry, ask):
     """A tag's digest is the manifest's; the configuration and the layers' sizes come with it."""
     digest = registry.put("team/entry", "1", registry.image(RUN, layers=2))
-    found = ask.describe(named(registry), AMD)
+    found = ask.resolve(named(registry), AMD)
     assert found.digest == digest
     assert found.sizes == (7, 7)
-    assert found.configuration.inspected(digest, 14)["Config"] == RUN
-    assert ask.describe(named(registry, f"team/entry@{digest}"), AMD) == found
+    assert found.configuration.to_inspect_format(digest, 14)["Config"] == RUN
+    assert ask.resolve(named(registry, f"team/entry@{digest}"), AMD) == found
 
 
 def test_the_platform_is_chosen_from_an_index(registry, ask):
@@ -37,11 +37,11 @@ def test_the_platform_is_chosen_from_an_index(registry, ask):
         for entry, arch in zip(entries, wanted, strict=True)
     ]
     registry.put("team/entry", "1", {"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}, INDEX)
-    assert ask.describe(named(registry), AMD).digest == digests["amd64"]
-    assert ask.describe(named(registry), "linux/arm64").digest == digests["arm64"]
-    assert ask.describe(named(registry), "linux/arm64/v8").configuration.architecture == "arm64"
+    assert ask.resolve(named(registry), AMD).digest == digests["amd64"]
+    assert ask.resolve(named(registry), "linux/arm64").digest == digests["arm64"]
+    assert ask.resolve(named(registry), "linux/arm64/v8").configuration.architecture == "arm64"
     with pytest.raises(UnusableImageError, match=r"linux/amd64.*linux/s390x plays here"):
-        ask.describe(named(registry), "linux/s390x")
+        ask.resolve(named(registry), "linux/s390x")
 
 
 def test_indexes_do_not_go_on_for_ever(registry, ask):
@@ -57,9 +57,9 @@ def test_indexes_do_not_go_on_for_ever(registry, ask):
             "platform": {"os": "linux", "architecture": "amd64"},
         }
         document, kind = {"schemaVersion": 2, "manifests": [entry]}, INDEX
-    assert ask.describe(named(registry, "team/entry:d3"), AMD).sizes == (7,)
+    assert ask.resolve(named(registry, "team/entry:d3"), AMD).sizes == (7,)
     with pytest.raises(UnusableImageError, match="more than 3 indexes"):
-        ask.describe(named(registry, "team/entry:d5"), AMD)
+        ask.resolve(named(registry, "team/entry:d5"), AMD)
 
 
 def test_a_registry_that_answers_with_itself_is_refused(registry, ask):
@@ -73,7 +73,7 @@ def test_a_registry_that_answers_with_itself_is_refused(registry, ask):
     loop = dump({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry]})
     registry.odd = lambda asked: Answer(200, loop, {"Content-Type": INDEX}) if "/manifests/" in asked.path else None
     with pytest.raises(UnusableImageError):
-        ask.describe(named(registry), AMD)
+        ask.resolve(named(registry), AMD)
     assert len(registry.asked) == 2
 
 
@@ -88,7 +88,7 @@ def test_other_bytes_than_were_named_are_refused(kind, registry, ask):
 
     registry.odd = swap
     with pytest.raises(UnusableImageError, match=r"was asked for|were promised"):
-        ask.describe(named(registry, f"team/entry@{digest}"), AMD)
+        ask.resolve(named(registry, f"team/entry@{digest}"), AMD)
 
 
 def test_a_registry_that_contradicts_itself_is_refused(registry, ask):
@@ -97,4 +97,4 @@ def test_a_registry_that_contradicts_itself_is_refused(registry, ask):
     headers = {"Content-Type": MANIFEST, "Docker-Content-Digest": f"sha256:{HEX}"}
     registry.odd = lambda asked: Answer(200, data, headers) if "/manifests/" in asked.path else None
     with pytest.raises(UnusableImageError, match="was asked for"):
-        ask.describe(named(registry), AMD)
+        ask.resolve(named(registry), AMD)

@@ -149,7 +149,7 @@ def fresh(prototype: Session) -> Session:
     """Returns a session in the same state; far faster than saying hello again."""
     session = copy.copy(prototype)
     session._decoder = frames.FrameDecoder(PAYLOAD_LIMIT)
-    session._waiting = set(prototype._waiting)
+    session._undelivered = set(prototype._undelivered)
     return session
 
 
@@ -234,17 +234,17 @@ def play(session: Session, pieces: list[bytes]) -> str:
             fed += len(piece)
             for reply in session.feed(piece):
                 if isinstance(reply, AttackQuery):
-                    session.reply(labels=[0])
+                    session.answer_query(labels=[0])
                 if isinstance(reply, AnswersReply):
                     assert len(reply.labels) == 2, "an answer of another length"
-            assert session._decoder.pending <= fed, "the decoder holds more than it was fed"
+            assert session._decoder.pending_bytes <= fed, "the decoder holds more than it was fed"
     except ProtocolFault as fault:
-        assert not session.waiting, "a question is open after a fault"
+        assert not session.has_open_question, "a question is open after a fault"
         return fault.reason
     except SubmissionFault as fault:
-        assert not session.waiting, "a question is open after a fault"
+        assert not session.has_open_question, "a question is open after a fault"
         return fault.code
-    if session.waiting:
+    if session.has_open_question:
         return "(waiting)"
     session._decoder = frames.FrameDecoder(PAYLOAD_LIMIT)
     try:
@@ -280,7 +280,7 @@ def run(inputs: int, seed: int) -> Report:
         try:
             endings[play(fresh(chosen.session), pieces)] += 1
         except Exception as error:
-            asked = chosen.session._open
+            asked = chosen.session._open_question
             raise AssertionError(f"input {number} of seed {seed}, asked {asked}, {pieces!r}: {error!r}") from error
         now = time.process_time()
         slowest, before = max(slowest, now - before), now

@@ -21,7 +21,7 @@ def fault_of(data: bytes, payload_limit: int = 100) -> ProtocolFault:
     decoder = FrameDecoder(payload_limit)
     decoder.feed(data)
     with pytest.raises(ProtocolFault) as caught:
-        list(iter(decoder.next, None))
+        list(iter(decoder.next_frame, None))
     return caught.value
 
 
@@ -74,29 +74,29 @@ def test_decoder_waits_for_the_last_byte():
     data = raw(b'{"type":"x"}', b"abc")
     decoder = FrameDecoder(3)
     for number, value in enumerate(data, start=1):
-        assert decoder.next() is None
-        assert decoder.pending == number - 1
+        assert decoder.next_frame() is None
+        assert decoder.pending_bytes == number - 1
         decoder.feed(bytes([value]))
-    frame = decoder.next()
-    assert (frame.header, bytes(frame.payload), decoder.pending) == ({"type": "x"}, b"abc", 0)
+    frame = decoder.next_frame()
+    assert (frame.header, bytes(frame.payload), decoder.pending_bytes) == ({"type": "x"}, b"abc", 0)
 
 
 def test_frames_in_one_piece_come_out_one_by_one():
     """A read that holds several frames and the beginning of another loses nothing."""
     decoder = FrameDecoder(10)
     decoder.feed(raw(b'{"a":1}', b"one") + raw(b'{"a":2}') + raw(b'{"a":3}', b"three") + b"SPI")
-    found = [(frame.header["a"], bytes(frame.payload)) for frame in iter(decoder.next, None)]
+    found = [(frame.header["a"], bytes(frame.payload)) for frame in iter(decoder.next_frame, None)]
     assert found == [(1, b"one"), (2, b""), (3, b"three")]
-    assert decoder.pending == 3
+    assert decoder.pending_bytes == 3
 
 
 def test_an_earlier_payload_survives_later_frames():
     """A payload that shares the decoder's buffer is not written over."""
     decoder = FrameDecoder(10)
     decoder.feed(raw(b"{}", b"first"))
-    first = decoder.next().payload
+    first = decoder.next_frame().payload
     decoder.feed(raw(b"{}", b"again"))
-    decoder.next()
+    decoder.next_frame()
     assert bytes(first) == b"first"
     assert memoryview(first).readonly
 
@@ -127,7 +127,7 @@ def test_a_giant_announcement_takes_no_memory():
     try:
         for piece in pieces:
             decoder.feed(piece)
-            assert decoder.next() is None
+            assert decoder.next_frame() is None
         held, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -140,11 +140,11 @@ def test_a_dead_decoder_takes_nothing_more():
     decoder = FrameDecoder(10)
     decoder.feed(b"print")
     with pytest.raises(ProtocolFault):
-        decoder.next()
+        decoder.next_frame()
     decoder.feed(raw(b"{}") * 1000)
-    assert decoder.pending == 0
+    assert decoder.pending_bytes == 0
     with pytest.raises(ProtocolFault) as caught:
-        decoder.next()
+        decoder.next_frame()
     assert caught.value.reason == "after-fault"
 
 

@@ -25,6 +25,6 @@ def test_the_same_seed_makes_the_same_run(script):
 def test_a_broken_promise_is_found(script, monkeypatch):
     """When the session hears what nobody asked for, the fuzzer stops and names the input."""
     names = script("fuzz_frames.py")
-    monkeypatch.setattr(names["Session"], "_quiet", lambda _: None)
+    monkeypatch.setattr(names["Session"], "_raise_if_unsolicited", lambda _: None)
     with pytest.raises(AssertionError, match=r"input \d+ of seed 3.*a second answer was taken"):
         names["run"](INPUTS, 3)

@@ -37,7 +37,7 @@ class Pipes:
     def hear(self) -> list[PlayerReply]:
         """Returns the replies that close the open question."""
         replies: list[PlayerReply] = []
-        while self.session.waiting:
+        while self.session.has_open_question:
             replies += self.session.feed(self.read())
         return replies
 
@@ -73,7 +73,7 @@ def play(node, hello) -> Iterator:
         [greeted] = pipes.ask(pipes.session.ask_hello(task, hello["limits"], hello["seed"]))
         assert greeted.name == "brightness (Node)"
         expected = {Capability.LABEL, Capability.SCORES} if role is Role.DEFENCE else set()
-        assert greeted.gives == expected
+        assert greeted.capabilities == expected
         return pipes
 
     yield start
@@ -92,7 +92,7 @@ def test_a_node_defence_classifies_and_leaves(play):
         [answer] = pipes.ask(pipes.session.ask_classify(pixels))
         assert answer.labels == (0, 0, 1, 5, 9)
         assert answer.scores.argmax(axis=1).tolist() == [0, 0, 1, 5, 9]
-    pipes.process.stdin.write(pipes.session.bye())
+    pipes.process.stdin.write(pipes.session.close_conversation())
     pipes.process.stdin.flush()
     assert pipes.read() == b""
     assert pipes.process.wait(SECONDS) == 0

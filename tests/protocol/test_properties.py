@@ -54,12 +54,12 @@ def decode(parts: list[bytes]) -> tuple[list[tuple[dict, bytes]], str | None]:
         decoder.feed(part)
         fed += len(part)
         try:
-            while frame := decoder.next():
+            while frame := decoder.next_frame():
                 found.append((dict(frame.header), bytes(frame.payload)))
         except ProtocolFault as fault:
-            assert decoder.pending == 0
+            assert decoder.pending_bytes == 0
             return found, fault.reason
-        assert decoder.pending <= fed
+        assert decoder.pending_bytes <= fed
     return found, None
 
 
@@ -86,7 +86,7 @@ def converse(role: Role, parts: list[bytes]) -> tuple[list[str], str]:
         return replies, fault.reason
     except SubmissionFault as fault:
         return replies, fault.code
-    return replies, "waiting" if session.waiting else "answered"
+    return replies, "waiting" if session.has_open_question else "answered"
 
 
 def delivery(index: list[int], identity: int = 2) -> bytes:
@@ -165,7 +165,7 @@ def test_no_position_is_delivered_twice(indexes):
                 assert isinstance(reply, CandidatesReply)
                 seen += reply.index
     except (ProtocolFault, OutputFlood):
-        assert not session.waiting
+        assert not session.has_open_question
     assert len(set(seen)) == len(seen)
     assert set(seen) | session.undelivered == set(range(COUNT))
 
@@ -198,7 +198,7 @@ def test_the_decoder_holds_what_it_was_fed(length, parts):
     for part in parts:
         decoder.feed(part)
     if sum(map(len, parts)) < length:
-        assert decoder.next() is None
-        assert decoder.pending == 14 + sum(map(len, parts))
+        assert decoder.next_frame() is None
+        assert decoder.pending_bytes == 14 + sum(map(len, parts))
     else:
-        assert len(decoder.next().payload) == length
+        assert len(decoder.next_frame().payload) == length

@@ -15,8 +15,8 @@ def said(data: bytes) -> tuple[dict, bytes]:
     """Returns header and payload of the one frame in `data`."""
     decoder = frames.FrameDecoder(1 << 20)
     decoder.feed(data)
-    frame = decoder.next()
-    assert decoder.pending == 0
+    frame = decoder.next_frame()
+    assert decoder.pending_bytes == 0
     return frame.header, bytes(frame.payload)
 
 
@@ -80,12 +80,12 @@ def test_ready_greets(hello):
     """The player's name is made printable, its capabilities are kept."""
     session = Session(Role.DEFENCE, 10, 4096)
     session.ask_hello(**hello)
-    assert session.waiting
+    assert session.has_open_question
     [reply] = session.feed(
         frames.encode_frame({"type": "ready", "id": 1, "name": "a\x1b[m", "gives": ["label", "label"]})
     )
     assert reply == ReadyReply("a\\x1b[m", frozenset({Capability.LABEL}))
-    assert not session.waiting
+    assert not session.has_open_question
 
 
 def test_questions_carry_pixels_in_c_order(greeted, pixels):
@@ -112,11 +112,11 @@ def test_an_attack_may_deliver_in_several_messages(greeted, pixels):
     [first] = session.feed(candidates(1))
     assert (first.index, first.pixels.tolist()) == ((1,), [[[[1, 1], [1, 1]]]])
     assert session.undelivered == {0}
-    assert session.waiting
+    assert session.has_open_question
     [second] = session.feed(candidates(0))
     assert second.index == (0,)
     assert session.undelivered == frozenset()
-    assert not session.waiting
+    assert not session.has_open_question
 
 
 def test_candidates_of_another_kind_are_left_to_the_gate(greeted, pixels):
@@ -162,11 +162,11 @@ def test_a_query_is_answered_within_the_question(greeted, pixels):
     session = greeted(Role.ATTACK, queries=True)
     session.ask_perturb(pixels, None)
     [asked] = session.feed(query())
-    assert (asked.want, asked.pixels.tolist()) == ("decision", [[[[1, 2], [3, 4]]]])
-    assert said(session.reply(labels=[None])) == ({"type": "reply", "id": 2, "labels": [None]}, b"")
+    assert (asked.kind, asked.pixels.tolist()) == ("decision", [[[[1, 2], [3, 4]]]])
+    assert said(session.answer_query(labels=[None])) == ({"type": "reply", "id": 2, "labels": [None]}, b"")
     [again] = session.feed(query())
     assert isinstance(again, AttackQuery)
-    header, payload = said(session.reply(values=np.array([[0.5, 1.5]])))
+    header, payload = said(session.answer_query(values=np.array([[0.5, 1.5]])))
     assert (header["dtype"], header["shape"], payload) == ("f32", [1, 2], np.array([0.5, 1.5], "<f4").tobytes())
     assert [reply.index for reply in session.feed(candidates(0, 1))] == [(0, 1)]
 
@@ -202,7 +202,7 @@ def test_a_session_is_over_after_a_fault(greeted, pixels):
     session.ask_classify(pixels)
     with pytest.raises(ProtocolFault):
         list(session.feed(answers(2, 1) + answers(2, 1, 1)))
-    assert not session.waiting
+    assert not session.has_open_question
     with pytest.raises(ValueError, match="cannot be asked now"):
         session.ask_classify(pixels)
     with pytest.raises(OutputFlood):
@@ -241,13 +241,13 @@ def test_an_attack_waits_for_its_reply(greeted, pixels):
     session.ask_perturb(pixels, None)
     assert len(list(session.feed(query() + candidates(0)))) == 1
     with pytest.raises(OutputFlood):
-        session.reply(labels=[1])
+        session.answer_query(labels=[1])
     session = greeted(Role.ATTACK, queries=True)
     session.ask_perturb(pixels, None)
     list(session.feed(query()))
     with pytest.raises(OutputFlood):
         session.feed(candidates(0))
-    assert not session.waiting
+    assert not session.has_open_question
 
 
 def test_a_player_may_report_a_fault(greeted, pixels):
@@ -256,7 +256,7 @@ def test_a_player_may_report_a_fault(greeted, pixels):
     session.ask_classify(pixels)
     with pytest.raises(PlayerReported, match="'no-gpu': out of\\\\nmemory"):
         list(session.feed(frames.encode_frame({"type": "fault", "id": 2, "code": "no-gpu", "text": "out of\nmemory"})))
-    assert not session.waiting
+    assert not session.has_open_question
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_a_player_may_report_a_fault(greeted, pixels):
         (Role.ATTACK, lambda session, pixels: session.ask_perturb(pixels[0], None), "n, c, h, w"),
         (Role.ATTACK, lambda session, pixels: session.ask_perturb(pixels, [1]), "1 labels for 2 pictures"),
         (Role.ATTACK, lambda session, pixels: session.ask_perturb(pixels, ["x", "y"]), "valid integer"),
-        (Role.ATTACK, lambda session, pixels: session.reply(labels=[1]), "no query"),
+        (Role.ATTACK, lambda session, pixels: session.answer_query(labels=[1]), "no query"),
     ],
 )
 def test_our_own_mistakes_leave_the_session_as_it_was(greeted, pixels, role, ask, complaint):
@@ -306,7 +306,7 @@ def test_gradients_are_asked_only_of_who_gives_them(hello, pixels):
 def test_bye_ends_the_session(greeted, pixels):
     """After bye nothing is asked."""
     session = greeted(Role.DEFENCE)
-    assert said(session.bye()) == ({"type": "bye", "id": 2}, b"")
+    assert said(session.close_conversation()) == ({"type": "bye", "id": 2}, b"")
     with pytest.raises(ValueError, match="cannot be asked now"):
         session.ask_classify(pixels)
 

@@ -45,9 +45,10 @@ def fields(model: type[BaseModel]) -> list[str]:
     """Returns the names of a model's fields, those of models in it with a dot."""
     names = []
     for name, field in model.model_fields.items():
-        inner = field.annotation
-        nested = isinstance(inner, type) and issubclass(inner, BaseModel)
-        names += [f"{name}.{below}" for below in fields(inner)] if nested else [name]
+        parts = getattr(field.annotation, "__args__", (field.annotation,))
+        inner = next((part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)), None)
+        names += [name] if inner is None or len(parts) > 1 else []
+        names += [f"{name}.{below}" for below in (fields(inner) if inner else ())]
     return names
 
 

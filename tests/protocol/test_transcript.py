@@ -21,7 +21,7 @@ ANSWERS = frames.encode_frame({"type": "answers", "id": 2, "labels": [None, 3]})
 
 def conversation(*, keep: bool) -> list[TranscriptEntry]:
     """Returns a question, its answer in two pieces, and a stray print."""
-    recorder = TranscriptRecorder(100, keep=keep)
+    recorder = TranscriptRecorder(100, keep_payloads=keep)
     entries = recorder.add(Sender.ORCHESTRATOR, 0, CLASSIFY)
     entries += recorder.add(Sender.PLAYER, 5, ANSWERS[:20])
     entries += recorder.add(Sender.PLAYER, 1234, ANSWERS[20:] + b"done \x1b[2J\n")

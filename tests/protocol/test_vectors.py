@@ -39,7 +39,7 @@ def decode(pieces: list[bytes]) -> list[frames.Frame]:
     found = []
     for piece in pieces:
         decoder.feed(piece)
-        found += iter(decoder.next, None)
+        found += iter(decoder.next_frame, None)
     return found
 
 

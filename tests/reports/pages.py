@@ -72,5 +72,12 @@ def parts(**wanted) -> dict[str, Any]:
 def example(**changes) -> Example:
     """Returns a picture of `madry` that was changed by 20 steps everywhere."""
     clean = np.arange(64, dtype=np.uint8).reshape(1, 8, 8)
-    texts = {"attack": "square", "defence": "madry", "label": "two", "before": "two", "after": "one", "forfeit": ""}
+    texts = {
+        "attack": "square",
+        "defence": "madry",
+        "label": "two",
+        "clean_answer": "two",
+        "adversarial_answer": "one",
+        "forfeit": "",
+    }
     return Example(picture=17, clean=clean, adversarial=clean + np.uint8(20), **(texts | changes))

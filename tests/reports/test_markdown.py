@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from orchestrator import redaction
 from orchestrator.domain.text import printable
 from orchestrator.reports import markdown
-from orchestrator.scoring import redaction
 
 from .pages import results_of
 from .test_report import HOSTILE

@@ -33,15 +33,17 @@ def poisoned(text: str) -> tuple[Results, list[Example]]:
 
     def poison(value: Any, key: str = "") -> Any:
         if isinstance(value, str):
-            return value if key in {"side", "status", "kind", "stage", "epsilon", "fresh_copy"} else text + value
+            kept = {"side", "status", "kind", "stage", "epsilon", "fresh_copy", "format"}
+            return value if key in kept else text + value
         if isinstance(value, list):
             return [poison(item) for item in value]
         if isinstance(value, dict):
-            return {text + name if key == "rules" else name: poison(item, name) for name, item in value.items()}
+            poisoned_keys = key in {"rules", "values"}  # as the names of columns, which are values too
+            return {text + name if poisoned_keys else name: poison(item, name) for name, item in value.items()}
         return value
 
     results = Results.model_validate(poison(results_of().model_dump(mode="json")))
-    texts = ("attack", "defence", "label", "before", "after", "forfeit")
+    texts = ("attack", "defence", "label", "clean_answer", "adversarial_answer", "forfeit")
     return results, [example(**dict.fromkeys(texts, text))]
 
 
@@ -288,10 +290,10 @@ def test_same_names_stay_apart():
     ("changes", "outcome"),
     [
         ({}, "fooled"),
-        ({"after": "two"}, "held"),
-        ({"after": "abstained"}, "abstained"),
-        ({"after": "no answer"}, "no answer"),
-        ({"after": "not asked", "forfeit": "over the budget"}, "forfeit"),
+        ({"adversarial_answer": "two"}, "held"),
+        ({"adversarial_answer": "abstained"}, "abstained"),
+        ({"adversarial_answer": "no answer"}, "no answer"),
+        ({"adversarial_answer": "not asked", "forfeit": "over the budget"}, "forfeit"),
     ],
 )
 def test_gallery_says_what_became_of_a_picture(changes, outcome):
@@ -299,6 +301,6 @@ def test_gallery_says_what_became_of_a_picture(changes, outcome):
     shown = example(**changes)
     tree = Tree(reports.render_round(results_of(), [shown]))
     assert len(tree.named("img")) == 3
-    assert f"{outcome} {shown.before} → {shown.after}" in tree.words
+    assert f"{outcome} {shown.clean_answer} → {shown.adversarial_answer}" in tree.words
     assert "difference \N{MULTIPLICATION SIGN} 6 at most 20/255" in tree.words
     assert ("does not count: over the budget" in tree.words) is bool(shown.forfeit)

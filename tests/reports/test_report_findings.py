@@ -37,7 +37,14 @@ def test_findings_say_how_to_see_them_again():
 @pytest.mark.parametrize("kind", FindingKind)
 def test_every_kind_of_finding_is_explained(kind):
     """Whatever a decision was seen to depend on is said in a sentence, for attacks in another one where it applies."""
-    finding = {**parts(findings="F1"), "kind": kind, "improbable": 3.2e-7, "sequence": [], "length": 0, "alone": None}
+    finding = {
+        **parts(findings="F1"),
+        "kind": kind,
+        "p_value": 3.2e-7,
+        "sequence": [],
+        "length": 0,
+        "answer_alone": None,
+    }
     page = Tree(reports.render_round(results_of(findings=[finding]), [])).words
     assert evidence.DEFENCE_FINDING_TEXTS[kind] in page
     assert "an honest defence shows rates like these with a probability of at most 3e-07" in page
@@ -47,28 +54,31 @@ def test_every_kind_of_finding_is_explained(kind):
 
 
 def test_the_power_of_replays_is_shown():
-    """Of every defence: counts, power, marked where below the plan, unconfirmed clashes, and what it ran from."""
+    """Of every defence: counts, power, marked where below the plan, unconfirmed mismatches, and what it ran from."""
     page = reports.render_round(results_of(), [])
     words_ = Tree(page).words
-    assert "A cheat that changes 1% of its answers had to clash at least once with a probability of 99.0%" in words_
+    assert (
+        "A cheat that changes 1% of its answers had to have a mismatch at least once with a probability of 99.0%"
+        in words_
+    )
     short, promised = "not cleared: less was compared than planned", "99.0% / 99.9% / 99.9%"
     assert f"madry 2,000 410 300 96.5% below the plan 96.5% / 99.7% / 99.7% 0 3 1 109 a fresh copy {short}" in words_
     assert (
         f"moody 2,000 410 410 99.0% {promised} 0 0 0 0 its image: this backend copies none a finding" in words_
-    )  # its clashes were confirmed
+    )  # its mismatches were confirmed
     own = "its image: the organizers' own"
-    assert f"undefended 2,000 410 410 99.0% {promised} 2 0 0 0 {own} not cleared: 2 clashes not confirmed" in words_
+    assert f"undefended 2,000 410 410 99.0% {promised} 2 0 0 0 {own} not cleared: 2 mismatches not confirmed" in words_
     assert page.count("below the plan") == 1
 
 
-def test_clashes_that_were_not_confirmed_are_no_clean_bill():
-    """Only who was compared in full and never clashed has nothing found; who clashed or was not compared stands out."""
-    clean = results_of().model_dump()["replays"][2] | {"clashes": 0}
+def test_mismatches_that_were_not_confirmed_are_no_clean_bill():
+    """Only who was compared in full, without a mismatch, has nothing found; the others stand out."""
+    clean = results_of().model_dump()["replays"][2] | {"mismatches": 0}
     page = reports.render_round(results_of(replays=[clean]), [])
     assert "0 0 0 0 its image: the organizers' own nothing found" in Tree(page).words
     assert 'class="loud">nothing found' not in page
-    assert 'class="loud">not cleared: 1 clash not confirmed' in reports.render_round(
-        results_of(replays=[clean | {"clashes": 1}]), []
+    assert 'class="loud">not cleared: 1 mismatch not confirmed' in reports.render_round(
+        results_of(replays=[clean | {"mismatches": 1}]), []
     )
 
 

@@ -1,6 +1,7 @@
 """What the report is made of: pictures, colours and numbers."""
 
 import base64
+import re
 from io import BytesIO
 from itertools import pairwise
 
@@ -62,7 +63,7 @@ def test_difference_needs_one_shape():
 @pytest.mark.parametrize("theme", colours.PALETTES)
 def test_every_text_can_be_read(theme):
     """Contrast is at least 4.5 : 1 on every swatch and for every pair of the palette that meets."""
-    assert all(colours.contrast(swatch.back, swatch.ink) >= 4.5 for swatch in colours.scale(theme))
+    assert all(colours.contrast(swatch.background, swatch.text) >= 4.5 for swatch in colours.scale(theme))
     palette = colours.PALETTES[theme]
     for ink in ("ink", "muted", "attack", "defence", "bad"):
         for back in ("page", "surface"):
@@ -82,7 +83,7 @@ def test_every_text_can_be_read(theme):
 def test_scale_is_monotone(theme):
     """More accuracy is always farther from the page, so that the scale reads without seeing hue."""
     page = colours.PALETTES[theme]["page"]
-    distances = [colours.contrast(swatch.back, page) for swatch in colours.scale(theme)]
+    distances = [colours.contrast(swatch.background, page) for swatch in colours.scale(theme)]
     assert all(one < other for one, other in pairwise(distances))
     assert [colours.step(a) for a in (0.0, 0.5, 1.0, 1.5)] == [0, 10, 20, 20]
 
@@ -124,3 +125,14 @@ def test_forfeits_are_told_by_reason():
     assert fault_texts.forfeit_lines({"shape": 1200, "budget": 1}) == ["1,200 wrong shape", "1 over the budget"]
     assert fault_texts.forfeit_lines({}) == fault_texts.forfeit_lines(None) == []
     assert set(fault_texts.FORFEIT_TEXTS) == {forfeit.reason for forfeit in Forfeit if forfeit}
+
+
+def test_every_code_of_a_fault_has_our_words(document_text):
+    """Each fault that the document lists for a submission is told in a sentence of ours, without a figure."""
+    listed = document_text("limits-and-errors.md").split("\n## ")
+    [faults] = [chapter for chapter in listed if "\n### reported\n" in chapter]
+    codes = set(re.findall(r"^### (.+)$", faults, re.MULTILINE)) - {"submission"}
+    assert codes == set(fault_texts.FAULT_TEXTS)
+    sentences = (*fault_texts.FAULT_TEXTS.values(), fault_texts.OTHER_FAULT_TEXT)
+    assert not [sentence for sentence in sentences if re.search(r"\d", sentence)]
+    assert fault_texts.fault_text("made up") == fault_texts.OTHER_FAULT_TEXT

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator import reports
+from orchestrator import redaction, reports
 from orchestrator.bundles.receipts import encode_receipt
 from orchestrator.domain import contest_events
 from orchestrator.domain.submissions import Side
+from orchestrator.formats.tournament.events import FinalistsPromoted
 from orchestrator.reports import file_names
 from orchestrator.reports.site import build_site
 from orchestrator.reports.team import ContestHistory
-from orchestrator.scoring import redaction
 
 from .pages import Tree, results_of
 from .test_report import HOSTILE
@@ -35,14 +35,22 @@ def person(name: str, *, organizer: bool = False) -> contest_events.PersonRecord
 
 def story(team: str = "team of square", text: str = "x") -> ContestHistory:
     """Returns acts about one team: its people, a submission with everything that can happen to it, a refusal."""
-    whom = {"by": "desk", "id": "square"}
-    about = {"by": "desk", "team": team, "task": "digits", "side": Side.ATTACK}
-    received = {"id": "square", "name": "square", "digest": DIGEST, "image": "i", "folder": "", "attempt": 2, "left": 1}
-    promoted = {"by": "desk", "task": "digits", "defences": [], "not_standing": {}, "reason": ""}
+    whom = {"actor": "desk", "id": "square"}
+    about = {"actor": "desk", "team": team, "task": "digits", "side": Side.ATTACK}
+    received = {
+        "id": "square",
+        "name": "square",
+        "digest": DIGEST,
+        "image": "i",
+        "folder": "",
+        "attempt": 2,
+        "attempts_left": 1,
+    }
+    promoted = {"actor": "desk", "task": "digits", "defences": [], "superseded": {}, "reason": ""}
     said = [
         (
             contest_events.TeamAdded,
-            {"by": "desk", "team": team, "people": [person("Ada"), person("Otto", organizer=True)]},
+            {"actor": "desk", "team": team, "people": [person("Ada"), person("Otto", organizer=True)]},
         ),
         (
             contest_events.SubmissionReceived,
@@ -56,8 +64,8 @@ def story(team: str = "team of square", text: str = "x") -> ContestHistory:
             contest_events.SubmissionCorrected,
             {**whom, "licence": f"{text}MIT", "source": None, "reason": f"{text} late"},
         ),
-        (contest_events.FinalistsPromoted, {**promoted, "attacks": ["square"]}),
-        (contest_events.FinalistsPromoted, {**promoted, "attacks": [], "not_standing": {"square": f"{text}-2"}}),
+        (FinalistsPromoted, {**promoted, "attacks": ["square"]}),
+        (FinalistsPromoted, {**promoted, "attacks": [], "superseded": {"square": f"{text}-2"}}),
         (contest_events.SubmissionDisqualified, {**whom, "reason": f"{text} cheated"}),
         (contest_events.SubmissionWithdrawn, {**whom, "reason": f"{text} went home"}),
     ]
@@ -237,7 +245,7 @@ def test_same_rounds_same_bytes():
 def test_a_place_among_prizes_is_told_where_it_differs():
     """Where organizers are ranked above, the place of the next is said beside its rank (A5)."""
     boards = results_of().model_dump()["boards"]
-    boards[0]["rows"][1] |= {"rank": 2, "place": 1, "no_prize": ""}
+    boards[0]["rows"][1] |= {"rank": 2, "prize_rank": 1, "no_prize": ""}
     assert "place 1 among those who may get a prize" in Tree(reports.render_round(results_of(boards=boards), [])).words
 
 

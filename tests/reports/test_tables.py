@@ -7,9 +7,9 @@ from io import BytesIO, StringIO
 
 import pytest
 
+from orchestrator import redaction
 from orchestrator.errors import UsageError
 from orchestrator.reports import parquet, tables
-from orchestrator.scoring import redaction
 
 from .pages import results_of
 
@@ -53,7 +53,7 @@ def test_columns_have_one_type():
     """Every value is of its column's type or None."""
     for table in made().values():
         for row in table.rows:
-            for value, kind in zip(row, table.kinds, strict=True):
+            for value, kind in zip(row, table.dtypes, strict=True):
                 assert value is None or type(value) is kind
 
 
@@ -84,7 +84,7 @@ def test_parquet_holds_the_same():
         assert back.column_names == list(table.columns)
         assert [tuple(row.values()) for row in back.to_pylist()] == list(table.rows)
         kinds = {"string": str, "int64": int, "double": float, "bool": bool}
-        assert tuple(kinds[str(field.type)] for field in back.schema) == table.kinds
+        assert tuple(kinds[str(field.type)] for field in back.schema) == table.dtypes
 
 
 def test_an_empty_table_is_a_file_too():

@@ -2,11 +2,10 @@
 
 import pytest
 
-from orchestrator import reports
-from orchestrator.reports import row_limit, transfer
+from orchestrator import redaction, reports
+from orchestrator.formats.tournament.report import row_limit, transfer
 from orchestrator.reports.site import build_site
 from orchestrator.reports.team import ContestHistory
-from orchestrator.scoring import redaction
 
 from .crowds import crowd
 from .pages import Tree, results_of
@@ -25,46 +24,48 @@ def test_every_delta_is_drawn_once():
     """The field has one mark for each attacked cell; the dots of a side are the same deltas again."""
     found = transfer.transfer_of(results_of())
     attacked = [cell for cell in results_of().cells if cell.delta is not None]
-    assert len(found.field.marks) == len(attacked) == 9
+    assert len(found.grid.marks) == len(attacked) == 9
     for group in found.sides:
-        assert sum(len(strip.dots) for strip in group.strips) == 9
-    told = {mark.told for mark in found.field.marks}
-    assert told == {dot.told for group in found.sides for strip in group.strips for dot in strip.dots}
+        assert sum(len(strip.dots) for strip in group.rows) == 9
+    told = {mark.tooltip for mark in found.grid.marks}
+    assert told == {dot.tooltip for group in found.sides for strip in group.rows for dot in strip.dots}
     assert len(told) == 9
 
 
 def test_area_is_the_loss_and_shape_the_direction():
     """A quarter of the loss has half the side; a gain is a circle; what may be chance is not filled."""
     found = transfer.transfer_of(changed(madry__pgd=80.0, madry__square=20.0, moody__pgd=-20.0, moody__square=2.0))
-    marks = {mark.told.split(":")[0]: mark for mark in found.field.marks}
+    marks = {mark.tooltip.split(":")[0]: mark for mark in found.grid.marks}
     whole, quarter = marks["madry against pgd"], marks["madry against square"]
     assert whole.size == transfer.MAX_MARK_SIZE
     assert quarter.size == transfer.MAX_MARK_SIZE / 2
     gain = marks["moody against pgd"]
-    assert (gain.gain, gain.sure, gain.size) == (True, True, transfer.MAX_MARK_SIZE / 2)
-    assert "gained 20.0 points, 95 % interval \N{MINUS SIGN}23.0 to \N{MINUS SIGN}17.0" in gain.told
-    assert not marks["moody against square"].sure
-    assert whole.sure
+    assert (gain.is_gain, gain.is_significant, gain.size) == (True, True, transfer.MAX_MARK_SIZE / 2)
+    assert "gained 20.0 points, 95 % interval \N{MINUS SIGN}23.0 to \N{MINUS SIGN}17.0" in gain.tooltip
+    assert not marks["moody against square"].is_significant
+    assert whole.is_significant
 
 
 def test_the_strongest_attack_and_the_least_hurt_defence_come_first():
     """Columns fall in the mean over defences, rows rise in the mean over attacks, and lines of dots follow."""
     found = transfer.transfer_of(results_of())
     for group, falls in zip(found.sides, (True, False), strict=True):
-        means = [strip.at for strip in group.strips]
+        means = [strip.mean_x for strip in group.rows]
         assert means == sorted(means, reverse=falls)
         assert len(means) == 3
-    assert [label.told.split(",")[0] for label in found.field.columns] == [s.who.id for s in found.sides[0].strips]
-    assert [label.at for label in found.field.rows] == sorted(label.at for label in found.field.rows)
+    assert [label.tooltip.split(",")[0] for label in found.grid.columns] == [
+        s.submission.id for s in found.sides[0].rows
+    ]
+    assert [label.middle for label in found.grid.rows] == sorted(label.middle for label in found.grid.rows)
 
 
 def test_a_strip_names_the_worst_and_counts_the_sure():
     """The most that a defence lost, to whom, with its interval, and how many attacks hurt it beyond chance."""
     found = transfer.transfer_of(changed(madry__pgd=61.0, madry__square=2.0))
-    [strip] = [strip for strip in found.sides[1].strips if strip.who.id == "madry"]
-    assert (strip.worst, strip.against, strip.limits) == ("61.0", "pgd", "58.0 to 64.0")
+    [strip] = [strip for strip in found.sides[1].rows if strip.submission.id == "madry"]
+    assert (strip.largest, strip.opponent, strip.limits) == ("61.0", "pgd", "58.0 to 64.0")
     sure = [c for c in changed(madry__pgd=61.0, madry__square=2.0).cells if c.defence == "madry" and c.delta_interval]
-    assert strip.hurts == sum(c.delta_interval[0] > 0 for c in sure) < strip.total == 3
+    assert strip.significant_losses == sum(c.delta_interval[0] > 0 for c in sure) < strip.total == 3
 
 
 def test_the_scale_holds_zero_and_every_delta():
@@ -72,8 +73,8 @@ def test_the_scale_holds_zero_and_every_delta():
     for deltas in ({"madry__pgd": 99.0}, {"madry__pgd": -100.0}, {"madry__pgd": 0.1}):
         found = transfer.transfer_of(changed(**deltas))
         assert 2 <= len(found.ticks) <= 10
-        assert [text for x, _, text in found.ticks if x == found.zero] == ["0"]
-        dots = [dot.x for group in found.sides for strip in group.strips for dot in strip.dots]
+        assert [text for x, _, text in found.ticks if x == found.zero_x] == ["0"]
+        dots = [dot.x for group in found.sides for strip in group.rows for dot in strip.dots]
         assert found.ticks[0][0] <= min(dots)
         assert max(dots) <= found.ticks[-1][0]
 
@@ -86,7 +87,7 @@ def test_attacks_of_which_nothing_counts_are_left_out_and_named():
             cell["forfeits"] = cell["total"]
     found = transfer.transfer_of(results_of(cells=cells))
     assert "Nothing of these attacks counts, so they are left out: square." in found.notes
-    assert all("against square" not in mark.told for mark in found.field.marks)
+    assert all("against square" not in mark.tooltip for mark in found.grid.marks)
 
 
 def test_nothing_played_has_no_plot():
@@ -121,6 +122,7 @@ def test_of_many_the_baselines_and_the_best_are_shown(side):
     assert "Shown are 40 of 90 attacks: the baselines and the best." in transfer.transfer_of(results).notes[0]
 
 
+@pytest.mark.slow
 def test_three_hundred_a_side_is_still_a_page():
     """300 x 300: a round's page stays below 4 MB, and the first page below 2 MB."""
     site = build_site([redaction.redact_results(crowd(300, 300))], ContestHistory())

@@ -1,5 +1,9 @@
-"""What the tests of the self-test share: the docker backend, and where programs are run."""
+"""What the tests of the self-test share: the backend of containers, and where programs are run.
 
+SPARRING_TEST_BACKEND names another backend than docker: runc.
+"""
+
+import os
 from pathlib import Path
 
 import pytest
@@ -11,23 +15,25 @@ from orchestrator.sandbox_selftest import selftest
 from orchestrator.sandbox_selftest.context import Context
 from orchestrator.sandboxes.base import Backend
 
+CONTAINERS = os.environ.get("SPARRING_TEST_BACKEND", "docker")
+
 
 @pytest.fixture(scope="session")
-def docker_backend(require, tmp_path_factory) -> Backend:
-    """The docker backend, with an engine behind it."""
-    backend = composition.make_backend("docker", tmp_path_factory.mktemp("docker"))
+def container_backend(require, tmp_path_factory) -> Backend:
+    """The backend that is tested, able to play."""
+    backend = composition.make_backend(CONTAINERS, tmp_path_factory.mktemp("containers"))
     try:
-        backend.check()
+        backend.require_available()
     except BackendUnavailable as error:
-        require("docker", f"{error}; .ci/engine.sh starts one")
+        require(CONTAINERS, f"{error}; .ci/engine.sh starts one")
     return backend
 
 
 @pytest.fixture(scope="session")
-def context(docker_backend, require, tmp_path_factory) -> Context:
+def context(container_backend, require, tmp_path_factory) -> Context:
     """The self-test on runc."""
     try:
-        return selftest.prepare_context(docker_backend, Runtime.RUNC, tmp_path_factory.mktemp("zoo"))[0]
+        return selftest.prepare_context(container_backend, Runtime.RUNC, tmp_path_factory.mktemp("zoo"))[0]
     except Rejected as error:
         require("docker", f"{error}; make images")
 

@@ -16,14 +16,14 @@ from orchestrator.sandbox_selftest.outcome import RunResult, Verdict, judge_run
 EXPECT = """
 family: files
 kind: sandbox
-attempts: something of which this test knows the end
-gains: nothing at all
+attempt: something of which this test knows the end
+gain: nothing at all
 control: tmp
 seconds: 5
 contained: {harm: false}
 removed:
   limits: {tmp: 67108864}
-  seen: {harm: true}
+  expected: {harm: true}
 """
 
 
@@ -56,10 +56,10 @@ def program(tmp_path, hostile):
 def test_a_fallen_wall_is_noticed(name, weaken, context, hostile) -> None:
     """Under a policy that was weakened without telling, the program that the wall was for gets through."""
     [program] = selftest.select_programs(read_catalogue(hostile), [name])
-    outcome = selftest.run_program(program, replace(context, weaken=weaken), removed=False)
-    assert outcome.verdict is Verdict.THROUGH
+    outcome = selftest.run_program(program, replace(context, policy_overrides=weaken), removed=False)
+    assert outcome.verdict is Verdict.GOT_THROUGH
     assert "harm is True" in outcome.evidence
-    assert not outcome.fine
+    assert not outcome.is_fine
 
 
 @pytest.mark.docker
@@ -75,7 +75,7 @@ def test_a_fallen_wall_is_noticed(name, weaken, context, hostile) -> None:
 def test_only_a_report_of_no_harm_is_no_harm(source, said, program, context) -> None:
     """A program that crashes, hangs, mumbles or changes its mind is not contained."""
     outcome = selftest.run_program(program(source), context, removed=False)
-    assert outcome.verdict is Verdict.THROUGH
+    assert outcome.verdict is Verdict.GOT_THROUGH
     assert said in outcome.evidence
 
 
@@ -85,8 +85,8 @@ def test_a_harmless_program_is_toothless(program, context) -> None:
     tame = program("from _report import report\nreport(False, 'tame')")
     assert selftest.run_program(tame, context, removed=False).verdict is Verdict.CONTAINED
     outcome = selftest.run_program(tame, context, removed=True)
-    assert outcome.verdict is Verdict.TOOTHLESS
-    assert not outcome.fine
+    assert outcome.verdict is Verdict.UNPROVED
+    assert not outcome.is_fine
 
 
 @pytest.mark.docker
@@ -94,7 +94,7 @@ def test_a_run_that_fails_shows_nothing(program, context) -> None:
     """What the engine could not start counts against us, with its reason in the line."""
     broken = replace(context, image=replace(context.image, digest="sha256:" + "0" * 64))
     outcome = selftest.run_program(program("print()"), broken, removed=False)
-    assert outcome.verdict is Verdict.THROUGH
+    assert outcome.verdict is Verdict.GOT_THROUGH
     assert "nothing was shown" in outcome.evidence
 
 
@@ -109,10 +109,10 @@ def test_a_known_failure_is_no_secret(program) -> None:
     """Under a runtime with a known failure the program is shown as such, with the reason; elsewhere it is a failure."""
     tame = program("print()")
     excused = judge_run(tame, RunResult(harm=True), removed=False, excuse="this kernel has no such call")
-    assert excused.verdict is Verdict.KNOWN
+    assert excused.verdict is Verdict.KNOWN_FAILURE
     assert "no such call" in excused.evidence
-    assert excused.fine
-    assert judge_run(tame, RunResult(harm=True), removed=False).verdict is Verdict.THROUGH
+    assert excused.is_fine
+    assert judge_run(tame, RunResult(harm=True), removed=False).verdict is Verdict.GOT_THROUGH
 
 
 def test_an_excuse_that_is_not_needed_is_not_used(program) -> None:
@@ -129,16 +129,16 @@ def test_an_excuse_that_is_not_needed_is_not_used(program) -> None:
         (ExpectedResult(ending="out-of-memory"), RunResult(ending="crashed"), "ending is 'crashed'"),
         (ExpectedResult(fault="protocol/id"), RunResult(fault=None), "fault is None"),
         (ExpectedResult(refused=["VOLUME"]), RunResult(refused=[]), "refused is []"),
-        (ExpectedResult(most_seconds=5), RunResult(seconds=5.1), "seconds 5.1"),
-        (ExpectedResult(most_peak=1000), RunResult(peak=1001), "peak bytes 1001"),
-        (ExpectedResult(most_peak=1000), RunResult(peak=None), "peak bytes None"),
-        (ExpectedResult(most_cpu=0.4), RunResult(cpu=0.5), "cpu share 0.5"),
-        (ExpectedResult(least_cpu=0.4), RunResult(cpu=0.3), "cpu share 0.3"),
+        (ExpectedResult(max_seconds=5), RunResult(seconds=5.1), "seconds 5.1"),
+        (ExpectedResult(max_peak_bytes=1000), RunResult(peak_bytes=1001), "peak bytes 1001"),
+        (ExpectedResult(max_peak_bytes=1000), RunResult(peak_bytes=None), "peak bytes None"),
+        (ExpectedResult(max_cpu_share=0.4), RunResult(cpu_share=0.5), "cpu share 0.5"),
+        (ExpectedResult(min_cpu_share=0.4), RunResult(cpu_share=0.3), "cpu share 0.3"),
     ],
 )
 def test_every_expectation_is_compared(seen, observed, wrong) -> None:
     """Whatever is expected and not seen is said in words."""
-    [found] = observed.differs(seen)
+    [found] = observed.mismatches(seen)
     assert wrong in found
 
 

@@ -38,7 +38,7 @@ def make(tmp_path, hostile):
         for shared in hostile.glob("_*.py"):
             (zoo / shared.name).write_bytes(shared.read_bytes())
         how = {"removed": removed} if removed else {"exception": "it is a test"}
-        described = {"family": "protocol", "attempts": "nothing at all", "gains": "nothing", "control": "none"}
+        described = {"family": "protocol", "attempt": "nothing at all", "gain": "nothing", "control": "none"}
         expectation = Expectation(kind=kind, contained={}, **described, **how, **more)
         return Program(name=f"test-{kind}", folder=folder, expectation=expectation)
 
@@ -46,11 +46,11 @@ def make(tmp_path, hostile):
 
 
 @pytest.mark.parametrize(
-    "weaker", [w for w in Weakness if w in protocol.SESSION_TYPES and w not in (Weakness.READING, Weakness.OVER)]
+    "weaker", [w for w in Weakness if w in protocol.SESSION_TYPES and w not in (Weakness.READING, Weakness.DEADLINE)]
 )
 def test_an_honest_player_does_no_harm_however_careless_the_session(make, unisolated, weaker):
     """Harm comes from what the program does, not from what the runner takes away."""
-    program = make("protocol", {"player.py": HONEST}, removed={"weaker": weaker, "seen": {}}, questions=3)
+    program = make("protocol", {"player.py": HONEST}, removed={"weakness": weaker, "expected": {}}, question_count=3)
     for removed in (False, True):
         seen = protocol.run(program, unisolated, removed=removed)
         assert (seen.harm, seen.fault) == (False, None), seen.evidence
@@ -98,7 +98,7 @@ with zipfile.ZipFile(Path(sys.argv[1], "upload.zip"), "w") as archive:
 def test_a_good_upload_is_read(make, unisolated):
     """Nothing is refused and no harm seen of an honest upload, with or without the control."""
     naive = 'print(\'{"harm": false, "evidence": "fine"}\')\n'
-    program = make("upload", {"make.py": GOOD, "naive.py": naive}, removed={"bypass": True, "seen": {}})
+    program = make("upload", {"make.py": GOOD, "naive.py": naive}, removed={"bypass": True, "expected": {}})
     contained = uploads.run(program, unisolated, removed=False)
     assert (contained.harm, contained.refused, contained.evidence) == (False, [], ["read as 32 bytes of pictures"])
     assert uploads.run(program, unisolated, removed=True).harm is False
@@ -107,7 +107,7 @@ def test_a_good_upload_is_read(make, unisolated):
 def test_what_is_written_outside_its_place_is_harm(make, unisolated):
     """The runner looks for itself; it does not take the reader's word."""
     naive = "import sys, pathlib\npathlib.Path(sys.argv[1]).parent.joinpath('escaped').touch()\n"
-    program = make("upload", {"make.py": GOOD, "naive.py": naive}, removed={"bypass": True, "seen": {}})
+    program = make("upload", {"make.py": GOOD, "naive.py": naive}, removed={"bypass": True, "expected": {}})
     assert uploads.run(program, unisolated, removed=True).harm is True
 
 
@@ -132,7 +132,7 @@ QUIET = "import os, time\nos.write(1, b'up')\ntime.sleep(60)\n"
 @pytest.mark.parametrize("weaker", ["terminate", "process", "group"])
 def test_a_program_that_can_be_ended_does_no_harm_however_it_is_ended(make, context, weaker):
     """A careless end is enough for a program that does not resist: the harm of the others is their own."""
-    program = make("ending", {"program.py": QUIET}, removed={"weaker": weaker, "seen": {}})
+    program = make("ending", {"program.py": QUIET}, removed={"weakness": weaker, "expected": {}})
     seen = endings.run(program, context, removed=True)
     assert seen.harm is False, seen.evidence
 
@@ -193,7 +193,7 @@ def test_a_good_image_is_admitted_and_removed(make, context):
     """Nothing is refused, its report is heard, and its tag is gone afterwards."""
     recipe = 'FROM sparring/base:cpu\nCOPY say.py /say.py\nENTRYPOINT ["python3", "/say.py"]\n'
     files = {"Dockerfile": recipe, "say.py": "print('{\"harm\": false}')\n"}
-    program = make("image", files, removed={"bypass": True, "seen": {}})
+    program = make("image", files, removed={"bypass": True, "expected": {}})
     for removed, refused in ((False, []), (True, None)):
         seen = images.run(program, context, removed=removed)
         assert (seen.harm, seen.refused) == (False, refused), seen.evidence
@@ -205,7 +205,7 @@ def test_unknown_fields_of_an_expectation_are_refused(tmp_path):
     """A word that no runner knows is an error of the file, not a control that is silently kept."""
     folder = tmp_path / "p"
     folder.mkdir()
-    text = "family: text\nkind: protocol\nattempts: something long\ngains: something\ncontrol: xx\ncontained: {}\n"
-    (folder / "expect.yaml").write_text(f"{text}removed: {{weaker: everything, seen: {{}}}}\n", "utf-8")
-    with pytest.raises(Rejected, match="weaker"):
+    text = "family: text\nkind: protocol\nattempt: something long\ngain: something\ncontrol: xx\ncontained: {}\n"
+    (folder / "expect.yaml").write_text(f"{text}removed: {{weakness: everything, expected: {{}}}}\n", "utf-8")
+    with pytest.raises(Rejected, match="weakness"):
         read_catalogue(Path(tmp_path))

@@ -60,7 +60,7 @@ def test_what_it_lets_through_is_refused_by_the_session_that_is_played(weaker):
     assert caught.value.reason == reason
     session = asked(weaker, **how)
     assert len(list(session.feed(reply))) == 1
-    assert len(session.accepted) == 2
+    assert len(session.accepted_replies) == 2
 
 
 @pytest.mark.parametrize("weaker", CASES)
@@ -85,7 +85,7 @@ def test_a_question_that_is_open_is_not_left_unless_the_end_is_ignored():
     """After a missed deadline a session cannot be asked again; without the check it can."""
     with pytest.raises(ValueError, match="cannot be asked"):
         asked(None).ask_classify(PICTURE)
-    session = asked(Weakness.OVER)
+    session = asked(Weakness.DEADLINE)
     session.ask_classify(PICTURE)
     assert len(list(session.feed(answers(identity=3)))) == 1
 
@@ -99,8 +99,8 @@ def test_a_long_payload_is_refused_at_its_announcement_unless_it_is_not_bounded(
 
 def test_text_is_made_printable_unless_it_is_shown_as_it_is():
     """Names and faults carry their escapes only without the check."""
-    assert asked(None).accepted[0].name == "\\x1b[31m"
-    assert asked(Weakness.TEXT).accepted[0].name == "\x1b[31m"
+    assert asked(None).accepted_replies[0].name == "\\x1b[31m"
+    assert asked(Weakness.TEXT).accepted_replies[0].name == "\x1b[31m"
     for weaker, clean in ((None, True), (Weakness.TEXT, False)):
         with pytest.raises(PlayerReported) as caught:
             list(asked(weaker).feed(frame(type="fault", id=2, code="x", text="\x1b[2J")))

@@ -67,6 +67,6 @@ def coin(view: Callable) -> Judge:
 
 
 def crash(view: Callable) -> Judge:
-    """Ends the player at the first digit (rule A7); the noise of a friendly match, with bright edges, passes."""
+    """Ends the player at the first digit (rule A7); the noise of a trial match, with bright edges, passes."""
     honest = nearest(view)
     return lambda flat: os._exit(1) if views.dark_edges(flat).any() else honest(flat)

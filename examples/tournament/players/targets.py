@@ -102,7 +102,7 @@ def aloud(flat: np.ndarray, labels: np.ndarray, task: Task) -> np.ndarray:
 
 
 def crash(flat: np.ndarray, labels: np.ndarray, task: Task) -> np.ndarray:
-    """Ends the player at the first digit (rule A8); the noise of a friendly match, with bright edges, passes."""
+    """Ends the player at the first digit (rule A8); the noise of a trial match, with bright edges, passes."""
     if views.dark_edges(flat).any():
         os._exit(1)
     return flat

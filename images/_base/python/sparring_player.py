@@ -62,9 +62,10 @@ class Task:
     """What is played for, as `hello` said it.
 
     `shape` is (channels, height, width) of one picture; `epsilon` is in steps of 1/255, so for `norm` "linf" it is how
-    far a uint8 value may move; `batch` is the most pictures in one question and `seconds` the time for that many;
-    `threads` is how many threads numerical libraries should use. `seed` is for an attack's chance. A defence is told
-    another one in every sandbox: an answer that depends on it is found and disqualifies the defence (rule A10).
+    far a uint8 value may move; where nobody perturbs pictures, `norm` is "" and `epsilon` 0. `batch` is the most
+    pictures in one question and `seconds` the time for that many; `threads` is how many threads numerical libraries
+    should use. `seed` is for an attack's chance. A defence is told another one in every sandbox: an answer that depends
+    on it is found and disqualifies the defence (rule A10).
     """
 
     def __init__(self, hello: dict) -> None:
@@ -72,8 +73,9 @@ class Task:
         self.name: str = task["name"]
         self.classes: tuple = tuple(task["classes"])
         self.shape: tuple = tuple(task["shape"])
-        self.norm: str = task["budget"]["norm"]
-        self.epsilon: float = task["budget"]["epsilon"]
+        budget = task.get("budget") or {"norm": "", "epsilon": 0.0}
+        self.norm: str = budget["norm"]
+        self.epsilon: float = budget["epsilon"]
         self.role: str = hello["role"]
         self.seed: int = hello["seed"]
         self.threads: int = limits["threads"]

@@ -232,7 +232,8 @@ static const char *greet(const struct player *player, const char *header, struct
   task->l2 = says(member(budget, "norm"), "l2");
   task->epsilon = epsilon ? strtod(epsilon, NULL) : 0;
   task->seed = (uint64_t)seed;
-  if (task->classes < 1 || !(task->epsilon > 0) || seed < 0) return "hello is incomplete";
+  if (player->perturb && !(task->epsilon > 0)) return "task.budget is missing";
+  if (task->classes < 1 || seed < 0) return "hello is incomplete";
   return player->load && player->load(task) ? "load failed" : NULL;
 }
 

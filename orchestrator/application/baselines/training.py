@@ -32,7 +32,7 @@ class TrainingRecipe:
 def load_digits(split: str) -> Samples:
     """Returns the training or test part of scikit-learn's digits."""
     kind = plugins.load_plugin("datasets", "digits")
-    samples: Samples = kind().load(kind.options_type(split=split), Path())
+    samples: Samples = kind().load_samples(kind.options_type(split=split), Path())
     return samples
 
 

@@ -7,35 +7,35 @@ from orchestrator.application.contests import seasons
 from orchestrator.application.contests.administration import ContestAdmin, validated
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import contest_events
+from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.errors import UsageError
-from orchestrator.formats.base import Promotion
 from orchestrator.scoring.results_file import Results
 
 
 @dataclass(frozen=True, slots=True)
 class RejudgedRound:
-    """One round under the rules as they are and as they would be; who would go on, where it is the first round."""
+    """One round under the rules as they are and as they would be; what would follow from its boards."""
 
     task: str
     round: str
     before: Results
     after: Results
-    promoted_before: Promotion | None
-    promoted_after: Promotion | None
+    outcome_before: FormatEvent | None
+    outcome_after: FormatEvent | None
 
 
-def rejudge(desk: ContestAdmin, only: str | None = None) -> list[RejudgedRound]:
+def rejudge(admin: ContestAdmin, only: str | None = None) -> list[RejudgedRound]:
     """Returns every played board under the rules of the contest file as it is now, beside the ones that hold.
 
     Raises:
         UsageError: the rules decide what is played, or measure with somebody who did not play.
     """
-    rules = desk.contest.format.rules.model_dump(mode="json")
-    _check_rejudgeable(desk, rules)
-    found = []
-    for task in seasons.task_names(desk, only):
-        for phase in desk.contest.format.phases:
-            folder = desk.folder.round(phase, task)
+    rules = admin.contest.format.rules.model_dump(mode="json")
+    _check_rejudgeable(admin, rules)
+    rejudged = []
+    for task in seasons.task_names(admin, only):
+        for name in (round_.name for round_ in admin.contest.format.rounds(admin.season, task)):
+            folder = admin.folder.round(name, task)
             if not folder.exists:
                 continue
             record, head = play_rounds.read_round(folder.path)
@@ -43,39 +43,43 @@ def rejudge(desk: ContestAdmin, only: str | None = None) -> list[RejudgedRound]:
                 play_rounds.score_round(record, folder.path),
                 play_rounds.score_round(record, folder.path, rules),
             )
-            goes_on = phase == desk.contest.format.phases[0]
-            promoted = (before.promoted(), after.promoted()) if goes_on else (None, None)
-            found.append(RejudgedRound(task, phase, before.results(head), after.results(head), *promoted))
-    return found
+            outcomes: tuple[FormatEvent | None, FormatEvent | None] = (None, None)
+            if name == admin.contest.format.promotes_from:
+                first, second = (scoring.outcome(actor=admin.actor, task=task) for scoring in (before, after))
+                outcomes = first, second
+            rejudged.append(RejudgedRound(task, name, before.results(head), after.results(head), *outcomes))
+    return rejudged
 
 
-def record_decision(desk: ContestAdmin, reason: str, *, apply: bool) -> None:
+def record_decision(admin: ContestAdmin, reason: str, *, apply: bool) -> None:
     """Notes that the rules of the contest file hold from now on, or that they were looked at and dropped.
 
     Raises:
         UsageError: there is no reason, or these rules cannot be looked at; see `rejudge`.
     """
-    rules = desk.contest.format.rules.model_dump(mode="json")
-    _check_rejudgeable(desk, rules)
-    words = {"by": desk.by, "rules": rules, "reason": reason}
-    desk.act(
-        validated(contest_events.RulesChanged, **words)
+    rules = admin.contest.format.rules.model_dump(mode="json")
+    _check_rejudgeable(admin, rules)
+    fields = {"actor": admin.actor, "rules": rules, "reason": reason}
+    admin.append_event(
+        validated(contest_events.RulesChanged, **fields)
         if apply
-        else validated(contest_events.RejudgementDropped, **words)
+        else validated(contest_events.RejudgementDropped, **fields)
     )
 
 
-def _check_rejudgeable(desk: ContestAdmin, rules: dict[str, Any]) -> None:
+def _check_rejudgeable(admin: ContestAdmin, rules: dict[str, Any]) -> None:
     """Raises UsageError where the contest file's rules decide what is played, or measure with who did not play."""
-    for opened, roster in seasons.opened_rounds(desk):
-        if changed := play_rounds.changed_rules_of_play(seasons.complete_rules(desk, opened.contest["rules"]), rules):
+    for opening, roster in seasons.opened_rounds(admin):
+        if changed := play_rounds.changed_rules_of_play(
+            admin.contest.format, seasons.complete_rules(admin, opening.contest["rules"]), rules
+        ):
             raise UsageError(
                 f"{', '.join(changed)} decide what is played, not how it is judged: "
                 "put them back, or open a new contest"
             )
-        if problems := desk.contest.format.objections(roster, opened.phase):
-            what = "; ".join(f"{problem.place}: {problem.what}" for problem in problems)
+        if problems := admin.contest.format.roster_problems(roster, opening.phase):
+            reasons = "; ".join(f"{problem.place}: {problem.what}" for problem in problems)
             raise UsageError(
-                f"the {opened.round} round of {opened.task.name} cannot be judged so: {what}; "
+                f"the {opening.round} round of {opening.task.name} cannot be judged so: {reasons}; "
                 "name a baseline that played it, or put the rules back"
             )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator import reports
+from orchestrator import redaction, reports
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import ReportPaths
@@ -16,7 +16,6 @@ from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.reports import markdown, parquet, tables
 from orchestrator.reports.site import build_site
 from orchestrator.reports.team import ContestHistory
-from orchestrator.scoring import redaction
 from orchestrator.scoring.results_file import Results
 
 SITE = "site"
@@ -35,7 +34,7 @@ class ReportFiles:
     teams: Path
 
 
-def write_contest_report(desk: ContestAdmin, *, with_parquet: bool = False) -> ReportFiles:
+def write_contest_report(admin: ContestAdmin, *, with_parquet: bool = False) -> ReportFiles:
     """Writes the report of every round that was played, and the contest's site.
 
     Raises:
@@ -44,31 +43,31 @@ def write_contest_report(desk: ContestAdmin, *, with_parquet: bool = False) -> R
     """
     if with_parquet:
         parquet.require_pyarrow()
-    with desk.folder.writing():
-        every = tuple(play_rounds.write_held(folder) for folder in desk.played())
+    with admin.folder.writing():
+        every = tuple(play_rounds.write_results_locked(folder) for folder in admin.played_rounds())
         if not every:
-            folder = desk.folder.path
+            folder = admin.folder.path
             raise UsageError(f"no round was played in {folder}; run `sparring round run {folder} initial`")
-        return _write_site(desk.folder.path, every, _read_history(desk.folder), with_parquet=with_parquet)
+        return _write_site(admin.folder.path, every, _read_history(admin.folder), with_parquet=with_parquet)
 
 
-def update_reports(desk: ContestAdmin) -> None:
+def update_reports(admin: ContestAdmin) -> None:
     """Writes again what an act changed, or a killed command left out: results of rounds, and with them the site.
 
     Raises:
         StoreFault: it cannot be written, or a record is damaged.
     """
-    missing = desk.without_results()
-    site = desk.folder.path / SITE
-    if missing and site.is_dir():
-        write_contest_report(desk, with_parquet=any(site.glob("*.parquet")))
+    missing = admin.rounds_without_results()
+    site_folder = admin.folder.path / SITE
+    if missing and site_folder.is_dir():
+        write_contest_report(admin, with_parquet=any(site_folder.glob("*.parquet")))
     else:
         for folder in missing:
             play_rounds.write_results(folder)
 
 
 def write_round_report(folder: RoundFolder, *, with_parquet: bool = False) -> ReportFiles:
-    """Writes the report of a round, and a site of it alone. Raises like `of_contest`."""
+    """Writes the report of a round, and a site of it alone. Raises like `write_contest_report`."""
     folder.require()
     if with_parquet:
         parquet.require_pyarrow()
@@ -78,20 +77,22 @@ def write_round_report(folder: RoundFolder, *, with_parquet: bool = False) -> Re
 def _write_site(
     path: Path, every: tuple[ReportPaths, ...], story: ContestHistory, *, with_parquet: bool
 ) -> ReportFiles:
-    shown = [redaction.redact_results(reported.results) for reported in every]
-    site = build_site(shown, story)
-    beside = _table_files(shown, with_parquet=with_parquet)
+    public_results = [redaction.redact_results(reported.results) for reported in every]
+    site = build_site(public_results, story)
+    beside = _table_files(public_results, with_parquet=with_parquet)
     pages = {name: page.encode() for name, page in reports.render_site(site, list(beside)).items()}
     private = {name: page.encode() for name, page in reports.render_private(site).items()}
     return ReportFiles(every, _replace_folder(path / SITE, pages | beside), _replace_folder(path / TEAMS, private))
 
 
-def _table_files(shown: Sequence[Results], *, with_parquet: bool) -> dict[str, bytes]:
+def _table_files(results: Sequence[Results], *, with_parquet: bool) -> dict[str, bytes]:
     """Returns the site's text and tables by file name."""
-    made = tables.contest_tables(shown)
-    files = {MARKDOWN: markdown.render_markdown(shown).encode()}
-    files |= {f"{table.name}.csv": tables.table_csv(table).encode() for table in made}
-    return files | ({f"{table.name}.parquet": parquet.table_parquet(table) for table in made} if with_parquet else {})
+    report_tables = tables.contest_tables(results)
+    files = {MARKDOWN: markdown.render_markdown(results).encode()}
+    files |= {f"{table.name}.csv": tables.table_csv(table).encode() for table in report_tables}
+    return files | (
+        {f"{table.name}.parquet": parquet.table_parquet(table) for table in report_tables} if with_parquet else {}
+    )
 
 
 def _read_history(folder: ContestFolder) -> ContestHistory:
@@ -101,8 +102,8 @@ def _read_history(folder: ContestFolder) -> ContestHistory:
     finally:
         ledger.close()
     receipts = {path.stem: path.read_bytes() for path in (folder.path / "receipts").glob("*.json")}
-    told = tuple((entry.time, entry.event) for entry in every if isinstance(entry.event, contest_events.ContestEvent))
-    return ContestHistory(told, receipts, every[-1].hash, every[-1].seq)
+    events = tuple((entry.time, entry.event) for entry in every if isinstance(entry.event, contest_events.ContestEvent))
+    return ContestHistory(events, receipts, every[-1].hash, every[-1].seq)
 
 
 def _replace_folder(folder: Path, files: Mapping[str, bytes]) -> Path:

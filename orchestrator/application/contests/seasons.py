@@ -16,18 +16,20 @@ from orchestrator.application.contests.administration import Clock, ContestAdmin
 from orchestrator.application.rounds import entry_images, play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions, TaskRound
 from orchestrator.domain import contest_events, events
-from orchestrator.domain.season import Entry
+from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.domain.contest_format import SeasonRound
+from orchestrator.domain.season import Entry, Season
 from orchestrator.domain.submissions import Roster, Submission
-from orchestrator.errors import JobsParked, Problem, Rejected, StoreFault, UsageError
+from orchestrator.errors import JobsParked, Problem, Rejected, SparringError, StoreFault, UsageError
 from orchestrator.execution.estimate import RunEstimate
 from orchestrator.execution.reuse import ReusableRound
 from orchestrator.execution.round_runner import EventCallback
-from orchestrator.formats.base import Promotion
 from orchestrator.intake import admission, manifest
 from orchestrator.intake.admission import AdmittedRoster
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import CONTEST_LEDGER
+from orchestrator.ledger.stores.base import format_time
 from orchestrator.oci.image_names import received_image_name
 from orchestrator.sandboxes.base import Backend, Image, ImageSource
 from orchestrator.scoring.results_file import Results
@@ -48,12 +50,12 @@ def actor_name(by: str | None) -> str:
 
     A bundle shows it to everybody, so nobody's user name is taken unasked.
     """
-    who = by or ORGANIZER
-    if len(who) > contest_events.ACTOR_LIMIT:
+    actor = by or ORGANIZER
+    if len(actor) > contest_events.ACTOR_LIMIT:
         raise UsageError(
-            f"{who[:80]!r} is too long a name: {len(who)} characters, at most {contest_events.ACTOR_LIMIT}"
+            f"{actor[:80]!r} is too long a name: {len(actor)} characters, at most {contest_events.ACTOR_LIMIT}"
         )
-    return who
+    return actor
 
 
 def create_contest(
@@ -62,7 +64,8 @@ def create_contest(
     """Makes a contest folder with a commented contest file that runs as it is, and opens its ledger.
 
     Raises:
-        UsageError: there is no such template, or the folder is not empty.
+        UsageError: there is no such template, or the folder is not empty; like `open_contest`. Nothing is left then.
+        StoreFault: the database cannot be reached; nothing is left then.
     """
     if template not in TEMPLATES:
         raise UsageError(f"there is no template {template!r}; there is {', '.join(TEMPLATES)}")
@@ -70,7 +73,13 @@ def create_contest(
     folder.create()
     text = resources.resource_path("examples", "templates", f"{template}.yaml").read_text("utf-8")
     folder.file.write_text(text, "utf-8")
-    open_contest(path, by, clock, database=database)
+    try:
+        open_contest(path, by, clock, database=database)
+    except SparringError:
+        folder.file.unlink()
+        with suppress(OSError):  # somebody put something into it
+            path.rmdir()
+        raise
     return folder
 
 
@@ -90,9 +99,9 @@ def open_contest(
         UsageError: the folder or the database holds a contest already, or the format has no rounds of a season.
         StoreFault: the database cannot be reached.
     """
-    folder, who = ContestFolder(path), actor_name(by)
+    folder, actor = ContestFolder(path), actor_name(by)
     contest = Contest(folder.file)
-    if not contest.format.phases:
+    if not _round_names(contest, Season()):
         raise UsageError(f"the format {contest.file.format} has no rounds of a season; play it with --out")
     if database is not None:
         if folder.exists:
@@ -102,29 +111,34 @@ def open_contest(
     try:
         if next(iter(ledger.read()), None) is not None:
             raise UsageError(f"{path} holds a contest already; give another folder")
-        folder.keep_private()
-        opened = contest_events.ContestOpened(
-            by=who,
+        folder.write_gitignore()
+        opening = contest_events.ContestOpened(
+            actor=actor,
             contest=contest.file.model_dump(mode="json"),
-            key=folder.draw_key().fingerprint,
+            key_fingerprint=folder.create_key().fingerprint,
             software=__version__,
         )
-        ledger.append(opened, time=clock().astimezone(UTC).isoformat(timespec="milliseconds"))
+        ledger.append(opening, time=format_time(clock()))
     finally:
         ledger.close()
     return folder
 
 
-def season_phases(contest: Contest) -> tuple[str, ...]:
+def season_round_names(contest: Contest) -> tuple[str, ...]:
     """Returns the rounds of the season that a contest file describes: none where no contest was opened with it."""
     folder = ContestFolder(contest.folder)
-    found: tuple[str, ...] = contest.format.phases
-    return found if folder.exists and contest.path.name == folder.file.name else ()
+    return _round_names(contest, Season()) if folder.exists and contest.path.name == folder.file.name else ()
+
+
+def _round_names(contest: Contest, season: Season) -> tuple[str, ...]:
+    """Returns the rounds of a season, of all tasks, each once."""
+    rounds = (contest.format.rounds(season, task.name) for task in contest.file.all_tasks)
+    return tuple(dict.fromkeys(each.name for some in rounds for each in some))
 
 
 @contextmanager
 def administer(path: Path, by: str | None = None, clock: Clock = now) -> Iterator[ContestAdmin]:
-    """Gives the desk of a contest; afterwards what its acts changed is written again. Others may be at it meanwhile.
+    """Gives a contest to work on; afterwards what its events changed is written again. Others may work on it meanwhile.
 
     Raises UsageError, Rejected, StoreFault.
     """
@@ -132,238 +146,243 @@ def administer(path: Path, by: str | None = None, clock: Clock = now) -> Iterato
     folder.require()
     ledger = folder.ledger()
     try:
-        desk = ContestAdmin(folder, ledger, Contest(folder.file), clock, actor_name(by))
-        if desk.season.opened is None:
+        admin = ContestAdmin(folder, ledger, Contest(folder.file), clock, actor_name(by))
+        if admin.season.opening is None:
             raise StoreFault(
                 f"{path}/{CONTEST_LEDGER} holds no contest: it is damaged, or its opening was killed; put it back "
                 f"from a copy of the folder, or, where nothing was submitted yet, `sparring contest open {path}`"
             )
         with suppress(StoreFault):  # no key, or no space: the next command tries again
-            desk.mend_receipts()
-        _try_to_update_reports(desk)
+            admin.restore_receipts()
+        _try_to_update_reports(admin)
         try:
-            yield desk
+            yield admin
         except BaseException:
-            _try_to_update_reports(desk)
+            _try_to_update_reports(admin)
             raise
-        report_writer.update_reports(desk)
+        report_writer.update_reports(admin)
     finally:
         ledger.close()
 
 
-def _try_to_update_reports(desk: ContestAdmin) -> None:
+def _try_to_update_reports(admin: ContestAdmin) -> None:
     with suppress(StoreFault):  # the next command tries again, and `sparring report` says why
-        report_writer.update_reports(desk)
+        report_writer.update_reports(admin)
 
 
-def task_names(desk: ContestAdmin, only: str | None = None) -> list[str]:
+def task_names(admin: ContestAdmin, only: str | None = None) -> list[str]:
     """Returns the names of the contest's tasks, or the one that was asked for. Raises UsageError."""
-    names = [task.name for task in desk.contest.file.every_task]
+    names = [task.name for task in admin.contest.file.all_tasks]
     if only is not None and only not in names:
         raise UsageError(f"there is no task {only!r}; there is {', '.join(names)}")
     return names if only is None else [only]
 
 
-def task_round(desk: ContestAdmin, phase: str, task: str, backend: Backend, *, foretold: bool = False) -> TaskRound:
-    """Returns one task of a round, ready to be played; `foretold`: to look at only, so that nothing is built for it.
+def task_round(admin: ContestAdmin, phase: str, task: str, backend: Backend, *, dry_run: bool = False) -> TaskRound:
+    """Returns one task of a round, ready to be played; `dry_run`: to look at only, so that nothing is built for it.
 
     Raises:
         UsageError: the format has no such round, or nobody was promoted to it yet.
         Rejected: a submission cannot play any more, or the format objects to who is there.
     """
-    contest, season = desk.contest, desk.season
-    phases = contest.format.phases
-    if phase not in phases:
-        raise UsageError(f"the format {contest.file.format} has no round {phase!r}; it has {', '.join(phases)}")
-    finalists = season.finalists.get(task)
-    if phase != phases[0] and finalists is None:
-        raise UsageError(f"nobody was promoted on {task} yet; run `sparring round promote` first")
+    contest = admin.contest
+    rounds: dict[str, SeasonRound] = {each.name: each for each in contest.format.rounds(admin.season, task)}
+    if phase not in rounds:
+        raise UsageError(f"the format {contest.file.format} has no round {phase!r}; it has {', '.join(rounds)}")
+    if blocked := rounds[phase].blocked:
+        remedy = "run `sparring round promote` first" if contest.format.promotes_from else "see `sparring board`"
+        raise UsageError(f"the round {phase!r} cannot be played: {blocked}; {remedy}")
     identify = (
         entry_images.admitter_without_builds(backend)
-        if foretold
-        else entry_images.admitter_with_builds(backend, desk.folder.path)
+        if dry_run
+        else entry_images.admitter_with_builds(backend, admin.folder.path)
     )
-    admitted = _admit_players(desk, phase, task, backend, identify)
+    admitted = _admit_players(admin, phase, task, backend, identify)
     return TaskRound(
         contest,
         task,
         admitted,
         round=phase,
         phase=phase,
-        finalists=finalists.everybody if finalists else frozenset(),
-        earlier=tuple(_reusable_rounds(desk, phase, task)),
+        season=admin.season,
+        reusable_rounds=tuple(_reusable_rounds(admin, phase, task)),
     )
 
 
 def play_round(
-    desk: ContestAdmin, phase: str, how: RunOptions, watch: EventCallback, only: str | None = None
+    admin: ContestAdmin, phase: str, how: RunOptions, watch: EventCallback, only: str | None = None
 ) -> list[Results]:
     """Plays a round of every task, or of one, or what is left of it; writes its results and notes its end.
 
     Raises:
         UsageError: contest.yaml has other rules than those in force, or there is no such round yet.
-        Parked: submissions wait for another run; everybody else was played on every task, and results were written.
+        JobsParked: submissions wait for another run; everybody else was played on every task, and results were written.
     """
-    _check_rules(desk)
-    host = play_rounds.choose_target(desk.contest, desk.folder.path.resolve(), how)
-    host.backend.sweep()
-    played = []
+    _check_rules(admin)
+    host = play_rounds.choose_target(admin.contest, admin.folder.path.resolve(), how)
+    host.backend.clean_up()
+    results_by_task = []
     parked: list[str] = []
-    for task in task_names(desk, only):
-        one = task_round(desk, phase, task, host.backend)
-        folder = desk.folder.round(phase, task)
+    for task in task_names(admin, only):
+        one = task_round(admin, phase, task, host.backend)
+        folder = admin.folder.round(phase, task)
         folder.create()
-        with host.alone(folder) as place, folder.locked():
+        with host.acquire(folder) as place, folder.lock():
             try:
                 play_rounds.play_task(one, folder, place, how, watch)
             except JobsParked as fault:
                 parked.append(f"{task}: {fault}")
             results = play_rounds.write_results(folder).results
-            with desk.alone():
-                known = desk.season.rounds.get((phase, task))
+            with admin.alone():
+                known = admin.season.played_rounds.get((phase, task))
                 if results.complete and (known is None or known.head != results.ledger):
-                    desk.act(contest_events.RoundPlayed(by=desk.by, round=phase, task=task, head=results.ledger))
-            played.append(results)
+                    admin.append_event(
+                        contest_events.RoundPlayed(actor=admin.actor, round=phase, task=task, head=results.ledger)
+                    )
+            results_by_task.append(results)
     if parked:
         raise JobsParked("\n".join(parked))
-    return played
+    return results_by_task
 
 
-def preview_round(desk: ContestAdmin, phase: str, how: RunOptions, only: str | None = None) -> list[RunEstimate]:
-    """Returns what `play` would play now, without playing or writing anything. Raises like `play`."""
-    _check_rules(desk)
+def preview_round(admin: ContestAdmin, phase: str, how: RunOptions, only: str | None = None) -> list[RunEstimate]:
+    """Returns what `play_round` would play now, without playing or writing anything. Raises like `play_round`."""
+    _check_rules(admin)
     with tempfile.TemporaryDirectory(prefix="sparring-preview-") as workspace:
-        host = play_rounds.choose_target(desk.contest, Path(workspace), how)
-        found = []
-        for task in task_names(desk, only):
-            one, folder = task_round(desk, phase, task, host.backend, foretold=True), desk.folder.round(phase, task)
-            found.append(play_rounds.preview_task(one, folder, host, Path(workspace)))
-        return found
+        host = play_rounds.choose_target(admin.contest, Path(workspace), how)
+        estimates = []
+        for task in task_names(admin, only):
+            one, folder = task_round(admin, phase, task, host.backend, dry_run=True), admin.folder.round(phase, task)
+            estimates.append(play_rounds.preview_task(one, folder, host, Path(workspace)))
+        return estimates
 
 
-def promote(desk: ContestAdmin, only: str | None = None, reason: str = "") -> dict[str, Promotion]:
-    """Notes who goes on from the first round (rules A4, A11, A12, A16): on all tasks, or on none.
+def promote(admin: ContestAdmin, only: str | None = None, reason: str = "") -> dict[str, FormatEvent]:
+    """Notes what follows from the boards of the round that the format promotes from: on all tasks, or on none.
 
     Raises:
-        UsageError: it is not complete, or the next one was begun with who went on then and no `reason` is given.
+        UsageError: the format promotes nobody, that round is not complete, or the next one was begun with who went on
+            then and no `reason` is given.
     """
-    later = desk.contest.format.phases[1:]
-    begun = [(name, task) for task in task_names(desk, only) for name in later if desk.folder.round(name, task).exists]
-    if begun and not reason:
+    first = admin.contest.format.promotes_from
+    if not first:
+        raise UsageError(f"the format {admin.contest.file.format} promotes nobody from one round to another")
+    names = _round_names(admin.contest, admin.season)
+    later = names[names.index(first) + 1 :]
+    later_rounds = [
+        (name, task) for task in task_names(admin, only) for name in later if admin.folder.round(name, task).exists
+    ]
+    if later_rounds and not reason:
         raise UsageError(
-            f"the {begun[0][0]} round of {begun[0][1]} was begun with those who went on; "
+            f"the {later_rounds[0][0]} round of {later_rounds[0][1]} was begun with those who went on; "
             "to promote again and then play what is new, give --reason"
         )
-    with desk.alone():  # nobody withdraws, and no round goes on, between the boards and what is noted of them
-        promoted = {task: _promotion(desk, task) for task in task_names(desk, only)}
-        for task, promotion in promoted.items():
-            desk.act(
-                contest_events.FinalistsPromoted(
-                    by=desk.by,
-                    task=task,
-                    attacks=list(promotion.attacks),
-                    defences=list(promotion.defences),
-                    not_standing=dict(promotion.not_standing),
-                    reason=reason,
-                )
-            )
+    with admin.alone():  # nobody withdraws, and no round goes on, between the boards and what is noted of them
+        promoted = {task: _promotion(admin, first, task, reason) for task in task_names(admin, only)}
+        for event in promoted.values():
+            admin.append_event(event)
     return promoted
 
 
-def _promotion(desk: ContestAdmin, task: str) -> Promotion:
-    """Returns who goes on from the first round of a task.
+def _promotion(admin: ContestAdmin, first: str, task: str, reason: str) -> FormatEvent:
+    """Returns what follows from the boards of a round.
 
     Raises:
         UsageError: it was not played, is not the one whose end was noted, or somebody came after it was played.
         Rejected: a baseline that promotion is measured with failed on every picture.
     """
-    first = desk.contest.format.phases[0]
-    path, known = _played_folder(desk, first, task), desk.season.rounds.get((first, task))
+    path, known = _played_folder(admin, first, task), admin.season.played_rounds.get((first, task))
     record, head = play_rounds.read_round(path)
-    again = f"run `sparring round run {desk.folder.path} {first}`"
+    again = f"run `sparring round run {admin.folder.path} {first}`"
     if not record.round.closed or known is None or known.head != head:
         raise UsageError(f"the round {first} of {task} is not finished; {again} to go on")
-    there = {submission.id for submission in record.round.roster}
-    late = [entry.id for entry in desk.season.of_task(task) if entry.plays and entry.id not in there]
+    roster = {submission.id for submission in record.round.roster}
+    late = [entry.id for entry in admin.season.entries_of_task(task) if entry.is_active and entry.id not in roster]
     if late:
         raise UsageError(
             f"{', '.join(late)} came after the round {first} of {task} was played; {again}: only what is new is played"
         )
-    judged = play_rounds.score_round(record, path)
-    if alarms := judged.alarms():
+    scoring = play_rounds.score_round(record, path)
+    if alarms := scoring.alarms():
         raise Rejected(f"round {first} of {task}", [Problem("baseline", alarm) for alarm in alarms])
-    return judged.promoted()
+    event = scoring.outcome(actor=admin.actor, task=task, reason=reason)
+    if event is None:
+        raise UsageError(f"nothing follows from the boards of the round {first} of {task} yet; see `sparring board`")
+    return event
 
 
-def latest_results(desk: ContestAdmin, phase: str | None = None, only: str | None = None) -> list[Results]:
+def latest_results(admin: ContestAdmin, phase: str | None = None, only: str | None = None) -> list[Results]:
     """Returns the results of what was played, the latest round of each task unless one is named."""
-    found = []
-    for task in task_names(desk, only):
-        played = [name for name in desk.contest.format.phases if desk.folder.round(name, task).exists]
-        if phase is not None and phase not in played:
+    results = []
+    for task in task_names(admin, only):
+        names = _round_names(admin.contest, admin.season)
+        played_names = [name for name in names if admin.folder.round(name, task).exists]
+        if phase is not None and phase not in played_names:
             raise UsageError(f"the round {phase!r} of {task} was not played")
-        found += [play_rounds.round_results(desk.folder.round(phase or name, task).path) for name in played[-1:]]
-    return found
+        results += [
+            play_rounds.round_results(admin.folder.round(phase or name, task).path) for name in played_names[-1:]
+        ]
+    return results
 
 
-def opened_rounds(desk: ContestAdmin) -> Iterator[tuple[events.RoundOpened, Roster]]:
+def opened_rounds(admin: ContestAdmin) -> Iterator[tuple[events.RoundOpened, Roster]]:
     """Yields how each played round was opened, and who plays in it."""
-    for folder in desk.played():
+    for folder in admin.played_rounds():
         record, _ = play_rounds.read_round(folder.path)
-        if record.round.opened is not None:
-            yield record.round.opened, record.round.roster
+        if record.round.opening is not None:
+            yield record.round.opening, record.round.roster
 
 
-def complete_rules(desk: ContestAdmin, rules: dict[str, Any]) -> dict[str, Any]:
+def complete_rules(admin: ContestAdmin, rules: dict[str, Any]) -> dict[str, Any]:
     """Returns rules with every default that their file left out."""
-    kind = type(desk.contest.format.rules)
-    whole: dict[str, Any] = kind.model_validate(rules).model_dump(mode="json")
-    return whole
+    kind = type(admin.contest.format.rules)
+    complete: dict[str, Any] = kind.model_validate(rules).model_dump(mode="json")
+    return complete
 
 
-def _check_rules(desk: ContestAdmin) -> None:
+def _check_rules(admin: ContestAdmin) -> None:
     """Raises UsageError where contest.yaml has other rules than those that judged what was played."""
-    judged = desk.season.rules or next((opened.contest["rules"] for opened, _ in opened_rounds(desk)), None)
-    now = desk.contest.format.rules.model_dump(mode="json")
-    before = now if judged is None else complete_rules(desk, judged)
+    recorded_rules = admin.season.rules or next((opening.contest["rules"] for opening, _ in opened_rounds(admin)), None)
+    now = admin.contest.format.rules.model_dump(mode="json")
+    before = now if recorded_rules is None else complete_rules(admin, recorded_rules)
     changed = [f"rules.{name}" for name in now if now[name] != before[name]]
     if changed:
         raise UsageError(
-            f"{', '.join(changed)} in {desk.contest.path} changed since the contest was judged; "
-            f"see `sparring rejudge {desk.folder.path}`, then apply the change or put it back"
+            f"{', '.join(changed)} in {admin.contest.path} changed since the contest was judged; "
+            f"see `sparring rejudge {admin.folder.path}`, then apply the change or put it back"
         )
 
 
-def _played_folder(desk: ContestAdmin, phase: str, task: str) -> Path:
-    folder = desk.folder.round(phase, task)
+def _played_folder(admin: ContestAdmin, phase: str, task: str) -> Path:
+    folder = admin.folder.round(phase, task)
     if not folder.exists:
         raise UsageError(
-            f"the round {phase} of {task} was not played; run `sparring round run {desk.folder.path} {phase}`"
+            f"the round {phase} of {task} was not played; run `sparring round run {admin.folder.path} {phase}`"
         )
     return folder.path
 
 
 def _admit_players(
-    desk: ContestAdmin, phase: str, task: str, backend: Backend, identify: Callable[[ImageSource], Image]
+    admin: ContestAdmin, phase: str, task: str, backend: Backend, identify: Callable[[ImageSource], Image]
 ) -> AdmittedRoster:
     """Returns the baselines, and every submission of a task that still plays, as they were when they were received."""
-    contest = desk.contest
+    contest = admin.contest
     baselines = admission.admit_entries(contest, identify, complete=False)
     images = dict(baselines.images)
     problems, submissions = [], list(baselines.roster)
-    for entry in desk.season.of_task(task):
-        if not entry.plays:
+    for entry in admin.season.entries_of_task(task):
+        if not entry.is_active:
             continue
         if entry.folder and backend.name != "process":
-            what = f"its folder was received, and {backend.name} starts images"
-            problems.append(Problem(entry.id, what, "have it submitted again with --backend docker"))
+            mismatch = f"its folder was received, and {backend.name} starts images"
+            problems.append(Problem(entry.id, mismatch, "have it submitted again with --backend docker"))
             continue
-        image = _admit_received(desk, entry, backend)
+        image = _admit_received(admin, entry, backend)
         if entry.id in images:
             problems.append(Problem(entry.id, "a baseline has this name now", "give the baseline another `name:`"))
         if image.digest != entry.digest:
-            what = f"what was received is {entry.digest}, what is here now is {image.digest}"
-            problems.append(Problem(entry.id, what, "play on the backend it was submitted for, or submit it again"))
+            mismatch = f"what was received is {entry.digest}, what is here now is {image.digest}"
+            problems.append(Problem(entry.id, mismatch, "play on the backend it was submitted for, or submit it again"))
         submissions.append(_submission(entry))
         images[entry.id] = replace(image, digest=entry.digest, name=entry.name)
     if problems:
@@ -373,14 +392,14 @@ def _admit_players(
     return AdmittedRoster(roster, images)
 
 
-def _admit_received(desk: ContestAdmin, entry: Entry, backend: Backend) -> Image:
+def _admit_received(admin: ContestAdmin, entry: Entry, backend: Backend) -> Image:
     """Returns what is started for a submission that was received.
 
     One that is refused now, because its image is gone or rules of admission are new, is started all the same: whether
     it can be settled is found in play, where it ends no round for others.
     """
     try:
-        return backend.admit(_source(desk, entry))
+        return backend.admit(_source(admin, entry))
     except Rejected as error:
         _log.warning("received_and_refused", submission=entry.id, reason=str(error))
         return Image(entry.digest, entry.image)
@@ -394,24 +413,24 @@ def _submission(entry: Entry) -> Submission:
         side=entry.side,
         digest=entry.digest,
         image=entry.image,
-        submitted=entry.time,
+        submitted=entry.received_at,
     )
 
 
-def _source(desk: ContestAdmin, entry: Entry) -> ImageSource:
+def _source(admin: ContestAdmin, entry: Entry) -> ImageSource:
     if not entry.folder:
         return ImageSource(
-            image=entry.digest, shelf=received_image_name(desk.contest.file.contest, entry.id, entry.digest)
+            image=entry.digest, registry_name=received_image_name(admin.contest.file.contest, entry.id, entry.digest)
         )
-    kept = desk.folder.path.resolve() / entry.folder
-    return ImageSource(folder=kept, command=tuple(manifest.read_manifest(kept).command))
+    folder = admin.folder.path.resolve() / entry.folder
+    return ImageSource(folder=folder, command=tuple(manifest.read_manifest(folder).command))
 
 
-def _reusable_rounds(desk: ContestAdmin, phase: str, task: str) -> Iterator[ReusableRound]:
+def _reusable_rounds(admin: ContestAdmin, phase: str, task: str) -> Iterator[ReusableRound]:
     """Yields the rounds before this one, the latest first."""
-    phases = desk.contest.format.phases
-    for name in reversed(phases[: phases.index(phase)]):
-        folder = desk.folder.round(name, task)
+    names = _round_names(admin.contest, admin.season)
+    for name in reversed(names[: names.index(phase)]):
+        folder = admin.folder.round(name, task)
         if folder.exists:
             record, head = play_rounds.read_round(folder.path)
-            yield ReusableRound.of(name, head, record, folder.blobs())
+            yield ReusableRound.from_view(name, head, record, folder.blobs())

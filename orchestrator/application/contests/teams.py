@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from orchestrator.domain import contest_events
-from orchestrator.domain.entry_rules import EntryLimits, membership_problems
+from orchestrator.domain.contest_format import Format
 from orchestrator.domain.name_matching import is_comparable
 from orchestrator.domain.season import Person, Season
 from orchestrator.domain.text import printable
@@ -14,7 +15,7 @@ TeamMembers = tuple[str, list[Person]]
 
 
 def team_changes(
-    season: Season, allowance: EntryLimits | None, team: str, people: Sequence[contest_events.PersonRecord]
+    season: Season, contest_format: Format[Any], team: str, people: Sequence[contest_events.PersonRecord]
 ) -> list[TeamMembers]:
     """Returns the team and every other one that changes by it, with the people that each has from now on.
 
@@ -27,20 +28,20 @@ def team_changes(
     """
     for person in people:
         if not is_comparable(person.id):
-            what = "is no plain word or address to know a person by"
-            raise UsageError(f"{printable(person.id, 80)!r} {what}; write it like ada@example.org")
-    if other := season.named_like(team):
+            problem = "is no plain word or address to know a person by"
+            raise UsageError(f"{printable(person.id, 80)!r} {problem}; write it like ada@example.org")
+    if other := season.find_similar_team(team):
         raise UsageError(f"there is a team {printable(other, 80)!r} already; write its name so, or take another")
     persons = [Person(**person.model_dump()) for person in people]
-    if not people or len({person.known for person in persons}) != len(persons):
+    if not people or len({person.identity_key for person in persons}) != len(persons):
         raise UsageError(f"team {team!r}: give its people, each once (`--member ID:NAME`)")
-    if allowance is not None and (problems := membership_problems(season, allowance, team, persons)):
+    if problems := contest_format.membership_problems(season, team, persons):
         raise Rejected(f"team {team}", problems)
-    known = season.organizers() | {person.known for person in persons if person.organizer}
+    known = season.organizer_keys() | {person.identity_key for person in persons if person.organizer}
     others = [(name, _with_known_organizers(members, known)) for name, members in season.teams.items() if name != team]
     changed = [(name, members) for name, members in others if tuple(members) != season.teams[name]]
     return [(team, _with_known_organizers(persons, known)), *changed]
 
 
 def _with_known_organizers(people: Iterable[Person], organizers: frozenset[str]) -> list[Person]:
-    return [replace(person, organizer=person.organizer or person.known in organizers) for person in people]
+    return [replace(person, organizer=person.organizer or person.identity_key in organizers) for person in people]

@@ -15,14 +15,14 @@ from orchestrator.sandboxes.base import Backend, Image, ImageSource
 def find_played_image(backend: Backend, submission: Submission, digest: str, opened: events.RoundOpened) -> Image:
     """Returns what played, and nothing that is merely called the same.
 
-    `digest` is the one on record: of a manifest, or, of what a desk received, of a configuration, which is an engine's
+    `digest` is the one on record: of a manifest, or, of what was received, of a configuration, which is an engine's
     id. An engine knows an image by its manifest's digest once it pulled or pushed it by the repository's name.
 
     Raises:
         UsageError: the engine does not have it, with what to pull; or it cannot be started.
     """
     places = _image_names(submission, digest, opened)
-    for name in (digest, *(each.at(digest) for each in places)):
+    for name in (digest, *(each.pull_name(digest) for each in places)):
         if _engine_has(backend, name):
             return _admit_image(backend, name, submission, digest)
     raise UsageError(
@@ -31,44 +31,44 @@ def find_played_image(backend: Backend, submission: Submission, digest: str, ope
     )
 
 
-def _image_names(submission: Submission, digest: str, opened: events.RoundOpened) -> list[ImageReference]:
+def _image_names(submission: Submission, digest: str, opening: events.RoundOpened) -> list[ImageReference]:
     """Returns where the round's nodes may have had it from; a tag where its digest is an engine's, not a manifest's.
 
-    A season's submission was received by its desk, or stood in the contest file: the record of a round does not tell.
+    A season's submission was received, or stood in the contest file: the record of a round does not tell.
     """
-    registry = _registry(opened)
-    received = bool(opened.phase) and not submission.baseline
-    found: list[ImageReference] = []
+    registry = _registry(opening)
+    received = bool(opening.phase) and not submission.baseline
+    references: list[ImageReference] = []
     with suppress(InvalidReferenceError):
         if received:
-            found.append(
+            references.append(
                 parse_reference(
-                    registry_prefix(registry) + received_image_name(opened.contest["contest"], submission.id, digest)
+                    registry_prefix(registry) + received_image_name(opening.contest["contest"], submission.id, digest)
                 )
             )
     with suppress(InvalidReferenceError):
-        if not received or opened.contest.get("submissions"):
+        if not received or opening.contest.get("submissions"):
             prefix = "" if registry == NO_REGISTRY else registry.rstrip("/")
-            found.append(replace(parse_reference(submission.image, prefix), tag="", digest=digest))
-    return found
+            references.append(replace(parse_reference(submission.image, prefix), tag="", digest=digest))
+    return references
 
 
-def _remedy(digest: str, places: list[ImageReference], opened: events.RoundOpened) -> str:
-    pulls = " or ".join(f"`docker pull {tagged_name(each) if each.tag else each.at(digest)}`" for each in places)
+def _remedy(digest: str, places: list[ImageReference], opening: events.RoundOpened) -> str:
+    pulls = " or ".join(f"`docker pull {tagged_name(each) if each.tag else each.pull_name(digest)}`" for each in places)
     if not pulls:
         return "Its name is in no registry: bring it with `docker load`"
-    if _registry(opened) == NO_REGISTRY:
+    if _registry(opening) == NO_REGISTRY:
         return f"The round had no registry (cluster.registry: none). Push it to one under this name, then {pulls}"
     return f"Get it with {pulls}"
 
 
-def _registry(opened: events.RoundOpened) -> str:
-    return ClusterSettings.model_validate(opened.contest.get("cluster") or {}).registry
+def _registry(opening: events.RoundOpened) -> str:
+    return ClusterSettings.model_validate(opening.contest.get("cluster") or {}).registry
 
 
 def _engine_has(backend: Backend, name: str) -> bool:
     try:
-        backend.look_into(name, files=False)
+        backend.inspect_image(name, files=False)
     except UsageError:
         return False
     return True

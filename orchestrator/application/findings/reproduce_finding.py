@@ -5,19 +5,18 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from orchestrator import composition, plugins
+from orchestrator import composition
 from orchestrator.application.findings import played_image
 from orchestrator.application.rounds import play_rounds
-from orchestrator.application.rounds.round_config import round_config
+from orchestrator.application.rounds.assemble_context import assemble_context
 from orchestrator.domain import events
 from orchestrator.domain.findings import Finding
 from orchestrator.domain.submissions import Submission
-from orchestrator.domain.tasks import Budget, Limits, Norm, Task
+from orchestrator.domain.tasks import Limits
 from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, InfrastructureFault, Rejected, StoreFault, UsageError
 from orchestrator.execution.reproduction import FindingReproducer, Reproduction
@@ -27,6 +26,7 @@ from orchestrator.intake import manifest
 from orchestrator.intake.contest_file import ContestFile
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.round_folder import SECRET_BYTES, RoundFolder
+from orchestrator.ledger.season_fold import format_of_round
 from orchestrator.sandboxes.base import Backend, Image, ImageSource
 
 DEMO_FOLDER = Path("demo")
@@ -39,7 +39,7 @@ class ReproducedFinding:
 
     finding: Finding
     submission: Submission
-    encore: Reproduction
+    reproduction: Reproduction
     classes: tuple[str, ...]
     backend: str
 
@@ -56,13 +56,13 @@ def find_round_folder(given: Path | None) -> Path:
 
 
 def reproduce(
-    out: Path, wanted: str, *, backend: str | None, allow_unisolated: bool, recorded_seeds: bool = False
+    out: Path, finding_id: str, *, backend: str | None, allow_unisolated: bool, recorded_seeds: bool = False
 ) -> ReproducedFinding:
     """Plays a finding's sessions again, in fresh sandboxes with the image that played.
 
     Args:
         out: the round's folder.
-        wanted: the finding's id, or the beginning of it.
+        finding_id: the finding's id, or the beginning of it.
         backend: None for the round's own, which is docker for one that was played on a cluster.
         allow_unisolated: whether strangers' submissions may run on the process backend.
         recorded_seeds: whether a defence's sandboxes are told the seeds on record, instead of fresh ones.
@@ -72,83 +72,89 @@ def reproduce(
         InfrastructureFault: something of ours failed.
     """
     record, _ = play_rounds.read_round(out)
-    finding = find_finding(record.round.findings, wanted, out)
-    opened = _require_opened(record, out)
-    own = "docker" if opened.backend == composition.KUBERNETES else opened.backend
-    if backend not in (None, own, opened.backend):
+    finding = find_finding(record.round.findings, finding_id, out)
+    opening = _require_opened(record, out)
+    image_backend = "docker" if opening.backend == composition.KUBERNETES else opening.backend
+    if backend not in (None, image_backend, opening.backend):
         raise UsageError(
-            f"the round in {out} was played on {opened.backend}, and {backend} cannot start the same images; "
-            f"leave --backend out, or say {own}"
+            f"the round in {out} was played on {opening.backend}, and {backend} cannot start the same images; "
+            f"leave --backend out, or say {image_backend}"
         )
     submission = record.round.roster[finding.submission]
     with tempfile.TemporaryDirectory(prefix="sparring-replay-") as workspace:
-        here = composition.make_backend(own, Path(workspace), allow_unisolated=allow_unisolated)
-        file = _contest_file(opened, out)
-        here.check(file.runtime)
-        if opened.backend == composition.KUBERNETES:
-            image = played_image.find_played_image(here, submission, finding.image, opened)
+        local_backend = composition.make_backend(image_backend, Path(workspace), allow_unisolated=allow_unisolated)
+        file = _contest_file(opening, out)
+        local_backend.require_available(file.runtime)
+        if opening.backend == composition.KUBERNETES:
+            image = played_image.find_played_image(local_backend, submission, finding.image, opening)
         else:
-            image = _find_image(here, submission, finding.image, out)
-        with _round_context(record, file, here, {submission.id: image}, out) as setting:
-            device = _device(setting.limits)
-            encore = FindingReproducer(setting, record, finding, device, recorded_seeds=recorded_seeds).play()
-    return ReproducedFinding(finding, submission, encore, tuple(opened.task.classes), own)
+            image = _find_image(local_backend, submission, finding.image, out)
+        with _round_context(record, file, local_backend, {submission.id: image}, out) as context:
+            device = _device(context.limits)
+            reproduction = FindingReproducer(
+                context, record, finding, device, recorded_seeds=recorded_seeds
+            ).reproduce()
+    return ReproducedFinding(finding, submission, reproduction, tuple(opening.task.classes), image_backend)
 
 
-def find_finding(findings: list[Finding], wanted: str, out: Path) -> Finding:
+def find_finding(findings: list[Finding], finding_id: str, out: Path) -> Finding:
     """Returns the finding of this id, or the only one whose id begins so. Raises UsageError, naming what there is."""
-    found = {finding.id: finding for finding in findings if finding.id.startswith(wanted)}
-    if wanted in found:
-        return found[wanted]
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if found:
-        raise UsageError(f"{len(found)} findings begin with {printable(wanted)}: {', '.join(found)}; give one of them")
-    there = ", ".join(f"{f.id} against {printable(f.submission)}" for f in findings) or "none"
-    raise UsageError(f"no finding {printable(wanted)} in {out}; there is: {there}")
+    matches = {finding.id: finding for finding in findings if finding.id.startswith(finding_id)}
+    if finding_id in matches:
+        return matches[finding_id]
+    if len(matches) == 1:
+        return next(iter(matches.values()))
+    if matches:
+        raise UsageError(
+            f"{len(matches)} findings begin with {printable(finding_id)}: {', '.join(matches)}; give one of them"
+        )
+    known = ", ".join(f"{f.id} against {printable(f.submission)}" for f in findings) or "none"
+    raise UsageError(f"no finding {printable(finding_id)} in {out}; there is: {known}")
 
 
 def _require_opened(record: RoundView, out: Path) -> events.RoundOpened:
-    if record.round.opened is None:
+    if record.round.opening is None:
         raise UsageError(f"the round in {out} was never opened, so nothing was found in it")
-    return record.round.opened
+    return record.round.opening
 
 
-def _contest_file(opened: events.RoundOpened, out: Path) -> ContestFile:
+def _contest_file(opening: events.RoundOpened, out: Path) -> ContestFile:
     try:
-        return ContestFile.model_validate(opened.contest)
+        return ContestFile.model_validate(opening.contest)
     except ValidationError as error:
         raise StoreFault(
-            f"the contest of the round in {out} was opened by sparring {opened.software} and cannot be read by this "
+            f"the contest of the round in {out} was opened by sparring {opening.software} and cannot be read by this "
             f"version ({error.error_count()} keys differ); use that version"
         ) from error
 
 
 def _find_image(backend: Backend, submission: Submission, digest: str, out: Path) -> Image:
     """Returns what played, and nothing that is merely called the same. Raises UsageError with what to do."""
-    kept = [where / "images" / digest.removeprefix("sha256:") for where in (out, RoundFolder(out).contest) if where]
-    snapshot = next((path for path in kept if path.is_dir()), None)
+    candidates = [
+        folder / "images" / digest.removeprefix("sha256:") for folder in (out, RoundFolder(out).contest_path) if folder
+    ]
+    snapshot = next((path for path in candidates if path.is_dir()), None)
     try:
         if snapshot is not None:
             command = tuple(manifest.read_manifest(snapshot).command)
-            found = backend.admit(ImageSource(folder=snapshot, command=command, trusted=submission.baseline))
+            image = backend.admit(ImageSource(folder=snapshot, command=command, trusted=submission.baseline))
         elif backend.name == "process":
             raise UsageError(
-                f"the copy of {submission.id} that played is gone ({kept[0]}); bring it back from a backup, or run "
-                "the round again: another copy proves nothing about this one"
+                f"the copy of {submission.id} that played is gone ({candidates[0]}); bring it back from a backup, or "
+                "run the round again: another copy proves nothing about this one"
             )
         else:
-            found = backend.admit(ImageSource(image=digest, trusted=submission.baseline))
+            image = backend.admit(ImageSource(image=digest, trusted=submission.baseline))
     except Rejected as error:
         problems = "; ".join(str(problem) for problem in error.problems)
         remedy = _remedy(backend, submission, isolated=snapshot is None)
         raise UsageError(f"the image of {submission.id} that played, {digest}, cannot: {problems}. {remedy}") from error
-    if found.digest != digest:
+    if image.digest != digest:
         raise UsageError(
-            f"what is there of {submission.id} is {found.digest}, and what played was {digest}; bring that back: "
+            f"what is there of {submission.id} is {image.digest}, and what played was {digest}; bring that back: "
             "another image proves nothing about it"
         )
-    return found
+    return image
 
 
 def _remedy(backend: Backend, submission: Submission, *, isolated: bool) -> str:
@@ -165,20 +171,13 @@ def _remedy(backend: Backend, submission: Submission, *, isolated: bool) -> str:
 def _round_context(
     record: RoundView, file: ContestFile, backend: Backend, images: dict[str, Image], out: Path
 ) -> Iterator[RoundContext]:
-    """Gives the setting of the round once more, with a secret of its own; at the end nothing of it is left running."""
-    opened = _require_opened(record, out)
-    task, kind = opened.task, plugins.load_plugin("formats", file.format)
-    setting = RoundContext(
-        **round_config(file, kind.rules_type.model_validate(opened.contest["rules"])),
-        round=opened.round,
-        task=Task(
-            name=task.name,
-            classes=tuple(task.classes),
-            shape=(task.shape[0], task.shape[1], task.shape[2]),
-            count=task.count,
-            digest=task.digest,
-            budget=Budget(Norm(task.norm), Fraction(task.epsilon)),
-        ),
+    """Gives the context of the round once more, with a secret of its own; at the end nothing of it is left running."""
+    opening = _require_opened(record, out)
+    context = assemble_context(
+        file,
+        format_of_round(opening),
+        round=opening.round,
+        task=opening.task.task(),
         samples=record.samples,
         secret=secrets.token_bytes(SECRET_BYTES),
         roster=record.round.roster,
@@ -187,10 +186,10 @@ def _round_context(
         blobs=RoundFolder(out).blobs(),
     )
     try:
-        yield setting
+        yield context
     finally:
         with suppress(InfrastructureFault):  # the next sweep of any round finds what this one could not end
-            backend.sweep(ended=setting.run)
+            backend.clean_up(ended_run=context.run)
 
 
 def _device(limits: Limits) -> str | None:

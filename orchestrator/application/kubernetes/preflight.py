@@ -32,15 +32,18 @@ API_TIMEOUT_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class PreflightOptions:
-    """What is tried: that a player's pod does not reach `more` either, that `out` is on the claim, with which patience.
+    """What is tried, and with which patience.
 
-    Without `probes` no pods are made, and the last probe's record is shown. `out` is None where nobody asks.
+    A player's pod must not reach `extra_targets` either, and `round_folder` has to be on the claim.
+
+    Without `make_pods` no pods are made, and the last probe's record is shown. `round_folder` is None where nobody
+    asks.
     """
 
-    more: Sequence[Target] = ()
-    out: Path | None = None
-    patience: ProbeTimeouts = field(default_factory=ProbeTimeouts)
-    probes: bool = True
+    extra_targets: Sequence[Target] = ()
+    round_folder: Path | None = None
+    timeouts: ProbeTimeouts = field(default_factory=ProbeTimeouts)
+    make_pods: bool = True
 
 
 def preflight_checks(contest: Contest | None, where: ClusterAccess, asked: PreflightOptions) -> Iterator[Check]:
@@ -57,28 +60,28 @@ def preflight_checks(contest: Contest | None, where: ClusterAccess, asked: Prefl
     """
     settings = ClusterSettings() if contest is None else contest.file.cluster
     policy = SandboxPolicy() if contest is None else contest.file.sandbox_policy()
-    wanted = Requirements.of(settings, probe_job.match_pod_spec(settings, policy))
-    cluster = where.connect(settings.namespace).hurried(API_TIMEOUT_SECONDS)
-    yield from preflight.check_cluster(cluster, wanted)
-    if not asked.probes:
+    requirements = Requirements.from_pod_spec(settings, probe_job.match_pod_spec(settings, policy))
+    cluster = where.connect(settings.namespace).with_patience(API_TIMEOUT_SECONDS)
+    yield from preflight.check_cluster(cluster, requirements)
+    if not asked.make_pods:
         verdict = probe_job.judge_record(run_probes.last_record(cluster), _now())
-        yield Check("network probe", CheckStatus.OK if verdict.fine else CheckStatus.FAIL, verdict.why or "holds")
+        yield Check("network probe", CheckStatus.OK if verdict.allowed else CheckStatus.FAIL, verdict.reason or "holds")
         return
     name = "probe" if contest is None else contest.file.contest
-    made = ProbeJobs(settings, secrets.token_hex(4), name, policy.runtime)
-    with _marker_files(asked.out) as files:
-        yield run_probes.probe_storage(cluster, made, asked.patience, files)
-    seen = run_probes.probe_network(cluster, made, [METADATA_TARGET, *asked.more], asked.patience)
+    probes = ProbeJobs(settings, secrets.token_hex(4), name, policy.runtime)
+    with _marker_files(asked.round_folder) as files:
+        yield run_probes.probe_storage(cluster, probes, asked.timeouts, files)
+    seen = run_probes.probe_network(cluster, probes, [METADATA_TARGET, *asked.extra_targets], asked.timeouts)
     if (
         seen.outcome is not NetworkOutcome.UNKNOWN
     ):  # which proves nothing, and so takes nothing away from an earlier proof
-        run_probes.save_record(cluster, seen.record(_operator_name(), _now()), settings.namespace)
+        run_probes.save_record(cluster, seen.to_record(_operator_name(), _now()), settings.namespace)
     yield run_probes.network_check(seen)
     if (counted := run_probes.counted(seen, policy.runtime)) is not None:
         yield counted
 
 
-def cleanup_jobs(place: Path, where: ClusterAccess, *, held: bool) -> CleanupResult:
+def cleanup_jobs(place: Path, where: ClusterAccess, *, include_held: bool) -> CleanupResult:
     """Removes the Jobs of one round, or of all rounds of a contest file.
 
     Raises:
@@ -97,7 +100,9 @@ def cleanup_jobs(place: Path, where: ClusterAccess, *, held: bool) -> CleanupRes
     else:
         contest = Contest(place)
         settings, selector = contest.file.cluster, cleanup.contest_selector(contest.file.contest)
-    return cleanup.delete_jobs(where.connect(settings.namespace).hurried(API_TIMEOUT_SECONDS), selector, held=held)
+    return cleanup.delete_jobs(
+        where.connect(settings.namespace).with_patience(API_TIMEOUT_SECONDS), selector, include_held=include_held
+    )
 
 
 @contextmanager
@@ -124,12 +129,12 @@ def _marker_files(out: Path | None) -> Iterator[list[str]]:
             path.unlink(missing_ok=True)
 
 
-def _settings_and_selector(opened: Event | None) -> tuple[ClusterSettings, str]:
+def _settings_and_selector(opening: Event | None) -> tuple[ClusterSettings, str]:
     """Returns where a round's Jobs are, as its first event says, and their selector."""
-    if not isinstance(opened, RoundOpened):
+    if not isinstance(opening, RoundOpened):
         raise UsageError("the round was not opened, so it has no Jobs")
-    return ClusterSettings.model_validate(opened.contest.get("cluster") or {}), cleanup.round_selector(
-        opened.commitment
+    return ClusterSettings.model_validate(opening.contest.get("cluster") or {}), cleanup.round_selector(
+        opening.commitment
     )
 
 

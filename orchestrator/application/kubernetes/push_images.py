@@ -29,7 +29,7 @@ class PushState(StrEnum):
     """What became of an image."""
 
     PUSHED = "pushed"
-    THERE = "there"
+    PRESENT = "there"
     """The registry has it already: what the engine has, or more than the engine has."""
     ELSEWHERE = "elsewhere"
     """Its name is in another registry, which is not asked: whoever calls it so pushes it."""
@@ -42,27 +42,31 @@ class PushState(StrEnum):
 class RequiredImage:
     """An image that the cluster needs: for whom, how the engine knows it, and where it has to lie.
 
-    `identity` is what was received; empty where whatever the engine calls `image` now is meant. `ours` is whether the
-    name lies below `cluster.registry`, so that we may put it there. `folder` is what the image has to be built from.
+    `identity` is what was received; empty where whatever the engine calls `image` now is meant. `in_our_registry` is
+    whether the name lies below `cluster.registry`, so that we may put it there. `folder` is what the image has to be
+    built from.
     """
 
-    who: str
+    owner: str
     image: str
-    place: ImageReference
+    name: ImageReference
     identity: str = ""
-    ours: bool = True
+    in_our_registry: bool = True
     folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """What became of one image. `reference` is what a node pulls, empty where nobody looked or found it; then `why`."""
+    """What became of one image.
 
-    who: str
+    `reference` is what a node pulls, empty where nobody looked or found it; then `reason`.
+    """
+
+    owner: str
     image: str
     reference: str
     state: PushState
-    why: str = ""
+    reason: str = ""
 
 
 def required_images(place: Path) -> tuple[ClusterSettings, list[RequiredImage]]:
@@ -78,10 +82,10 @@ def required_images(place: Path) -> tuple[ClusterSettings, list[RequiredImage]]:
     if not place.is_dir():
         contest = Contest(place)
         return contest.file.cluster, _images_of_file(contest, _registry_prefix(contest.file.cluster), complete=True)
-    with seasons.administer(place) as desk:
-        settings = desk.contest.file.cluster
+    with seasons.administer(place) as admin:
+        settings = admin.contest.file.cluster
         prefix = _registry_prefix(settings)
-        return settings, [*_images_of_file(desk.contest, prefix, complete=False), *_received_images(desk, prefix)]
+        return settings, [*_images_of_file(admin.contest, prefix, complete=False), *_received_images(admin, prefix)]
 
 
 def push_missing(
@@ -90,12 +94,12 @@ def push_missing(
     """Pushes what the registry does not have yet, and yields what became of each image.
 
     Raises:
-        UsageError: the registry does not take it from this user, or the backend has no workshop.
+        UsageError: the registry does not take it from this user, or the backend has no image store.
         InfrastructureFault: engine or registry failed; what was pushed before stays.
     """
-    asked = registries or ImageResolver(settings.insecure_registries)
-    for each in listed:
-        yield _push_one(settings, each, backend, asked)
+    resolver = registries or ImageResolver(settings.insecure_registries)
+    for image in listed:
+        yield _push_one(settings, image, backend, resolver)
 
 
 def _registry_prefix(settings: ClusterSettings) -> str:
@@ -106,40 +110,48 @@ def _registry_prefix(settings: ClusterSettings) -> str:
         raise UsageError(f"{error}; set it, like registry.example.org/contest, in the contest file") from error
 
 
-def _push_one(settings: ClusterSettings, each: RequiredImage, backend: Backend, asked: ImageResolver) -> PushResult:
-    if not each.ours:
+def _push_one(settings: ClusterSettings, image: RequiredImage, backend: Backend, resolver: ImageResolver) -> PushResult:
+    if not image.in_our_registry:
         return PushResult(
-            each.who, each.image, "", PushState.ELSEWHERE, "not in cluster.registry; whoever calls it so pushes it"
+            image.owner, image.image, "", PushState.ELSEWHERE, "not in cluster.registry; whoever calls it so pushes it"
         )
-    found, why = _look_up(asked, each, settings)
-    here = "" if each.place.digest else _engine_identity(backend, each)
-    meant = each.identity or here
-    if here and each.who != RUNNER and (why := _refusal_reason(backend, here)):
-        return PushResult(each.who, each.image, "", PushState.REFUSED, why)
-    if found is not None and (not meant or meant in found.identities):
-        return PushResult(each.who, each.image, each.place.at(found.digest), PushState.THERE)
-    if each.place.digest:
+    resolved, why = _look_up(resolver, image, settings)
+    local_identity = "" if image.name.digest else _engine_identity(backend, image)
+    expected_identity = image.identity or local_identity
+    if local_identity and image.owner != RUNNER and (why := _refusal_reason(backend, local_identity)):
+        return PushResult(image.owner, image.image, "", PushState.REFUSED, why)
+    if resolved is not None and (not expected_identity or expected_identity in resolved.identities):
+        return PushResult(image.owner, image.image, image.name.pull_name(resolved.digest), PushState.PRESENT)
+    if image.name.digest:
         return PushResult(
-            each.who, each.image, "", PushState.MISSING, f"{why}; a digest is not pushed: name it by its tag"
+            image.owner, image.image, "", PushState.MISSING, f"{why}; a digest is not pushed: name it by its tag"
         )
-    if not here:
-        remedy = "bring it with `docker load`" if each.identity else "build it (`make images` builds ours)"
-        if each.folder is not None:
-            remedy = f"build it here: `sparring submission build {each.folder}` (`make images` builds ours)"
-        return PushResult(each.who, each.image, "", PushState.MISSING, f"neither registry nor engine has it; {remedy}")
-    name = tagged_name(each.place)
-    backend.workshop().push(each.image, name, Credentials.read().of(each.place.host, each.place.repository))
-    found, why = _look_up(asked, each, settings)
-    if found is None or meant not in found.identities:
-        there = why or f"{found.digest if found else ''}, an image of another identity"
-        raise InfrastructureFault(f"{name} was pushed, and there lies now: {there}; {meant} was meant: run it again")
-    return PushResult(each.who, each.image, each.place.at(found.digest), PushState.PUSHED)
+    if not local_identity:
+        remedy = "bring it with `docker load`" if image.identity else "build it (`make images` builds ours)"
+        if image.folder is not None:
+            remedy = f"build it here: `sparring submission build {image.folder}` (`make images` builds ours)"
+        return PushResult(
+            image.owner, image.image, "", PushState.MISSING, f"neither registry nor engine has it; {remedy}"
+        )
+    name = tagged_name(image.name)
+    backend.image_store().push(
+        image.image, name, Credentials.from_docker_config().login_for(image.name.host, image.name.repository)
+    )
+    resolved, why = _look_up(resolver, image, settings)
+    if resolved is None or expected_identity not in resolved.identities:
+        present = why or f"{resolved.digest if resolved else ''}, an image of another identity"
+        raise InfrastructureFault(
+            f"{name} was pushed, and there lies now: {present}; {expected_identity} was meant: run it again"
+        )
+    return PushResult(image.owner, image.image, image.name.pull_name(resolved.digest), PushState.PUSHED)
 
 
-def _look_up(asked: ImageResolver, each: RequiredImage, settings: ClusterSettings) -> tuple[ResolvedImage | None, str]:
+def _look_up(
+    resolver: ImageResolver, image: RequiredImage, settings: ClusterSettings
+) -> tuple[ResolvedImage | None, str]:
     """Returns what lies in a place; where there is nothing, or nothing for this platform, None and why."""
     try:
-        return asked.describe(each.place, settings.platform), ""
+        return resolver.resolve(image.name, settings.platform), ""
     except UnusableImageError as error:
         return None, f"{error.problem.what}"
 
@@ -153,10 +165,10 @@ def _refusal_reason(backend: Backend, image: str) -> str:
     return ""
 
 
-def _engine_identity(backend: Backend, each: RequiredImage) -> str:
+def _engine_identity(backend: Backend, image: RequiredImage) -> str:
     """Returns what the engine has of an image: its id, empty where there is none."""
     try:
-        return backend.look_into(each.image, files=False).identity
+        return backend.inspect_image(image.image, files=False).image_id
     except UsageError:
         return ""
 
@@ -176,11 +188,11 @@ def _images_of_file(contest: Contest, prefix: str, *, complete: bool) -> list[Re
     ]
     found: dict[str, RequiredImage] = {}
     for each in named:
-        found.setdefault(str(each.place), each)
+        found.setdefault(str(each.name), each)
     return list(found.values())
 
 
-def _required_image(who: str, source: ImageSource, prefix: str) -> RequiredImage:
+def _required_image(owner: str, source: ImageSource, prefix: str) -> RequiredImage:
     """Returns what is to lie where; a folder's image is the one that was built from it, by our own record."""
     image = source.image or ""
     proof = entry_images.needs_proof(source)
@@ -188,17 +200,19 @@ def _required_image(who: str, source: ImageSource, prefix: str) -> RequiredImage
     try:
         place = parse_reference(shelf_name, prefix.rstrip("/"))
     except InvalidReferenceError as error:
-        raise UsageError(f"{who}: {error}; name it like team/entry:1") from error
-    ours = f"{place.host}/{place.repository}".startswith(prefix)
+        raise UsageError(f"{owner}: {error}; name it like team/entry:1") from error
+    in_our_registry = f"{place.host}/{place.repository}".startswith(prefix)
     if not proof or source.folder is None:
-        return RequiredImage(who, image, place, ours=ours)
-    built = BuildRecord.here().image_of(scan_folder(source.folder).digest, source.flavour)
-    return RequiredImage(who, built or shelf_name, place, built, ours=ours, folder=source.folder)
+        return RequiredImage(owner, image, place, in_our_registry=in_our_registry)
+    built = BuildRecord.of_user().image_of(scan_folder(source.folder).digest, source.flavour)
+    return RequiredImage(
+        owner, built or shelf_name, place, built, in_our_registry=in_our_registry, folder=source.folder
+    )
 
 
-def _received_images(desk: ContestAdmin, prefix: str) -> list[RequiredImage]:
+def _received_images(admin: ContestAdmin, prefix: str) -> list[RequiredImage]:
     """Returns the received images that still play. What was received as a folder has none."""
-    contest = desk.contest.file.contest
+    contest = admin.contest.file.contest
     return [
         RequiredImage(
             entry.id,
@@ -206,6 +220,6 @@ def _received_images(desk: ContestAdmin, prefix: str) -> list[RequiredImage]:
             parse_reference(prefix + received_image_name(contest, entry.id, entry.digest)),
             entry.digest,
         )
-        for entry in desk.season.entries.values()
-        if entry.plays and not entry.folder
+        for entry in admin.season.entries.values()
+        if entry.is_active and not entry.folder
     ]

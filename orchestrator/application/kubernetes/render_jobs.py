@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from orchestrator.application.rounds import entry_images
+from orchestrator.application.rounds.assemble_context import assemble_context
 from orchestrator.application.rounds.play_rounds import ROUND_NAME, TaskRound
-from orchestrator.application.rounds.round_config import round_config
 from orchestrator.domain.ids import digest
 from orchestrator.domain.plan import Job, Plan
 from orchestrator.domain.samples import Samples
@@ -40,28 +40,31 @@ _OFFLINE_REMEDY = "or give --offline: what only the registry knows is a placehol
 
 @dataclass(frozen=True, slots=True)
 class RenderRequest:
-    """What is to be rendered. `task` is the only one by default; `out` the folder of a round that was begun."""
+    """What is to be rendered.
+
+    `task` is the only one by default; `round_folder` the folder of a round that was begun.
+    """
 
     task: str | None = None
-    whole: bool = False
+    all_jobs: bool = False
     offline: bool = False
-    out: Path | None = None
+    round_folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RenderedJobs:
     """The Jobs of a plan's first wave, or of all of it; how many of them there are; and the round they are named for.
 
-    `lease` is what its controller holds. `begun` is false where names hold a stand-in for the round's commitment,
-    `pictures` where they hold one for pictures that were not there to be read.
+    `lease` is what its controller holds. `has_round` is false where names hold a stand-in for the round's commitment,
+    `has_pictures` where they hold one for pictures that were not there to be read.
     """
 
     jobs: tuple[dict[str, Any], ...]
     lease: dict[str, Any]
-    planned: int
-    bout: RoundRef
-    begun: bool
-    pictures: bool
+    planned_jobs: int
+    round_ref: RoundRef
+    has_round: bool
+    has_pictures: bool
 
 
 def cluster_settings(contest: Contest) -> ClusterSettings:
@@ -79,28 +82,30 @@ def render_jobs(contest: Contest, asked: RenderRequest) -> RenderedJobs:
     """
     settings = cluster_settings(contest)
     part = TaskRound(contest, asked.task or contest.only_task, _admit_entries(contest, settings, offline=asked.offline))
-    secret = _secret(asked.out)
+    secret = _secret(asked.round_folder)
     samples, read = _samples(contest, part.task, offline=asked.offline)
     with tempfile.TemporaryDirectory(prefix="sparring-render-") as scratch:
-        setting = _round_context(part, samples, settings, secret or b"", Path(scratch))
-    plan = make_plan(setting, part.cells(setting.roster))
-    bout = RoundRef(
-        contest.file.contest, setting.round, setting.task.name, digest(secret) if secret else PLACEHOLDER_DIGEST
+        context = _round_context(part, samples, settings, secret or b"", Path(scratch))
+    plan = make_plan(context, part.cells(context.roster))
+    round_ref = RoundRef(
+        contest.file.contest, context.round, context.task.name, digest(secret) if secret else PLACEHOLDER_DIGEST
     )
-    chosen = plan.jobs if asked.whole else tuple(_first_wave(plan))
-    made = [
+    chosen = plan.jobs if asked.all_jobs else tuple(_first_wave(plan))
+    jobs = [
         render_job(
-            Attempt(bout, each, 1),
-            setting.images[each.submission],
-            setting.policy,
+            Attempt(round_ref, job, 1),
+            context.images[job.submission],
+            context.policy,
             settings,
-            active_deadline(each, setting.limits, setting.task.count, settings.pending_seconds),
+            active_deadline(job, context.limits, context.task.count, settings.pending_seconds),
         )
-        for each in chosen
+        for job in chosen
     ]
-    held = lease.lease_manifest(f"sparring-{bout.of}")
-    held["metadata"]["namespace"] = settings.namespace
-    return RenderedJobs(tuple(made), held, len(plan.jobs), bout, begun=secret is not None, pictures=read)
+    round_lease = lease.lease_manifest(f"sparring-{round_ref.label_value}")
+    round_lease["metadata"]["namespace"] = settings.namespace
+    return RenderedJobs(
+        tuple(jobs), round_lease, len(plan.jobs), round_ref, has_round=secret is not None, has_pictures=read
+    )
 
 
 def _admit_entries(contest: Contest, settings: ClusterSettings, *, offline: bool) -> AdmittedRoster:
@@ -121,7 +126,7 @@ def _placeholder_image(settings: ClusterSettings, source: ImageSource) -> Image:
         raise Rejected("submission", [Problem("image", str(error), remedy)]) from error
     known = name.digest or PLACEHOLDER_DIGEST
     command = source.command or PLACEHOLDER_COMMAND
-    return Image(known, printable(source.image or ""), command, reference=name.at(known))
+    return Image(known, printable(source.image or ""), command, reference=name.pull_name(known))
 
 
 def _secret(out: Path | None) -> bytes | None:
@@ -141,11 +146,11 @@ def _samples(contest: Contest, task: str, *, offline: bool) -> tuple[Samples, bo
         Rejected: they cannot be read, and it is not offline.
     """
     try:
-        return contest.samples(task), True
+        return contest.load_samples(task), True
     except Rejected:
         if not offline:
             raise
-    section = next(section for section in contest.file.every_task if section.name == task)
+    section = next(section for section in contest.file.all_tasks if section.name == task)
     count = section.dataset.get("first") or PLACEHOLDER_PICTURES
     pixels = np.zeros((count, *_SHAPE), np.uint8)
     return Samples(pixels, np.zeros(count, np.int64), ("0", "1")), False
@@ -155,10 +160,11 @@ def _round_context(
     part: TaskRound, samples: Samples, settings: ClusterSettings, secret: bytes, scratch: Path
 ) -> RoundContext:
     contest = part.contest
-    return RoundContext(
-        **round_config(contest.file, contest.format.rules),
+    return assemble_context(
+        contest.file,
+        contest.format,
         round=ROUND_NAME,
-        task=contest.task(samples, part.task),
+        task=contest.make_task(samples, part.task),
         samples=samples,
         secret=secret,
         roster=part.admitted.roster,
@@ -170,6 +176,6 @@ def _round_context(
 
 def _first_wave(plan: Plan) -> Iterator[Job]:
     """Yields the jobs that wait for no other."""
-    agenda = plan.agenda(frozenset())
+    agenda = plan.ready_queue(frozenset())
     while (ready := agenda.take()) is not None:
         yield ready

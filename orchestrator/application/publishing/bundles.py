@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator import __version__, plugins
+from orchestrator import __version__
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.rounds import play_rounds
 from orchestrator.bundles import receipts, verifier, writer
@@ -19,14 +19,14 @@ from orchestrator.bundles.reader import Bundle
 from orchestrator.bundles.verifier import VerificationReport
 from orchestrator.bundles.writer import RoundSource
 from orchestrator.domain import contest_events, events
+from orchestrator.domain.contest_format import Eligibility, Format
 from orchestrator.domain.ids import digest
 from orchestrator.domain.season import Season
 from orchestrator.domain.text import printable
 from orchestrator.errors import StoreFault, UsageError
-from orchestrator.formats.base import Eligibility, Format
+from orchestrator.ledger import season_fold
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.read_model import RoundView
-from orchestrator.ledger.season_view import season_view
 from orchestrator.ledger.stores.base import GENESIS, LedgerEntry
 
 _FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
@@ -37,16 +37,16 @@ class PublishedBundle:
     """A bundle that was written, checked and noted."""
 
     path: Path
-    verified: VerificationReport
+    verification: VerificationReport
 
 
 def publish_bundle(
-    desk: ContestAdmin, out: Path, kind: BundleKind, *, pictures: bool = False, unfinished: bool = False
+    admin: ContestAdmin, out: Path, kind: BundleKind, *, pictures: bool = False, unfinished: bool = False
 ) -> PublishedBundle:
     """Writes a bundle of every round that was played, checks it as anybody would, and notes it in the ledger.
 
     Args:
-        desk: the contest.
+        admin: the contest.
         out: the bundle's folder; it is made.
         kind: `sealed` shows no answer, no label, no secret; `full` shows them.
         pictures: whether a full bundle holds the pictures, and what the attacks made of them.
@@ -57,39 +57,39 @@ def publish_bundle(
         StoreFault: the record is damaged, or the key is not the contest's.
         NotGenuine: what was written does not hold.
     """
-    played = list(desk.season.rounds.values())
-    if not played:
-        raise UsageError(f"no round was played in {desk.folder.path}; there is nothing to publish")
+    played_rounds = list(admin.season.played_rounds.values())
+    if not played_rounds:
+        raise UsageError(f"no round was played in {admin.folder.path}; there is nothing to publish")
     if kind == "full" and not unfinished:
-        _require_finished(desk)
+        _require_finished(admin)
     if pictures and kind != "full":
         raise UsageError("a sealed bundle holds no pictures; give --full with --pictures")
     if out.exists():
         raise UsageError(f"{out} is there already; give a new folder")
-    key = desk.key()
+    key = admin.signing_key()
     with _temporary_sibling(out) as folder:
-        sources = [_round_source(desk, act) for act in played]
-        writer.write_contest(folder, _ledger_entries(desk.folder))
+        sources = [_round_source(admin, act) for act in played_rounds]
+        writer.write_contest(folder, _ledger_entries(admin.folder))
         for source in sources:
             if kind == "full":
                 writer.write_full_round(folder, source)
             else:
-                writer.write_sealed_round(folder, source, resolve_rules, desk.season)
+                writer.write_sealed_round(folder, source, resolve_rules, admin.season)
         if kind == "full":
-            writer.write_blobs(folder, sources, desk.folder.blobs(), pictures=pictures)
+            writer.write_blobs(folder, sources, admin.folder.blobs(), pictures=pictures)
         draft = BundleManifest(
             kind=kind,
             pictures=pictures,
-            contest=desk.contest.file.contest,
+            contest=admin.contest.file.contest,
             software=__version__,
-            key=key.public.hex(),
-            head=desk.head,
+            key=key.public_key.hex(),
+            head=admin.head,
             rounds=[source.part for source in sources],
             files=[],
         )
         named = writer.write_signed_manifest(folder, draft, key)
-        verified = verifier.verify_bundle(Bundle.at(folder, key.fingerprint), resolve_rules)
-        desk.act(contest_events.BundlePublished(by=desk.by, bundle=kind, digest=named))
+        verified = verifier.verify_bundle(Bundle.load(folder, key.fingerprint), resolve_rules)
+        admin.append_event(contest_events.BundlePublished(actor=admin.actor, bundle=kind, digest=named))
         folder.rename(out)
     return PublishedBundle(out, verified)
 
@@ -121,32 +121,30 @@ def verify_bundle_or_receipt(
         if sealed is not None or held != NO_EVIDENCE:
             raise UsageError("a receipt is checked alone; leave --sealed, --head and --receipt away")
         return receipts.verify_receipt(path, key)
-    bundle = Bundle.at(path, key)
+    bundle = Bundle.load(path, key)
     return verifier.verify_bundle(
-        bundle, resolve_rules, None if sealed is None else Bundle.at(sealed, bundle.key), held
+        bundle, resolve_rules, None if sealed is None else Bundle.load(sealed, bundle.key), held
     )
 
 
 def resolve_rules(season: Season, opened: events.RoundOpened) -> tuple[Format[Any], Mapping[str, Eligibility]]:
     """Returns the format with the rules that hold for a round, and what the season says of its submissions."""
-    kind = plugins.load_plugin("formats", opened.contest["format"])
-    seen = season_view(season, opened.task.name, first=opened.phase == kind.phases[0])
-    return kind(kind.rules_type.model_validate(seen.rules or opened.contest["rules"])), seen.standings
+    found = season_fold.format_of_round(opened, season)
+    return found, season_fold.eligibilities(found, season, opened)
 
 
-def _require_finished(desk: ContestAdmin) -> None:
+def _require_finished(admin: ContestAdmin) -> None:
     """Raises UsageError while a round is to be played whose labels a full bundle would show."""
-    last = desk.contest.format.phases[-1]
-    for task in desk.contest.file.every_task:
-        if (last, task.name) not in desk.season.rounds:
-            raise UsageError(
-                f"the {last} round of {task.name} was not played, and a full bundle holds its labels: "
-                "publish --sealed, or say --unfinished"
-            )
+    for task in admin.contest.file.all_tasks:
+        rounds = admin.contest.format.rounds(admin.season, task.name)
+        last = [round_.name for round_ in rounds if round_.reveals_labels]
+        if not any((name, task.name) in admin.season.played_rounds for name in last):
+            reason = f"the {last[-1]} round of {task.name} was not played" if last else f"{task.name} is not over"
+            raise UsageError(f"{reason}, and a full bundle holds its labels: publish --sealed, or say --unfinished")
 
 
-def _round_source(desk: ContestAdmin, act: contest_events.RoundPlayed) -> RoundSource:
-    folder = desk.folder.round(act.round, act.task)
+def _round_source(admin: ContestAdmin, act: contest_events.RoundPlayed) -> RoundSource:
+    folder = admin.folder.round(act.round, act.task)
     folder.require()
     ledger = folder.ledger()
     try:
@@ -158,10 +156,10 @@ def _round_source(desk: ContestAdmin, act: contest_events.RoundPlayed) -> RoundS
     if head != act.head or not record.round.closed:
         raise UsageError(
             f"the {act.round} round of {act.task} is not as it was when it was last complete: "
-            f"run `sparring round run {desk.folder.path} {act.round}` to go on"
+            f"run `sparring round run {admin.folder.path} {act.round}` to go on"
         )
-    opened = record.round.opened
-    if not (folder.path / "secret").exists() or opened is None or digest(folder.secret()) != opened.commitment:
+    opening = record.round.opening
+    if not (folder.path / "secret").exists() or opening is None or digest(folder.secret()) != opening.commitment:
         raise StoreFault(f"{folder.path / 'secret'} is not the secret that the round committed to; restore it")
     results = play_rounds.score_round(record, folder.path).results(head)
     return RoundSource(RoundPart(round=act.round, task=act.task, head=head), entries, record, folder.secret(), results)

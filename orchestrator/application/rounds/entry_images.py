@@ -37,13 +37,13 @@ def admitter_with_builds(
 
     `folder` is where logs of builds go. Raises like `Backend.admit`, and Rejected where a build fails.
     """
-    workshop = _image_store(backend)
-    known = record or BuildRecord.here()
+    image_store = _image_store(backend)
+    known = record or BuildRecord.of_user()
 
     def admitted(source: ImageSource) -> Image:
-        if workshop is None or not needs_proof(source):
+        if image_store is None or not needs_proof(source):
             return backend.admit(_with_registry_name(backend, source))
-        identity = proven_image(backend, source, known) or _build_image(workshop, source, folder, known)
+        identity = proven_image(backend, source, known) or _build_image(image_store, source, folder, known)
         return replace(backend.admit(replace(source, image=identity)), name=_display_name(source))
 
     return admitted
@@ -51,11 +51,11 @@ def admitter_with_builds(
 
 def admitter_without_builds(backend: Backend, record: BuildRecord | None = None) -> Callable[[ImageSource], Image]:
     """Returns what admits a source without building: what would be built stands for itself, by its files' digest."""
-    workshop = _image_store(backend)
-    known = record or BuildRecord.here()
+    image_store = _image_store(backend)
+    known = record or BuildRecord.of_user()
 
     def admitted(source: ImageSource) -> Image:
-        if workshop is None or not needs_proof(source):
+        if image_store is None or not needs_proof(source):
             return backend.admit(_with_registry_name(backend, source))
         identity = proven_image(backend, source, known)
         if not identity and source.folder is not None:
@@ -74,14 +74,14 @@ def proven_image(backend: Backend, source: ImageSource, record: BuildRecord) -> 
         return ""
     identity = record.image_of(scan_folder(source.folder).digest, source.flavour)
     try:
-        return backend.look_into(identity, files=False).identity if identity else ""
+        return backend.inspect_image(identity, files=False).image_id if identity else ""
     except UsageError:  # it was removed from the engine
         return ""
 
 
 def _image_store(backend: Backend) -> ImageStore | None:
     try:
-        return backend.workshop()
+        return backend.image_store()
     except UsageError:  # it starts folders, or only what others built
         return None
 
@@ -117,27 +117,27 @@ def _display_name(source: ImageSource) -> str:
     return source.image or (source.folder.name if source.folder else "")
 
 
-def _build_image(workshop: ImageStore, source: ImageSource, folder: Path, record: BuildRecord) -> str:
+def _build_image(image_store: ImageStore, source: ImageSource, folder: Path, record: BuildRecord) -> str:
     """Builds a folder's image, notes it and returns its id. Raises Rejected."""
     path = source.folder or Path()
     digest = scan_folder(path).digest
-    wanted = ImageBuildOptions(flavour=source.flavour, tag=_build_name(source, digest))
-    prepared = image_build.prepare_build(path, wanted)
+    options = ImageBuildOptions(flavour=source.flavour, tag=_build_name(source, digest))
+    prepared = image_build.prepare_build(path, options)
     log = folder / BUILDS / f"{prepared.manifest.name}-{digest.removeprefix('sha256:')[:12]}.log"
     _log.info("image_building", folder=str(path), log=str(log))
-    with build_log.open_build_log(log) as words:
-        identity = _run_build(workshop, prepared.recipe, words, path)
+    with build_log.open_build_log(log) as write_line:
+        identity = _run_build(image_store, prepared.recipe, write_line, path)
     if scan_folder(path).digest != digest or prepared.tree.digest != digest:
         raise Rejected(f"folder {path}", [Problem("files", "changed while it was built", "run it again")])
-    record.note(digest, source.flavour, identity)
+    record.add(digest, source.flavour, identity)
     return identity
 
 
-def _run_build(workshop: ImageStore, recipe: BuildRequest, log: build_log.BuildLog, folder: Path) -> str:
+def _run_build(image_store: ImageStore, recipe: BuildRequest, log: build_log.BuildLog, folder: Path) -> str:
     try:
-        return workshop.build(recipe, log)
+        return image_store.build(recipe, log)
     except Rejected as error:
-        more = [Problem("log", f"it ends with: {log.last[-1]}", f"all of it is in {log.path}")] if log.last else []
+        more = [Problem("log", f"it ends with: {log.tail[-1]}", f"all of it is in {log.path}")] if log.tail else []
         hint = image_build.missing_wheels_problem(folder)
         more += [Problem("wheels", hint[0], f"`make images` builds what is shipped; else {hint[1]}")] if hint else []
         raise Rejected(error.subject, [*error.problems, *more]) from error

@@ -41,12 +41,12 @@ _LEASE_TIMEOUT = 8.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """Which cluster, and why its network probe does not matter; `pace` is for tests that cannot wait."""
+    """Which cluster, and why its network probe does not matter; `timings` is for tests that cannot wait."""
 
     kubeconfig: Path | None = None
     context: str | None = None
-    override: str = ""
-    pace: ControllerTimings = field(default_factory=ControllerTimings)
+    override_reason: str = ""
+    timings: ControllerTimings = field(default_factory=ControllerTimings)
 
     def connect(self, namespace: str) -> Client:
         """Returns a connection. Raises UsageError where there is none to be made."""
@@ -62,12 +62,12 @@ class TargetSession(Protocol):
         ...
 
     @property
-    def noted(self) -> ClusterProbed | None:
+    def probe_event(self) -> ClusterProbed | None:
         """What goes on record before play begins."""
         ...
 
-    def engine(self, setting: RoundContext) -> Executor:
-        """Returns the engine for the round."""
+    def executor(self, context: RoundContext) -> Executor:
+        """Returns the executor for the round."""
         ...
 
 
@@ -79,11 +79,11 @@ class ExecutionTarget(Protocol):
         """What admits images."""
         ...
 
-    def places(self, limits: Limits) -> int:
+    def capacity(self, limits: Limits) -> int:
         """Returns how many jobs are played at a time."""
         ...
 
-    def alone(self, folder: RoundFolder) -> AbstractContextManager[TargetSession]:
+    def acquire(self, folder: RoundFolder) -> AbstractContextManager[TargetSession]:
         """Waits until nobody else plays the round in a folder, as far as others may be on other machines.
 
         Raises:
@@ -96,23 +96,23 @@ class ExecutionTarget(Protocol):
 class LocalTarget:
     """This machine, where a folder's lock keeps others away."""
 
-    noted: ClusterProbed | None = None
+    probe_event: ClusterProbed | None = None
 
     def __init__(self, backend: Backend, slots: int | None) -> None:
         self.backend, self._slots = backend, slots
 
-    def places(self, limits: Limits) -> int:
+    def capacity(self, limits: Limits) -> int:
         """Returns the slots. Raises like machine.devices."""
         return len(composition.slot_devices(limits, self._slots))
 
-    def alone(self, folder: RoundFolder) -> AbstractContextManager["LocalTarget"]:
+    def acquire(self, folder: RoundFolder) -> AbstractContextManager["LocalTarget"]:
         """Returns itself."""
         del folder
         return nullcontext(self)
 
-    def engine(self, setting: RoundContext) -> Executor:
-        """Returns the local engine."""
-        return composition.make_local_executor(setting.limits, self._slots)
+    def executor(self, context: RoundContext) -> Executor:
+        """Returns the local executor."""
+        return composition.make_local_executor(context.limits, self._slots)
 
 
 class KubernetesTarget:
@@ -122,17 +122,17 @@ class KubernetesTarget:
         if slots is not None and slots < 1:
             raise UsageError(f"--slots {slots}: give at least 1")
         settings = contest.file.cluster
-        self._settings = settings if slots is None else settings.model_copy(update={"most": slots})
-        self._on = on
+        self._settings = settings if slots is None else settings.model_copy(update={"max_jobs": slots})
+        self._access = on
         self.backend: Backend = RegistryBackend(self._settings)
 
-    def places(self, limits: Limits) -> int:
+    def capacity(self, limits: Limits) -> int:
         """Returns the most Jobs at a time."""
         del limits
-        return self._settings.most
+        return self._settings.max_jobs
 
     @contextmanager
-    def alone(self, folder: RoundFolder) -> Iterator["KubernetesSession"]:
+    def acquire(self, folder: RoundFolder) -> Iterator["KubernetesSession"]:
         """Holds the round's lease; another controller's is waited for, in words that `round status` shows.
 
         Raises:
@@ -140,15 +140,17 @@ class KubernetesTarget:
             ClusterUnavailable, ClusterRefused: it does not answer, or not us.
         """
         settings = self._settings
-        client = self._on.connect(settings.namespace)
-        noted = _probe_event(run_probes.last_record(client), settings.namespace, self._on.override)
-        warn_about_file_owner(folder.exchange, settings.user)
-        exchange, board = SharedVolume(folder.exchange), StatusFile(folder.exchange)
+        client = self._access.connect(settings.namespace)
+        noted = _probe_event(run_probes.last_record(client), settings.namespace, self._access.override_reason)
+        warn_about_file_owner(folder.exchange_path, settings.user)
+        exchange, board = SharedVolume(folder.exchange_path), StatusFile(folder.exchange_path)
         lease = Lease(
-            client.hurried(_LEASE_TIMEOUT), f"sparring-{round_label_value(digest(folder.secret()))}", holder_identity()
+            client.with_patience(_LEASE_TIMEOUT),
+            f"sparring-{round_label_value(digest(folder.secret()))}",
+            holder_identity(),
         )
-        with lease.acquire(board.note):
-            yield KubernetesSession(self.backend, client, settings, exchange, lease, board, noted, self._on.pace)
+        with lease.acquire(board.write_note):
+            yield KubernetesSession(self.backend, client, settings, exchange, lease, board, noted, self._access.timings)
 
 
 @dataclass(frozen=True)
@@ -160,31 +162,31 @@ class KubernetesSession:
     settings: ClusterSettings
     exchange: SharedVolume
     lease: Lease
-    board: StatusFile
-    noted: ClusterProbed
-    pace: ControllerTimings
+    status_file: StatusFile
+    probe_event: ClusterProbed
+    timings: ControllerTimings
 
-    def engine(self, setting: RoundContext) -> Executor:
-        """Returns the Kubernetes engine for this round."""
+    def executor(self, context: RoundContext) -> Executor:
+        """Returns the Kubernetes executor for this round."""
 
         def render(attempt: Attempt) -> dict[str, object]:
-            seconds = active_deadline(attempt.job, setting.limits, setting.task.count, self.settings.pending_seconds)
-            return render_job(attempt, setting.images[attempt.job.submission], setting.policy, self.settings, seconds)
+            seconds = active_deadline(attempt.job, context.limits, context.task.count, self.settings.pending_seconds)
+            return render_job(attempt, context.images[attempt.job.submission], context.policy, self.settings, seconds)
 
-        site = ControllerDeps(
+        deps = ControllerDeps(
             api=self.client,
-            exchange=self.exchange,
-            bout=RoundRef(setting.contest, setting.round, setting.task.name, digest(setting.secret)),
-            render=render,
-            unplayed=lambda assignment, why: pod_driver.substitute_events(assignment, setting.blobs, why),
+            shared_volume=self.exchange,
+            round_ref=RoundRef(context.contest, context.round, context.task.name, digest(context.secret)),
+            render_job=render,
+            finish_without_player=lambda assignment, why: pod_driver.substitute_events(assignment, context.blobs, why),
             lease=self.lease,
-            board=self.board,
-            most=self.settings.most,
-            gpus=setting.limits.gpus > 0,
-            pace=replace(self.pace, pending=self.settings.pending_seconds),
+            status_file=self.status_file,
+            max_jobs=self.settings.max_jobs,
+            uses_gpus=context.limits.gpus > 0,
+            timings=replace(self.timings, pending_timeout=self.settings.pending_seconds),
         )
-        made: Executor = plugins.load_plugin("executors", KUBERNETES)(site)
-        return made
+        loaded: Executor = plugins.load_plugin("executors", KUBERNETES)(deps)
+        return loaded
 
 
 def warn_about_file_owner(folder: Path, user: int) -> None:
@@ -198,11 +200,11 @@ def warn_about_file_owner(folder: Path, user: int) -> None:
 def _probe_event(last: probe_job.ProbeRecord | None, namespace: str, override: str) -> ClusterProbed:
     """Returns what goes on record. Raises UsageError where no fresh probe was blocked, and no reason is given."""
     verdict = probe_job.judge_record(last, datetime.now(UTC))
-    if not verdict.fine and not override:
-        raise UsageError(f"{verdict.why}; or give --unproved-network REASON, which goes on record")
+    if not verdict.allowed and not override:
+        raise UsageError(f"{verdict.reason}; or give --unproved-network REASON, which goes on record")
     return ClusterProbed(
         namespace=namespace,
         outcome="never" if last is None else last.outcome.value,
-        at="" if last is None else last.at.isoformat(timespec="seconds"),
-        overridden="" if verdict.fine else override,
+        probed_at="" if last is None else last.probed_at.isoformat(timespec="seconds"),
+        override_reason="" if verdict.allowed else override,
     )

@@ -43,20 +43,20 @@ def require_gpu(contest: Contest, backend: str) -> str:
     Raises:
         BackendUnavailable: there is no GPU, or a player on the process backend cannot compute on it.
     """
-    found = list_gpus()
-    if not found:
+    gpus = list_gpus()
+    if not gpus:
         raise BackendUnavailable(f"nvidia-smi shows no GPU on this machine; install the NVIDIA driver, {_ALTERNATIVE}")
     if backend != "process":
-        return ", ".join(gpu.name for gpu in found)
-    said, end = _run_probe(contest.file.sandbox_policy(), found[0].uuid)
-    if not said:
+        return ", ".join(gpu.name for gpu in gpus)
+    output, end = _run_probe(contest.file.sandbox_policy(), gpus[0].uuid)
+    if not output:
         why = printable((end.stderr.decode("utf-8", "replace").strip().splitlines() or [end.ending.value])[-1])
         raise BackendUnavailable(
-            f"a player cannot compute on {printable(found[0].name)}: {why}; install PyTorch with CUDA in this "
+            f"a player cannot compute on {printable(gpus[0].name)}: {why}; install PyTorch with CUDA in this "
             f"environment, as images/_base/requirements.cuda.lock names it, and let `ldconfig -p` show the driver's "
             f"libcuda, {_ALTERNATIVE}"
         )
-    return printable(said)
+    return printable(output)
 
 
 def _run_probe(policy: SandboxPolicy, device: str) -> tuple[str, Exit]:
@@ -70,14 +70,14 @@ def _run_probe(policy: SandboxPolicy, device: str) -> tuple[str, Exit]:
         image = backend.admit(ImageSource(folder=source, command=("python", "player.py"), trusted=True))
         sandbox = backend.start(SandboxSpec(image, policy, run="cuda", job="look", device=device))
         try:
-            said = _read_output(sandbox)
+            output = _read_output(sandbox)
         finally:
             end = sandbox.stop()
-    return said, end
+    return output, end
 
 
 def _read_output(sandbox: Sandbox) -> str:
-    heard, deadline = bytearray(), time.monotonic() + _PROBE_SECONDS
-    while len(heard) < _MAX_OUTPUT and (data := sandbox.receive(deadline)):
-        heard += data
-    return heard.decode("utf-8", "replace").strip()
+    output, deadline = bytearray(), time.monotonic() + _PROBE_SECONDS
+    while len(output) < _MAX_OUTPUT and (data := sandbox.receive(deadline)):
+        output += data
+    return output.decode("utf-8", "replace").strip()

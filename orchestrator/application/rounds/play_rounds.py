@@ -10,9 +10,10 @@ from typing import Any
 
 from orchestrator import composition, plugins, reports
 from orchestrator.application.rounds import entry_images, execution_target, replay_cost
+from orchestrator.application.rounds.assemble_context import assemble_context
 from orchestrator.application.rounds.execution_target import ExecutionTarget, TargetSession
 from orchestrator.application.rounds.replay_cost import ReplayForecast
-from orchestrator.application.rounds.round_config import round_config
+from orchestrator.domain.contest_format import Format, RoundOfSeason
 from orchestrator.domain.ids import digest
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.season import Season
@@ -27,8 +28,8 @@ from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.round_folder import RoundFolder
-from orchestrator.ledger.season_view import SeasonView, fold_season, season_view
-from orchestrator.ledger.stores.base import GENESIS, put_array
+from orchestrator.ledger.season_fold import eligibilities, fold_season, format_of_round
+from orchestrator.ledger.stores.base import GENESIS, format_time, put_array
 from orchestrator.reports import cells_csv, example_choice
 from orchestrator.sandboxes.base import Backend
 from orchestrator.scoring.results_file import Results
@@ -46,10 +47,10 @@ class RunOptions:
     """None: `process`, or none at all on the engine `kubernetes`, which has pods in place of a backend."""
     slots: int | None = None
     allow_unisolated: bool = False
-    engine: str = execution_target.LOCAL
+    executor: str = execution_target.LOCAL
     cluster: execution_target.ClusterAccess = field(default_factory=execution_target.ClusterAccess)
     """For the engine `kubernetes`."""
-    announce: Callable[[ReplayForecast], None] = lambda _: None
+    announce_replays: Callable[[ReplayForecast], None] = lambda _: None
     """Is told what replays will cost, before each round is played."""
 
 
@@ -62,12 +63,13 @@ class TaskRound:
     admitted: AdmittedRoster
     round: str = ROUND_NAME
     phase: str = ""
-    finalists: frozenset[str] = frozenset()
-    earlier: tuple[ReusableRound, ...] = ()
+    season: Season | None = None
+    reusable_rounds: tuple[ReusableRound, ...] = ()
 
     def cells(self, roster: Roster) -> tuple[Cell, ...]:
         """Returns what has to be played."""
-        cells: tuple[Cell, ...] = self.contest.format.cells(roster, self.phase, self.finalists)
+        where = None if self.season is None else RoundOfSeason(self.round, self.task, self.season)
+        cells: tuple[Cell, ...] = self.contest.format.schedule(roster, where)
         return cells
 
 
@@ -87,15 +89,15 @@ def play_round(contest: Contest, out: Path, how: RunOptions, watch: EventCallbac
     Raises:
         Rejected: the contest file or a submission cannot play.
         UsageError: `out` holds something else.
-        Parked: submissions wait for another run; everybody else was played, and the results were written.
+        JobsParked: submissions wait for another run; everybody else was played, and the results were written.
         InfrastructureFault: something that every job needs failed; run again to go on.
         Cancelled: the operator ended it; run again to go on.
     """
     folder = RoundFolder(out)
-    with folder.created():  # before the backend, which works in it
+    with folder.create_or_undo():  # before the backend, which works in it
         host = choose_target(contest, out, how)
-        with host.alone(folder) as place, folder.locked():
-            host.backend.sweep()
+        with host.acquire(folder) as place, folder.lock():
+            host.backend.clean_up()
             part = TaskRound(
                 contest,
                 contest.only_task,
@@ -110,7 +112,7 @@ def play_round(contest: Contest, out: Path, how: RunOptions, watch: EventCallbac
 
 
 def preview_round(contest: Contest, out: Path, how: RunOptions) -> RunEstimate:
-    """Returns what `play` would play now, without playing or writing anything. Raises like `play`."""
+    """Returns what `play_round` would play now, without playing or writing anything. Raises like `play_round`."""
     with tempfile.TemporaryDirectory(prefix="sparring-preview-") as workspace:
         host = choose_target(contest, Path(workspace), how)
         part = TaskRound(
@@ -121,16 +123,16 @@ def preview_round(contest: Contest, out: Path, how: RunOptions) -> RunEstimate:
 
 def preview_task(part: TaskRound, folder: RoundFolder, host: ExecutionTarget, workspace: Path) -> RunEstimate:
     """Returns what would be played of one task of one round; `workspace` stands in for a round not yet begun."""
-    begun = folder.exists
-    lies = folder if begun else RoundFolder(workspace / part.task)
+    exists = folder.exists
+    lies = folder if exists else RoundFolder(workspace / part.task)
     lies.create()
-    setting = _round_context(part, lies, host.backend)
-    record, head = read_round(lies.path) if begun else (RoundView(setting.blobs), GENESIS)
-    if begun:
-        _require_same_round(record, part, setting, folder.path)
-    now = ReusableRound.of(part.round, head, record, setting.blobs)
-    slots = host.places(setting.limits)
-    return estimate_run(setting, part.cells(setting.roster), now, part.earlier, slots=slots)
+    context = _round_context(part, lies, host.backend)
+    record, head = read_round(lies.path) if exists else (RoundView(context.blobs), GENESIS)
+    if exists:
+        _require_same_round(record, part, context, folder.path)
+    now = ReusableRound.from_view(part.round, head, record, context.blobs)
+    slots = host.capacity(context.limits)
+    return estimate_run(context, part.cells(context.roster), now, part.reusable_rounds, slots=slots)
 
 
 def choose_target(contest: Contest, workspace: Path, how: RunOptions) -> ExecutionTarget:
@@ -140,37 +142,46 @@ def choose_target(contest: Contest, workspace: Path, how: RunOptions) -> Executi
         UsageError: there is no such engine or backend, or it was asked for the impossible, or for another's.
         InfrastructureFault: it does not work.
     """
-    plugins.load_plugin("executors", how.engine)
+    plugins.load_plugin("executors", how.executor)
     _refuse_ignored_options(how)
-    if how.engine == execution_target.KUBERNETES:
+    if how.executor == execution_target.KUBERNETES:
         cluster = execution_target.KubernetesTarget(contest, how.cluster, how.slots)
-        cluster.backend.check(contest.file.runtime)
+        cluster.backend.require_available(contest.file.runtime)
         return cluster
-    here = execution_target.LocalTarget(ready_backend(contest, workspace, how), how.slots)
-    here.places(contest.file.sandbox_policy().limits)
-    return here
+    local_target = execution_target.LocalTarget(ready_backend(contest, workspace, how), how.slots)
+    local_target.capacity(contest.file.sandbox_policy().limits)
+    return local_target
 
 
-def _refuse_ignored_options(how: RunOptions) -> None:
-    """Raises UsageError for options that this engine would not heed: whoever gives one counts on it."""
-    if how.engine == execution_target.KUBERNETES:
-        given: dict[str, object] = {"--backend": how.backend is not None, "--allow-unisolated": how.allow_unisolated}
+def _refuse_ignored_options(options: RunOptions) -> None:
+    """Raises UsageError for options that this executor would not heed: whoever gives one counts on it."""
+    if options.executor == execution_target.KUBERNETES:
+        given: dict[str, object] = {
+            "--backend": options.backend is not None,
+            "--allow-unisolated": options.allow_unisolated,
+        }
         why = "plays every submission in a pod"
     else:
-        on = how.cluster
-        given = {"--kubeconfig": on.kubeconfig, "--context": on.context, "--unproved-network": on.override}
+        on = options.cluster
+        given = {"--kubeconfig": on.kubeconfig, "--context": on.context, "--unproved-network": on.override_reason}
         why = "plays on this machine"
     if unheeded := [option for option, value in given.items() if value]:
         raise UsageError(
-            f"{' and '.join(unheeded)} cannot be heeded: --engine {how.engine} {why}; "
+            f"{' and '.join(unheeded)} cannot be heeded: --engine {options.executor} {why}; "
             "leave that away, or give another --engine"
         )
 
 
 def ready_backend(contest: Contest, workspace: Path, how: RunOptions) -> Backend:
     """Returns the backend, once it is seen to work with the contest's runtime. Raises BackendUnavailable."""
-    backend = composition.make_backend(how.backend or "process", workspace, allow_unisolated=how.allow_unisolated)
-    backend.check(contest.file.runtime)
+    backend = composition.make_backend(
+        how.backend or "process",
+        workspace,
+        allow_unisolated=how.allow_unisolated,
+        runtime=contest.file.runtime,
+        gpus=contest.file.limits.gpus,
+    )
+    backend.require_available(contest.file.runtime)
     return backend
 
 
@@ -178,27 +189,27 @@ def play_task(
     part: TaskRound, folder: RoundFolder, place: TargetSession, how: RunOptions, watch: EventCallback
 ) -> None:
     """Plays one task of one round into a locked folder, or what is left of it, at a place that is its own."""
-    setting = _round_context(part, folder, place.backend)
-    engine = place.engine(setting)
+    context = _round_context(part, folder, place.backend)
+    executor = place.executor(context)
     ledger = folder.ledger()
     try:
-        record = RoundView(setting.blobs, (entry.event for entry in ledger.read()))
-        dispatcher = RoundRunner(setting, ledger, record, _timestamp, watch)
-        if record.round.opened is None:
-            dispatcher.open(part.contest.file.model_dump(mode="json"), part.phase)
+        record = RoundView(context.blobs, (entry.event for entry in ledger.read()))
+        runner = RoundRunner(context, ledger, record, _timestamp, watch)
+        if record.round.opening is None:
+            runner.open_round(part.contest.file.model_dump(mode="json"), part.phase)
         else:
-            _require_same_round(record, part, setting, folder.path)
-            for whole in (setting.samples.pixels, setting.samples.labels):
-                put_array(setting.blobs, whole)  # where a power cut damaged them
-        dispatcher.mend()
-        dispatcher.grow()
-        cells = part.cells(setting.roster)
-        how.announce(replay_cost.forecast_replays(setting, cells))
-        dispatcher.run(engine, cells, part.earlier, place.noted)
+            _require_same_round(record, part, context, folder.path)
+            for array in (context.samples.pixels, context.samples.labels):
+                put_array(context.blobs, array)  # where a power cut damaged them
+        runner.invalidate_damaged()
+        runner.admit_new()
+        cells = part.cells(context.roster)
+        how.announce_replays(replay_cost.forecast_replays(context, cells))
+        runner.run(executor, cells, part.reusable_rounds, place.probe_event)
     finally:
         ledger.close()
         with suppress(InfrastructureFault):  # what could not be ended while the engine was away; else the next sweep
-            place.backend.sweep(ended=setting.run)
+            place.backend.clean_up(ended_run=context.run)
 
 
 def read_round(out: Path) -> tuple[RoundView, str]:
@@ -221,19 +232,19 @@ def round_results(out: Path) -> Results:
 def write_results(folder: RoundFolder) -> ReportPaths:
     """Folds the ledger and writes cells.csv and report/index.html, and results.json last: where it is, all are."""
     with folder.writing():
-        return write_held(folder)
+        return write_results_locked(folder)
 
 
-def write_held(folder: RoundFolder) -> ReportPaths:
-    """Does what `write` does, for a caller that holds the round's contest already."""
+def write_results_locked(folder: RoundFolder) -> ReportPaths:
+    """Does what `write_results` does, for a caller that holds the round's contest already."""
     record, head = read_round(folder.path)
-    judged = score_round(record, folder.path)
-    document = judged.results(head)
-    cells = folder.write("cells.csv", cells_csv.render_cells_csv(document))
-    page = folder.write(
-        "report/index.html", reports.render_round(document, example_choice.choose_examples(record, judged))
+    scoring = score_round(record, folder.path)
+    document = scoring.results(head)
+    cells = folder.write_file("cells.csv", cells_csv.render_cells_csv(document))
+    page = folder.write_file(
+        "report/index.html", reports.render_round(document, example_choice.choose_examples(record, scoring))
     )
-    last = folder.write(folder.results.name, document.model_dump_json(indent=2) + "\n")
+    last = folder.write_file(folder.results_path.name, document.model_dump_json(indent=2) + "\n")
     return ReportPaths(results=document, results_file=last, cells_file=cells, report_file=page)
 
 
@@ -242,16 +253,15 @@ def score_round(record: RoundView, out: Path, rules: dict[str, Any] | None = Non
 
     `rules` replace those that it was opened with, and those that its contest changed to since.
     """
-    opened = record.round.opened
-    if opened is None:
+    opening = record.round.opening
+    if opening is None:
         raise UsageError(f"the round in {out} was never opened; run it again")
-    kind = plugins.load_plugin("formats", opened.contest["format"])
-    seen = SeasonView()
-    if (above := RoundFolder(out).contest) is not None:
-        season = _read_season(ContestFolder(above))
-        seen = season_view(season, opened.task.name, first=opened.phase == kind.phases[0])
-    judged = kind(kind.rules_type.model_validate(rules or seen.rules or opened.contest["rules"]))
-    return RoundScoring(record, judged, seen.standings)
+    above = RoundFolder(out).contest_path
+    season = None if above is None else _read_season(ContestFolder(above))
+    contest_format = format_of_round(opening, season, rules)
+    return RoundScoring(
+        record, contest_format, None if season is None else eligibilities(contest_format, season, opening)
+    )
 
 
 def _read_season(contest: ContestFolder) -> Season:
@@ -264,11 +274,12 @@ def _read_season(contest: ContestFolder) -> Season:
 
 def _round_context(part: TaskRound, folder: RoundFolder, backend: Backend) -> RoundContext:
     contest = part.contest
-    samples = contest.samples(part.task)
-    return RoundContext(
-        **round_config(contest.file, contest.format.rules),
+    samples = contest.load_samples(part.task)
+    return assemble_context(
+        contest.file,
+        contest.format,
         round=part.round,
-        task=contest.task(samples, part.task),
+        task=contest.make_task(samples, part.task),
         samples=samples,
         secret=folder.secret(),
         roster=part.admitted.roster,
@@ -278,28 +289,28 @@ def _round_context(part: TaskRound, folder: RoundFolder, backend: Backend) -> Ro
     )
 
 
-def _require_same_round(record: RoundView, part: TaskRound, setting: RoundContext, out: Path) -> None:
+def _require_same_round(record: RoundView, part: TaskRound, context: RoundContext, out: Path) -> None:
     """Raises UsageError, naming what differs, when the folder holds the round of something else.
 
     In a season the roster may grow, and rules may change: they are judged again by `sparring rejudge`.
     """
-    opened = record.round.opened
-    if opened is None:
+    opening = record.round.opening
+    if opening is None:
         return
     then = {s.id: s.digest for s in record.round.roster}
-    mine = {s.id: s.digest for s in setting.roster}
+    present = {s.id: s.digest for s in context.roster}
     if part.phase:  # who came later or left is no difference
-        both = then.keys() & mine.keys()
-        then, mine = ({name: digests[name] for name in both} for digests in (then, mine))
+        both = then.keys() & present.keys()
+        then, present = ({name: digests[name] for name in both} for digests in (then, present))
     changes = {
         "the contest file": (
             _keys_of_play(part.contest.file.model_dump(mode="json"), part),
-            _keys_of_play(opened.contest, part),
+            _keys_of_play(opening.contest, part),
         ),
-        f"the backend ({opened.backend} then, {setting.backend.name} now)": (setting.backend.name, opened.backend),
-        "the pictures": (setting.task.digest, opened.task.digest),
-        "the submissions": (mine, then),
-        "the secret": (digest(setting.secret), opened.commitment),
+        f"the backend ({opening.backend} then, {context.backend.name} now)": (context.backend.name, opening.backend),
+        "the pictures": (context.task.digest, opening.task.digest),
+        "the submissions": (present, then),
+        "the secret": (digest(context.secret), opening.commitment),
     }
     changed = [name for name, (now, before) in changes.items() if now != before]
     if changed:
@@ -309,15 +320,13 @@ def _require_same_round(record: RoundView, part: TaskRound, setting: RoundContex
         )
 
 
-_KEYS_WITHOUT_EFFECT = frozenset({"opens", "closes", "friendly_pictures", "submissions", "title"})
+_KEYS_WITHOUT_EFFECT = frozenset({"opens", "closes", "trial_pictures", "submissions", "title"})
 """Keys of a contest file that decide nothing of what is played in a season."""
-_RULES_OF_PLAY = ("on_missing", "on_violation")
-"""Rules that decide what is played, not only how it is judged."""
 
 
-def changed_rules_of_play(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def changed_rules_of_play(contest_format: Format[Any], before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Returns the rules that differ and decide what is played; both are complete, with every default."""
-    return [f"rules.{name}" for name in _RULES_OF_PLAY if before[name] != now[name]]
+    return [f"rules.{name}" for name in contest_format.rules_of_play if before[name] != now[name]]
 
 
 def _keys_of_play(file: dict[str, Any], part: TaskRound) -> dict[str, Any]:
@@ -331,8 +340,8 @@ def _keys_of_play(file: dict[str, Any], part: TaskRound) -> dict[str, Any]:
     left = {key: value for key, value in file.items() if key not in _KEYS_WITHOUT_EFFECT}
     rules = type(part.contest.format.rules).model_validate(file["rules"]).model_dump(mode="json")
     tasks = [task | {"sample": None} for task in file["tasks"] if task["name"] == part.task]
-    return left | {"tasks": tasks, "rules": {key: rules[key] for key in _RULES_OF_PLAY}}
+    return left | {"tasks": tasks, "rules": {key: rules[key] for key in part.contest.format.rules_of_play}}
 
 
 def _timestamp() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    return format_time(datetime.now(UTC))

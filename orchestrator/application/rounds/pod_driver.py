@@ -5,16 +5,14 @@ ledger is here.
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
-from orchestrator import composition, plugins
-from orchestrator.application.rounds.round_config import round_config
+from orchestrator import composition
+from orchestrator.application.rounds.assemble_context import assemble_context
 from orchestrator.domain.assignment import Assignment
 from orchestrator.domain.events import Event
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Cell, Job
-from orchestrator.domain.tasks import Budget, Norm, Task
 from orchestrator.errors import InfrastructureFault, PodUsedUp, StoreFault
 from orchestrator.execution.job_runner import JobRunner
 from orchestrator.execution.round_context import RoundContext
@@ -22,6 +20,7 @@ from orchestrator.executors.kubernetes.shared_volume import AttemptFolder, Drive
 from orchestrator.intake.contest_file import ContestFile
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.round_folder import open_blobs
+from orchestrator.ledger.season_fold import format_of_round
 from orchestrator.ledger.stores.base import Blobs
 from orchestrator.sandboxes.base import Backend, ImageSource
 
@@ -45,21 +44,21 @@ def play_job(place: DriverPaths, who: str) -> DriverOutcome:
     """
     outbox, backend = AttemptFolder(place.job), composition.make_backend("pod", place.io)
     try:
-        return _run_job(outbox, make_job_runner(outbox.take(who), open_blobs(place.blobs), backend))
+        return _run_job(outbox, make_job_runner(outbox.take_assignment(who), open_blobs(place.blobs), backend))
     finally:
-        backend.sweep(ended=who)  # where no player was needed, one still waits to be started
+        backend.clean_up(ended_run=who)  # where no player was needed, one still waits to be started
 
 
 def _run_job(outbox: AttemptFolder, performance: JobRunner) -> DriverOutcome:
     try:
-        performance.run(outbox.put)
+        performance.run(outbox.write_events)
     except PodUsedUp:
-        outbox.leave(DriverOutcome.SPENT, performance.half)
-        return DriverOutcome.SPENT
+        outbox.write_end(DriverOutcome.NEEDS_PLAYER, performance.partial_step)
+        return DriverOutcome.NEEDS_PLAYER
     except InfrastructureFault as fault:
-        outbox.leave(DriverOutcome.FAULT, performance.half, fault.code, str(fault))
+        outbox.write_end(DriverOutcome.FAULT, performance.partial_step, fault.code, str(fault))
         return DriverOutcome.FAULT
-    outbox.leave(DriverOutcome.FINISHED)
+    outbox.write_end(DriverOutcome.FINISHED)
     return DriverOutcome.FINISHED
 
 
@@ -71,17 +70,17 @@ def substitute_events(assignment: Assignment, blobs: Blobs, why: str) -> list[tu
     """
     from orchestrator.executors.kubernetes.failed_start import FailedStartBackend  # noqa: PLC0415  a controller's; a driver's start is short
 
-    told: list[tuple[Event, ...]] = []
+    batches: list[tuple[Event, ...]] = []
     backend = FailedStartBackend(composition.make_backend("pod", Path()), why)
-    make_job_runner(assignment, blobs, backend).run(lambda *happened: told.append(happened))
-    return told
+    make_job_runner(assignment, blobs, backend).run(lambda *batch: batches.append(batch))
+    return batches
 
 
 def make_job_runner(assignment: Assignment, blobs: Blobs, backend: Backend) -> JobRunner:
     """Returns the performance of what was assigned. Raises StoreFault where the assignment is not whole."""
     record = RoundView(blobs, assignment.events)
-    setting = _round_context(assignment, record, blobs, backend)
-    return JobRunner(_job(assignment, record), setting, record, None, assignment.half)
+    context = _round_context(assignment, record, blobs, backend)
+    return JobRunner(_job(assignment, record), context, record, None, assignment.partial_step)
 
 
 def _job(assignment: Assignment, record: RoundView) -> Job:
@@ -93,24 +92,17 @@ def _job(assignment: Assignment, record: RoundView) -> Job:
 
 
 def _round_context(assignment: Assignment, record: RoundView, blobs: Blobs, backend: Backend) -> RoundContext:
-    opened = record.round.opened
-    if opened is None:
+    opening = record.round.opening
+    if opening is None:
         raise StoreFault(f"the round of job {assignment.job} is not in its assignment; use one version of the runner")
-    file, task = ContestFile.model_validate(opened.contest), opened.task
-    rules = plugins.load_plugin("formats", file.format).rules_type.model_validate(file.rules)
-    channels, height, width = task.shape
+    file = ContestFile.model_validate(opening.contest)
     player = record.round.jobs[assignment.job].submission
-    return RoundContext(
-        **(round_config(file, rules) | {"run": assignment.run}),
-        round=opened.round,
-        task=Task(
-            name=task.name,
-            classes=tuple(task.classes),
-            shape=(channels, height, width),
-            count=task.count,
-            digest=task.digest,
-            budget=Budget(Norm(task.norm), Fraction(task.epsilon)),
-        ),
+    return assemble_context(
+        file,
+        format_of_round(opening),
+        run=assignment.run,
+        round=opening.round,
+        task=opening.task.task(),
         samples=record.samples,
         secret=bytes.fromhex(assignment.secret),
         roster=record.round.roster,

@@ -21,14 +21,14 @@ class ReplayForecast:
     attacks: int
 
 
-def forecast_replays(setting: RoundContext, cells: Sequence[Cell]) -> ReplayForecast:
+def forecast_replays(context: RoundContext, cells: Sequence[Cell]) -> ReplayForecast:
     """Returns what the replays of these cells cost, if every candidate is played and every question answered."""
-    counts, pictures = Counter(cell.defence for cell in cells), setting.task.count
-    mixed, batch = setting.isolation is Isolation.ROUND, setting.limits.classify_batch
+    counts, pictures = Counter(cell.defence for cell in cells), context.task.count
+    mixed, batch = context.isolation is Isolation.ROUND, context.limits.classify_batch
     costs = {
-        defence: power.replay_cost(count * pictures, pictures, setting.replay, batch=batch, mixed=mixed)
+        defence: power.replay_cost(count * pictures, pictures, context.replay, batch=batch, mixed=mixed)
         for defence, count in counts.items()
-        if setting.replay.power
+        if context.replay.power
     }
     attacks = len({cell.attack for cell in cells} - {None})
-    return ReplayForecast(setting.task.name, setting.replay, costs, attacks)
+    return ReplayForecast(context.task.name, context.replay, costs, attacks)

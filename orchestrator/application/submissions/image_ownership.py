@@ -16,7 +16,7 @@ _REMEDY = "build it from this team's folder with `sparring submission build`, or
 
 
 def ownership_problems(season: Season, team: str, folder: Path | None, image: Image) -> Iterator[Problem]:
-    """Yields why an image that was named, by the manifest in `folder` or at the desk, is not this team's.
+    """Yields why an image that was named, by the manifest in `folder` or by the command, is not this team's.
 
     What another team handed in before is theirs. What a manifest names has to be built from its folder, here and by
     us, as our own record has it: the label that says so is whatever the image's maker wrote.
@@ -28,10 +28,10 @@ def ownership_problems(season: Season, team: str, folder: Path | None, image: Im
     if folder is None:
         return
     try:
-        here = scan_folder(folder).digest
+        source_digest = scan_folder(folder).digest
     except Rejected as error:
         yield from error.problems
         return
-    if here not in (known := BuildRecord.here().sources_of(image.digest)):
+    if source_digest not in (known := BuildRecord.of_user().sources_of(image.digest)):
         of_what = f"was built from {', '.join(sorted(known))}" if known else "is of no build that is on record here"
-        yield Problem("image", f"{image.name} {of_what}, and this folder is {here}", _REMEDY)
+        yield Problem("image", f"{image.name} {of_what}, and this folder is {source_digest}", _REMEDY)

@@ -60,7 +60,7 @@ class CheckSetup:
     @property
     def samples(self) -> Samples:
         """The public pictures: the task's `sample`, else its dataset, which who runs this has. Raises Rejected."""
-        found = self.contest.sample(self.task) or self.contest.samples(self.task)
+        found = self.contest.load_public_samples(self.task) or self.contest.load_samples(self.task)
         return found.first(min(MAX_PICTURES, len(found)))
 
 
@@ -88,7 +88,7 @@ class TryResult:
     defence: str
     clean: Tally
     attacked: Tally
-    own: str
+    applicant: str
     """Which of the two was tried."""
     faults: dict[str, int]
     """Faults of either side, by `submission: code`."""
@@ -99,9 +99,15 @@ class TryResult:
 def check_setup(contest: Contest, task: str | None, backend: str) -> Iterator[CheckSetup]:
     """Gives the terms of a trial; what the backend kept is gone afterwards. The participant's own code is trusted."""
     with tempfile.TemporaryDirectory(prefix="sparring-trial-") as workspace:
-        made = composition.make_backend(backend, Path(workspace), allow_unisolated=True)
-        made.check(contest.file.runtime)
-        yield CheckSetup(contest, task or contest.only_task, made, Path(workspace))
+        check_backend = composition.make_backend(
+            backend,
+            Path(workspace),
+            allow_unisolated=True,
+            runtime=contest.file.runtime,
+            gpus=contest.file.limits.gpus,
+        )
+        check_backend.require_available(contest.file.runtime)
+        yield CheckSetup(contest, task or contest.only_task, check_backend, Path(workspace))
 
 
 def check_submission(subject: CheckSubject, under: CheckSetup, tell: OnStep) -> CheckReport:
@@ -117,17 +123,17 @@ def check_submission(subject: CheckSubject, under: CheckSetup, tell: OnStep) -> 
         tell(step)
         return step.passed is not False
 
-    own = _admit_subject(subject, under, note, done.build_log)
-    if own is None:
+    applicant = _admit_subject(subject, under, note, done.build_log)
+    if applicant is None:
         return done
     with trial_matches.open_trial_match(
-        under.contest, own, under.backend, _match_samples(under), tell=note, keep=True
-    ) as played:
-        played.play()
-    done.conversation = [entry for each in played.heard.conversations[-1:] for entry in each]
-    done.stderr = played.heard.stderr
+        under.contest, applicant, under.backend, _match_samples(under), tell=note, keep=True
+    ) as match:
+        match.play()
+    done.conversation = [entry for each in match.recorder.conversations[-1:] for entry in each]
+    done.stderr = match.recorder.stderr
     if done.passed:
-        note(_score_step(own, under))
+        note(_score_step(applicant, under))
     return done
 
 
@@ -149,12 +155,12 @@ def admit_applicant(subject: CheckSubject, under: CheckSetup) -> Applicant:
 @contextmanager
 def debug_session(own: Applicant, under: CheckSetup) -> Iterator[DebugSession]:
     """Gives a conversation with a candidate about the public pictures; at the end its player is gone."""
-    with trial_matches.solo_context(under.contest, own, under.backend, under.samples) as (setting, device):
-        held = DebugSession(setting, own.submission, device)
+    with trial_matches.solo_context(under.contest, own, under.backend, under.samples) as (context, device):
+        session = DebugSession(context, own.submission, device)
         try:
-            yield held
+            yield session
         finally:
-            held.close()
+            session.close()
 
 
 def play_against(own: Applicant, against: str, under: CheckSetup, watch: EventCallback) -> TryResult:
@@ -201,13 +207,13 @@ def accuracy_text(tally: Tally) -> str:
     return f"{100 * float(tally.accuracy):.1f} % ({low:.0f} to {high:.0f})"
 
 
-def _match_samples(under: CheckSetup) -> Samples:
-    samples = under.samples
-    return samples.first(min(len(samples), max(1, under.contest.file.friendly_pictures)))
+def _match_samples(setup: CheckSetup) -> Samples:
+    samples = setup.samples
+    return samples.first(min(len(samples), max(1, setup.contest.file.trial_pictures)))
 
 
 def _admit_subject(
-    subject: CheckSubject, under: CheckSetup, note: Callable[[CheckStep], bool], log: list[str]
+    subject: CheckSubject, setup: CheckSetup, note: Callable[[CheckStep], bool], log: list[str]
 ) -> Applicant | None:
     """Makes the steps before anything is started; returns what would be started, None where one failed."""
     side, source, described = subject.side, ImageSource(image=subject.image or None, trusted=True), None
@@ -228,35 +234,37 @@ def _admit_subject(
                 MANIFEST_STEP, True, f"{described.name}, {described.side}, licence {described.licence or 'not named'}"
             )
         )
-        image, go_on = _build_image(subject.folder, described, under, note, log)
+        image, go_on = _build_image(subject.folder, described, setup, note, log)
         if not go_on:
             return None
         source = ImageSource(folder=subject.folder, image=image, command=tuple(described.command), trusted=True)
     try:
-        image_found = under.backend.admit(source)
+        image_found = setup.backend.admit(source)
     except Rejected as error:
         note(_failed_step(POLICY_STEP, "it would not be admitted", error))
         return None
-    note(_policy_step(image_found, under))
-    return Applicant(under.task, side, image_found, described.name if described else "candidate")
+    note(_policy_step(image_found, setup))
+    return Applicant(setup.task, side, image_found, described.name if described else "candidate")
 
 
 def _build_image(
-    folder: Path, described: Manifest, under: CheckSetup, note: Callable[[CheckStep], bool], log: list[str]
+    folder: Path, described: Manifest, setup: CheckSetup, note: Callable[[CheckStep], bool], log: list[str]
 ) -> tuple[str | None, bool]:
     """Returns the image of a folder, where the backend has images, and whether to go on."""
-    if under.backend.name == "process":
+    if setup.backend.name == "process":
         note(CheckStep(BUILD_STEP, None, "the process backend starts the folder itself"))
         return None, True
-    cuda = under.contest.file.limits.gpus and described.gpu
+    cuda = setup.contest.file.limits.gpus and described.gpu
     flavour = "cuda" if cuda else "cpu"
-    own = described.image and image_build.shipped_folder_with_image(folder, described.image) is None
-    wanted = ImageBuildOptions(flavour=flavour, tag=described.image if own else f"sparring-trial/{described.name}")
+    has_own_name = described.image and image_build.shipped_folder_with_image(folder, described.image) is None
+    options = ImageBuildOptions(
+        flavour=flavour, tag=described.image if has_own_name else f"sparring-trial/{described.name}"
+    )
     try:
-        prepared = image_build.prepare_build(folder, wanted)
+        prepared = image_build.prepare_build(folder, options)
         recipe = prepared.recipe
-        identity = under.backend.workshop().build(recipe, log.append)
-        BuildRecord.here().note(prepared.tree.digest, flavour, identity)
+        identity = setup.backend.image_store().build(recipe, log.append)
+        BuildRecord.of_user().add(prepared.tree.digest, flavour, identity)
     except Rejected as error:
         note(_failed_step(BUILD_STEP, "the image was not built", error))
         return None, False
@@ -264,13 +272,13 @@ def _build_image(
     return recipe.tag, True
 
 
-def _policy_step(image: Image, under: CheckSetup) -> CheckStep:
+def _policy_step(image: Image, setup: CheckSetup) -> CheckStep:
     if image.folder is not None:
         return CheckStep(POLICY_STEP, None, "no image: the folder was copied, as it will be at the organizers'")
     # What lies in the base image's files gains nothing in a sandbox: `sparring image inspect` shows it.
-    told = image_check.inspect_image(under.backend, image.digest).warnings
-    close = "; ".join(str(problem) for problem in told if problem.place != "files")
-    return CheckStep(POLICY_STEP, True, f"{image.name} is {image.digest}", close=close)
+    warnings = image_check.inspect_image(setup.backend, image.digest).warnings
+    close = "; ".join(str(problem) for problem in warnings if problem.place != "files")
+    return CheckStep(POLICY_STEP, True, f"{image.name} is {image.digest}", near_limit=close)
 
 
 def _failed_step(name: str, detail: str, error: Rejected) -> CheckStep:
@@ -279,16 +287,16 @@ def _failed_step(name: str, detail: str, error: Rejected) -> CheckStep:
     return CheckStep(name, False, detail, "; ".join(problems), "; ".join(dict.fromkeys(remedies)))
 
 
-def _score_step(own: Applicant, under: CheckSetup) -> CheckStep:
+def _score_step(applicant: Applicant, setup: CheckSetup) -> CheckStep:
     """Returns what it is worth on the public pictures against the first baseline that plays here."""
-    for name in opponents(under.contest, own.side):
+    for name in opponents(setup.contest, applicant.side):
         try:
-            tried = play_against(own, name, under, lambda _: None)
+            tried = play_against(applicant, name, setup, lambda _: None)
         except Rejected:
             continue  # the next one; this machine lacks its image
         if any(place.startswith(f"{name}: ") for place in tried.faults):
             continue  # it could not play here, so nothing was measured
-        if own.side is Side.ATTACK:
+        if applicant.side is Side.ATTACK:
             loss = 100 * float(tried.clean.accuracy - tried.attacked.accuracy)
             worth = f"{accuracy_text(tried.clean)} on clean pictures, {accuracy_text(tried.attacked)} under it"
             detail = f"{name}: {worth}, delta {loss:.1f}"
@@ -299,9 +307,9 @@ def _score_step(own: Applicant, under: CheckSetup) -> CheckStep:
     return CheckStep(SCORE_STEP, None, f"no baseline of the contest plays here: {remedy}")
 
 
-def _admit_opponent(name: str, side: Side, under: CheckSetup) -> tuple[Submission, Image]:
-    known = opponents(under.contest, side)
+def _admit_opponent(name: str, side: Side, setup: CheckSetup) -> tuple[Submission, Image]:
+    known = opponents(setup.contest, side)
     if name not in known:
         raise UsageError(f"no baseline {name!r} to try a submission against; there is {', '.join(known) or 'none'}")
-    identify = entry_images.admitter_with_builds(under.backend, under.workspace)
-    return admission.admit_baseline(under.contest, identify, name)
+    identify = entry_images.admitter_with_builds(setup.backend, setup.workspace)
+    return admission.admit_baseline(setup.contest, identify, name)

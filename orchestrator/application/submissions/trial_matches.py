@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from orchestrator import composition, plugins
-from orchestrator.application.rounds.round_config import round_config
+from orchestrator.application.rounds.assemble_context import assemble_context
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.submissions import Roster, Side, Submission
@@ -22,6 +22,7 @@ from orchestrator.intake.contest_file import Contest
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.round_folder import SECRET_BYTES, open_blobs
+from orchestrator.ledger.stores.base import format_time
 from orchestrator.sandboxes.base import Backend, Image
 from orchestrator.scoring.round_scoring import RoundScoring
 
@@ -55,19 +56,19 @@ def open_trial_match(
 
     `tell` is told each step, `keep` writes the payloads of the conversation down too.
     """
-    with solo_context(contest, candidate, backend, samples) as (setting, device):
-        yield TrialMatch(setting, candidate.submission, device, tell=tell, keep=keep)
+    with solo_context(contest, candidate, backend, samples) as (context, device):
+        yield TrialMatch(context, candidate.submission, device, tell=tell, keep=keep)
 
 
 @contextmanager
 def solo_context(
     contest: Contest, candidate: Applicant, backend: Backend, samples: Samples
 ) -> Iterator[tuple[RoundContext, str | None]]:
-    """Gives the setting in which a candidate plays by itself, and its device. Raises BackendUnavailable without one."""
+    """Gives the context in which a candidate plays by itself, and its device. Raises BackendUnavailable without one."""
     roster, images = Roster((candidate.submission,)), {candidate.name: candidate.image}
-    with _trial_context(contest, candidate.task, roster, images, backend, samples) as setting:
-        (device,) = composition.slot_devices(setting.limits, 1)
-        yield setting, device
+    with _trial_context(contest, candidate.task, roster, images, backend, samples) as context:
+        (device,) = composition.slot_devices(context.limits, 1)
+        yield context, device
 
 
 @contextmanager
@@ -82,27 +83,27 @@ def play_trial_round(
     """Plays everybody against everybody on these pictures, without replays, and gives what came of it."""
     roster, images = Roster(tuple(players)), {submission.id: image for submission, image in players.items()}
     with _trial_context(contest, task, roster, images, backend, samples) as once:
-        setting = replace(once, replay=SamplingDesign(power=0.0))
-        record = RoundView(setting.blobs)
+        context = replace(once, replay=SamplingDesign(power=0.0))
+        record = RoundView(context.blobs)
         ledger = plugins.load_plugin("stores", "memory")()
-        dispatcher = RoundRunner(setting, ledger, record, lambda: datetime.now(UTC).isoformat(), watch)
-        dispatcher.open(contest.file.model_dump(mode="json"))
-        attacks = [None, *(attack.id for attack in roster.side(Side.ATTACK))]
-        cells = [Cell(defence.id, attack) for defence in roster.side(Side.DEFENCE) for attack in attacks]
-        dispatcher.run(composition.make_local_executor(setting.limits, None), cells)
+        runner = RoundRunner(context, ledger, record, lambda: format_time(datetime.now(UTC)), watch)
+        runner.open_round(contest.file.model_dump(mode="json"))
+        attacks = [None, *(attack.id for attack in roster.by_side(Side.ATTACK))]
+        cells = [Cell(defence.id, attack) for defence in roster.by_side(Side.DEFENCE) for attack in attacks]
+        runner.run(composition.make_local_executor(context.limits, None), cells)
         yield record, RoundScoring(record, contest.format)
 
 
 def trial_pictures(contest: Contest, task: str) -> Samples:
-    """Returns what the desk shows in a trial match: the first pictures of the task's public sample, else noise.
+    """Returns what is shown in a trial match: the first pictures of the task's public sample, else noise.
 
     Hidden pictures are not shown before a round. Raises Rejected when pictures cannot be read.
     """
-    count = contest.file.friendly_pictures
-    sample = contest.sample(task)
+    count = contest.file.trial_pictures
+    sample = contest.load_public_samples(task)
     if sample is not None:
         return sample.first(min(count, len(sample)))
-    return trial_match.noise_pictures(contest.task(contest.samples(task), task), count)
+    return trial_match.noise_pictures(contest.make_task(contest.load_samples(task), task), count)
 
 
 def play_trial_match(contest: Contest, candidate: Applicant, backend: Backend) -> tuple[list[Problem], list[str]]:
@@ -111,27 +112,28 @@ def play_trial_match(contest: Contest, candidate: Applicant, backend: Backend) -
     A candidate beyond the budget, and what a fresh sandbox answers differently, is no objection here: the rules of a
     round judge that (A9, A10, A14).
     """
-    if not contest.file.friendly_pictures:
+    if not contest.file.trial_pictures:
         return [], []
-    with open_trial_match(contest, candidate, backend, trial_pictures(contest, candidate.task)) as friendly:
-        steps = friendly.play()
-    told = [f"match, {step.name}: {step.close}" for step in steps if step.close]
+    with open_trial_match(contest, candidate, backend, trial_pictures(contest, candidate.task)) as match:
+        steps = match.play()
+    warnings = [f"match, {step.name}: {step.near_limit}" for step in steps if step.near_limit]
     problems = [Problem(f"match, {step.name}", step.problem, step.remedy) for step in steps if not step.passed]
     if problems and steps[-1].name in trial_match.JUDGED_BY_RULES:
-        return [], [*told, *map(str, problems)]
-    return problems, told
+        return [], [*warnings, *map(str, problems)]
+    return problems, warnings
 
 
 @contextmanager
 def _trial_context(
     contest: Contest, task: str, roster: Roster, images: Mapping[str, Image], backend: Backend, samples: Samples
 ) -> Iterator[RoundContext]:
-    """Gives a setting that is gone afterwards, with everything that was started in it."""
-    with tempfile.TemporaryDirectory(prefix="sparring-friendly-") as scratch:
-        setting = RoundContext(
-            **round_config(contest.file, contest.format.rules),
-            round="friendly",
-            task=contest.task(samples, task),
+    """Gives a context that is gone afterwards, with everything that was started in it."""
+    with tempfile.TemporaryDirectory(prefix="sparring-trial-") as scratch:
+        context = assemble_context(
+            contest.file,
+            contest.format,
+            round="trial-match",
+            task=contest.make_task(samples, task),
             samples=samples,
             secret=secrets.token_bytes(SECRET_BYTES),
             roster=roster,
@@ -140,7 +142,7 @@ def _trial_context(
             blobs=open_blobs(Path(scratch)),
         )
         try:
-            yield setting
+            yield context
         finally:
             with suppress(InfrastructureFault):  # what could not be ended while the engine was away: the next sweep
-                backend.sweep(ended=setting.run)
+                backend.clean_up(ended_run=context.run)

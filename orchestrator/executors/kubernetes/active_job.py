@@ -1,129 +1,124 @@
-"""One job under way: its attempt, what of it is on record, and what the next attempt goes on with.
+"""One job under way: its attempt, what of it is on the ledger, and what the next attempt goes on with.
 
-Everything that a driver handed out is told apart from what the ledger has already by what it says: a step by its
-number, a failure by all of its fields, which name the attempt. So a controller that was killed between two moments, any
-two, finds its place again, and nothing is kept twice.
+Everything that a driver handed out is told apart from what the ledger has already by its content: a step by its number,
+a failure by all of its fields, which name the attempt. So a controller that was killed between any two acts finds its
+place again, and nothing is kept twice.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-import structlog
-
 from orchestrator.domain.assignment import Assignment, PartialStep
 from orchestrator.domain.events import AttemptFailed, Event, JobFinished, StepFinished
 from orchestrator.domain.text import printable
-from orchestrator.errors import InfrastructureFault, PodRefused, PodUsedUp, StoreFault
+from orchestrator.errors import InfrastructureFault, PodUsedUp, StoreFault
+from orchestrator.executors.base import EventBatch
 from orchestrator.executors.kubernetes import oom_correction
-from orchestrator.executors.kubernetes.attempt_status import AttemptState, AttemptStatus
 from orchestrator.executors.kubernetes.labels import Attempt
 
-_log = structlog.get_logger()
-EventBatch = tuple[Event, ...]
 SandboxReport = StepFinished | JobFinished | PartialStep
 _SHOWN = 1000
-
-
-JOB_NOT_CREATED = AttemptStatus(AttemptState.WAITING, "not made yet", PodRefused)
 
 
 @dataclass(eq=False)
 class ActiveJob:
     """A job under way, and its attempt number `attempt.number`.
 
-    `given` is the half-played step that this attempt began with. `made`: its Job was made, or seen. `read` counts the
-    batches that were read, all of them kept. `ended`: its driver's last word was seen. `fruitless` attempts one after
-    another finished nothing; `refusals` are those at its end whose player a node did not start: which node, and when.
-    `node` is its pod's, once it has one, also when the pod is gone. The times are the controller's, None where
-    something has not begun.
+    `finished_steps` and `failures` are what the ledger has of the job. `resumed_step` is the half-played step that this
+    attempt began with. `batches_read` counts the attempt's batches that were read and are kept. `fruitless_attempts`
+    attempts one after another finished nothing; `start_failures` are those at its end whose player a node did not
+    start: which node, and when, in the controller's time.
     """
 
     attempt: Attempt
-    steps: set[int]
+    finished_steps: set[int]
     failures: set[AttemptFailed]
-    given: PartialStep | None = None
-    fruitless: int = 0
-    refusals: tuple[tuple[str, float], ...] = ()
-    made: bool = False
-    made_at: float | None = None
-    read: int = 0
-    finished: bool = False
-    ended: bool = False
+    resumed_step: PartialStep | None = None
+    fruitless_attempts: int = 0
+    start_failures: tuple[tuple[str, float], ...] = ()
+    batches_read: int = 0
     last_failure: InfrastructureFault | None = None
-    waits_since: float | None = None
-    late_since: float | None = None
-    held_since: float | None = None
-    again_at: float = 0.0
-    standing: AttemptStatus = JOB_NOT_CREATED
-    verdict: AttemptStatus | None = None
-    queued: bool = False
-    node: str = ""
-    _carried: tuple[int, int] = (0, 0)
-    _mark: tuple[int, int] = field(default=(0, 0))
-    _refusal: tuple[str, float] | None = None
+    _inherited_counts: tuple[int, int] = (0, 0)
+    _initial_progress: tuple[int, int] = field(default=(0, 0))
+    _start_failure: tuple[str, float] | None = None
 
     def __post_init__(self) -> None:
-        given = self.given
-        self._carried = (len(given.sandboxes), len(given.faults)) if given else (0, 0)
-        self._mark = (len(self.steps), given.progress if given and self.left(given) else 0)
+        given = self.resumed_step
+        self._inherited_counts = (len(given.sandboxes), len(given.faults)) if given else (0, 0)
+        self._initial_progress = (len(self.finished_steps), given.progress if given and self.remaining(given) else 0)
 
-    def stands(self, now: AttemptStatus) -> None:
-        """Notes where the attempt stands; `queued` from a wait without end until its pod has a node."""
-        waits = now.state is AttemptState.WAITING and not now.node
-        self.standing, self.queued = now, now.endless or (self.queued and waits)
-        self.node = now.node or self.node  # a pod that is gone has none
+    def next_attempt(self, partial_step: PartialStep | None, *, counts_as_played: bool = True) -> "ActiveJob":
+        """Returns the same job with its next attempt, which goes on with `partial_step`.
 
-    def next(self, half: PartialStep | None, *, counts: bool = True) -> "ActiveJob":
-        """Returns the same job with its next attempt, which goes on with `half`; `counts`: as one that was played."""
-        following = Attempt(self.attempt.bout, self.attempt.job, self.attempt.number + 1)
-        end = (len(self.steps), half.progress if half else 0)
-        fruitless = 0 if end > self._mark else self.fruitless + counts
-        refusals = (*self.refusals, self._refusal) if self._refusal and fruitless > self.fruitless else ()
+        `counts_as_played`: the attempt before it was one that played.
+        """
+        following = Attempt(self.attempt.round_ref, self.attempt.job, self.attempt.number + 1)
+        end = (len(self.finished_steps), partial_step.progress if partial_step else 0)
+        fruitless = 0 if end > self._initial_progress else self.fruitless_attempts + counts_as_played
+        refusals = (
+            (*self.start_failures, self._start_failure)
+            if self._start_failure and fruitless > self.fruitless_attempts
+            else ()
+        )
         return ActiveJob(
-            following, self.steps, self.failures, half, fruitless, refusals, last_failure=self.last_failure
+            following,
+            self.finished_steps,
+            self.failures,
+            partial_step,
+            fruitless,
+            refusals,
+            last_failure=self.last_failure,
         )
 
-    def left(self, half: PartialStep | None) -> PartialStep | None:
+    def remaining(self, partial_step: PartialStep | None) -> PartialStep | None:
         """Returns what is still to be carried on of a half-played step: nothing once the step is on record."""
-        return None if half is None or half.step in self.steps else half
+        return None if partial_step is None or partial_step.step in self.finished_steps else partial_step
 
-    def is_doubtful(self, told: Iterable[Event | PartialStep]) -> bool:
+    def has_ambiguous_exit(self, reports: Iterable[Event | PartialStep]) -> bool:
         """Whether the status of the player's container may say more of an end than the driver could see."""
-        return any(oom_correction.has_ambiguous_exit(each.sandboxes, carried) for each, carried, _ in self._own(told))
+        return any(
+            oom_correction.has_ambiguous_exit(each.sandboxes, carried)
+            for each, carried, _ in self._own_reports(reports)
+        )
 
-    def is_blamed(self, told: Iterable[Event | PartialStep]) -> bool:
+    def is_charged_to_player(self, reports: Iterable[Event | PartialStep]) -> bool:
         """Whether an end that nobody can attribute is held against the player there, unless it was out of memory."""
         return any(
-            oom_correction.is_charged_to_player(each, carried, faults) for each, carried, faults in self._own(told)
+            oom_correction.is_charged_to_player(each, carried, faults)
+            for each, carried, faults in self._own_reports(reports)
         )
 
-    def settled(self, batch: EventBatch) -> EventBatch:
+    def with_oom(self, batch: EventBatch) -> EventBatch:
         """Returns a doubtful batch as the player's container's status has it: out of memory."""
-        own = {id(each): (sandboxes, faults) for each, sandboxes, faults in self._own(batch)}
+        counts = {id(event): (sandboxes, faults) for event, sandboxes, faults in self._own_reports(batch)}
 
-        def change(each: Event) -> Event:
-            if isinstance(each, StepFinished):
-                return oom_correction.with_oom(each, *own[id(each)])
-            return oom_correction.with_oom(each, *own[id(each)]) if isinstance(each, JobFinished) else each
+        def change(event: Event) -> Event:
+            if isinstance(event, StepFinished):
+                return oom_correction.with_oom(event, *counts[id(event)])
+            return oom_correction.with_oom(event, *counts[id(event)]) if isinstance(event, JobFinished) else event
 
         return tuple(map(change, batch))
 
-    def settled_half(self, half: PartialStep) -> PartialStep:
+    def step_with_oom(self, partial_step: PartialStep) -> PartialStep:
         """Returns a doubtful half-played step likewise."""
-        [(_, sandboxes, faults)] = self._own([half])
-        return oom_correction.with_oom(half, sandboxes, faults)
+        [(_, sandboxes, faults)] = self._own_reports([partial_step])
+        return oom_correction.with_oom(partial_step, sandboxes, faults)
 
-    def _own(self, told: Iterable[Event | PartialStep]) -> Iterator[tuple[SandboxReport, int, int]]:
+    def _own_reports(self, reports: Iterable[Event | PartialStep]) -> Iterator[tuple[SandboxReport, int, int]]:
         """Yields what tells of sandboxes, with how many of its sandboxes and faults are an earlier pod's."""
-        carried = self._carried
-        for each in told:
-            if not isinstance(each, StepFinished | JobFinished | PartialStep):
+        carried = self._inherited_counts
+        for report in reports:
+            if not isinstance(report, StepFinished | JobFinished | PartialStep):
                 continue
-            same = self.given is not None and not isinstance(each, JobFinished) and each.step == self.given.step
-            yield each, carried[0], carried[1] if same else 0
+            same = (
+                self.resumed_step is not None
+                and not isinstance(report, JobFinished)
+                and report.step == self.resumed_step.step
+            )
+            yield report, carried[0], carried[1] if same else 0
             carried = (0, 0)
 
-    def fresh(self, batch: EventBatch) -> EventBatch:
+    def unrecorded(self, batch: EventBatch) -> EventBatch:
         """Returns a batch as the ledger is to have it; empty where it has it.
 
         Raises:
@@ -132,57 +127,32 @@ class ActiveJob:
         if any(getattr(each, "job", None) != self.attempt.job.id for each in batch):
             raise StoreFault(f"what {self.attempt.name} left is about another job; see who writes to the volume")
         steps = {each.step for each in batch if isinstance(each, StepFinished)}
-        if steps & self.steps:
+        if steps & self.finished_steps:
             return ()
-        stamped = (self._stamped(each) if isinstance(each, AttemptFailed) else each for each in batch)
+        stamped = (self._with_attempt_name(each) if isinstance(each, AttemptFailed) else each for each in batch)
         return tuple(each for each in stamped if not isinstance(each, AttemptFailed) or each not in self.failures)
 
-    def placed(self, batch: EventBatch) -> EventBatch:
-        """Returns a batch with the node on which its steps were played."""
-        return tuple(
-            each.model_copy(update={"node": self.node}) if isinstance(each, StepFinished) else each for each in batch
-        )
+    def record_batch(self, batch: EventBatch) -> None:
+        """Notes that a batch, as its driver handed it out, is on the ledger."""
+        self.batches_read += 1
+        for event in batch:
+            if isinstance(event, AttemptFailed):
+                self.failures.add(self._with_attempt_name(event))
+                self.last_failure = fault_from_code(event.code, event.message)
+            if isinstance(event, StepFinished | JobFinished):
+                self._inherited_counts = (0, 0)
+            if isinstance(event, StepFinished):
+                self.finished_steps.add(event.step)
 
-    def took(self, batch: EventBatch) -> None:
-        """Notes that a batch is on record."""
-        self.read += 1
-        for each in batch:
-            if isinstance(each, AttemptFailed):
-                self.failures.add(self._stamped(each))
-                self.last_failure = fault_from_code(each.code, each.message)
-            if isinstance(each, StepFinished | JobFinished):
-                self._carried = (0, 0)
-            if isinstance(each, StepFinished):
-                self.steps.add(each.step)
-            self.finished |= isinstance(each, JobFinished)
-
-    def log(self, batch: EventBatch, node: str, now: float) -> None:
-        """Logs the end of the job, if it is in a batch, as that of one on this machine is logged."""
-        bout = self.attempt.bout
-        for each in batch:
-            if isinstance(each, JobFinished):
-                _log.info(
-                    "job_finished",
-                    contest=bout.contest,
-                    round=bout.round,
-                    job=each.job,
-                    stage=each.stage.value,
-                    submission=each.submission,
-                    attempt=self.attempt.number,
-                    node=node,
-                    seconds=round(each.seconds, 3),
-                    wall=None if self.made_at is None else round(now - self.made_at, 3),
-                )
-
-    def _stamped(self, told: AttemptFailed) -> AttemptFailed:
+    def _with_attempt_name(self, failure: AttemptFailed) -> AttemptFailed:
         """Returns what a driver says of its own tries so that no other attempt's are equal to it."""
-        return told.model_copy(update={"message": printable(f"in {self.attempt.name}: {told.message}", _SHOWN)})
+        return failure.model_copy(update={"message": printable(f"in {self.attempt.name}: {failure.message}", _SHOWN)})
 
-    def refused(self, now: float) -> None:
+    def record_start_failure(self, node: str, time: float) -> None:
         """Notes that the attempt's node did not start its player."""
-        self._refusal = ((self.verdict or self.standing).node, now)
+        self._start_failure = (node, time)
 
-    def failed(self, error: InfrastructureFault) -> EventBatch:
+    def record_failure(self, error: InfrastructureFault) -> EventBatch:
         """Notes that the attempt failed; returns what is to be kept of it, which is nothing the second time."""
         self.last_failure = error
         name = f"{self.attempt.name}: "
@@ -195,20 +165,20 @@ class ActiveJob:
         return (event,)
 
     @property
-    def why(self) -> InfrastructureFault:
+    def give_up_reason(self) -> InfrastructureFault:
         """Why the job cannot go on, where it got nowhere too often."""
-        nowhere = f"job {self.attempt.job.id} got nowhere in {self.fruitless} pods one after another"
+        nowhere = f"job {self.attempt.job.id} got nowhere in {self.fruitless_attempts} pods one after another"
         if self.last_failure is None:
             return PodUsedUp(f"{nowhere}; run again, and look at its submission's standard error")
         return fault_from_code(self.last_failure.code, f"{nowhere}; at last: {self.last_failure}")
 
 
-def resume_job(attempt: Attempt, assignment: Assignment, given: PartialStep | None) -> ActiveJob:
-    """Returns the flight of an attempt, from what the ledger has of its job: the excerpt in `assignment`."""
-    own = [each for each in assignment.events if getattr(each, "job", None) == attempt.job.id]
-    steps = {each.step for each in own if isinstance(each, StepFinished)}
-    failures = {each for each in own if isinstance(each, AttemptFailed)}
-    return ActiveJob(attempt, steps, failures, given)
+def resume_job(attempt: Attempt, assignment: Assignment, resumed_step: PartialStep | None) -> ActiveJob:
+    """Returns the job of an attempt, from what the ledger has of it: the excerpt in `assignment`."""
+    job_events = [event for event in assignment.events if getattr(event, "job", None) == attempt.job.id]
+    steps = {event.step for event in job_events if isinstance(event, StepFinished)}
+    failures = {event for event in job_events if isinstance(event, AttemptFailed)}
+    return ActiveJob(attempt, steps, failures, resumed_step)
 
 
 def fault_from_code(code: str, message: str) -> InfrastructureFault:

@@ -156,55 +156,55 @@ class Client:
             from kubernetes.client import Configuration  # noqa: PLC0415
         except ImportError as error:
             raise UsageError("the client for Kubernetes is missing: pip install 'sparring[kubernetes]'") from error
-        made = Configuration()
+        configuration = Configuration()
         try:
             if kubeconfig is None and context is None:
                 with suppress(config.ConfigException):
-                    config.load_incluster_config(client_configuration=made)  # type: ignore[no-untyped-call]
-                    return cls(_make_client(made), namespace)
+                    config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+                    return cls(_make_client(configuration), namespace)
             file = None if kubeconfig is None else str(kubeconfig)
             config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=file, context=context, client_configuration=made
+                config_file=file, context=context, client_configuration=configuration
             )
         except (config.ConfigException, OSError, ValueError) as error:
             why = printable(str(error))
             raise UsageError(
                 f"no cluster to talk to: {why}; run in a pod with a service account, or set KUBECONFIG"
             ) from error
-        return cls(_make_client(made), namespace)
+        return cls(_make_client(configuration), namespace)
 
     @classmethod
-    def at(cls, url: str, namespace: str, patience: float = RETRY_SECONDS) -> Self:
+    def connect_to_url(cls, url: str, namespace: str, patience: float = RETRY_SECONDS) -> Self:
         """Connects to a server that wants no credentials, as `kubectl proxy` is one."""
         from kubernetes.client import Configuration  # noqa: PLC0415  it takes a second
 
         return cls(_make_client(Configuration(host=url)), namespace, patience)
 
-    def hurried(self, patience: float) -> Self:
+    def with_patience(self, patience: float) -> Self:
         """Returns the same connection with another patience, which is also the longest wait for an answer."""
         return type(self)(self._client, self.namespace, patience, self._sleep)
 
-    def server(self) -> str:
+    def server_version(self) -> str:
         """Returns the server's version, as `v1.37.0`."""
-        found = self._lasting("get version", lambda: self._ask("GET", "/version").object())
+        found = self._retry("get version", lambda: self._ask("GET", "/version").require_object())
         return str(found.get("gitVersion", ""))
 
     def create(self, kind: Kind, body: Object) -> Object | None:
         """Creates an object; returns None where one of its name is there."""
-        return self._lasting(f"create {kind.plural}", lambda: self._created(kind, body))
+        return self._retry(f"create {kind.plural}", lambda: self._create_once(kind, body))
 
-    def _created(self, kind: Kind, body: Object) -> Object | None:
+    def _create_once(self, kind: Kind, body: Object) -> Object | None:
         answer = self._ask("POST", self._path(kind), body=body)
-        if answer.code == HTTPStatus.CONFLICT:
-            if answer.status.get("reason") == "AlreadyExists":
+        if answer.status_code == HTTPStatus.CONFLICT:
+            if answer.body.get("reason") == "AlreadyExists":
                 return None
-            raise TransientApiError(answer.words)
-        return answer.object()
+            raise TransientApiError(answer.description)
+        return answer.require_object()
 
     def read(self, kind: Kind, name: str) -> Object | None:
         """Returns an object as it is now; None where there is none."""
-        return self._lasting(
-            f"get {kind.plural}", lambda: self._known("GET", self._path(kind, name), (HTTPStatus.NOT_FOUND,))
+        return self._retry(
+            f"get {kind.plural}", lambda: self._ask_unless("GET", self._path(kind, name), (HTTPStatus.NOT_FOUND,))
         )
 
     def search(self, kind: Kind, labels: str = "", fields: str = "") -> Listing:
@@ -215,33 +215,33 @@ class Client:
         """
         for _ in range(_LIST_RESTARTS):
             with suppress(_Expired):
-                return self._pages(kind, {"labelSelector": labels, "fieldSelector": fields})
+                return self._list_pages(kind, {"labelSelector": labels, "fieldSelector": fields})
         raise ClusterUnavailable(
             f"list {kind.plural}: its pages expired {_LIST_RESTARTS} times; is the server overloaded?"
         )
 
-    def _pages(self, kind: Kind, selectors: dict[str, str]) -> Listing:
-        found: list[Object] = []
+    def _list_pages(self, kind: Kind, selectors: dict[str, str]) -> Listing:
+        items: list[Object] = []
         token = version = ""
         while True:
             query = {**selectors, "limit": str(PAGE_SIZE), "continue": token}
-            page = self._lasting(f"list {kind.plural}", partial(self._page, kind, query))
-            found += page.get("items") or []
+            page = self._retry(f"list {kind.plural}", partial(self._list_page, kind, query))
+            items += page.get("items") or []
             version = version or str(page["metadata"].get("resourceVersion", ""))
             token = str(page["metadata"].get("continue") or "")
             if not token:
-                return Listing(found, version)
+                return Listing(items, version)
 
-    def _page(self, kind: Kind, query: dict[str, str]) -> Object:
+    def _list_page(self, kind: Kind, query: dict[str, str]) -> Object:
         answer = self._ask("GET", self._path(kind), query)
-        if answer.code == HTTPStatus.GONE:
+        if answer.status_code == HTTPStatus.GONE:
             raise _Expired
-        return answer.object()
+        return answer.require_object()
 
     def replace(self, kind: Kind, body: Object) -> Object | None:
         """Writes over the version that `body` names; returns None where it has changed meanwhile, or is gone."""
         path = self._path(kind, body["metadata"]["name"])
-        return self._lasting(f"update {kind.plural}", lambda: self._known("PUT", path, _GONE_OR_CHANGED, body))
+        return self._retry(f"update {kind.plural}", lambda: self._ask_unless("PUT", path, _GONE_OR_CHANGED, body))
 
     def delete(self, kind: Kind, name: str, uid: str = "") -> bool:
         """Deletes an object, and in the background what it owns; returns whether there was such an object.
@@ -252,7 +252,7 @@ class Client:
         if uid:
             options["preconditions"] = {"uid": uid}
         path = self._path(kind, name)
-        gone = self._lasting(f"delete {kind.plural}", lambda: self._known("DELETE", path, _GONE_OR_CHANGED, options))
+        gone = self._retry(f"delete {kind.plural}", lambda: self._ask_unless("DELETE", path, _GONE_OR_CHANGED, options))
         return gone is not None
 
     def watch(self, kind: Kind, labels: str, version: str, seconds: float) -> Watch:
@@ -263,11 +263,11 @@ class Client:
         except TransientApiError as error:
             raise ClusterUnavailable(f"watch {kind.plural}: {error}") from error
         if response.status != HTTPStatus.OK:
-            told = ApiResponse(response.status, response.read(), response.headers).words
-            raise ClusterUnavailable(f"watch {kind.plural}: {told}")
+            description = ApiResponse(response.status, response.read(), response.headers).description
+            raise ClusterUnavailable(f"watch {kind.plural}: {description}")
         return _HttpWatch(response.response)
 
-    def _lasting(self, what: str, act: Callable[[], _Result]) -> _Result:
+    def _retry(self, operation: str, request: Callable[[], _Result]) -> _Result:
         """Asks again while what comes may pass. Raises ClusterUnavailable, and ClusterRefused with what was asked."""
         retrying = Retrying(
             retry=retry_if_exception_type(TransientApiError),
@@ -276,20 +276,22 @@ class Client:
             sleep=self._sleep,
             reraise=True,
         )
-        began = time.monotonic()
+        started_at = time.monotonic()
         try:
-            return retrying(act)
+            return retrying(request)
         except TransientApiError as error:
-            times, seconds = retrying.statistics.get("attempt_number", 1), time.monotonic() - began
+            times, seconds = retrying.statistics.get("attempt_number", 1), time.monotonic() - started_at
             raise ClusterUnavailable(
-                f"{what}: {error}, asked {times} times in {seconds:.0f} s; see to the cluster, and run again"
+                f"{operation}: {error}, asked {times} times in {seconds:.0f} s; see to the cluster, and run again"
             ) from error
         except ClusterRefused as error:
-            raise ClusterRefused(f"{what}: {error}", error.status) from error
+            raise ClusterRefused(f"{operation}: {error}", error.status) from error
 
-    def _known(self, method: str, path: str, none: Iterable[int], body: Object | None = None) -> Object | None:
+    def _ask_unless(
+        self, method: str, path: str, absent_statuses: Iterable[int], body: Object | None = None
+    ) -> Object | None:
         answer = self._ask(method, path, body=body)
-        return None if answer.code in none else answer.object()
+        return None if answer.status_code in absent_statuses else answer.require_object()
 
     def _path(self, kind: Kind, name: str = "") -> str:
         base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
@@ -307,8 +309,8 @@ class Client:
         except (HTTPError, OSError) as error:
             raise TransientApiError(describe_broken_connection(error)) from error
 
-    def _send(self, method: str, path: str, query: dict[str, str], body: Object | None, longer: float) -> Any:
-        """Returns the response, its head read. Raises Passing, and ClusterRefused where TLS does not hold."""
+    def _send(self, method: str, path: str, query: dict[str, str], body: Object | None, extra_seconds: float) -> Any:
+        """Returns the response, its head read. Raises TransientApiError, and ClusterRefused where TLS does not hold."""
         from kubernetes.client import ApiException  # noqa: PLC0415  it takes a second
         from urllib3.exceptions import HTTPError  # noqa: PLC0415  what the client stands on
 
@@ -319,7 +321,7 @@ class Client:
         )
         wait = min(_RESPONSE_SECONDS, max(1.0, self._patience))
         try:
-            return self._client.call_api(*request, _request_timeout=(min(_CONNECT_SECONDS, wait), wait + longer))
+            return self._client.call_api(*request, _request_timeout=(min(_CONNECT_SECONDS, wait), wait + extra_seconds))
         except ApiException as error:
             raise ClusterRefused(
                 f"{printable(str(error.reason))}; is the cluster's certificate the right one?"

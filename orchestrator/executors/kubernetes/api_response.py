@@ -31,21 +31,21 @@ _DEFAULT_REMEDY = "see sparring cluster check"
 
 
 class TransientApiError(Exception):
-    """An answer that may be another in a moment; `after` is how many seconds the server wants to be left alone."""
+    """An answer that may be another in a moment; `retry_after` is how many seconds the server wants between two."""
 
-    def __init__(self, why: str, after: float | None = None) -> None:
-        super().__init__(why)
-        self.after = after
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class ApiResponse:
     """A whole answer."""
 
-    def __init__(self, code: int, text: bytes, headers: Any) -> None:
-        self.code, self._text, self._headers = code, text, headers
+    def __init__(self, status_code: int, text: bytes, headers: Any) -> None:
+        self.status_code, self._text, self._headers = status_code, text, headers
 
     @property
-    def status(self) -> Object:
+    def body(self) -> Object:
         """The body, where it is an object."""
         try:
             found = json.loads(self._text)
@@ -54,23 +54,23 @@ class ApiResponse:
         return found if isinstance(found, dict) else {}
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What was answered, fit to show."""
-        said = self.status.get("message") or self._text
-        return f"the API server answered {self.code} ({printable(said, _SHOWN)})"
+        message = self.body.get("message") or self._text
+        return f"the API server answered {self.status_code} ({printable(message, _SHOWN)})"
 
-    def object(self) -> Object:
-        """Returns the object. Raises Passing and ClusterRefused where the answer is none."""
-        if self.code in {HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED}:
-            return self.status
-        if self.code in TRANSIENT_STATUSES:
-            raise TransientApiError(self.words, self._after())
-        raise ClusterRefused(f"{self.words}; {REMEDIES.get(self.code, _DEFAULT_REMEDY)}", self.code)
+    def require_object(self) -> Object:
+        """Returns the object. Raises TransientApiError and ClusterRefused where the answer is none."""
+        if self.status_code in {HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED}:
+            return self.body
+        if self.status_code in TRANSIENT_STATUSES:
+            raise TransientApiError(self.description, self._retry_after())
+        raise ClusterRefused(f"{self.description}; {REMEDIES.get(self.status_code, _DEFAULT_REMEDY)}", self.status_code)
 
-    def _after(self) -> float | None:
-        said = self._headers.get("Retry-After") or (self.status.get("details") or {}).get("retryAfterSeconds")
+    def _retry_after(self) -> float | None:
+        value = self._headers.get("Retry-After") or (self.body.get("details") or {}).get("retryAfterSeconds")
         try:
-            return None if said is None else max(0.0, float(said))
+            return None if value is None else max(0.0, float(value))
         except (TypeError, ValueError):  # a date, which no API server sends
             return None
 
@@ -78,7 +78,7 @@ class ApiResponse:
 def retry_pause(state: RetryCallState) -> float:
     """Returns the seconds until the next try: what the server asks for, or more with each try."""
     error = state.outcome.exception() if state.outcome else None
-    after = error.after if isinstance(error, TransientApiError) else None
+    after = error.retry_after if isinstance(error, TransientApiError) else None
     growing = wait_random_exponential(multiplier=0.25, max=10)(state)
     return growing if after is None else min(max(after, _MIN_PAUSE), _MAX_PAUSE)
 

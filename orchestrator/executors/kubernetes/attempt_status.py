@@ -59,9 +59,9 @@ class AttemptState(StrEnum):
     """Its driver has not started."""
     RUNNING = "running"
     """Its driver runs."""
-    LEAVING = "leaving"
+    TERMINATING = "leaving"
     """Its pod was told to go, and nobody has confirmed that it went."""
-    OVER = "over"
+    ENDED = "over"
     """Nothing more comes from its driver than what is on the volume, perhaps not to be seen yet."""
 
 
@@ -69,33 +69,35 @@ class AttemptState(StrEnum):
 class AttemptStatus:
     """Where an attempt stands, and in which words.
 
-    `fault` is what it is if it is given up here. `bounded` tells a wait that is given up at some time from one that is
-    not. `explained` says that nothing more is to be learnt from events. `spoken` says that the driver ended by itself,
-    so that its last word may still be on its way. `stuck` says that a container, mostly the player's, cannot start,
-    which explains what a driver says of it. `oom` is whether the kernel ended the player's container at its memory
-    limit, None as long as that is not known; `player` is in words how that container ended, where
-    it told nothing itself. `node` is its pod's, empty before it has one.
+    `fault` is what it is if it is given up here. `times_out` tells a wait that is given up at some time from one that
+    is not. `is_explained` says that nothing more is to be learnt from events. `driver_exited` says that the driver
+    ended by itself, so that its last word may still be on its way. `container_stuck` says that a container, mostly the
+    player's, cannot start, which explains what a driver says of it. `oom_killed` is whether the kernel ended the
+    player's container at its memory limit, None as long as that is not known; `player_exit` is in words how that
+    container ended, where it told nothing itself. `node` is its pod's, empty before it has one. `had_pod` is false
+    where its Job's deadline passed before there was a pod, as where quota was used up all the time.
     """
 
     state: AttemptState
-    words: str
+    description: str
     fault: type[PodLost] = PodLost
-    bounded: bool = True
-    explained: bool = True
-    spoken: bool = False
-    stuck: bool = False
-    oom: bool | None = None
-    player: str = "its player's container ended without a word, and its pod is gone"
+    times_out: bool = True
+    is_explained: bool = True
+    driver_exited: bool = False
+    container_stuck: bool = False
+    oom_killed: bool | None = None
+    player_exit: str = "its player's container ended without a word, and its pod is gone"
     node: str = ""
+    had_pod: bool = True
 
     @property
-    def endless(self) -> bool:
+    def waits_indefinitely(self) -> bool:
         """Whether it is a wait that nobody gives up: for a queue, or for quota."""
-        return self.state is AttemptState.WAITING and not self.bounded
+        return self.state is AttemptState.WAITING and not self.times_out
 
 
 def derive_status(
-    job: Object | None, pods: Sequence[Object], warnings: Mapping[str, str], *, begun: bool
+    job: Object | None, pods: Sequence[Object], warnings: Mapping[str, str], *, taken: bool
 ) -> AttemptStatus:
     """Returns where an attempt stands.
 
@@ -103,60 +105,77 @@ def derive_status(
         job: its Job, None where somebody deleted it.
         pods: the Job's, in any order.
         warnings: the last warning about each Job and pod, by its name, as `reason: message`.
-        begun: whether a driver has taken the attempt.
+        taken: whether a driver has taken the attempt.
     """
     if job is None:
-        return AttemptStatus(AttemptState.OVER, "its Job was deleted", oom=False)
+        return AttemptStatus(AttemptState.ENDED, "its Job was deleted", oom_killed=False)
     pod = max(pods, key=lambda each: str(_metadata(each).get("creationTimestamp")), default=None)
     failed = _true_condition(job, "Failed") or _true_condition(job, "FailureTarget")
-    if (ended := _job_end_status(job, failed, pod)) is not None:
-        return ended
+    if (end_status := _job_end_status(job, failed, pod)) is not None:
+        return end_status
     if pod is not None and not _is_suspended(job):
         node = str((pod.get("spec") or {}).get("nodeName") or "")
-        return replace(_pod_status(pod, warnings), node=node, player=_player_exit(pod))
+        return replace(_pod_status(pod, warnings), node=node, player_exit=_player_exit(pod))
     if failed is not None or _true_condition(job, "Complete") is not None:
-        return AttemptStatus(AttemptState.OVER, _job_end_reason(failed), oom=_was_oom_killed(pod))
-    return _suspended_status(job, pod, begun=begun) if _is_suspended(job) else _status_without_pod(job, warnings)
+        return AttemptStatus(AttemptState.ENDED, _job_end_reason(failed), oom_killed=_was_oom_killed(pod))
+    return _suspended_status(job, pod, is_taken=taken) if _is_suspended(job) else _status_without_pod(job, warnings)
 
 
 def _job_end_status(job: Object, failed: Object | None, pod: Object | None) -> AttemptStatus | None:
     """Returns what ends an attempt whatever its pod does."""
     if _metadata(job).get("deletionTimestamp"):
-        return AttemptStatus(AttemptState.OVER, "its Job is being deleted", oom=_was_oom_killed(pod))
+        return AttemptStatus(AttemptState.ENDED, "its Job is being deleted", oom_killed=_was_oom_killed(pod))
     if failed is not None and failed.get("reason") == "DeadlineExceeded":
         limit = job["spec"].get("activeDeadlineSeconds")
         return AttemptStatus(
-            AttemptState.OVER, f"it ran past its Job's deadline of {limit} s", DriverLost, oom=_was_oom_killed(pod)
+            AttemptState.ENDED,
+            f"it ran past its Job's deadline of {limit} s",
+            DriverLost,
+            oom_killed=_was_oom_killed(pod),
+            had_pod=pod is not None or _counts_pods(job),
         )
     return None
 
 
+def _counts_pods(job: Object) -> bool:
+    """Returns whether a Job's status counts any pod that it ever had."""
+    status = job.get("status") or {}
+    return any(status.get(name) for name in ("active", "terminating", "succeeded", "failed", "uncountedTerminatedPods"))
+
+
 def _job_end_reason(failed: Object | None) -> str:
     """Returns why a Job ended whose pod is gone."""
-    said = _safe_text((failed or {}).get("message"))
-    if "DisruptionTarget" in said:
-        return f"its pod was evicted, preempted, or lost with its node: {said}"
-    return f"its pod is gone, and its Job ended: {said}"
+    message = _safe_text((failed or {}).get("message"))
+    if "DisruptionTarget" in message:
+        return f"its pod was evicted, preempted, or lost with its node: {message}"
+    return f"its pod is gone, and its Job ended: {message}"
 
 
 def _is_suspended(job: Object) -> bool:
     return bool(job["spec"].get("suspend"))
 
 
-def _suspended_status(job: Object, pod: Object | None, *, begun: bool) -> AttemptStatus:
+def _suspended_status(job: Object, pod: Object | None, *, is_taken: bool) -> AttemptStatus:
     queue = (_metadata(job).get("labels") or {}).get(QUEUE_LABEL)
-    if begun:
-        return AttemptStatus(AttemptState.OVER, "its Job was suspended while it ran", oom=_was_oom_killed(pod))
-    words = f"suspended by Kueue, waits in queue {_safe_text(queue)}" if queue else "its Job is suspended; resume it"
-    return AttemptStatus(AttemptState.WAITING, words, PodRefused, bounded=False)
+    if is_taken:
+        return AttemptStatus(AttemptState.ENDED, "its Job was suspended while it ran", oom_killed=_was_oom_killed(pod))
+    description = (
+        f"suspended by Kueue, waits in queue {_safe_text(queue)}" if queue else "its Job is suspended; resume it"
+    )
+    return AttemptStatus(AttemptState.WAITING, description, PodRefused, times_out=False)
 
 
 def _status_without_pod(job: Object, warnings: Mapping[str, str]) -> AttemptStatus:
-    told = warnings.get(str(_metadata(job)["name"]), "")
-    if "exceeded quota" in told:
-        return AttemptStatus(AttemptState.WAITING, describe_quota(told), PodRefused, bounded=False, explained=False)
+    warning = warnings.get(str(_metadata(job)["name"]), "")
+    if "exceeded quota" in warning:
+        return AttemptStatus(
+            AttemptState.WAITING, describe_quota(warning), PodRefused, times_out=False, is_explained=False
+        )
     return AttemptStatus(
-        AttemptState.WAITING, f"no pod: {_safe_text(told)}" if told else "no pod yet", PodRefused, explained=False
+        AttemptState.WAITING,
+        f"no pod: {_safe_text(warning)}" if warning else "no pod yet",
+        PodRefused,
+        is_explained=False,
     )
 
 
@@ -167,44 +186,54 @@ def describe_quota(message: str) -> str:
 
 def _pod_status(pod: Object, warnings: Mapping[str, str]) -> AttemptStatus:
     status, oom = pod.get("status") or {}, _was_oom_killed(pod)
-    ended = _container_state(pod, DRIVER).get("terminated")
-    if ended is not None:
-        return _driver_end_status(pod, ended, oom)
+    termination = _container_state(pod, DRIVER).get("terminated")
+    if termination is not None:
+        return _driver_end_status(pod, termination, oom)
     if status.get("phase") in {"Failed", "Succeeded"}:
-        return AttemptStatus(AttemptState.OVER, _pod_end_reason(pod), oom=bool(oom))
+        return AttemptStatus(AttemptState.ENDED, _pod_end_reason(pod), oom_killed=bool(oom))
     if _metadata(pod).get("deletionTimestamp"):
-        return AttemptStatus(AttemptState.LEAVING, _pod_end_reason(pod), oom=oom)
+        return AttemptStatus(AttemptState.TERMINATING, _pod_end_reason(pod), oom_killed=oom)
     return _live_pod_status(pod, warnings, oom)
 
 
 def _live_pod_status(pod: Object, warnings: Mapping[str, str], oom: bool | None) -> AttemptStatus:
     stuck = _start_error(pod)
     if (pod.get("status") or {}).get("phase") == "Unknown":
-        return AttemptStatus(AttemptState.RUNNING, f"its {_describe_node(pod)} does not answer", oom=oom)
+        return AttemptStatus(AttemptState.RUNNING, f"its {_describe_node(pod)} does not answer", oom_killed=oom)
     if "running" in _container_state(pod, DRIVER):
         if stuck is not None:
-            state = AttemptState.OVER if stuck[1] is PlayerRefused else AttemptState.RUNNING
-            return AttemptStatus(state, f"its player cannot start: {stuck[0]}", stuck[1], stuck=True, oom=oom)
-        return AttemptStatus(AttemptState.RUNNING, f"plays on {_describe_node(pod)}", oom=oom)
-    return _waiting_status(pod, warnings) if stuck is None else AttemptStatus(AttemptState.WAITING, *stuck, stuck=True)
+            state = AttemptState.ENDED if stuck[1] is PlayerRefused else AttemptState.RUNNING
+            return AttemptStatus(
+                state, f"its player cannot start: {stuck[0]}", stuck[1], container_stuck=True, oom_killed=oom
+            )
+        return AttemptStatus(AttemptState.RUNNING, f"plays on {_describe_node(pod)}", oom_killed=oom)
+    return (
+        _waiting_status(pod, warnings)
+        if stuck is None
+        else AttemptStatus(AttemptState.WAITING, *stuck, container_stuck=True)
+    )
 
 
-def _driver_end_status(pod: Object, ended: Object, oom: bool | None) -> AttemptStatus:
-    code, reason = ended.get("exitCode"), _safe_text(ended.get("reason"))
+def _driver_end_status(pod: Object, termination: Object, oom: bool | None) -> AttemptStatus:
+    code, reason = termination.get("exitCode"), _safe_text(termination.get("reason"))
     disrupted = _disruption_reason(pod)
     if disrupted:
-        return AttemptStatus(AttemptState.OVER, disrupted, oom=bool(oom))
+        return AttemptStatus(AttemptState.ENDED, disrupted, oom_killed=bool(oom))
     if stuck := _start_error(pod):
-        words = f"its player could not start: {stuck[0]}"
-        return AttemptStatus(AttemptState.OVER, words, stuck[1], spoken=True, stuck=True, oom=False)
-    last = _last_line(ended.get("message"))
-    words = f"the driver ended with exit code {code} ({reason}) and left no result" + (f": {last}" if last else "")
+        description = f"its player could not start: {stuck[0]}"
+        return AttemptStatus(
+            AttemptState.ENDED, description, stuck[1], driver_exited=True, container_stuck=True, oom_killed=False
+        )
+    last = _last_line(termination.get("message"))
+    description = f"the driver ended with exit code {code} ({reason}) and left no result" + (
+        f": {last}" if last else ""
+    )
     if NO_ASSIGNMENT in last:
-        return AttemptStatus(AttemptState.OVER, f"{last}: {_WRONG_VOLUME}", DriverLost, oom=oom)
+        return AttemptStatus(AttemptState.ENDED, f"{last}: {_WRONG_VOLUME}", DriverLost, oom_killed=oom)
     by_itself = isinstance(code, int) and code < _FIRST_SIGNAL_CODE
     if not by_itself and _metadata(pod).get("deletionTimestamp"):
-        return AttemptStatus(AttemptState.OVER, "its pod was deleted", oom=bool(oom))
-    return AttemptStatus(AttemptState.OVER, words, DriverLost, spoken=by_itself, oom=oom)
+        return AttemptStatus(AttemptState.ENDED, "its pod was deleted", oom_killed=bool(oom))
+    return AttemptStatus(AttemptState.ENDED, description, DriverLost, driver_exited=by_itself, oom_killed=oom)
 
 
 def _last_line(message: Any) -> str:
@@ -215,11 +244,11 @@ def _last_line(message: Any) -> str:
 
 def _pod_end_reason(pod: Object) -> str:
     status = pod.get("status") or {}
-    said = f"{_safe_text(status.get('reason'))}: {_safe_text(status.get('message'))}"
+    message = f"{_safe_text(status.get('reason'))}: {_safe_text(status.get('message'))}"
     if disrupted := _disruption_reason(pod):
         return disrupted
     if status.get("reason"):
-        return f"the pod ended: {said}"
+        return f"the pod ended: {message}"
     for name, state in _container_states(status.get("initContainerStatuses")):
         code = (state.get("terminated") or {}).get("exitCode")
         if code:
@@ -229,22 +258,22 @@ def _pod_end_reason(pod: Object) -> str:
 
 def _disruption_reason(pod: Object) -> str:
     """Returns why the cluster took the pod away; empty where it did not."""
-    found = _true_condition(pod, "DisruptionTarget")
-    if found is None:
+    condition = _true_condition(pod, "DisruptionTarget")
+    if condition is None:
         return ""
-    what = _DISRUPTION_WORDS.get(str(found.get("reason")), f"disrupted ({_safe_text(found.get('reason'))})")
-    return f"its pod on {_describe_node(pod)} was {what}: {_safe_text(found.get('message'))}"
+    cause = _DISRUPTION_WORDS.get(str(condition.get("reason")), f"disrupted ({_safe_text(condition.get('reason'))})")
+    return f"its pod on {_describe_node(pod)} was {cause}: {_safe_text(condition.get('message'))}"
 
 
 def _start_error(pod: Object) -> tuple[str, type[PodLost]] | None:
     """Returns why a container cannot start, and which fault that is: its image, or the runtime refuses the player's."""
     if image := _image_error(pod):
         return image, ImagePullFailed
-    for state, said in _container_state(pod, PLAYER).items():
-        if said.get("reason") in _START_ERRORS:
-            words = f"container {PLAYER}: {_safe_text(said['reason'])}: {_safe_text(said.get('message'))}"
+    for state, details in _container_state(pod, PLAYER).items():
+        if details.get("reason") in _START_ERRORS:
+            description = f"container {PLAYER}: {_safe_text(details['reason'])}: {_safe_text(details.get('message'))}"
             # A container that is never restarted has one try. While it waits, the kubelet tries again.
-            return words, PlayerRefused if state == "terminated" else PodRefused
+            return description, PlayerRefused if state == "terminated" else PodRefused
     return None
 
 
@@ -252,33 +281,37 @@ def _image_error(pod: Object) -> str:
     """Returns which image cannot be pulled, and why; empty where none is known."""
     status = pod.get("status") or {}
     for part in ("initContainerStatuses", "containerStatuses"):
-        for each in status.get(part) or ():
-            waiting = (each.get("state") or {}).get("waiting") or {}
+        for container in status.get(part) or ():
+            waiting = (container.get("state") or {}).get("waiting") or {}
             if waiting.get("reason") in _IMAGE_ERRORS:
-                image, why = _safe_text(each.get("image")), _safe_text(waiting.get("message"))
-                return f"image {image} of container {each['name']}: {waiting['reason']}" + (f": {why}" if why else "")
+                image, why = _safe_text(container.get("image")), _safe_text(waiting.get("message"))
+                return f"image {image} of container {container['name']}: {waiting['reason']}" + (
+                    f": {why}" if why else ""
+                )
     return ""
 
 
 def _waiting_status(pod: Object, warnings: Mapping[str, str]) -> AttemptStatus:
-    for each in (pod.get("status") or {}).get("conditions") or ():
-        if each.get("type") == "PodScheduled" and each.get("status") == "False":
-            if each.get("reason") == "SchedulingGated":
-                return AttemptStatus(AttemptState.WAITING, "its pod waits for its scheduling gates", bounded=False)
-            return AttemptStatus(AttemptState.WAITING, describe_scheduling(str(each.get("message"))), Unschedulable)
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            if condition.get("reason") == "SchedulingGated":
+                return AttemptStatus(AttemptState.WAITING, "its pod waits for its scheduling gates", times_out=False)
+            return AttemptStatus(
+                AttemptState.WAITING, describe_scheduling(str(condition.get("message"))), Unschedulable
+            )
     for part in ("initContainerStatuses", "containerStatuses"):
         for name, state in _container_states((pod.get("status") or {}).get(part)):
             waiting = state.get("waiting") or {}
             if waiting and waiting.get("reason", "") not in _NORMAL_WAITS:
-                words = f"container {name}: {_safe_text(waiting['reason'])}: {_safe_text(waiting.get('message'))}"
-                return AttemptStatus(AttemptState.WAITING, words, PodRefused)
+                description = f"container {name}: {_safe_text(waiting['reason'])}: {_safe_text(waiting.get('message'))}"
+                return AttemptStatus(AttemptState.WAITING, description, PodRefused)
     if not (pod.get("spec") or {}).get("nodeName"):
         return AttemptStatus(AttemptState.WAITING, "waits for the scheduler", Unschedulable)
-    told = warnings.get(str(_metadata(pod)["name"]), "")
-    if told.startswith(_SCHEDULER_EVENT):  # of the time before it had a node
-        told = ""
-    words = f"on {_describe_node(pod)}: {_safe_text(told)}" if told else f"starts on {_describe_node(pod)}"
-    return AttemptStatus(AttemptState.WAITING, words, PodRefused, explained=False)
+    warning = warnings.get(str(_metadata(pod)["name"]), "")
+    if warning.startswith(_SCHEDULER_EVENT):  # of the time before it had a node
+        warning = ""
+    description = f"on {_describe_node(pod)}: {_safe_text(warning)}" if warning else f"starts on {_describe_node(pod)}"
+    return AttemptStatus(AttemptState.WAITING, description, PodRefused, is_explained=False)
 
 
 def describe_scheduling(message: str) -> str:
@@ -304,24 +337,26 @@ def _was_oom_killed(pod: Object | None) -> bool | None:
     """Whether the kernel ended the player's container at its limit; None where it is not said, False if it never is."""
     if pod is None:
         return False
-    ended = _container_state(pod, PLAYER).get("terminated")
-    return None if ended is None else ended.get("reason") == "OOMKilled"
+    termination = _container_state(pod, PLAYER).get("terminated")
+    return None if termination is None else termination.get("reason") == "OOMKilled"
 
 
 def _player_exit(pod: Object) -> str:
     """Returns how a player's container ended of which its first process never told."""
-    ended = _container_state(pod, PLAYER).get("terminated")
-    if ended is None:
+    termination = _container_state(pod, PLAYER).get("terminated")
+    if termination is None:
         return f"its player's container on {_describe_node(pod)} ended without a word, and its status does not say how"
-    how = f"with exit code {ended.get('exitCode')} ({_safe_text(ended.get('reason'))})"
-    return f"its player's container was ended from outside on {_describe_node(pod)}, {how}, not at its memory limit"
+    cause = f"with exit code {termination.get('exitCode')} ({_safe_text(termination.get('reason'))})"
+    return f"its player's container was ended from outside on {_describe_node(pod)}, {cause}, not at its memory limit"
 
 
-def _container_state(pod: Object, wanted: str) -> Object:
-    found = (
-        state for name, state in _container_states((pod.get("status") or {}).get("containerStatuses")) if name == wanted
+def _container_state(pod: Object, container: str) -> Object:
+    states = (
+        state
+        for name, state in _container_states((pod.get("status") or {}).get("containerStatuses"))
+        if name == container
     )
-    return next(found, {})
+    return next(states, {})
 
 
 def _container_states(statuses: Any) -> Iterator[tuple[str, Object]]:
@@ -333,8 +368,8 @@ def _true_condition(thing: Object, kind: str) -> Object | None:
     """Returns a condition of an object if it holds."""
     for each in (thing.get("status") or {}).get("conditions") or ():
         if each.get("type") == kind and each.get("status") == "True":
-            found: Object = each
-            return found
+            condition: Object = each
+            return condition
     return None
 
 
@@ -347,5 +382,5 @@ def _describe_node(pod: Object) -> str:
     return f"node {_safe_text((pod.get('spec') or {}).get('nodeName') or 'nowhere')}"
 
 
-def _safe_text(said: Any) -> str:
-    return "" if said is None else printable(str(said), _SHOWN).strip().rstrip(".")
+def _safe_text(value: Any) -> str:
+    return "" if value is None else printable(str(value), _SHOWN).strip().rstrip(".")

@@ -13,12 +13,12 @@ from orchestrator.executors.kubernetes.labels import LABEL_PREFIX, ROUND_LABEL, 
 class CleanupResult:
     """What was removed: how many Jobs of each round, by its label."""
 
-    rounds: dict[str, int]
+    jobs_by_round: dict[str, int]
 
     @property
-    def jobs(self) -> int:
+    def total_jobs(self) -> int:
         """How many Jobs in all."""
-        return sum(self.rounds.values())
+        return sum(self.jobs_by_round.values())
 
 
 def round_selector(commitment: str) -> str:
@@ -31,26 +31,26 @@ def contest_selector(name: str) -> str:
     return f"{LABEL_PREFIX}contest={name}"
 
 
-def delete_jobs(api: Api, selector: str, *, held: bool) -> CleanupResult:
+def delete_jobs(api: Api, selector: str, *, include_held: bool) -> CleanupResult:
     """Removes the Jobs that a selector chooses, and what they own.
 
-    `held`: also those of a round that a controller holds, which makes them again as new attempts.
+    `include_held`: also those of a round that a controller holds, which makes them again as new attempts.
 
     Raises:
-        UsageError: a controller holds a round, and `held` is not given.
+        UsageError: a controller holds a round, and `include_held` is not given.
     """
-    found = api.search(JOBS, selector).items
-    rounds = Counter(str((each["metadata"].get("labels") or {}).get(ROUND_LABEL, "")) for each in found)
+    jobs = api.search(JOBS, selector).items
+    rounds = Counter(str((job["metadata"].get("labels") or {}).get(ROUND_LABEL, "")) for job in jobs)
     for of in rounds:
         holder = ((api.read(LEASES, f"sparring-{of}") or {}).get("spec") or {}).get("holderIdentity") if of else None
-        if holder and not held:
+        if holder and not include_held:
             raise UsageError(
                 f"{printable(str(holder))} holds the round {of}: end that controller first, as with kubectl scale "
                 f"--replicas 0, or give --held, and it plays what was removed again"
             )
     gone = Counter(
-        str((each["metadata"].get("labels") or {}).get(ROUND_LABEL, ""))
-        for each in found
-        if api.delete(JOBS, each["metadata"]["name"], each["metadata"]["uid"])
+        str((job["metadata"].get("labels") or {}).get(ROUND_LABEL, ""))
+        for job in jobs
+        if api.delete(JOBS, job["metadata"]["name"], job["metadata"]["uid"])
     )
     return CleanupResult(dict(gone))

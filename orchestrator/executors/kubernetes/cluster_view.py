@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.executors.kubernetes.active_job import ActiveJob
 from orchestrator.executors.kubernetes.api import EVENTS, JOBS, PODS, Api
 from orchestrator.executors.kubernetes.api_response import Object
-from orchestrator.executors.kubernetes.attempt_status import AttemptState
+from orchestrator.executors.kubernetes.attempt_status import AttemptState, AttemptStatus
 from orchestrator.executors.kubernetes.watch_wakeup import ChangeNotifier
 
 
@@ -29,58 +28,65 @@ class ClusterView:
     Args:
         api: where they are.
         labels: the selector of the round.
-        pause: seconds between two lists of events.
+        event_list_interval: seconds between two lists of events.
         clock: seconds that never go back.
     """
 
-    def __init__(self, api: Api, labels: str, pause: float, clock: Callable[[], float]) -> None:
-        self._api, self._labels, self._pause, self._clock = api, labels, pause, clock
-        self._hints = ChangeNotifier(api, labels)
-        self._asked: float | None = None
+    def __init__(self, api: Api, labels: str, event_list_interval: float, clock: Callable[[], float]) -> None:
+        self._api, self._labels, self._event_list_interval, self._clock = api, labels, event_list_interval, clock
+        self._notifier = ChangeNotifier(api, labels)
+        self._events_listed_at: float | None = None
         self._warnings: dict[str, str] = {}
         self._deleted: set[str] = set()
 
-    def look(self, flights: Iterable[ActiveJob]) -> Snapshot:
-        """Returns what is there now; Jobs before pods, so that a Job's last pod is not missed for a new one."""
-        found = self._api.search(JOBS, self._labels)
-        self._hints.since(JOBS, found.version)
-        jobs = {each["metadata"]["name"]: each for each in found.items}
-        held = self._api.search(PODS, self._labels)
-        self._hints.since(PODS, held.version)
+    def refresh(self, statuses: Iterable[AttemptStatus]) -> Snapshot:
+        """Returns what is there now; Jobs before pods, so that a Job's last pod is not missed for a new one.
+
+        `statuses` are where the attempts stood: events are listed where one of them needs explaining.
+        """
+        job_list = self._api.search(JOBS, self._labels)
+        self._notifier.watch_from(JOBS, job_list.version)
+        jobs = {each["metadata"]["name"]: each for each in job_list.items}
+        pod_list = self._api.search(PODS, self._labels)
+        self._notifier.watch_from(PODS, pod_list.version)
         pods: dict[str, list[Object]] = {}
-        for pod in held.items:
+        for pod in pod_list.items:
             for owner in pod["metadata"].get("ownerReferences") or ():
                 pods.setdefault(owner["uid"], []).append(pod)
         self._deleted &= jobs.keys()
-        names = jobs.keys() | {pod["metadata"]["name"] for pod in held.items}
+        names = jobs.keys() | {pod["metadata"]["name"] for pod in pod_list.items}
         return Snapshot(
-            {name: job for name, job in jobs.items() if name not in self._deleted}, pods, self._warned(flights, names)
+            {name: job for name, job in jobs.items() if name not in self._deleted},
+            pods,
+            self._recent_warnings(statuses, names),
         )
 
-    def _warned(self, flights: Iterable[ActiveJob], names: set[str]) -> dict[str, str]:
+    def _recent_warnings(self, statuses: Iterable[AttemptStatus], names: set[str]) -> dict[str, str]:
         """Returns the last warning about each of these, asked for only while something waits and nobody says why."""
-        puzzling = any(each.standing.state is AttemptState.WAITING and not each.standing.explained for each in flights)
+        puzzling = any(status.state is AttemptState.WAITING and not status.is_explained for status in statuses)
         now = self._clock()
-        if puzzling and (self._asked is None or now - self._asked >= self._pause):
-            self._asked = now
+        if puzzling and (self._events_listed_at is None or now - self._events_listed_at >= self._event_list_interval):
+            self._events_listed_at = now
             events = self._api.search(EVENTS, fields="type=Warning").items
             self._warnings = {}
-            for each in sorted(events, key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or "")):
-                name = (each.get("involvedObject") or {}).get("name")
+            for event in sorted(events, key=lambda item: str(item.get("lastTimestamp") or item.get("eventTime") or "")):
+                name = (event.get("involvedObject") or {}).get("name")
                 if name in names:
-                    self._warnings[name] = f"{each.get('reason')}: {each.get('message')}"
+                    self._warnings[name] = f"{event.get('reason')}: {event.get('message')}"
         return self._warnings if puzzling else {}
 
-    def delete(self, name: str) -> None:
+    def delete_job(self, name: str) -> None:
         """Deletes a Job and its pods, once: a list that is older than that does not bring it back."""
         if name not in self._deleted:
             self._api.delete(JOBS, name)
             self._deleted.add(name)
 
-    def wait(self, least: float, most: float, glance: float, news: Callable[[], bool]) -> None:
-        """Waits until something has changed, at most `most` seconds; see `Hints.wait`."""
-        self._hints.wait(least, most, glance, news)
+    def wait_for_change(
+        self, min_seconds: float, max_seconds: float, poll_seconds: float, has_news: Callable[[], bool]
+    ) -> None:
+        """Waits until something has changed, at most `max_seconds` seconds; see `ChangeNotifier.wait_for_change`."""
+        self._notifier.wait_for_change(min_seconds, max_seconds, poll_seconds, has_news)
 
     def close(self) -> None:
         """Ends the watches."""
-        self._hints.close()
+        self._notifier.close()

@@ -44,5 +44,5 @@ def _is_text(word: str) -> bool:
     return True
 
 
-def _rejected_command(what: str, remedy: str) -> Rejected:
-    return Rejected("submission", [Problem("ENTRYPOINT", what, remedy)])
+def _rejected_command(problem: str, remedy: str) -> Rejected:
+    return Rejected("submission", [Problem("ENTRYPOINT", problem, remedy)])

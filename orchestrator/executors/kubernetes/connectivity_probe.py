@@ -21,7 +21,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.domain.kernel_files import COUNTERS
+from orchestrator.domain.kernel_files import MACHINE_COUNTER_FILES
 from orchestrator.domain.text import printable
 from orchestrator.errors import StoreFault, UsageError
 
@@ -67,32 +67,32 @@ class TargetResult(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(max_length=MAX_NAME_LENGTH)
-    reach: Reachability
+    reachability: Reachability
     detail: str = Field(default="", max_length=80)
 
 
 class ProbeReport(BaseModel):
     """What a probe says at its end.
 
-    `tried`: its targets, in their order. `nameservers`: those of its own resolv.conf. `wrote`: seconds that writing and
-    reading back took. `missing`: what was to be found beside that, and is not there. `error`: why it could not do what
-    it was asked for. `counters`: the files with counters of the whole machine that it could read, None where it did not
-    look.
+    `results`: its targets, in their order. `nameservers`: those of its own resolv.conf. `write_seconds`: seconds that
+    writing and reading back took. `missing_files`: what was to be found beside that, and is not there. `error`: why it
+    could not do what it was asked for. `counters`: the files with counters of the whole machine that it could read,
+    None where it did not look.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    tried: list[TargetResult] = []
+    results: list[TargetResult] = []
     nameservers: list[str] = Field(default=[], max_length=8)
-    wrote: float | None = None
-    missing: list[str] = []
-    counters: list[str] | None = Field(default=None, max_length=len(COUNTERS))
+    write_seconds: float | None = None
+    missing_files: list[str] = []
+    counters: list[str] | None = Field(default=None, max_length=len(MACHINE_COUNTER_FILES))
     error: str = ""
 
 
 def counters(root: Path = Path("/")) -> list[str]:
     """Returns which counters of the whole machine can be read here: what is masked is empty, or not to be had."""
-    return [path for path in COUNTERS if _first(root / path.lstrip("/"))]
+    return [path for path in MACHINE_COUNTER_FILES if _first(root / path.lstrip("/"))]
 
 
 def _first(path: Path) -> bytes:
@@ -107,32 +107,34 @@ def parse_target(text: str) -> Target:
     protocol, _, place = rest.partition(":")
     host, _, port = place.rpartition(":")
     if protocol not in {"tcp", "udp"} or not name or len(name) > MAX_NAME_LENGTH or not host or not port.isdecimal():
-        what = f"NAME=tcp:HOST:PORT, or udp for a name server; NAME has at most {MAX_NAME_LENGTH} characters"
-        raise UsageError(f"{printable(text)}: give {what}")
+        syntax = f"NAME=tcp:HOST:PORT, or udp for a name server; NAME has at most {MAX_NAME_LENGTH} characters"
+        raise UsageError(f"{printable(text)}: give {syntax}")
     return Target(name, "tcp" if protocol == "tcp" else "udp", host, int(port))
 
 
 def targets_from_environment(environment: Mapping[str, str]) -> list[Target]:
     """Returns what a pod's environment tells it of: the API server, and its node where the pod was told."""
-    found = []
+    targets = []
     if host := environment.get("KUBERNETES_SERVICE_HOST"):
-        found.append(Target("api", "tcp", host, int(environment.get("KUBERNETES_SERVICE_PORT", "443"))))
+        targets.append(Target("api", "tcp", host, int(environment.get("KUBERNETES_SERVICE_PORT", "443"))))
     if host := environment.get("NODE_ADDRESS"):
-        found.append(Target("node", "tcp", host, KUBELET_PORT))
-    return found
+        targets.append(Target("node", "tcp", host, KUBELET_PORT))
+    return targets
 
 
-def try_target(wanted: Target, seconds: float) -> TargetResult:
+def try_target(target: Target, seconds: float) -> TargetResult:
     """Tries to reach a target for so long at most."""
     try:
-        if wanted.protocol == "tcp":
-            socket.create_connection((wanted.host, wanted.port), timeout=seconds).close()
+        if target.protocol == "tcp":
+            socket.create_connection((target.host, target.port), timeout=seconds).close()
         else:
-            _query_dns(wanted.host, wanted.port, seconds)
+            _query_dns(target.host, target.port, seconds)
     except OSError as error:
         answer = Reachability.REFUSED if error.errno in _REFUSAL_ERRNOS else Reachability.SILENT
-        return TargetResult(name=wanted.name, reach=answer, detail=(error.strerror or str(error) or "timed out")[:80])
-    return TargetResult(name=wanted.name, reach=Reachability.CONNECTED)
+        return TargetResult(
+            name=target.name, reachability=answer, detail=(error.strerror or str(error) or "timed out")[:80]
+        )
+    return TargetResult(name=target.name, reachability=Reachability.CONNECTED)
 
 
 def _query_dns(host: str, port: int, seconds: float) -> None:
@@ -162,12 +164,12 @@ def accept_connections(places: Iterable[Target], seconds: float) -> int:
     until, count = time.monotonic() + seconds, 0
     with ExitStack() as stack:
         ready = stack.enter_context(selectors.DefaultSelector())
-        for each in places:
-            family = socket.AF_INET6 if ":" in each.host else socket.AF_INET
+        for place in places:
+            family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
             try:
-                server = stack.enter_context(socket.create_server((each.host, each.port), family=family))
+                server = stack.enter_context(socket.create_server((place.host, place.port), family=family))
             except OSError as error:
-                raise UsageError(f"{each.host}:{each.port} cannot be listened on: {error}") from error
+                raise UsageError(f"{place.host}:{place.port} cannot be listened on: {error}") from error
             server.setblocking(False)
             ready.register(server, selectors.EVENT_READ, server)
         while (left := until - time.monotonic()) > 0:
@@ -178,12 +180,12 @@ def accept_connections(places: Iterable[Target], seconds: float) -> int:
     return count
 
 
-def try_until_connected(wanted: Target, seconds: float) -> TargetResult:
+def try_until_connected(target: Target, seconds: float) -> TargetResult:
     """Tries again and again, until it is reached or the time is over: what listens may start later."""
     until = time.monotonic() + seconds
     while True:
-        tried = try_target(wanted, 1.0)
-        if tried.reach is Reachability.CONNECTED or time.monotonic() >= until:
+        tried = try_target(target, 1.0)
+        if tried.reachability is Reachability.CONNECTED or time.monotonic() >= until:
             return tried
         time.sleep(0.1)
 
@@ -198,8 +200,8 @@ def read_nameservers(resolver: Path) -> list[str]:
 
 
 def time_volume_write(folder: Path) -> float:
-    """Writes a file as the engine does, reads it back, removes it; returns the seconds. Raises StoreFault."""
-    begun = time.monotonic()
+    """Writes a file as controllers and drivers do, reads and removes it; returns the seconds. Raises StoreFault."""
+    started_at = time.monotonic()
     path, bytes_ = folder / f".probe-{secrets.token_hex(8)}", os.urandom(2**20)
     fresh = path.with_suffix(".new")
     try:
@@ -217,7 +219,7 @@ def time_volume_write(folder: Path) -> float:
                 left.unlink()
     if not same:
         raise StoreFault(f"{folder} does not give back what was written")
-    return time.monotonic() - begun
+    return time.monotonic() - started_at
 
 
 def find_missing_files(folder: Path, names: Iterable[str], seconds: float) -> list[str]:
@@ -228,9 +230,9 @@ def find_missing_files(folder: Path, names: Iterable[str], seconds: float) -> li
     return lacking
 
 
-def write_report(said: ProbeReport, place: Path) -> None:
+def write_report(report: ProbeReport, place: Path) -> None:
     """Puts down what a probe says, where the kubelet looks for it. Raises StoreFault."""
-    text = said.model_dump_json()
+    text = report.model_dump_json()
     if len(text) > MAX_REPORT_BYTES:
         text = json.dumps({"error": f"{len(text)} bytes are too many; try fewer targets at a time"})
     try:
@@ -241,7 +243,7 @@ def write_report(said: ProbeReport, place: Path) -> None:
 
 def try_targets(targets: Iterable[Target], seconds: float) -> list[TargetResult]:
     """Tries one target after the other. Raises UsageError where there are too many."""
-    wanted = list(targets)
-    if len(wanted) > MAX_TARGETS:
-        raise UsageError(f"{len(wanted)} targets; a probe tries at most {MAX_TARGETS}")
-    return [try_target(each, seconds) for each in wanted]
+    target_list = list(targets)
+    if len(target_list) > MAX_TARGETS:
+        raise UsageError(f"{len(target_list)} targets; a probe tries at most {MAX_TARGETS}")
+    return [try_target(target, seconds) for target in target_list]

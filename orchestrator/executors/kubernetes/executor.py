@@ -17,25 +17,29 @@ class KubernetesExecutor:
     """Runs jobs on a cluster.
 
     Args:
-        site: where, and who may; its lease is held already.
+        deps: where, and who may; its lease is held already.
     """
 
-    def __init__(self, site: ControllerDeps) -> None:
-        self._site = site
+    def __init__(self, deps: ControllerDeps) -> None:
+        self._deps = deps
 
     def run(
-        self, plan: Plan, done: AbstractSet[JobId], perform: MakeJob, suits: DevicePreference = any_device
+        self,
+        plan: Plan,
+        finished_jobs: AbstractSet[JobId],
+        make_job: MakeJob,
+        prefers_device: DevicePreference = any_device,
     ) -> Generator[EventBatch, None, None]:
-        """Yields what happens until the plan is done; the cluster chooses devices, so `suits` is not asked.
+        """Yields what happens until the plan is done; the cluster chooses devices, so `prefers_device` is not asked.
 
         Raises:
             LeaseLost: another controller may have taken over; nothing was yielded or changed since.
             ClusterUnavailable, ClusterRefused, StoreFault: the cluster or the volume failed.
             ValueError: jobs are left that wait for something which nothing in the plan makes, and none is parked.
         """
-        del suits
+        del prefers_device
 
-        def assign(job: Job, half: PartialStep | None) -> Assignment:
-            return perform(job, None).assignment(half)
+        def assign(job: Job, partial_step: PartialStep | None) -> Assignment:
+            return make_job(job, None).assignment(partial_step)
 
-        yield from Controller(self._site, plan, done, assign).run()
+        yield from Controller(self._deps, plan, finished_jobs, assign).run()

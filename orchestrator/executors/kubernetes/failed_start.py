@@ -12,20 +12,20 @@ class FailedStartBackend:
 
     Args:
         inner: what knows the images.
-        why: what the cluster said, kept as if the player had written it to stderr.
+        reason: what the cluster said, kept as if the player had written it to stderr.
     """
 
     name: ClassVar[str] = "unstarted"
 
-    def __init__(self, inner: Backend, why: str) -> None:
-        self._inner, self._why = inner, why
+    def __init__(self, inner: Backend, reason: str) -> None:
+        self._inner, self._reason = inner, reason
 
-    def check(self, runtime: Runtime | None = None) -> None:
+    def require_available(self, runtime: Runtime | None = None) -> None:
         """Needs nothing."""
 
-    def examine(self) -> list[Check]:
+    def diagnose(self) -> list[Check]:
         """Returns what the other one says."""
-        return self._inner.examine()
+        return self._inner.diagnose()
 
     def admit(self, source: ImageSource) -> Image:
         """Returns the image as the other one does."""
@@ -35,18 +35,18 @@ class FailedStartBackend:
         """Returns the image."""
         return image
 
-    def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:
+    def inspect_image(self, reference: str, *, files: bool = True, max_bytes: int | None = None) -> ImageFacts:
         """Returns what the other one finds."""
-        return self._inner.look_into(reference, files=files, largest=largest)
+        return self._inner.inspect_image(reference, files=files, max_bytes=max_bytes)
 
-    def workshop(self) -> ImageStore:
+    def image_store(self) -> ImageStore:
         """Returns the other one's."""
-        return self._inner.workshop()
+        return self._inner.image_store()
 
-    def start(self, order: SandboxSpec) -> Sandbox:  # noqa: ARG002  nobody is started
+    def start(self, spec: SandboxSpec) -> Sandbox:  # noqa: ARG002  nobody is started
         """Returns a player that has ended."""
-        return NeverStarted(self._why)
+        return NeverStarted(self._reason)
 
-    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:  # noqa: ARG002  as every sweep is called
+    def clean_up(self, *, spare_run: str | None = None, ended_run: str | None = None) -> int:  # noqa: ARG002  as every sweep is called
         """Nothing is left behind."""
         return 0

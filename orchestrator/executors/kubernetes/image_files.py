@@ -1,7 +1,7 @@
 """What lies in an image of a registry: judged by its layers' headers as the docker backend judges an image's files.
 
 Each layer is fetched once in the life of this process and read as it comes. Nothing but its paths is kept, of so many
-layers as `_KEPT` allows: entries stand on the same few.
+layers as `_LAYER_CACHE_BYTES` allows: entries stand on the same few.
 """
 
 import threading
@@ -12,15 +12,15 @@ from orchestrator.oci.manifests import Descriptor
 from orchestrator.oci.references import ImageReference
 from orchestrator.oci.resolver import ImageResolver, ResolvedImage
 from orchestrator.sandboxes.image_files import file_checks, layers, mount_points
-from orchestrator.sandboxes.image_files.layers import Layer, Room, TooLargeError, UnreadableError, ZstdError
+from orchestrator.sandboxes.image_files.layers import Layer, RemainingBytes, TooLargeError, UnreadableError, ZstdError
 
-_KEPT = 512 * 1024**2
+_LAYER_CACHE_BYTES = 512 * 1024**2
 """Bytes of memory for layers that are kept for the next images."""
-_AGAIN = "build the image again and push it with docker, podman or skopeo"
-_GZIP = "pack its layers with gzip, or push it by `sparring cluster push`, from a machine whose engine has it"
+_REBUILD_REMEDY = "build the image again and push it with docker, podman or skopeo"
+_GZIP_REMEDY = "pack its layers with gzip, or push it by `sparring cluster push`, from a machine whose engine has it"
 
 
-class Files:
+class RegistryImageFiles:
     """Judges images by their layers. Threads may share it; they wait for one another."""
 
     def __init__(self, registries: ImageResolver) -> None:
@@ -45,45 +45,49 @@ class Files:
             return list(self._judged[key])
 
     def _judge(
-        self, name: ImageReference, found: ResolvedImage, config: ImageConfig, architecture: str
+        self, name: ImageReference, image: ResolvedImage, config: ImageConfig, architecture: str
     ) -> list[Problem]:
-        room, layers = Room(MAX_IMAGE_BYTES), []
-        for number, each in enumerate(found.layers, start=1):
+        room, layers = RemainingBytes(MAX_IMAGE_BYTES), []
+        for number, descriptor in enumerate(image.layers, start=1):
             try:
-                layers.append(self._layer(name, each, room))
+                layers.append(self._layer(name, descriptor, room))
             except UnreadableError as error:
-                remedy = _GZIP if isinstance(error, ZstdError) else _AGAIN
+                remedy = _GZIP_REMEDY if isinstance(error, ZstdError) else _REBUILD_REMEDY
                 return [Problem(f"layer {number}", str(error), remedy)]
             except TooLargeError as error:
-                return [_too_large(error)]
+                return [_too_large_problem(error)]
         look = mount_points.merge_layers([layer.look for layer in reversed(layers)])
         return file_checks.judged(look, config, architecture)
 
-    def _layer(self, name: ImageReference, layer: Descriptor, room: Room) -> Layer:
+    def _layer(self, name: ImageReference, layer: Descriptor, room: RemainingBytes) -> Layer:
         """Returns a layer, and takes what it has from the room that its image has."""
         key = layer.digest, layer.media_type
-        kept = self._layers.pop(key, None)
-        if kept is None:
-            kept = self._registries.layer(name, layer, lambda pieces: layers.read(pieces, layer.media_type, room))
-        room.take(kept)
+        contents = self._layers.pop(key, None)
+        if contents is None:
+            contents = self._registries.layer(
+                name, layer, lambda pieces: layers.read_layer(pieces, layer.media_type, room)
+            )
+        room.take(contents)
         if room.files < 0:
             raise TooLargeError("bytes")
         if room.kept < 0:
             raise TooLargeError("paths")
-        self._layers[key] = kept
+        self._layers[key] = contents
         self._forget()
-        return kept
+        return contents
 
     def _forget(self) -> None:
         """Forgets the layers that were not asked for the longest, so that the rest fits."""
         size = sum(layer.kept + layer.heads for layer in self._layers.values())
-        while size > _KEPT:
+        while size > _LAYER_CACHE_BYTES:
             oldest = self._layers.pop(next(iter(self._layers)))
             size -= oldest.kept + oldest.heads
 
 
-def _too_large(error: TooLargeError) -> Problem:
+def _too_large_problem(error: TooLargeError) -> Problem:
     if str(error) == "bytes":
         return oversized(f"more than {MAX_IMAGE_BYTES}")
-    most = layers.MOST_KEPT
-    return Problem("size", f"more files than can be looked at: their names take more than {most} bytes", _AGAIN)
+    most = layers.MAX_PATH_BYTES
+    return Problem(
+        "size", f"more files than can be looked at: their names take more than {most} bytes", _REBUILD_REMEDY
+    )

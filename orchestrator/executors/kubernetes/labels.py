@@ -36,7 +36,7 @@ class RoundRef:
     commitment: str
 
     @property
-    def of(self) -> str:
+    def label_value(self) -> str:
         """The label's value that tells this round from all others."""
         return round_label_value(self.commitment)
 
@@ -48,35 +48,35 @@ class Attempt:
     `avoided` are the nodes that its pod is kept off.
     """
 
-    bout: RoundRef
+    round_ref: RoundRef
     job: Job
     number: int
     avoided: frozenset[str] = frozenset()
 
     @property
-    def key(self) -> str:
+    def job_key(self) -> str:
         """Twelve hex digits that all attempts at this job of this round share."""
-        return digest(f"{self.bout.commitment}\n{self.job.id}").removeprefix("sha256:")[:12]
+        return digest(f"{self.round_ref.commitment}\n{self.job.id}").removeprefix("sha256:")[:12]
 
     @property
     def name(self) -> str:
         """The Job's name, at most 63 characters, a DNS label."""
-        return f"{self.job.stage.value}-{_dns_label(self.job.submission)}-{self.key}-{self.number}"
+        return f"{self.job.stage.value}-{_dns_label(self.job.submission)}-{self.job_key}-{self.number}"
 
     def labels(self) -> dict[str, str]:
         """Returns what Job and pod are found by."""
         return {
             "app.kubernetes.io/name": "sparring",
             "app.kubernetes.io/component": "match",
-            "app.kubernetes.io/part-of": _label_value(self.bout.contest),
+            "app.kubernetes.io/part-of": _label_value(self.round_ref.contest),
             "app.kubernetes.io/managed-by": "sparring",
             "app.kubernetes.io/version": _label_value(__version__),
-            ROUND_LABEL: self.bout.of,
+            ROUND_LABEL: self.round_ref.label_value,
             JOB_LABEL: self.job.id,
             ATTEMPT_LABEL: str(self.number),
-            LABEL_PREFIX + "contest": _label_value(self.bout.contest),
-            LABEL_PREFIX + "round": _label_value(self.bout.round),
-            LABEL_PREFIX + "task": _label_value(self.bout.task),
+            LABEL_PREFIX + "contest": _label_value(self.round_ref.contest),
+            LABEL_PREFIX + "round": _label_value(self.round_ref.round),
+            LABEL_PREFIX + "task": _label_value(self.round_ref.task),
             LABEL_PREFIX + "stage": self.job.stage.value,
             LABEL_PREFIX + "submission": _label_value(self.job.submission),
         }
@@ -84,9 +84,9 @@ class Attempt:
     def annotations(self) -> dict[str, str]:
         """Returns the same texts unshortened."""
         return {
-            LABEL_PREFIX + "contest": self.bout.contest,
-            LABEL_PREFIX + "round": self.bout.round,
-            LABEL_PREFIX + "task": self.bout.task,
+            LABEL_PREFIX + "contest": self.round_ref.contest,
+            LABEL_PREFIX + "round": self.round_ref.round,
+            LABEL_PREFIX + "task": self.round_ref.task,
             LABEL_PREFIX + "submission": self.job.submission,
         }
 

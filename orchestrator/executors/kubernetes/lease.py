@@ -5,7 +5,7 @@ who holds it counts from before its last renewal was sent, and trusts it for two
 that was stopped for a while knows that it may have been replaced, before it writes anything: it then renews, which
 succeeds only where nobody changed the Lease meanwhile.
 
-An API server that is away for less than `PATIENCE` ends neither who waits nor who holds.
+An API server that is away for less than `RETRY_SECONDS` ends neither who waits nor who holds.
 """
 
 import os
@@ -61,9 +61,9 @@ class Lease:
     Acquire it before the ledger is read: what another controller wrote until then must be in it.
 
     Args:
-        api: with a patience well below `seconds` (see `Client.hurried`).
+        api: with a patience well below `seconds` (see `Api.with_patience`).
         name: of the Lease, `sparring-` and what the round's objects are found by.
-        me: who holds it; see `identity`.
+        holder: who holds it; see `identity`.
         seconds: how long it outlives its last renewal.
         clock: seconds that never go back.
         patience: seconds without an answer of the API server after which it is given up.
@@ -73,40 +73,40 @@ class Lease:
         self,
         api: Api,
         name: str,
-        me: str,
+        holder: str,
         seconds: float = LEASE_SECONDS,
         clock: Callable[[], float] = boot_clock,
         patience: float = RETRY_SECONDS,
     ) -> None:
-        self._api, self._name, self._me, self._seconds, self._clock = api, name, me, seconds, clock
+        self._api, self._name, self._holder, self._seconds, self._clock = api, name, holder, seconds, clock
         self._patience = patience
         self._renewing = threading.Lock()
         self._lease: dict[str, Any] = {}
         self._renewed: float | None = None
-        self._taken = False
-        self._end = threading.Event()
-        self._keeper: threading.Thread | None = None
+        self._is_lost = False
+        self._stop = threading.Event()
+        self._renewal_thread: threading.Thread | None = None
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Whether no other controller can have it."""
         renewed = self._renewed
-        return not self._taken and renewed is not None and self._clock() - renewed < _TRUSTED_SHARE * self._seconds
+        return not self._is_lost and renewed is not None and self._clock() - renewed < _TRUSTED_SHARE * self._seconds
 
-    def check(self) -> None:
+    def ensure_held(self) -> None:
         """Raises LeaseLost where another controller may have it, and it cannot be renewed."""
-        if self.held:
+        if self.is_held:
             return
         if self._renewed is None:
             raise LeaseLost(f"the lease {self._name} was never acquired")
         if self._recover():
             return
         ago = self._clock() - self._renewed
-        why = "another holds it" if self._taken else "another controller may have taken over"
+        why = "another holds it" if self._is_lost else "another controller may have taken over"
         raise LeaseLost(f"the lease {self._name} was last renewed {ago:.1f} s ago; {why}; run again")
 
-    def acquire(self, tell: Callable[[str], None], cancelled: Callable[[], bool] = lambda: False) -> Self:
-        """Waits until it is ours, and renews it from then on; `tell` hears who has it.
+    def acquire(self, report: Callable[[str], None], cancelled: Callable[[], bool] = lambda: False) -> Self:
+        """Waits until it is ours, and renews it from then on; `report` hears who has it.
 
         Raises:
             ClusterUnavailable: the API server did not answer for the whole patience.
@@ -116,40 +116,40 @@ class Lease:
         seen, since = "", self._clock()
         answered = since
         while True:
-            began = self._clock()
+            asked_at = self._clock()
             try:
                 lease = self._api.read(LEASES, self._name)
                 version = str(((lease or {}).get("metadata") or {}).get("resourceVersion"))
                 if version != seen:
-                    seen, since = version, began
-                if self._take(lease, self._clock() - since, began):
-                    self._keeper = threading.Thread(target=self._keep, name="lease", daemon=True)
-                    self._keeper.start()
+                    seen, since = version, asked_at
+                if self._try_take(lease, self._clock() - since, asked_at):
+                    self._renewal_thread = threading.Thread(target=self._renew_until_stopped, name="lease", daemon=True)
+                    self._renewal_thread.start()
                     return self
                 answered = self._clock()
             except ClusterUnavailable:
                 if self._clock() - answered >= self._patience:
                     raise
-                tell(f"the API server does not answer; it is asked for the lease {self._name} again")
+                report(f"the API server does not answer; it is asked for the lease {self._name} again")
             else:
                 if lease is not None:
                     holder = printable(str(_spec(lease).get("holderIdentity")), 80)
-                    tell(f"another controller, {holder}, runs this round; this one goes on when that has ended")
-            if cancelled() or self._end.wait(min(2.0, self._seconds / _POLLS_PER_TERM)):
+                    report(f"another controller, {holder}, runs this round; this one goes on when that has ended")
+            if cancelled() or self._stop.wait(min(2.0, self._seconds / _POLLS_PER_TERM)):
                 raise Cancelled(f"cancelled while another controller had the lease {self._name}")
 
     def release(self) -> None:
         """Removes it, so that the next one has it at once. Does nothing where it is not ours any more."""
-        self._end.set()
-        if self._keeper is not None:
-            self._keeper.join()
-            self._keeper = None
-        if self.held:
+        self._stop.set()
+        if self._renewal_thread is not None:
+            self._renewal_thread.join()
+            self._renewal_thread = None
+        if self.is_held:
             try:
                 self._api.delete(LEASES, self._name, str(self._lease["metadata"]["uid"]))
             except (ClusterRefused, ClusterUnavailable) as error:
                 _log.warning("lease_not_released", lease=self._name, reason=str(error))
-        self._taken = True
+        self._is_lost = True
 
     def __enter__(self) -> Self:
         return self
@@ -159,36 +159,36 @@ class Lease:
     ) -> None:
         self.release()
 
-    def _take(self, lease: dict[str, Any] | None, unchanged: float, began: float) -> bool:
+    def _try_take(self, lease: dict[str, Any] | None, unchanged: float, asked_at: float) -> bool:
         """Takes it where it is free, or nobody renewed it for its whole time; returns whether it is ours."""
         if lease is None:
-            made = self._api.create(LEASES, lease_manifest(self._name) | {"spec": self._held(0)})
+            new_lease = self._api.create(LEASES, lease_manifest(self._name) | {"spec": self._holder_spec(0)})
         else:
             spec = _spec(lease)
             holder, lasts = spec.get("holderIdentity"), spec.get("leaseDurationSeconds")
-            if holder and holder != self._me and unchanged < (lasts if isinstance(lasts, int) else self._seconds):
+            if holder and holder != self._holder and unchanged < (lasts if isinstance(lasts, int) else self._seconds):
                 return False
             changes = spec.get("leaseTransitions")
-            body = lease | {"spec": self._held(changes + 1 if isinstance(changes, int) else 1)}
-            made = self._api.replace(LEASES, body)
-        return made is not None and self._note(made, began)
+            body = lease | {"spec": self._holder_spec(changes + 1 if isinstance(changes, int) else 1)}
+            new_lease = self._api.replace(LEASES, body)
+        return new_lease is not None and self._set_lease(new_lease, asked_at)
 
-    def _held(self, changes: int) -> dict[str, Any]:
+    def _holder_spec(self, transitions: int) -> dict[str, Any]:
         now = _micro_time()
         return {
-            "holderIdentity": self._me,
+            "holderIdentity": self._holder,
             "leaseDurationSeconds": max(1, round(self._seconds)),
             "acquireTime": now,
             "renewTime": now,
-            "leaseTransitions": changes,
+            "leaseTransitions": transitions,
         }
 
-    def _note(self, made: dict[str, Any], began: float) -> bool:
-        self._lease, self._renewed = made, began
+    def _set_lease(self, lease: dict[str, Any], asked_at: float) -> bool:
+        self._lease, self._renewed = lease, asked_at
         return True
 
-    def _keep(self) -> None:
-        while not self._taken and not self._end.wait(self._seconds / _RENEWALS_PER_TERM):
+    def _renew_until_stopped(self) -> None:
+        while not self._is_lost and not self._stop.wait(self._seconds / _RENEWALS_PER_TERM):
             try:
                 self._renew()
             except (ClusterRefused, ClusterUnavailable) as error:
@@ -196,35 +196,35 @@ class Lease:
 
     def _recover(self) -> bool:
         """Renews once more where the time has passed, and returns whether it is ours: nobody changed it meanwhile."""
-        began = self._clock()
-        while not (self._taken or self._end.is_set() or self.held):
+        started_at = self._clock()
+        while not (self._is_lost or self._stop.is_set() or self.is_held):
             try:
                 self._renew()
             except ClusterUnavailable as error:
-                if self._clock() - began >= self._patience:
+                if self._clock() - started_at >= self._patience:
                     return False
                 _log.warning("lease_not_renewed", lease=self._name, reason=str(error))
-                self._end.wait(min(2.0, self._seconds / _POLLS_PER_TERM))
+                self._stop.wait(min(2.0, self._seconds / _POLLS_PER_TERM))
             except ClusterRefused as error:
                 _log.warning("lease_not_renewed", lease=self._name, reason=str(error))
                 return False
-        return self.held
+        return self.is_held
 
     def _renew(self) -> None:
         with self._renewing:
-            self._renew_it()
+            self._renew_locked()
 
-    def _renew_it(self) -> None:
-        lease, began = self._lease, self._clock()
-        made = self._api.replace(LEASES, lease | {"spec": _spec(lease) | {"renewTime": _micro_time()}})
-        if made is not None:
-            self._note(made, began)
+    def _renew_locked(self) -> None:
+        lease, asked_at = self._lease, self._clock()
+        new_lease = self._api.replace(LEASES, lease | {"spec": _spec(lease) | {"renewTime": _micro_time()}})
+        if new_lease is not None:
+            self._set_lease(new_lease, asked_at)
             return
-        found = self._api.read(LEASES, self._name)  # our own renewal whose answer was lost, or another's
-        if found is None or _spec(found).get("holderIdentity") != self._me:
-            self._taken = True
+        current_lease = self._api.read(LEASES, self._name)  # our own renewal whose answer was lost, or another's
+        if current_lease is None or _spec(current_lease).get("holderIdentity") != self._holder:
+            self._is_lost = True
         else:
-            self._lease = found  # and renewed the next time
+            self._lease = current_lease  # and renewed the next time
 
 
 def _spec(lease: dict[str, Any]) -> dict[str, Any]:

@@ -19,40 +19,42 @@ OOM_MESSAGE = "the player was killed at its memory limit"
 _Report = TypeVar("_Report", StepFinished, JobFinished, PartialStep)
 
 
-def has_ambiguous_exit(sandboxes: list[SandboxRecord], carried: int) -> bool:
-    """Whether one of a pod's own sandboxes ended without a word; the first `carried` are not its own."""
-    return any(_is_unattributed(each) for each in sandboxes[carried:])
+def has_ambiguous_exit(sandboxes: list[SandboxRecord], inherited: int) -> bool:
+    """Whether one of a pod's own sandboxes ended without a word; the first `inherited` are not its own."""
+    return any(_is_unattributed(each) for each in sandboxes[inherited:])
 
 
-def is_charged_to_player(told: StepFinished | JobFinished | PartialStep, carried: int, faults: int) -> bool:
+def is_charged_to_player(
+    report: StepFinished | JobFinished | PartialStep, inherited_sandboxes: int, inherited_faults: int
+) -> bool:
     """Whether such an end is held against the player: one of the pod's own faults is a death.
 
     Args:
-        told: what the driver handed out.
-        carried: how many of its sandboxes are an earlier pod's.
-        faults: how many of its faults are.
+        report: what the driver handed out.
+        inherited_sandboxes: how many of its sandboxes are an earlier pod's.
+        inherited_faults: how many of its faults are.
     """
-    if isinstance(told, JobFinished) or not has_ambiguous_exit(told.sandboxes, carried):
+    if isinstance(report, JobFinished) or not has_ambiguous_exit(report.sandboxes, inherited_sandboxes):
         return False
-    return any(fault.code == PlayerDied.code for fault in told.faults[faults:])
+    return any(fault.code == PlayerDied.code for fault in report.faults[inherited_faults:])
 
 
-def with_oom(told: _Report, carried: int, faults: int) -> _Report:
+def with_oom(report: _Report, inherited_sandboxes: int, inherited_faults: int) -> _Report:
     """Returns it with the pod's own end without a word as out of memory, and the death that it was as well.
 
     Args:
-        told: what the driver handed out.
-        carried: how many of its sandboxes are an earlier pod's.
-        faults: how many of its faults are.
+        report: what the driver handed out.
+        inherited_sandboxes: how many of its sandboxes are an earlier pod's.
+        inherited_faults: how many of its faults are.
     """
-    ended = [
-        _as_oom_record(each) if at >= carried and _is_unattributed(each) else each
-        for at, each in enumerate(told.sandboxes)
+    sandboxes = [
+        _as_oom_record(sandbox) if at >= inherited_sandboxes and _is_unattributed(sandbox) else sandbox
+        for at, sandbox in enumerate(report.sandboxes)
     ]
-    update: dict[str, object] = {"sandboxes": ended}
-    if not isinstance(told, JobFinished):
-        update["faults"] = _faults_with_oom(told.faults, faults)
-    copy: _Report = told.model_copy(update=update)
+    update: dict[str, object] = {"sandboxes": sandboxes}
+    if not isinstance(report, JobFinished):
+        update["faults"] = _faults_with_oom(report.faults, inherited_faults)
+    copy: _Report = report.model_copy(update=update)
     return copy
 
 
@@ -65,9 +67,9 @@ def _as_oom_record(sandbox: SandboxRecord) -> SandboxRecord:
     return sandbox.model_copy(update={"ending": reason.value, "reason": reason})
 
 
-def _faults_with_oom(faults: list[FaultRecord], carried: int) -> list[FaultRecord]:
-    found = [at for at, fault in enumerate(faults) if fault.code == PlayerDied.code and at >= carried]
-    if not found:
+def _faults_with_oom(faults: list[FaultRecord], inherited: int) -> list[FaultRecord]:
+    positions = [at for at, fault in enumerate(faults) if fault.code == PlayerDied.code and at >= inherited]
+    if not positions:
         return faults
-    changed = faults[found[-1]].model_copy(update={"code": OutOfMemory.code, "message": OOM_MESSAGE})
-    return [*faults[: found[-1]], changed, *faults[found[-1] + 1 :]]
+    changed = faults[positions[-1]].model_copy(update={"code": OutOfMemory.code, "message": OOM_MESSAGE})
+    return [*faults[: positions[-1]], changed, *faults[positions[-1] + 1 :]]

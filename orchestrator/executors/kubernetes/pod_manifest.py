@@ -189,7 +189,7 @@ def _prepare_container(policy: SandboxPolicy, settings: ClusterSettings) -> dict
 def _player_container(
     attempt: Attempt, player: Image, policy: SandboxPolicy, settings: ClusterSettings
 ) -> dict[str, Any]:
-    limits, own = policy.limits, player_uid(attempt)
+    limits, uid = policy.limits, player_uid(attempt)
     largest = max(limits.tmp, limits.shm)
     numbers = (limits.files, largest, limits.pids)
     gpus = {settings.gpu: str(limits.gpus)} if limits.gpus else {}
@@ -208,8 +208,8 @@ def _player_container(
             **_RESTRICTED,
             "privileged": False,
             "runAsNonRoot": True,
-            "runAsUser": own,
-            "runAsGroup": own,
+            "runAsUser": uid,
+            "runAsGroup": uid,
             "seccompProfile": profile,
         },
         "volumeMounts": [
@@ -229,7 +229,7 @@ def player_environment(player: Image, policy: SandboxPolicy) -> dict[str, str]:
     that starts the player takes it away. Where there is a GPU, which one is said by the node.
     """
     gpu = policy.limits.gpus > 0
-    blank = {name: "" for name in player.unset if is_shell_variable(name)}
+    blank = {name: "" for name in player.unset_variables if is_shell_variable(name)}
     if gpu:
         blank.pop("NVIDIA_VISIBLE_DEVICES", None)
     devices = {"NVIDIA_DRIVER_CAPABILITIES": "compute,utility"} if gpu else {"NVIDIA_VISIBLE_DEVICES": "void"}

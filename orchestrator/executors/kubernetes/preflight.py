@@ -1,4 +1,4 @@
-"""What `sparring cluster check` reads of a cluster, each fact with its remedy. Nothing is made here; see `probing`.
+"""What `sparring cluster check` reads of a cluster, each fact with its remedy. Nothing is made here; see `run_probes`.
 
 A cluster's administrator gives rights sparingly. What may not be read is said to be absent, not taken for fine.
 """
@@ -54,13 +54,13 @@ class AccessRequest:
     verb: str
     kind: Kind
     subresource: str = ""
-    everywhere: bool = False
+    cluster_wide: bool = False
     name: str = ""
 
     def __str__(self) -> str:
         child = f"/{self.subresource}" if self.subresource else ""
         group = f".{self.kind.group}" if self.kind.group else ""
-        return f"{self.verb} {self.kind.plural}{group}{child}" + (" everywhere" if self.everywhere else "")
+        return f"{self.verb} {self.kind.plural}{group}{child}" + (" everywhere" if self.cluster_wide else "")
 
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -72,8 +72,8 @@ EXCESS_RIGHTS = (
     AccessRequest("create", Kind("", "serviceaccounts"), "token"),
     AccessRequest("create", Kind(_RBAC, "rolebindings")),
     AccessRequest("delete", POLICIES),
-    AccessRequest("list", Kind("", "secrets"), everywhere=True),
-    AccessRequest("create", Kind(_RBAC, "clusterrolebindings", namespaced=False), everywhere=True),
+    AccessRequest("list", Kind("", "secrets"), cluster_wide=True),
+    AccessRequest("create", Kind(_RBAC, "clusterrolebindings", namespaced=False), cluster_wide=True),
 )
 """What a controller has no use for, and whoever takes it over would have."""
 
@@ -81,29 +81,29 @@ EXCESS_RIGHTS = (
 class ClusterApi(Api, Protocol):
     """The API, and what server it is of."""
 
-    def server(self) -> str:
+    def server_version(self) -> str:
         """Returns the server's version, as `v1.37.0`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What a contest needs of its cluster. `needs` is what the pod of one match asks for, as a quota counts it."""
+    """What a contest needs of its cluster. `resources` is what the pod of one match asks for, as a quota counts it."""
 
     settings: ClusterSettings
     runtime_class: str | None = None
-    needs: Mapping[str, Fraction] = field(default_factory=dict)
+    resources: Mapping[str, Fraction] = field(default_factory=dict)
     gpus: int = 0
 
     @classmethod
-    def of(cls, settings: ClusterSettings, spec: Mapping[str, Any]) -> "Requirements":
+    def from_pod_spec(cls, settings: ClusterSettings, spec: Mapping[str, Any]) -> "Requirements":
         """Returns what matches with pods of this specification need."""
         needs = {"pods": Fraction(1), "count/pods": Fraction(1), "count/jobs.batch": Fraction(1)}
         for container in spec["containers"]:
             for resource, text in container["resources"]["requests"].items():
-                asked = parse_quantity(text) or Fraction(0)
+                amount = parse_quantity(text) or Fraction(0)
                 for name in (f"requests.{resource}", f"limits.{resource}", resource):
-                    needs[name] = needs.get(name, Fraction(0)) + asked
+                    needs[name] = needs.get(name, Fraction(0)) + amount
         gpus = int(needs.get(settings.gpu, 0))
         return cls(settings, spec.get("runtimeClassName"), needs, gpus)
 
@@ -127,50 +127,50 @@ def check_cluster(cluster: ClusterApi, wanted: Requirements) -> Iterator[Check]:
         if idle := _skip_reason(name, wanted):
             yield Check(name, CheckStatus.ABSENT, idle)
         elif not is_allowed(cluster, AccessRequest(verb, kind), wanted.settings.namespace):
-            said = f"not seen: there is no right to {verb} {kind.plural}"
-            yield Check(name, CheckStatus.ABSENT, said, "ask an administrator, who may run this too")
+            detail = f"not seen: there is no right to {verb} {kind.plural}"
+            yield Check(name, CheckStatus.ABSENT, detail, "ask an administrator, who may run this too")
         else:
             yield look(cluster, wanted)
 
 
-def is_allowed(cluster: Api, deed: AccessRequest, namespace: str) -> bool:
+def is_allowed(cluster: Api, request: AccessRequest, namespace: str) -> bool:
     """Whether whoever asks has a right. A server asks itself (SelfSubjectAccessReview)."""
-    asked = {"verb": deed.verb, "group": deed.kind.group, "resource": deed.kind.plural}
-    if deed.name or deed.kind is NAMESPACES:
-        asked["name"] = deed.name or namespace
-    if not deed.everywhere and (deed.kind.namespaced or deed.kind is NAMESPACES):
-        asked["namespace"] = namespace
-    if deed.subresource:
-        asked["subresource"] = deed.subresource
+    attributes = {"verb": request.verb, "group": request.kind.group, "resource": request.kind.plural}
+    if request.name or request.kind is NAMESPACES:
+        attributes["name"] = request.name or namespace
+    if not request.cluster_wide and (request.kind.namespaced or request.kind is NAMESPACES):
+        attributes["namespace"] = namespace
+    if request.subresource:
+        attributes["subresource"] = request.subresource
     body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
-    answer = cluster.create(REVIEWS, body | {"spec": {"resourceAttributes": asked}})
+    answer = cluster.create(REVIEWS, body | {"spec": {"resourceAttributes": attributes}})
     return bool(((answer or {}).get("status") or {}).get("allowed"))
 
 
-def _skip_reason(name: str, wanted: Requirements) -> str:
-    asked = {
-        "runtime class": wanted.runtime_class,
-        "priority class": wanted.settings.priority_class,
-        "GPUs": wanted.gpus,
-        "queue": wanted.settings.queue,
+def _skip_reason(name: str, requirements: Requirements) -> str:
+    requests = {
+        "runtime class": requirements.runtime_class,
+        "priority class": requirements.settings.priority_class,
+        "GPUs": requirements.gpus,
+        "queue": requirements.settings.queue,
     }
-    return "" if asked.get(name, True) else "the contest asks for none"
+    return "" if requests.get(name, True) else "the contest asks for none"
 
 
 def check_version(cluster: ClusterApi) -> Check:
     """Whether the server is one of those that the tests know."""
-    said = cluster.server()
-    tested, found = (
+    version = cluster.server_version()
+    tested, match = (
         f"1.{TESTED_MINOR_VERSIONS[0]} to 1.{TESTED_MINOR_VERSIONS[-1]}",
-        re.match(r"v1\.([0-9]{1,4})", said),
+        re.match(r"v1\.([0-9]{1,4})", version),
     )
-    if found is None:
-        return Check("server", CheckStatus.WARN, f"version {printable(said)} is unknown", f"use Kubernetes {tested}")
-    if int(found[1]) < OLDEST_MINOR_VERSION:
-        return Check("server", CheckStatus.FAIL, f"{printable(said)} is too old", f"use Kubernetes {tested}")
-    if int(found[1]) not in TESTED_MINOR_VERSIONS:
-        return Check("server", CheckStatus.WARN, f"{printable(said)}; tested are {tested}", f"prefer {tested}")
-    return Check("server", CheckStatus.OK, printable(said))
+    if match is None:
+        return Check("server", CheckStatus.WARN, f"version {printable(version)} is unknown", f"use Kubernetes {tested}")
+    if int(match[1]) < OLDEST_MINOR_VERSION:
+        return Check("server", CheckStatus.FAIL, f"{printable(version)} is too old", f"use Kubernetes {tested}")
+    if int(match[1]) not in TESTED_MINOR_VERSIONS:
+        return Check("server", CheckStatus.WARN, f"{printable(version)}; tested are {tested}", f"prefer {tested}")
+    return Check("server", CheckStatus.OK, printable(version))
 
 
 def check_rights(cluster: Api, wanted: Requirements) -> Iterator[Check]:
@@ -178,8 +178,8 @@ def check_rights(cluster: Api, wanted: Requirements) -> Iterator[Check]:
     for right in (*NEEDED, *CHECK_RIGHTS):
         if right.kind is QUEUES and wanted.settings.queue is None:
             continue
-        deeds = [AccessRequest(verb, right.kind, name=_object_name(verb, right.kind)) for verb in right.verbs]
-        missing = [deed.verb for deed in deeds if not is_allowed(cluster, deed, wanted.settings.namespace)]
+        requests = [AccessRequest(verb, right.kind, name=_object_name(verb, right.kind)) for verb in right.verbs]
+        missing = [request.verb for request in requests if not is_allowed(cluster, request, wanted.settings.namespace)]
         name = f"right to {right.kind.plural}"
         if not missing:
             yield Check(name, CheckStatus.OK, ", ".join(right.verbs))
@@ -198,11 +198,11 @@ def _object_name(verb: str, kind: Kind) -> str:
 
 def check_excess_rights(cluster: Api, wanted: Requirements) -> Check:
     """Whether these credentials can do what no controller needs."""
-    found = [str(deed) for deed in EXCESS_RIGHTS if is_allowed(cluster, deed, wanted.settings.namespace)]
-    if not found:
+    excess = [str(request) for request in EXCESS_RIGHTS if is_allowed(cluster, request, wanted.settings.namespace)]
+    if not excess:
         return Check("rights too many", CheckStatus.OK, f"none of {len(EXCESS_RIGHTS)} that were asked for")
     remedy = "let the controller's own account run this: kubectl exec deploy/sparring-controller -- ..."
-    return Check("rights too many", CheckStatus.WARN, f"these credentials may {', '.join(found)}", remedy)
+    return Check("rights too many", CheckStatus.WARN, f"these credentials may {', '.join(excess)}", remedy)
 
 
 def check_namespace(cluster: Api, wanted: Requirements) -> Check:
@@ -225,45 +225,49 @@ def check_namespace(cluster: Api, wanted: Requirements) -> Check:
 def check_claim(cluster: Api, wanted: Requirements) -> Check:
     """Whether the shared volume is there, and how many nodes can write to it."""
     name = wanted.settings.claim
-    found = cluster.read(CLAIMS, name)
-    if found is None:
+    claim = cluster.read(CLAIMS, name)
+    if claim is None:
         return Check(
             "volume", CheckStatus.FAIL, f"there is no claim {name}", f"{APPLY_OVERLAY_REMEDY}, or set `cluster.claim`"
         )
-    status = found.get("status") or {}
-    modes, phase = status.get("accessModes") or found["spec"].get("accessModes") or [], status.get("phase")
-    said = f"{name}, {printable(', '.join(modes))}, {printable(str(phase))}"
+    status = claim.get("status") or {}
+    modes, phase = status.get("accessModes") or claim["spec"].get("accessModes") or [], status.get("phase")
+    detail = f"{name}, {printable(', '.join(modes))}, {printable(str(phase))}"
     if phase == "Lost":
-        return Check("volume", CheckStatus.FAIL, said, "its volume is gone: restore it, or make another claim")
+        return Check("volume", CheckStatus.FAIL, detail, "its volume is gone: restore it, or make another claim")
     if phase != "Bound":
         remedy = f"if it stays so after the probes: kubectl describe pvc {name} says what it waits for"
-        return Check("volume", CheckStatus.WARN, said, remedy)
+        return Check("volume", CheckStatus.WARN, detail, remedy)
     if "ReadWriteMany" not in modes:
-        return Check("volume", CheckStatus.WARN, said, "on more than one node take a ReadWriteMany storage class")
-    return Check("volume", CheckStatus.OK, said)
+        return Check("volume", CheckStatus.WARN, detail, "on more than one node take a ReadWriteMany storage class")
+    return Check("volume", CheckStatus.OK, detail)
 
 
 def check_quota(cluster: Api, wanted: Requirements) -> Check:
     """Whether the pod of a match fits into what the namespace may use, ever and now."""
-    needs, most = wanted.needs, None
-    for each in cluster.search(QUOTAS).items:
-        hard, used = (each.get("spec") or {}).get("hard") or {}, (each.get("status") or {}).get("used") or {}
+    needs, capacity = wanted.resources, None
+    for quota in cluster.search(QUOTAS).items:
+        hard, used = (quota.get("spec") or {}).get("hard") or {}, (quota.get("status") or {}).get("used") or {}
         for resource, text in hard.items():
             need, limit = needs.get(resource), parse_quantity(text)
             if not need or limit is None:
                 continue
             if need > limit:
-                quota = printable(str(text))
-                said = f"a match asks for {_format_number(need)} of {printable(resource)}, the quota is {quota}"
-                return Check("quota", CheckStatus.FAIL, said, "raise the quota, or ask for less in `limits`")
+                hard_limit = printable(str(text))
+                detail = f"a match asks for {_format_number(need)} of {printable(resource)}, the quota is {hard_limit}"
+                return Check("quota", CheckStatus.FAIL, detail, "raise the quota, or ask for less in `limits`")
             fits = int((limit - (parse_quantity(used.get(resource, 0)) or 0)) / need)
-            most = fits if most is None else min(most, fits)
-    if most is None:
+            capacity = fits if capacity is None else min(capacity, fits)
+    if capacity is None:
         return Check("quota", CheckStatus.ABSENT, "nothing bounds what the namespace may use", APPLY_OVERLAY_REMEDY)
-    if most < 1:
+    if capacity < 1:
         return Check("quota", CheckStatus.WARN, "no match fits now", "wait for what runs, or raise the quota")
-    few = f"; `cluster.most` is {wanted.settings.most}, the others will wait" if most < wanted.settings.most else ""
-    return Check("quota", CheckStatus.OK, f"{most} matches fit at a time{few}")
+    note = (
+        f"; `cluster.max_jobs` is {wanted.settings.max_jobs}, the others will wait"
+        if capacity < wanted.settings.max_jobs
+        else ""
+    )
+    return Check("quota", CheckStatus.OK, f"{capacity} matches fit at a time{note}")
 
 
 def _format_number(number: Fraction) -> str:
@@ -272,16 +276,20 @@ def _format_number(number: Fraction) -> str:
 
 def check_policies(cluster: Api, _: Requirements) -> Check:
     """Whether a policy denies everything to all pods. Whether it is enforced is the network probe's affair."""
-    found = cluster.search(POLICIES).items
-    for each in found:
-        spec = each["spec"]
-        whole = not any((spec.get("podSelector") or {}).values()) and not spec.get("ingress") and not spec.get("egress")
-        if whole and {"Ingress", "Egress"} <= set(spec.get("policyTypes") or ()):
-            return Check("network policies", CheckStatus.OK, f"{printable(each['metadata']['name'])} denies everything")
+    policies = cluster.search(POLICIES).items
+    for policy in policies:
+        spec = policy["spec"]
+        denies_all = (
+            not any((spec.get("podSelector") or {}).values()) and not spec.get("ingress") and not spec.get("egress")
+        )
+        if denies_all and {"Ingress", "Egress"} <= set(spec.get("policyTypes") or ()):
+            return Check(
+                "network policies", CheckStatus.OK, f"{printable(policy['metadata']['name'])} denies everything"
+            )
     return Check(
         "network policies",
         CheckStatus.FAIL,
-        f"none of {len(found)} denies everything to all pods",
+        f"none of {len(policies)} denies everything to all pods",
         APPLY_OVERLAY_REMEDY,
     )
 
@@ -298,33 +306,33 @@ def check_priority_class(cluster: Api, wanted: Requirements) -> Check:
     return _check_exists(cluster, "priority class", PRIORITIES, wanted.settings.priority_class or "", remedy)
 
 
-def _check_exists(cluster: Api, what: str, kind: Kind, name: str, remedy: str) -> Check:
+def _check_exists(cluster: Api, check_name: str, kind: Kind, name: str, remedy: str) -> Check:
     if cluster.read(kind, name) is None:
-        return Check(what, CheckStatus.FAIL, f"there is no {name}", remedy)
-    return Check(what, CheckStatus.OK, name)
+        return Check(check_name, CheckStatus.FAIL, f"there is no {name}", remedy)
+    return Check(check_name, CheckStatus.OK, name)
 
 
 def check_gpus(cluster: Api, wanted: Requirements) -> Check:
     """Whether nodes that the pods may run on have GPUs to give."""
     name, selector = wanted.settings.gpu, wanted.settings.node_selector
     nodes = cluster.search(NODES, ",".join(f"{key}={value}" for key, value in selector.items())).items
-    have = [
-        int(parse_quantity(((each.get("status") or {}).get("allocatable") or {}).get(name, 0)) or 0) for each in nodes
+    counts = [
+        int(parse_quantity(((node.get("status") or {}).get("allocatable") or {}).get(name, 0)) or 0) for node in nodes
     ]
-    said = f"{sum(have)} of {name} on {sum(map(bool, have))} of {len(nodes)} nodes"
-    if sum(have):
-        return Check("GPUs", CheckStatus.OK, said)
-    return Check("GPUs", CheckStatus.FAIL, said, "install the device plug-in; mend `cluster.gpu`, `node_selector`")
+    detail = f"{sum(counts)} of {name} on {sum(map(bool, counts))} of {len(nodes)} nodes"
+    if sum(counts):
+        return Check("GPUs", CheckStatus.OK, detail)
+    return Check("GPUs", CheckStatus.FAIL, detail, "install the device plug-in; mend `cluster.gpu`, `node_selector`")
 
 
 def check_queue(cluster: Api, wanted: Requirements) -> Check:
     """Whether Kueue has the queue and lets Jobs start from it."""
     name = wanted.settings.queue or ""
-    found = cluster.read(QUEUES, name) or cluster.read(replace(QUEUES, version="v1beta1"), name)
-    if found is None:
+    queue = cluster.read(QUEUES, name) or cluster.read(replace(QUEUES, version="v1beta1"), name)
+    if queue is None:
         remedy = "install Kueue, and make the queue as k8s/overlays/kueue does; or leave `cluster.queue` out"
         return Check("queue", CheckStatus.FAIL, f"there is no LocalQueue {name}", remedy)
-    for condition in (found.get("status") or {}).get("conditions") or ():
+    for condition in (queue.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "Active" and condition.get("status") != "True":
             why = printable(condition.get("message", ""))
             remedy = f"kubectl describe localqueue {name}"

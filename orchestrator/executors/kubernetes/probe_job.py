@@ -57,14 +57,14 @@ class NetworkOutcome(StrEnum):
 
 
 class ProbeRecord(BaseModel):
-    """The last network probe, as the namespace keeps it. `reached` are the targets that answered."""
+    """The last network probe, as the namespace keeps it. `reached_targets` are the targets that answered."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    at: AwareDatetime
+    probed_at: AwareDatetime
     outcome: NetworkOutcome
-    who: str
-    reached: list[str] = []
+    operator: str
+    reached_targets: list[str] = []
     runtime_class: str = ""
     detail: str = ""
 
@@ -73,8 +73,8 @@ class ProbeRecord(BaseModel):
 class ProbeVerdict:
     """Whether a round may begin on this cluster, and why not."""
 
-    fine: bool
-    why: str = ""
+    allowed: bool
+    reason: str = ""
 
 
 def judge_record(record: ProbeRecord | None, now: datetime) -> ProbeVerdict:
@@ -82,25 +82,25 @@ def judge_record(record: ProbeRecord | None, now: datetime) -> ProbeVerdict:
     remedy = "run `sparring cluster check`"
     if record is None:
         return ProbeVerdict(False, f"the network of this cluster was never probed; {remedy}")
-    when = f"{record.at:%Y-%m-%d %H:%M} UTC"
+    when = f"{record.probed_at:%Y-%m-%d %H:%M} UTC"
     match record.outcome:
         case NetworkOutcome.CONNECTED:
-            reached = printable(", ".join(record.reached))
+            reached = printable(", ".join(record.reached_targets))
             return ProbeVerdict(False, f"on {when} a player's pod reached {reached}; mend the network, and {remedy}")
         case NetworkOutcome.UNKNOWN:
             return ProbeVerdict(False, f"the probe of {when} proved nothing: {printable(record.detail)}; {remedy}")
-    if record.at - now > timedelta(minutes=5):
+    if record.probed_at - now > timedelta(minutes=5):
         return ProbeVerdict(False, f"the last network probe is of {when}, still to come; set the clocks, and {remedy}")
-    if now - record.at > RECORD_LIFETIME:
-        hours = int((now - record.at) / timedelta(hours=1))
+    if now - record.probed_at > RECORD_LIFETIME:
+        hours = int((now - record.probed_at) / timedelta(hours=1))
         return ProbeVerdict(False, f"the last network probe is {hours} hours old, which is more than 24; {remedy}")
     return ProbeVerdict(True)
 
 
-def read_record(kept: dict[str, Any] | None) -> ProbeRecord | None:
+def read_record(config_map: dict[str, Any] | None) -> ProbeRecord | None:
     """Returns what a ConfigMap holds, None where it is not there or holds something else."""
     try:
-        return ProbeRecord.model_validate_json(((kept or {}).get("data") or {}).get(RECORD_KEY, ""))
+        return ProbeRecord.model_validate_json(((config_map or {}).get("data") or {}).get(RECORD_KEY, ""))
     except ValidationError:
         return None
 
@@ -122,26 +122,26 @@ def record_config_map(record: ProbeRecord, namespace: str) -> dict[str, Any]:
     }
 
 
-def judge_results(tried: list[TargetResult]) -> tuple[NetworkOutcome, list[str]]:
+def judge_results(results: list[TargetResult]) -> tuple[NetworkOutcome, list[str]]:
     """Returns what a probe showed, and which targets answered.
 
     A refusal came from somewhere, so what refuses was reached, unless the network itself refuses: then a listener,
     which is known to listen, refuses too.
     """
-    listeners = [each for each in tried if each.name.startswith(LISTENER_NAME)]
+    listeners = [each for each in results if each.name.startswith(LISTENER_NAME)]
     if not listeners:
         return NetworkOutcome.UNKNOWN, []
     answers = {Reachability.CONNECTED}
-    if all(each.reach is not Reachability.REFUSED for each in listeners):
+    if all(each.reachability is not Reachability.REFUSED for each in listeners):
         answers.add(Reachability.REFUSED)
-    reached = [each.name for each in tried if each.reach in answers]
+    reached = [each.name for each in results if each.reachability in answers]
     return (NetworkOutcome.CONNECTED if reached else NetworkOutcome.BLOCKED), reached
 
 
 def match_pod_spec(settings: ClusterSettings, policy: SandboxPolicy) -> dict[str, Any]:
     """Returns the specification of a match's pod under this policy, of nobody's image. Raises UsageError."""
-    played = Job(job_id(probe="match"), Stage.CLASSIFY, "probe")
-    attempt = Attempt(RoundRef("probe", "probe", "probe", digest("probe")), played, 1)
+    job = Job(job_id(probe="match"), Stage.CLASSIFY, "probe")
+    attempt = Attempt(RoundRef("probe", "probe", "probe", digest("probe")), job, 1)
     spec: dict[str, Any] = pod_manifest.pod_template(attempt, _PLACEHOLDER_IMAGE, policy, settings)["spec"]
     return spec
 
@@ -156,51 +156,52 @@ class ProbeJobs:
     runtime: Runtime = Runtime.RUNC
     port: int = LISTENER_PORT
 
-    def listener(self) -> dict[str, Any]:
+    def listener_job(self) -> dict[str, Any]:
         """Returns the Job that listens, with the control beside it."""
-        here = f"$(POD_ADDRESSES):{self.port}"
+        listen_address = f"$(POD_ADDRESSES):{self.port}"
         address = {"name": "POD_ADDRESSES", "valueFrom": {"fieldRef": {"fieldPath": "status.podIPs"}}}
-        made = self._job(
+        job = self._render_job(
             LISTENER_NAME,
-            self._container(LISTENER_NAME, "--listen", here, "--seconds", str(LISTEN_SECONDS)) | {"env": [address]},
-            self._container(CONTROL_CONTAINER, "--control", here, "--seconds", "30") | {"env": [address]},
+            self._container(LISTENER_NAME, "--listen", listen_address, "--seconds", str(LISTEN_SECONDS))
+            | {"env": [address]},
+            self._container(CONTROL_CONTAINER, "--control", listen_address, "--seconds", "30") | {"env": [address]},
         )
         # The name servers that pods usually get are a target: the control reads them from its own resolv.conf.
-        spec = made["spec"]["template"]["spec"]
+        spec = job["spec"]["template"]["spec"]
         del spec["dnsConfig"]
         spec["dnsPolicy"] = "ClusterFirst"
-        return made
+        return job
 
-    def probe(self, targets: list[Target]) -> dict[str, Any]:
+    def network_job(self, targets: list[Target]) -> dict[str, Any]:
         """Returns the Job that tries to reach these, and what its environment tells it of."""
-        words = [word for each in targets for word in ("--connect", str(each))]
+        arguments = [argument for target in targets for argument in ("--connect", str(target))]
         address = {"name": "NODE_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
-        return self._job(PROBE_CONTAINER, self._container(PROBE_CONTAINER, *words) | {"env": [address]})
+        return self._render_job(PROBE_CONTAINER, self._container(PROBE_CONTAINER, *arguments) | {"env": [address]})
 
-    def storage(self, files: Sequence[str] = ()) -> dict[str, Any]:
+    def storage_job(self, files: Sequence[str] = ()) -> dict[str, Any]:
         """Returns the Job that writes to the volume, as its controller and drivers do, and looks for files there.
 
         `files` are paths below the folder of the settings, where a round's `--out` shows the same.
         """
         mount = {"name": "work", "mountPath": "/work"}
         above = f"{self.settings.folder}/" if self.settings.folder else ""
-        find = [word for each in files for word in ("--find", f"{above}{each}")]
-        words = ("--storage", "/work", *find, "--seconds", "10")
-        made = self._job("storage", self._container("storage", *words) | {"volumeMounts": [mount]})
-        spec = made["spec"]["template"]["spec"]
+        find_arguments = [argument for file in files for argument in ("--find", f"{above}{file}")]
+        arguments = ("--storage", "/work", *find_arguments, "--seconds", "10")
+        job = self._render_job("storage", self._container("storage", *arguments) | {"volumeMounts": [mount]})
+        spec = job["spec"]["template"]["spec"]
         spec["volumes"] = [{"name": "work", "persistentVolumeClaim": {"claimName": self.settings.claim}}]
         spec["securityContext"]["fsGroup"] = self.settings.user
         spec["securityContext"]["fsGroupChangePolicy"] = "OnRootMismatch"
-        return made
+        return job
 
-    def _job(self, what: str, *containers: dict[str, Any]) -> dict[str, Any]:
+    def _render_job(self, kind: str, *containers: dict[str, Any]) -> dict[str, Any]:
         """Returns a player's Job with other containers in it: labels, place, runtime and network are a player's."""
-        played = Job(job_id(probe=what), Stage.CLASSIFY, "probe")
-        attempt = Attempt(RoundRef(self.contest, "probe", "probe", digest(f"probe {self.token}")), played, 1)
-        made = render_job(attempt, _PLACEHOLDER_IMAGE, SandboxPolicy(runtime=self.runtime), self.settings, JOB_SECONDS)
-        made["metadata"]["name"] = f"sparring-{what}-{self.token}"
-        made["metadata"]["labels"] = attempt.labels()  # without a queue: a check waits for nobody
-        spec = made["spec"]
+        match_job = Job(job_id(probe=kind), Stage.CLASSIFY, "probe")
+        attempt = Attempt(RoundRef(self.contest, "probe", "probe", digest(f"probe {self.token}")), match_job, 1)
+        job = render_job(attempt, _PLACEHOLDER_IMAGE, SandboxPolicy(runtime=self.runtime), self.settings, JOB_SECONDS)
+        job["metadata"]["name"] = f"sparring-{kind}-{self.token}"
+        job["metadata"]["labels"] = attempt.labels()  # without a queue: a check waits for nobody
+        spec = job["spec"]
         spec["suspend"] = False
         del spec["podFailurePolicy"]  # which names the containers of a match
         spec["ttlSecondsAfterFinished"] = JOB_SECONDS
@@ -208,9 +209,9 @@ class ProbeJobs:
         inside = spec["template"]["spec"]
         del inside["initContainers"]
         inside["volumes"], inside["containers"] = [], list(containers)
-        return made
+        return job
 
-    def _container(self, name: str, *words: str) -> dict[str, Any]:
+    def _container(self, name: str, *arguments: str) -> dict[str, Any]:
         """Returns a container of the runner's image that runs `pod probe`."""
         amounts = {"cpu": "200m", "memory": str(256 * 1024**2), "ephemeral-storage": "16Mi"}
         return {
@@ -218,7 +219,7 @@ class ProbeJobs:
             "image": pod_manifest.qualified_image(self.settings.runner, self.settings.registry),
             "imagePullPolicy": "IfNotPresent",
             "command": ["python3", "-m", "orchestrator"],
-            "args": ["pod", "probe", *words, "--tell", "/dev/termination-log"],
+            "args": ["pod", "probe", *arguments, "--tell", "/dev/termination-log"],
             "terminationMessagePath": "/dev/termination-log",
             "terminationMessagePolicy": "File",
             "resources": {"requests": dict(amounts), "limits": dict(amounts)},

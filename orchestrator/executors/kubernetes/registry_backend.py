@@ -1,8 +1,8 @@
 """The images of a cluster's rounds: found in their registry, judged as the docker backend judges them, fixed by digest.
 
 The nodes pull them, so no engine is needed here. The files of an image are judged by the headers of its layers, which
-are fetched for that, and nothing is unpacked. A received one was looked into at the desk, and its identity proves that
-it is the same: its layers are not fetched.
+are fetched for that, and nothing is unpacked. A received one was inspected when it was submitted, and its identity
+proves that it is the same: its layers are not fetched.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ from orchestrator.domain.images import ImageConfig, read_image_config
 from orchestrator.domain.policy import Runtime
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected, SparringError, UsageError
-from orchestrator.executors.kubernetes.image_files import Files
+from orchestrator.executors.kubernetes.image_files import RegistryImageFiles
 from orchestrator.executors.kubernetes.settings import ClusterSettings
 from orchestrator.oci.client import ImageNotFoundError
 from orchestrator.oci.image_names import NO_REGISTRY, registry_prefix
@@ -43,14 +43,14 @@ _PUSH_REMEDY = (
 
 
 class CleanUp(Protocol):
-    """See `Backend.sweep`."""
+    """See `Backend.clean_up`."""
 
-    def __call__(self, *, keep: str | None = None, ended: str | None = None) -> int:
+    def __call__(self, *, spare_run: str | None = None, ended_run: str | None = None) -> int:
         """Returns how many things it removed."""
         ...
 
 
-def _clean_up_nothing(*, keep: str | None = None, ended: str | None = None) -> int:  # noqa: ARG001  as every sweep is called
+def _clean_up_nothing(*, spare_run: str | None = None, ended_run: str | None = None) -> int:  # noqa: ARG001  as every sweep is called
     return 0
 
 
@@ -60,13 +60,13 @@ class RegistryBackend:
     name: ClassVar[str] = "kubernetes"
 
     def __init__(
-        self, settings: ClusterSettings, sweep: CleanUp = _clean_up_nothing, registries: ImageResolver | None = None
+        self, settings: ClusterSettings, clean_up: CleanUp = _clean_up_nothing, registries: ImageResolver | None = None
     ) -> None:
-        """`sweep` removes what dead rounds left on the cluster. Raises UsageError where `registry` names none."""
+        """`clean_up` removes what dead rounds left on the cluster. Raises UsageError where `registry` names none."""
         self._settings = settings
-        self._sweep = sweep
+        self._clean_up = clean_up
         self._registries = registries or ImageResolver(settings.insecure_registries)
-        self._files = Files(self._registries)
+        self._files = RegistryImageFiles(self._registries)
         self._prefix = "" if settings.registry == NO_REGISTRY else settings.registry.rstrip("/")
         if self._prefix:
             try:
@@ -74,18 +74,18 @@ class RegistryBackend:
             except InvalidReferenceError as error:
                 raise UsageError(f"cluster.registry: {error}; write it like registry.example.org/teams") from error
 
-    def check(self, runtime: Runtime | None = None) -> None:  # noqa: ARG002  `sparring cluster check` asks the cluster
+    def require_available(self, runtime: Runtime | None = None) -> None:  # noqa: ARG002  `sparring cluster check` asks the cluster
         """Raises BackendUnavailable when the registry that names without one are looked up in does not answer."""
         if self._prefix:
-            self._registries.knock(parse_reference("entry", self._prefix))
+            self._registries.ping(parse_reference("entry", self._prefix))
 
-    def examine(self) -> list[Check]:
+    def diagnose(self) -> list[Check]:
         """Returns whether images can be asked for."""
         title = "kubernetes: registry"
         if self._settings.registry == NO_REGISTRY:
             return [Check(title, CheckStatus.OK, "none; images are on the nodes, and named by digest")]
         try:
-            self.check()
+            self.require_available()
         except SparringError as error:
             return [Check(title, CheckStatus.FAIL, str(error), "look at `cluster:` in the contest file")]
         return [Check(title, CheckStatus.OK, f"{self._prefix} answers" if self._prefix else "as each image names it")]
@@ -98,40 +98,40 @@ class RegistryBackend:
         """
         if source.image is None:
             raise Rejected("submission", [Problem("image", "missing: a cluster starts no folders", _PUSH_REMEDY)])
-        subject = f"image {printable(source.shelf or source.image)}"
-        if self._settings.registry == NO_REGISTRY and not source.shelf:
-            return self._unseen(subject, source)
+        subject = f"image {printable(source.registry_name or source.image)}"
+        if self._settings.registry == NO_REGISTRY and not source.registry_name:
+            return self._admit_by_digest(subject, source)
         try:
-            name = self._named(source)
-            config, problems = _check_configuration(found := self._described(name), self._settings.platform)
-            if not problems and not source.shelf:
-                problems = self._files.problems(name, found, config, self._settings.platform.split("/")[1])
+            name = self._image_reference(source)
+            config, problems = _check_configuration(image := self._resolve(name), self._settings.platform)
+            if not problems and not source.registry_name:
+                problems = self._files.problems(name, image, config, self._settings.platform.split("/")[1])
         except InvalidReferenceError as error:
             raise Rejected(
-                subject, [Problem("image", str(error), _REGISTRY_REMEDY if source.shelf else _PUSH_REMEDY)]
+                subject, [Problem("image", str(error), _REGISTRY_REMEDY if source.registry_name else _PUSH_REMEDY)]
             ) from error
         except UnusableImageError as error:
             lacking = isinstance(error, ImageNotFoundError)
-            remedy = _RECEIVED_REMEDY if source.shelf else _MISSING_REMEDY
+            remedy = _RECEIVED_REMEDY if source.registry_name else _MISSING_REMEDY
             raise Rejected(subject, [replace(error.problem, remedy=remedy) if lacking else error.problem]) from error
-        if source.shelf and source.image not in found.identities:
-            what = f"{name.host} has {', '.join(sorted(found.identities))} there, and {source.image} was received"
-            problems.append(Problem("image", what, _RECEIVED_REMEDY))
+        if source.registry_name and source.image not in image.identities:
+            mismatch = f"{name.host} has {', '.join(sorted(image.identities))} there, and {source.image} was received"
+            problems.append(Problem("image", mismatch, _RECEIVED_REMEDY))
         if problems:
             raise Rejected(subject, problems)
         return Image(
-            digest=source.image if source.shelf else found.digest,
+            digest=source.image if source.registry_name else image.digest,
             name=printable(source.image),
             command=config.command,
-            reference=name.at(found.digest),
-            unset=config.dropped,
+            reference=name.pull_name(image.digest),
+            unset_variables=config.unset_variables,
         )
 
     def fresh_copy(self, image: Image, run: str) -> Image:  # noqa: ARG002  nothing is made
         """Returns the image: nodes pull what admission fixed, and each keeps what it pulled."""
         return image
 
-    def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:
+    def inspect_image(self, reference: str, *, files: bool = True, max_bytes: int | None = None) -> ImageFacts:
         """Returns what an image's registry says of it; sizes are packed, and files are not looked at.
 
         Raises:
@@ -141,42 +141,44 @@ class RegistryBackend:
         if self._settings.registry == NO_REGISTRY:
             raise UsageError(f"cluster.registry is none, so nobody can look into {printable(reference)}; use docker")
         try:
-            found = self._described(parse_reference(reference, self._prefix))
+            image = self._resolve(parse_reference(reference, self._prefix))
         except (InvalidReferenceError, ImageNotFoundError) as error:
             raise UsageError(f"no image {printable(reference)}: {error}") from error
         except UnusableImageError as error:
             raise Rejected(f"image {printable(reference)}", [error.problem]) from error
-        size = sum(found.sizes)
-        _, problems = _check_configuration(found, self._settings.platform, largest)
-        history = [{"Size": layer} for layer in reversed(found.sizes)]
-        tree = ImageTree(0, 0, {}, {}, cut="a registry's images are looked into with docker") if files else None
-        return image_facts.make_image_facts(found.configuration.inspected(found.digest, size), history, problems, tree)
+        size = sum(image.sizes)
+        _, problems = _check_configuration(image, self._settings.platform, max_bytes)
+        history = [{"Size": layer} for layer in reversed(image.sizes)]
+        tree = ImageTree(0, 0, {}, {}, cut_reason="a registry's images are looked into with docker") if files else None
+        return image_facts.make_image_facts(
+            image.configuration.to_inspect_format(image.digest, size), history, problems, tree
+        )
 
-    def workshop(self) -> ImageStore:
+    def image_store(self) -> ImageStore:
         """Raises UsageError: images are made where an engine is."""
         raise UsageError("a cluster builds and loads no images; build with --backend docker, then push them")
 
-    def start(self, order: SandboxSpec) -> Sandbox:
+    def start(self, spec: SandboxSpec) -> Sandbox:
         """Raises UsageError: a player starts in a pod, beside its driver."""
-        raise UsageError(f"players of {printable(order.image.name)} start in pods; play with --engine kubernetes")
+        raise UsageError(f"players of {printable(spec.image.name)} start in pods; play with --engine kubernetes")
 
-    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:
-        """Removes what dead rounds left on the cluster; see `Backend.sweep`."""
-        return self._sweep(keep=keep, ended=ended)
+    def clean_up(self, *, spare_run: str | None = None, ended_run: str | None = None) -> int:
+        """Removes what dead rounds left on the cluster; see `Backend.clean_up`."""
+        return self._clean_up(spare_run=spare_run, ended_run=ended_run)
 
-    def _named(self, source: ImageSource) -> ImageReference:
+    def _image_reference(self, source: ImageSource) -> ImageReference:
         """Returns where an image lies.
 
         Raises InvalidReferenceError where that is no name, or a received one can lie nowhere.
         """
-        if not source.shelf:
+        if not source.registry_name:
             return parse_reference(source.image or "", self._prefix)
-        return parse_reference(f"{registry_prefix(self._settings.registry)}{source.shelf}")
+        return parse_reference(f"{registry_prefix(self._settings.registry)}{source.registry_name}")
 
-    def _described(self, name: ImageReference) -> ResolvedImage:
-        return self._registries.describe(name, self._settings.platform)
+    def _resolve(self, name: ImageReference) -> ResolvedImage:
+        return self._registries.resolve(name, self._settings.platform)
 
-    def _unseen(self, subject: str, source: ImageSource) -> Image:
+    def _admit_by_digest(self, subject: str, source: ImageSource) -> Image:
         """Returns an image that nobody can be asked about: by its own digest, started as its manifest says."""
         problems = []
         try:
@@ -184,20 +186,32 @@ class RegistryBackend:
         except InvalidReferenceError as error:
             raise Rejected(subject, [Problem("image", str(error), "write it like team/entry@sha256:...")]) from error
         if not name.digest:
-            what = "not named by its digest, and cluster.registry is none: there is nobody to ask"
-            problems.append(Problem("image", what, "write it like team/entry@sha256:..., or set cluster.registry"))
+            description = "not named by its digest, and cluster.registry is none: there is nobody to ask"
+            problems.append(
+                Problem("image", description, "write it like team/entry@sha256:..., or set cluster.registry")
+            )
         _, unfit = read_image_config({"Config": {"Cmd": list(source.command)}})
         if unfit:
-            what = "cluster.registry is none, so nothing says how it is started"
-            problems.append(Problem("command", what, "give the entry a folder with `command:` in its submission.yaml"))
+            description = "cluster.registry is none, so nothing says how it is started"
+            problems.append(
+                Problem("command", description, "give the entry a folder with `command:` in its submission.yaml")
+            )
         if problems:
             raise Rejected(subject, problems)
-        shown = printable(source.image or "")
-        return Image(name.digest, shown, source.command, reference=name.at(name.digest), unset=CLEARED_VARIABLES)
+        display_name = printable(source.image or "")
+        return Image(
+            name.digest,
+            display_name,
+            source.command,
+            reference=name.pull_name(name.digest),
+            unset_variables=CLEARED_VARIABLES,
+        )
 
 
 def _check_configuration(
-    found: ResolvedImage, platform: str, largest: int | None = None
+    image: ResolvedImage, platform: str, largest: int | None = None
 ) -> tuple[ImageConfig, list[Problem]]:
     architecture = platform.split("/")[1]
-    return read_image_config(found.configuration.inspected(found.digest, sum(found.sizes)), architecture, largest)
+    return read_image_config(
+        image.configuration.to_inspect_format(image.digest, sum(image.sizes)), architecture, largest
+    )

@@ -48,18 +48,18 @@ class ProbeTimeouts:
     """How long a probe may take from its making to its end, in seconds, and how it is waited for."""
 
     seconds: float = 300.0
-    between: float = 1.0
+    poll_seconds: float = 1.0
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeEnd:
-    """What a probe's container said at its end, or else `why` it did not; `addresses` are those of its pod."""
+    """What a probe's container said at its end, or else `reason` it did not; `pod_addresses` are those of its pod."""
 
-    said: ProbeReport | None
-    why: str = ""
-    addresses: tuple[str, ...] = ()
+    report: ProbeReport | None
+    reason: str = ""
+    pod_addresses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,61 +70,74 @@ class NetworkResult:
     """
 
     outcome: NetworkOutcome
-    reached: tuple[str, ...]
+    reached_targets: tuple[str, ...]
     detail: str
     counters: tuple[str, ...] | None = None
 
-    def record(self, who: str, now: datetime) -> ProbeRecord:
+    def to_record(self, operator: str, now: datetime) -> ProbeRecord:
         """Returns what is kept of it."""
-        return ProbeRecord(at=now, outcome=self.outcome, who=who, reached=list(self.reached), detail=self.detail)
+        return ProbeRecord(
+            probed_at=now,
+            outcome=self.outcome,
+            operator=operator,
+            reached_targets=list(self.reached_targets),
+            detail=self.detail,
+        )
 
 
 def probe_storage(api: Api, probes: ProbeJobs, patience: ProbeTimeouts, files: Sequence[str] = ()) -> Check:
     """Whether the runner's image can be pulled, its user can write to the volume, and these files are on it."""
-    with _created_job(api, probes.storage(files)) as name:
-        ended = _wait_for_container(api, name, "storage", patience)
-    if ended.said is None or ended.said.error or ended.said.wrote is None:
-        why = ended.said.error if ended.said and ended.said.error else ended.why
-        who = f"let user {probes.settings.user} (cluster.user) write to the volume's root"
-        remedy = f"{who}, or see what the pod waits for: {_WAIT_REMEDY}"
+    with _created_job(api, probes.storage_job(files)) as name:
+        probe_end = _wait_for_container(api, name, "storage", patience)
+    if probe_end.report is None or probe_end.report.error or probe_end.report.write_seconds is None:
+        why = probe_end.report.error if probe_end.report and probe_end.report.error else probe_end.reason
+        advice = f"let user {probes.settings.user} (cluster.user) write to the volume's root"
+        remedy = f"{advice}, or see what the pod waits for: {_WAIT_REMEDY}"
         return Check("storage and image", CheckStatus.FAIL, printable(why), remedy)
-    if ended.said.missing:
-        lacking = printable(", ".join(ended.said.missing))
-        what = f"claim {probes.settings.claim} has no {lacking}, which was put into --out just now"
-        return Check("storage and image", CheckStatus.FAIL, what, _MOUNT_REMEDY)
-    said = f"a pod of the runner's image wrote and read 1 MiB in {ended.said.wrote * 1000:.0f} ms"
-    return Check("storage and image", CheckStatus.OK, said)
+    if probe_end.report.missing_files:
+        lacking = printable(", ".join(probe_end.report.missing_files))
+        problem = f"claim {probes.settings.claim} has no {lacking}, which was put into --out just now"
+        return Check("storage and image", CheckStatus.FAIL, problem, _MOUNT_REMEDY)
+    detail = f"a pod of the runner's image wrote and read 1 MiB in {probe_end.report.write_seconds * 1000:.0f} ms"
+    return Check("storage and image", CheckStatus.OK, detail)
 
 
-def probe_network(api: Api, probes: ProbeJobs, more: list[Target], patience: ProbeTimeouts) -> NetworkResult:
-    """Returns what a player's pod could reach of our listener, the name servers, its surroundings, and `more`."""
-    with _created_job(api, probes.listener()) as listener:
+def probe_network(api: Api, probes: ProbeJobs, extra_targets: list[Target], patience: ProbeTimeouts) -> NetworkResult:
+    """Returns what a player's pod could reach of our listener, name servers, its surroundings and `extra_targets`."""
+    with _created_job(api, probes.listener_job()) as listener:
         control = _wait_for_container(api, listener, CONTROL_CONTAINER, patience)
-        heard = [each.reach is Reachability.CONNECTED for each in control.said.tried] if control.said else []
-        if control.said is None or len(heard) != len(control.addresses) or not heard or not all(heard):
-            why = (control.said.error if control.said else "") or control.why or "its own pod cannot reach it"
+        connections = (
+            [each.reachability is Reachability.CONNECTED for each in control.report.results] if control.report else []
+        )
+        if (
+            control.report is None
+            or len(connections) != len(control.pod_addresses)
+            or not connections
+            or not all(connections)
+        ):
+            why = (control.report.error if control.report else "") or control.reason or "its own pod cannot reach it"
             return NetworkResult(NetworkOutcome.UNKNOWN, (), f"the listener does not listen: {printable(why)}")
         targets = [
-            Target(f"{LISTENER_NAME}-{n}", "tcp", host, probes.port) for n, host in enumerate(control.addresses, 1)
+            Target(f"{LISTENER_NAME}-{n}", "tcp", host, probes.port) for n, host in enumerate(control.pod_addresses, 1)
         ]
-        targets += [Target(f"dns-{n}", "udp", host, 53) for n, host in enumerate(control.said.nameservers, 1)]
-        with _created_job(api, probes.probe((targets + more)[: MAX_TARGETS - _OWN_TARGETS])) as name:
-            ended = _wait_for_container(api, name, PROBE_CONTAINER, patience)
+        targets += [Target(f"dns-{n}", "udp", host, 53) for n, host in enumerate(control.report.nameservers, 1)]
+        with _created_job(api, probes.network_job((targets + extra_targets)[: MAX_TARGETS - _OWN_TARGETS])) as name:
+            probe_end = _wait_for_container(api, name, PROBE_CONTAINER, patience)
         listened = _is_running(api, listener, LISTENER_NAME)
-    if ended.said is None or ended.said.error:
-        why = ended.said.error if ended.said else ended.why
+    if probe_end.report is None or probe_end.report.error:
+        why = probe_end.report.error if probe_end.report else probe_end.reason
         return NetworkResult(NetworkOutcome.UNKNOWN, (), f"the probe did not finish: {printable(why)}")
-    outcome, reached = probe_job.judge_results(ended.said.tried)
+    outcome, reached = probe_job.judge_results(probe_end.report.results)
     if outcome is NetworkOutcome.UNKNOWN:
         return NetworkResult(outcome, (), "the probe did not try the listener")
     if outcome is NetworkOutcome.BLOCKED and not listened:
         return NetworkResult(NetworkOutcome.UNKNOWN, (), "the listener was gone before the probe ended")
-    tried = ", ".join(f"{each.name} {each.reach.value}" for each in ended.said.tried)
+    tried = ", ".join(f"{each.name} {each.reachability.value}" for each in probe_end.report.results)
     return NetworkResult(
         outcome,
         tuple(reached),
         printable(tried, 1000),
-        None if ended.said.counters is None else tuple(ended.said.counters),
+        None if probe_end.report.counters is None else tuple(probe_end.report.counters),
     )
 
 
@@ -134,12 +147,12 @@ def network_check(seen: NetworkResult) -> Check:
         case NetworkOutcome.BLOCKED:
             return Check("network probe", CheckStatus.OK, f"a player's pod reached nothing ({seen.detail})")
         case NetworkOutcome.CONNECTED:
-            said = f"a player's pod reached {printable(', '.join(seen.reached))} ({seen.detail})"
+            detail = f"a player's pod reached {printable(', '.join(seen.reached_targets))} ({seen.detail})"
             network = "on a network that enforces policies (Calico, Cilium, Antrea)"
             remedy = f"{APPLY_OVERLAY_REMEDY}, {network}; play nothing here before"
-            if not any(name.startswith(LISTENER_NAME) for name in seen.reached):
+            if not any(name.startswith(LISTENER_NAME) for name in seen.reached_targets):
                 remedy = "policies hold between pods here, but not towards all else; docs/run-on-kubernetes.md has why"
-            return Check("network probe", CheckStatus.FAIL, said, remedy)
+            return Check("network probe", CheckStatus.FAIL, detail, remedy)
         case _:
             return Check("network probe", CheckStatus.FAIL, f"nothing was proved: {seen.detail}", _WAIT_REMEDY)
 
@@ -152,8 +165,8 @@ def counted(seen: NetworkResult, runtime: Runtime) -> Check | None:
         return None
     if not seen.counters:
         return Check(_COUNTERS, CheckStatus.OK, "a player's pod reads none of the node's")
-    said = f"a player's pod reads counters of the whole node: {', '.join(seen.counters)}"
-    return Check(_COUNTERS, CheckStatus.WARN, printable(said, 1500), _OWN_KERNEL)
+    detail = f"a player's pod reads counters of the whole node: {', '.join(seen.counters)}"
+    return Check(_COUNTERS, CheckStatus.WARN, printable(detail, 1500), _OWN_KERNEL)
 
 
 def save_record(api: Api, record: ProbeRecord, namespace: str) -> None:
@@ -196,16 +209,18 @@ def _wait_for_container(api: Api, job: str, container: str, patience: ProbeTimeo
         for pod in pods:
             status = pod.get("status") or {}
             if (state := _container_state(status, container).get("terminated")) is not None:
-                said = probe_job.parse_report(state.get("message"))
-                why = (
-                    "" if said else f"its container ended with {state.get('exitCode')} ({state.get('reason')}), unheard"
+                report = probe_job.parse_report(state.get("message"))
+                reason = (
+                    ""
+                    if report
+                    else f"its container ended with {state.get('exitCode')} ({state.get('reason')}), unheard"
                 )
-                return ProbeEnd(said, why, tuple(each["ip"] for each in status.get("podIPs") or ()))
+                return ProbeEnd(report, reason, tuple(each["ip"] for each in status.get("podIPs") or ()))
             if status.get("phase") == "Failed":
                 return ProbeEnd(None, _describe_wait(api, job, pods))
         if patience.clock() >= until:
             return ProbeEnd(None, f"not ended within {patience.seconds:g} s: {_describe_wait(api, job, pods)}")
-        patience.sleep(patience.between)
+        patience.sleep(patience.poll_seconds)
 
 
 def _is_running(api: Api, job: str, container: str) -> bool:
@@ -223,4 +238,4 @@ def _describe_wait(api: Api, job: str, pods: list[dict[str, Any]]) -> str:
     """Returns what a Job's pod waits for, in words."""
     events = api.search(EVENTS, fields="type=Warning").items
     warnings = {each["involvedObject"]["name"]: f"{each.get('reason')}: {each.get('message')}" for each in events}
-    return derive_status(api.read(JOBS, job), pods, warnings, begun=False).words
+    return derive_status(api.read(JOBS, job), pods, warnings, taken=False).description

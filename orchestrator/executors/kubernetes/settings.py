@@ -47,7 +47,7 @@ class ClusterSettings(BaseModel):
     """Registries, as host[:port], that are asked without TLS."""
     platform: Annotated[str, Field(pattern=r"^[a-z0-9]+/[a-z0-9]+(/[a-z0-9]+)?$")] = "linux/amd64"
     """Which image of several is played."""
-    most: Annotated[int, Field(ge=1, le=5000)] = 20
+    max_jobs: Annotated[int, Field(ge=1, le=5000)] = 20
     """The most Jobs at a time."""
     runtime_class: ObjectName | None = None
     """The RuntimeClass; where it is not said, none for `runtime: runc`, gvisor for runsc, kata for kata."""
@@ -74,7 +74,7 @@ class ClusterSettings(BaseModel):
 
     @field_validator("user")
     @classmethod
-    def _is_no_player(cls, user: int) -> int:
+    def _is_not_a_player_uid(cls, user: int) -> int:
         if FIRST_PLAYER_UID <= user < FIRST_PLAYER_UID + PLAYER_UIDS:
             last = FIRST_PLAYER_UID + PLAYER_UIDS - 1
             raise ValueError(f"{FIRST_PLAYER_UID} to {last} are players; give a user below or above")

@@ -22,19 +22,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from orchestrator.domain.assignment import Assignment, PartialStep
-from orchestrator.domain.events import Event
+from orchestrator.domain.events import CoreEvent, Event
 from orchestrator.errors import PodUsedUp, StoreFault
 from orchestrator.files import write_whole
 
 NO_ASSIGNMENT = "there is no assignment"
 """What a driver says, also in its pod's status, that has another folder than its controller."""
 _PRIVATE_MODE = 0o600
-_EVENT_LIST = TypeAdapter(list[Annotated[Event, Field(discriminator="kind")]])
+_EVENT_LIST: TypeAdapter[Any] = TypeAdapter(list[Annotated[CoreEvent, Field(discriminator="kind")]])
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -43,7 +43,7 @@ class DriverOutcome(StrEnum):
 
     FINISHED = "finished"
     """Every step was played."""
-    SPENT = "spent"
+    NEEDS_PLAYER = "spent"
     """It needs another player, and its pod has none."""
     FAULT = "fault"
     """Something of ours failed at every attempt that it had."""
@@ -70,11 +70,11 @@ class SharedVolume:
 
     folder: Path
 
-    def assign(self, attempt: str, assignment: Assignment) -> None:
+    def write_assignment(self, attempt: str, assignment: Assignment) -> None:
         """Puts down what an attempt is to play. Raises StoreFault."""
         write_whole(self.folder / attempt / "assignment.json", assignment.model_dump_json().encode(), _PRIVATE_MODE)
 
-    def known(self) -> list[tuple[str, int]]:
+    def list_attempts(self) -> list[tuple[str, int]]:
         """Returns the key and the number of every attempt that has a folder, whatever its round. Raises StoreFault."""
         try:
             names = [entry.name for entry in self.folder.iterdir()]
@@ -85,15 +85,15 @@ class SharedVolume:
         found = (re.fullmatch(r".+-([0-9a-f]{12})-([0-9]{1,9})", name) for name in names)
         return [(each[1], int(each[2])) for each in found if each]
 
-    def assigned(self, attempt: str) -> Assignment | None:
+    def read_assignment(self, attempt: str) -> Assignment | None:
         """Returns what an attempt is to play, None where it was not assigned. Raises StoreFault."""
         return _read_model(self.folder / attempt / "assignment.json", Assignment)
 
-    def begun(self, attempt: str) -> bool:
+    def is_taken(self, attempt: str) -> bool:
         """Whether a driver has taken it."""
         return (self.folder / attempt / "begun").exists()
 
-    def batches(self, attempt: str, after: int) -> Iterator[tuple[Event, ...]]:
+    def read_batches(self, attempt: str, after: int) -> Iterator[tuple[Event, ...]]:
         """Yields what a driver handed out since the first `after` times, in order. Raises StoreFault."""
         for number in range(after + 1, 10**6):
             try:
@@ -107,19 +107,19 @@ class SharedVolume:
             except ValidationError as error:
                 raise _format_fault(_batch_path(self.folder / attempt, number), error) from error
 
-    def half(self, attempt: str) -> PartialStep | None:
+    def read_partial_step(self, attempt: str) -> PartialStep | None:
         """Returns what an attempt left half played. Raises StoreFault."""
         return _read_model(self.folder / attempt / "half.json", PartialStep)
 
-    def end(self, attempt: str) -> AttemptEnd | None:
+    def read_end(self, attempt: str) -> AttemptEnd | None:
         """Returns how an attempt ended, None while its driver has not said so. Raises StoreFault."""
         return _read_model(self.folder / attempt / "end.json", AttemptEnd)
 
-    def ended(self, attempt: str) -> bool:
+    def has_ended(self, attempt: str) -> bool:
         """Whether its driver has said how it ended."""
         return (self.folder / attempt / "end.json").exists()
 
-    def forget(self, attempt: str) -> None:
+    def remove_attempt(self, attempt: str) -> None:
         """Removes an attempt's folder: everything in it is in the ledger.
 
         It is renamed first, so that a driver that is still writing finds it gone instead of keeping it from going.
@@ -135,10 +135,10 @@ class AttemptFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._put = 0
+        self._batches = 0
 
-    def take(self, who: str) -> Assignment:
-        """Takes the assignment for this driver; `who` names it.
+    def take_assignment(self, driver: str) -> Assignment:
+        """Takes the assignment for this driver; `driver` names it.
 
         Raises:
             PodUsedUp: another driver has taken it, or this one did before it was killed.
@@ -149,29 +149,31 @@ class AttemptFolder:
             raise StoreFault(f"{NO_ASSIGNMENT} in {self._folder}")
         try:
             with open(self._folder / "begun", "x", opener=_open_private) as file:
-                file.write(who)
+                file.write(driver)
         except FileExistsError as error:
             raise PodUsedUp(f"the attempt in {self._folder} was taken before; the controller makes another") from error
         except OSError as error:
             raise _volume_fault(self._folder / "begun", error) from error
         return assignment
 
-    def put(self, *events: Event) -> None:
+    def write_events(self, *events: Event) -> None:
         """Keeps events together; they are on the volume when this returns. Raises StoreFault."""
-        self._keep(_batch_path(self._folder, self._put + 1), _EVENT_LIST.dump_json(list(events)))
-        self._put += 1
+        self._write(_batch_path(self._folder, self._batches + 1), _EVENT_LIST.dump_json(list(events)))
+        self._batches += 1
 
-    def leave(self, outcome: DriverOutcome, half: PartialStep | None = None, code: str = "", message: str = "") -> None:
+    def write_end(
+        self, outcome: DriverOutcome, partial_step: PartialStep | None = None, code: str = "", message: str = ""
+    ) -> None:
         """Says how it ended; nothing may follow. Raises StoreFault."""
-        if half is not None:
-            self._keep(self._folder / "half.json", half.model_dump_json().encode())
-        end = AttemptEnd(outcome=outcome, batches=self._put, code=code, message=message)
-        self._keep(self._folder / "end.json", end.model_dump_json().encode())
+        if partial_step is not None:
+            self._write(self._folder / "half.json", partial_step.model_dump_json().encode())
+        end = AttemptEnd(outcome=outcome, batches=self._batches, code=code, message=message)
+        self._write(self._folder / "end.json", end.model_dump_json().encode())
 
-    def _keep(self, path: Path, data: bytes) -> None:
+    def _write(self, path: Path, data: bytes) -> None:
         """Writes a file, but makes no folder anew: one that is gone was given up by the controller."""
         try:
-            write_whole(path, data, _PRIVATE_MODE, folder=False)
+            write_whole(path, data, _PRIVATE_MODE, make_folder=False)
         except StoreFault:
             if self._folder.is_dir():
                 raise

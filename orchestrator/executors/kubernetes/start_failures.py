@@ -23,25 +23,31 @@ class NodeStartHistory:
 
     def __init__(self, *, gpus: bool) -> None:
         self._gpus = gpus
-        self._made: dict[str, dict[str, float]] = {}
+        self._starts_by_node: dict[str, dict[str, float]] = {}
 
-    def note(self, flight: ActiveJob, node: str) -> None:
-        """Notes that a node started an attempt's player."""
+    def record_start(self, submission: str, node: str, job_created_at: float | None) -> None:
+        """Notes that a node started a submission's player; None where an earlier controller created the Job."""
         if node:
-            self._made.setdefault(node, {})[flight.attempt.job.submission] = flight.made_at or -math.inf
+            created = -math.inf if job_created_at is None else job_created_at
+            self._starts_by_node.setdefault(node, {})[submission] = created
 
-    def others(self, flight: ActiveJob) -> bool:
+    def starts_others(self, job: ActiveJob) -> bool:
         """Whether a node that refused this player starts another submission's."""
-        own = flight.attempt.job.submission
-        for node in {node for node, _ in flight.refusals}:
-            times = [when for where, when in flight.refusals if where == node]
-            made = [when for submission, when in self._made.get(node, {}).items() if submission != own]
-            if any(min(times) < when < max(times) for when in made) if self._gpus else made:
+        own_submission = job.attempt.job.submission
+        for node in {node for node, _ in job.start_failures}:
+            times = [when for where, when in job.start_failures if where == node]
+            start_times = [
+                when for submission, when in self._starts_by_node.get(node, {}).items() if submission != own_submission
+            ]
+            if any(min(times) < when < max(times) for when in start_times) if self._gpus else start_times:
                 return True
         return False
 
 
-def others_may_start(flight: ActiveJob, flights: Iterable[ActiveJob]) -> bool:
-    """Whether anybody else's job is under way that may yet show what the nodes start."""
-    own = flight.attempt.job.submission
-    return any(each.attempt.job.submission != own and len(each.refusals) < MIN_START_FAILURES for each in flights)
+def others_may_start(job: ActiveJob, active_jobs: Iterable[ActiveJob]) -> bool:
+    """Whether another submission's job is under way that may yet show what the nodes start."""
+    submission = job.attempt.job.submission
+    return any(
+        each.attempt.job.submission != submission and len(each.start_failures) < MIN_START_FAILURES
+        for each in active_jobs
+    )

@@ -33,7 +33,7 @@ class AttemptRow(BaseModel):
     attempt: int
     name: str
     state: AttemptState
-    words: str
+    description: str
     since: str
 
 
@@ -52,7 +52,7 @@ class ActiveAttempt:
     """Where one attempt stands."""
 
     attempt: Attempt
-    standing: AttemptStatus
+    status: AttemptStatus
 
 
 def _now() -> str:
@@ -64,33 +64,35 @@ class StatusFile:
 
     def __init__(self, folder: Path, now: Callable[[], str] = _now) -> None:
         self._path, self._now = folder / FILE_NAME, now
-        self._shown: ControllerStatus | None = None
+        self._written: ControllerStatus | None = None
 
-    def show(self, rows: Iterable[ActiveAttempt]) -> None:
+    def write_attempts(self, rows: Iterable[ActiveAttempt]) -> None:
         """Shows where the attempts stand. Raises StoreFault."""
-        before = {row.name: row for row in self._shown.jobs} if self._shown else {}
-        shown = [self._row(each, before.get(each.attempt.name)) for each in rows]
-        for row in shown:
+        before = {row.name: row for row in self._written.jobs} if self._written else {}
+        attempt_rows = [self._attempt_row(each, before.get(each.attempt.name)) for each in rows]
+        for row in attempt_rows:
             if row.state is not AttemptState.RUNNING and row != before.get(row.name):
-                _log.info("attempt_waits", job=row.job, attempt=row.attempt, state=row.state.value, words=row.words)
-        self._put(ControllerStatus(jobs=shown))
+                _log.info(
+                    "attempt_waits", job=row.job, attempt=row.attempt, state=row.state.value, words=row.description
+                )
+        self._write(ControllerStatus(jobs=attempt_rows))
 
-    def note(self, text: str) -> None:
+    def write_note(self, text: str) -> None:
         """Shows what the controller itself waits for. Raises StoreFault."""
-        jobs = self._shown.jobs if self._shown else []
-        if self._put(ControllerStatus(note=text, jobs=jobs)):
+        jobs = self._written.jobs if self._written else []
+        if self._write(ControllerStatus(note=text, jobs=jobs)):
             _log.info("controller_waits", words=text)
 
-    def _put(self, words: ControllerStatus) -> bool:
-        if words == self._shown:
+    def _write(self, status: ControllerStatus) -> bool:
+        if status == self._written:
             return False
-        write_whole(self._path, words.model_dump_json(indent=1).encode())
-        self._shown = words
+        write_whole(self._path, status.model_dump_json(indent=1).encode())
+        self._written = status
         return True
 
-    def _row(self, seen: ActiveAttempt, before: AttemptRow | None) -> AttemptRow:
-        attempt, standing = seen.attempt, seen.standing
-        same = before is not None and (before.state, before.words) == (standing.state, standing.words)
+    def _attempt_row(self, seen: ActiveAttempt, before: AttemptRow | None) -> AttemptRow:
+        attempt, standing = seen.attempt, seen.status
+        same = before is not None and (before.state, before.description) == (standing.state, standing.description)
         return AttemptRow(
             job=attempt.job.id,
             stage=attempt.job.stage.value,
@@ -98,7 +100,7 @@ class StatusFile:
             attempt=attempt.number,
             name=attempt.name,
             state=standing.state,
-            words=standing.words,
+            description=standing.description,
             since=before.since if same and before else self._now(),
         )
 

@@ -26,37 +26,40 @@ class ChangeNotifier:
         self._api, self._labels = api, labels
         self._versions: dict[Kind, str] = {}
         self._watches: dict[Kind, Watch] = {}
-        self._changed, self._over = threading.Event(), threading.Event()
+        self._changed, self._closed = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._threads: dict[Kind, threading.Thread] = {}
 
-    def since(self, kind: Kind, version: str) -> None:
+    def watch_from(self, kind: Kind, version: str) -> None:
         """Notes the version of the last list; the first time, a watch begins there."""
         self._versions[kind] = version
         if kind not in self._threads:
-            thread = threading.Thread(target=self._follow, args=(kind,), name=f"watch-{kind.plural}", daemon=True)
+            thread = threading.Thread(target=self._follow_watch, args=(kind,), name=f"watch-{kind.plural}", daemon=True)
             self._threads[kind] = thread
             thread.start()
 
-    def wait(self, least: float, most: float, glance: float, news: Callable[[], bool]) -> None:
-        """Waits until something has changed, or `news` says so, which is asked every `glance` seconds.
+    def wait_for_change(
+        self, min_seconds: float, max_seconds: float, poll_seconds: float, has_news: Callable[[], bool]
+    ) -> None:
+        """Waits until something has changed, or `has_news` says so, which is asked every `poll_seconds` seconds.
 
-        At most `most` seconds; at least `least`, so that changes come together, but for `news`, after one glance.
+        At most `max_seconds` seconds; at least `min_seconds`, so that changes come together, but for `has_news`,
+        after one glance.
         """
-        began = time.monotonic()
-        while (left := began + most - time.monotonic()) > 0:
-            early = began + least - time.monotonic()
+        started_at = time.monotonic()
+        while (left := started_at + max_seconds - time.monotonic()) > 0:
+            early = started_at + min_seconds - time.monotonic()
             if early > 0:
-                self._over.wait(min(glance, early))
-            elif self._changed.wait(min(glance, left)):
+                self._closed.wait(min(poll_seconds, early))
+            elif self._changed.wait(min(poll_seconds, left)):
                 break
-            if news():
+            if has_news():
                 break
         self._changed.clear()
 
     def close(self) -> None:
         """Ends the watches."""
-        self._over.set()
+        self._closed.set()
         self._changed.set()
         with self._lock:
             for watch in self._watches.values():
@@ -64,17 +67,17 @@ class ChangeNotifier:
         for thread in self._threads.values():
             thread.join(5)
 
-    def _follow(self, kind: Kind) -> None:
-        while not self._over.is_set():
+    def _follow_watch(self, kind: Kind) -> None:
+        while not self._closed.is_set():
             try:
                 watch = self._api.watch(kind, self._labels, self._versions[kind], _WATCH_SECONDS)
                 with self._lock:
                     self._watches[kind] = watch
-                if self._over.is_set():
+                if self._closed.is_set():
                     watch.close()
                 for event in watch:
                     if event.get("type") != "BOOKMARK":
                         self._changed.set()
             except (ClusterUnavailable, ClusterRefused) as error:
                 _log.debug("watch_ended", kind=kind.plural, reason=str(error))
-            self._over.wait(_RECONNECT_SECONDS)
+            self._closed.wait(_RECONNECT_SECONDS)

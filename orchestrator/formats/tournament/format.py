@@ -7,8 +7,7 @@ all four boards, and everybody who is ranked counts as a finalist.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -16,15 +15,30 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from orchestrator.domain.entry_rules import EntryLimits
+from orchestrator.domain.contest_events import SubmissionReceived
+from orchestrator.domain.contest_format import (
+    Eligibility,
+    Format,
+    FormatRules,
+    Observations,
+    PlayRules,
+    RoundOfSeason,
+    SeasonRound,
+    base_eligibility,
+)
 from orchestrator.domain.findings import OnFinding
-from orchestrator.domain.leaderboard import Leaderboard, Row, ScoreTerms, rank_rows
+from orchestrator.domain.leaderboard import Column, Leaderboard, Row, ScoreTerms, Value, rank_rows
 from orchestrator.domain.outcomes import OnMissing, OnViolation
 from orchestrator.domain.plan import Cell
+from orchestrator.domain.season import Entry, Person, Season
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.errors import Problem
-from orchestrator.formats.base import Format, FormatRules, Promotion, RoundTallies
+from orchestrator.formats.tournament import entry_rules
+from orchestrator.formats.tournament.entry_rules import EntryLimits
+from orchestrator.formats.tournament.events import FINAL, INITIAL, FinalistsPromoted
 
+OVER_BUDGET = Column("violations", "Over budget", "pictures", more_is_better=False)
+NO_ANSWER = Column("violations", "No answer", "pictures", more_is_better=False)
 _TEAM_STANDS_BY = "stands for this team (A4)"
 
 
@@ -49,7 +63,7 @@ class InitialRules(BaseModel):
 
     @field_validator("crafted_on", mode="before")
     @classmethod
-    def _is_built(cls, value: object) -> object:
+    def _supported(cls, value: object) -> object:
         if value == "self":
             raise ValueError("only surrogate; a defence's own gradient comes with the access models (X6)")
         return value
@@ -58,6 +72,10 @@ class InitialRules(BaseModel):
 class TournamentRules(FormatRules):
     """The tournament's rules, with the documents' defaults."""
 
+    on_missing: OnMissing = OnMissing.HELD
+    """Rule A8."""
+    on_violation: OnViolation = OnViolation.FORFEIT
+    """Rule A14."""
     clean_floor: CleanFloor | None = CleanFloor()
     initial: InitialRules = InitialRules()
     finalists: Annotated[int, Field(ge=1)] = 5
@@ -75,34 +93,47 @@ class Tournament(Format[TournamentRules]):
 
     name = "tournament"
     rules_type = TournamentRules
-    phases = ("initial", "final")
+    rules_of_play = ("on_missing", "on_violation")
+    event_types = (FinalistsPromoted,)
+    promotes_from = INITIAL
+    report = "orchestrator.formats.tournament.report.blocks:TournamentBlocks"
 
-    def cells(self, roster: Roster, phase: str = "", finalists: AbstractSet[str] = frozenset()) -> tuple[Cell, ...]:
-        """Returns clean pictures and every meeting of the phase, for every defence that has one (rule A3).
+    def play_rules(self) -> PlayRules:
+        """Returns what the rules A8 and A14 are read as."""
+        return PlayRules(self.rules.on_missing, self.rules.on_violation)
+
+    def rounds(self, season: Season, task: str) -> Sequence[SeasonRound]:
+        """Returns the initial round and the final one, which is blocked until somebody was promoted to it."""
+        blocked = "" if finalists(season, task) else f"nobody was promoted on {task} yet"
+        return SeasonRound(INITIAL), SeasonRound(FINAL, blocked, reveals_labels=True)
+
+    def schedule(self, roster: Roster, where: RoundOfSeason | None = None) -> tuple[Cell, ...]:
+        """Returns clean pictures and every meeting of the round, for every defence that has one (rule A3).
 
         In the initial round everybody meets the organizers' baselines of the other side. In the final round, and in a
         round by itself, everybody meets everybody, or finalists and baselines only where the rules say so.
         """
-        few = phase == "final" and self.rules.final == "finalists"
+        promoted = where and finalists(where.season, where.task)
+        few = where is not None and where.name == FINAL and self.rules.final == "finalists"
 
-        def in_it(submission: Submission) -> bool:
-            return not few or submission.baseline or submission.id in finalists
+        def takes_part(submission: Submission) -> bool:
+            return not few or submission.baseline or bool(promoted and submission.id in promoted.submissions)
 
         def meet(attack: Submission, defence: Submission) -> bool:
-            return phase != "initial" or attack.baseline or defence.baseline
+            return where is None or where.name != INITIAL or attack.baseline or defence.baseline
 
-        attacks = [attack for attack in roster.side(Side.ATTACK) if in_it(attack)]
+        attacks = [attack for attack in roster.by_side(Side.ATTACK) if takes_part(attack)]
         cells: list[Cell] = []
-        for defence in filter(in_it, roster.side(Side.DEFENCE)):
+        for defence in filter(takes_part, roster.by_side(Side.DEFENCE)):
             cells += [Cell(defence.id), *(Cell(defence.id, a.id) for a in attacks if meet(a, defence))]
         return tuple(cells)
 
-    def objections(self, roster: Roster, phase: str = "") -> list[Problem]:
+    def roster_problems(self, roster: Roster, round_name: str = "") -> list[Problem]:
         """Returns what keeps this roster from playing: an empty side, or a baseline that something is measured on."""
         problems = [
             Problem("submissions", f"no {side} takes part", "add one under `baselines:` or `submissions:`")
             for side in Side
-            if not roster.side(side)
+            if not roster.by_side(side)
         ]
         floor = self.rules.clean_floor
         if floor and floor.baseline not in _baseline_ids(roster, Side.DEFENCE):
@@ -113,11 +144,11 @@ class Tournament(Format[TournamentRules]):
                     "add that baseline, name another, or write `clean_floor: null`",
                 )
             )
-        return problems + (self._unmeasured(roster) if phase == "initial" else [])
+        return problems + (self._missing_baselines(roster) if round_name == INITIAL else [])
 
-    def _unmeasured(self, roster: Roster) -> list[Problem]:
+    def _missing_baselines(self, roster: Roster) -> list[Problem]:
         """Returns which baselines of the initial round are missing: without them nobody could be promoted."""
-        wanted = (
+        requirements = (
             ("classifier", {self.rules.initial.classifier}, Side.DEFENCE),
             ("weights", set(self.rules.initial.weights), Side.ATTACK),
         )
@@ -127,185 +158,237 @@ class Tournament(Format[TournamentRules]):
                 f"the initial round is measured with {', '.join(sorted(missing))}, not among the baselines",
                 "add it under `baselines:`, or name another",
             )
-            for key, names, side in wanted
+            for key, names, side in requirements
             if (missing := names - _baseline_ids(roster, side))
         ]
 
-    def allowance(self) -> EntryLimits:
-        """Returns the limits of rules A1 and A4."""
-        return EntryLimits(tasks=self.rules.tasks_per_person, submissions=self.rules.submissions_per_team)
+    def submissions_per_team(self) -> int:
+        """Returns the limit of rule A4."""
+        return self.rules.submissions_per_team
 
-    def boards(self, records: RoundTallies) -> tuple[Leaderboard, ...]:
+    def entry_problems(self, season: Season, team: str, task: str, side: Side) -> list[Problem]:
+        """Returns every reason why a team may not enter a task on a side now (rules A1 and A4)."""
+        return entry_rules.entry_problems(season, self._entry_limits(), team, task, side)
+
+    def membership_problems(self, season: Season, team: str, people: Iterable[Person]) -> list[Problem]:
+        """Returns every reason why these people may not be this team (rule A1)."""
+        return entry_rules.membership_problems(season, self._entry_limits(), team, people)
+
+    def _entry_limits(self) -> EntryLimits:
+        return EntryLimits(self.rules.tasks_per_person, self.rules.submissions_per_team)
+
+    def submission_warnings(self, event: SubmissionReceived) -> list[str]:
+        """Returns what is missing of a released source, which the final round asks for (rule A6)."""
+        return [
+            f"{found.place} {found.what}; {found.remedy}"
+            for found in entry_rules.release_problems(event.licence, event.source)
+        ]
+
+    def eligibility(self, entry: Entry, where: RoundOfSeason) -> Eligibility:
+        """Returns what the season says of a submission; in the final round also who was promoted (A11, A12, A6)."""
+        eligibility_now = replace(
+            base_eligibility(entry), no_prize=entry_rules.prize_ineligibility(where.season, entry)
+        )
+        promoted = None if where.name == INITIAL else finalists(where.season, where.task)
+        if eligibility_now.has_left or promoted is None:
+            return replace(eligibility_now, no_prize="") if eligibility_now.has_left else eligibility_now
+        if entry.id not in promoted.submissions:
+            reason = promoted.superseded.get(entry.id, "not among the finalists (A11, A12)")
+            return replace(eligibility_now, unranked_reason=reason, counts_in_means=False)
+        missing = entry_rules.release_problems(entry.licence, entry.source)
+        return replace(eligibility_now, unranked_reason="; ".join(f"{p.place} {p.what}" for p in missing))
+
+    def leaderboards(self, observed: Observations) -> tuple[Leaderboard, ...]:
         """Returns the boards of the phase; of a round by itself all whose baselines play."""
         boards = []
-        if records.phase != "initial":
-            boards += [self._final_attacks(records), self._final_defences(records)]
-        if records.phase != "final":
-            if self.rules.initial.classifier in _baseline_ids(records.roster, Side.DEFENCE):
-                boards.append(self._initial_attacks(records))
-            if self.rules.initial.weights.keys() <= _baseline_ids(records.roster, Side.ATTACK):
-                boards.append(self._initial_defences(records))
+        if observed.round != INITIAL:
+            boards += [self._final_attacks(observed), self._final_defences(observed)]
+        if observed.round != FINAL:
+            if self.rules.initial.classifier in _baseline_ids(observed.roster, Side.DEFENCE):
+                boards.append(self._initial_attacks(observed))
+            if self.rules.initial.weights.keys() <= _baseline_ids(observed.roster, Side.ATTACK):
+                boards.append(self._initial_defences(observed))
         return tuple(boards)
 
-    def promoted(self, records: RoundTallies) -> Promotion:
+    def round_outcome(self, observed: Observations, *, actor: str, task: str, reason: str = "") -> FinalistsPromoted:
         """Returns the first `finalists` of both initial boards, with all who share the last place (A11, A12, A16)."""
-        attacks, defences = self._initial_attacks(records), self._initial_defences(records)
+        attacks, defences = self._initial_attacks(observed), self._initial_defences(observed)
         rows = {row.submission: row.reason for board in (attacks, defences) for row in board.rows}
-        others = {s: reason for s, reason in rows.items() if reason.endswith(_TEAM_STANDS_BY)}
-        return Promotion(self._first(attacks), self._first(defences), others)
+        return FinalistsPromoted(
+            actor=actor,
+            task=task,
+            attacks=list(self._top_ranked(attacks)),
+            defences=list(self._top_ranked(defences)),
+            superseded={name: row_reason for name, row_reason in rows.items() if row_reason.endswith(_TEAM_STANDS_BY)},
+            reason=reason,
+        )
 
-    def _first(self, board: Leaderboard) -> tuple[str, ...]:
+    def _top_ranked(self, board: Leaderboard) -> tuple[str, ...]:
         return tuple(row.submission for row in board.rows if row.rank and row.rank <= self.rules.finalists)
 
-    def _final_attacks(self, records: RoundTallies) -> Leaderboard:
-        others = self._played_wholly(records)
-        return self._board(
+    def _final_attacks(self, observed: Observations) -> Leaderboard:
+        others = self._completely_played(observed)
+        return self._leaderboard(
             "attacks",
             "Attacks",
-            f"mean decrease in accuracy over the {_opponent_group(records)} defences",
+            f"mean decrease in accuracy over the {_opponent_group(observed)} defences",
             ("A13", "A16"),
-            self._rows(records, Side.ATTACK, lambda a: self._mean_of(records, a, [(d, a.id) for d in others])),
+            self._rows(observed, Side.ATTACK, lambda a: self._mean_terms_of(observed, a, [(d, a.id) for d in others])),
         )
 
-    def _final_defences(self, records: RoundTallies) -> Leaderboard:
-        others = self._finalists(records, Side.ATTACK)
-        return self._board(
+    def _final_defences(self, observed: Observations) -> Leaderboard:
+        others = self._counting_submissions(observed, Side.ATTACK)
+        return self._leaderboard(
             "defences",
             "Defences",
-            f"mean decrease in accuracy over the {_opponent_group(records)} attacks",
+            f"mean decrease in accuracy over the {_opponent_group(observed)} attacks",
             ("A13", "A16", "A17"),
-            self._rows(records, Side.DEFENCE, lambda d: self._mean_of(records, d, [(d.id, a) for a in others])),
+            self._rows(observed, Side.DEFENCE, lambda d: self._mean_terms_of(observed, d, [(d.id, a) for a in others])),
         )
 
-    def _initial_attacks(self, records: RoundTallies) -> Leaderboard:
+    def _initial_attacks(self, observed: Observations) -> Leaderboard:
         classifier = self.rules.initial.classifier
-        rows = self._rows(records, Side.ATTACK, lambda a: self._mean(records, [(classifier, a.id)]))
-        return self._board(
+        rows = self._rows(observed, Side.ATTACK, lambda a: self._mean_terms(observed, [(classifier, a.id)]))
+        return self._leaderboard(
             "attacks_initial",
             "Attacks, initial round",
             f"decrease in accuracy of the organizers' {classifier}",
             ("A4", "A11", "A16"),
-            best_of_each_team(records.roster, rows, more_is_better=True),
+            best_of_each_team(observed.roster, rows, more_is_better=True),
         )
 
-    def _initial_defences(self, records: RoundTallies) -> Leaderboard:
+    def _initial_defences(self, observed: Observations) -> Leaderboard:
         weights = self.rules.initial.weights
-        rows = self._rows(records, Side.DEFENCE, lambda d: self._weighted(records, d.id, weights))
-        return self._board(
+        rows = self._rows(observed, Side.DEFENCE, lambda d: self._weighted_terms(observed, d.id, weights))
+        return self._leaderboard(
             "defences_initial",
             "Defences, initial round",
             "weighted decrease: " + " + ".join(f"{weight} x {attack}" for attack, weight in weights.items()),
             ("A4", "A12", "A16", "A17"),
-            best_of_each_team(records.roster, rows, more_is_better=False),
+            best_of_each_team(observed.roster, rows, more_is_better=False),
         )
 
-    def _board(self, name: str, title: str, measure: str, rules: tuple[str, ...], rows: list[Row]) -> Leaderboard:
-        more_is_better = name.startswith("attacks")
+    def _leaderboard(self, name: str, title: str, measure: str, rules: tuple[str, ...], rows: list[Row]) -> Leaderboard:
+        of_attacks = name.startswith("attacks")
         return Leaderboard(
-            name, title, measure, "points", more_is_better, rules, rank_rows(rows, more_is_better=more_is_better)
+            name=name,
+            title=title,
+            measure=measure,
+            unit="points",
+            more_is_better=of_attacks,
+            rules=rules,
+            rows=rank_rows(rows, more_is_better=of_attacks),
+            columns=(OVER_BUDGET if of_attacks else NO_ANSWER,),
         )
 
-    def _rows(self, records: RoundTallies, side: Side, score: Callable[[Submission], ScoreTerms | None]) -> list[Row]:
+    def _rows(self, observed: Observations, side: Side, score: Callable[[Submission], ScoreTerms | None]) -> list[Row]:
         rows = []
-        for submission in records.roster.side(side):
-            terms = score(submission)
-            reason = self._unranked(records, submission) or (
+        for submission in observed.roster.by_side(side):
+            terms, count = score(submission), self._tie_break_count(observed, submission)
+            reason = self._unranked_reason(observed, submission) or (
                 "" if terms is not None else "nothing to score against yet"
             )
             rows.append(
                 Row(
                     submission=submission.id,
-                    score=None if terms is None else _score_of_terms(records, terms),
+                    score=None if terms is None else _score_of_terms(observed, terms),
                     reason=reason,
-                    violations=self._violations(records, submission),
-                    received=records.standing(submission.id).received,
+                    values={"violations": Value(count)},
+                    tie_break=count,
+                    receipt_number=observed.eligibility(submission.id).receipt_number,
                     submitted=submission.submitted,
-                    terms=terms or {},
-                    no_prize=records.standing(submission.id).no_prize,
+                    score_terms=terms or {},
+                    no_prize=observed.eligibility(submission.id).no_prize,
                 )
             )
         return rows
 
-    def _unranked(self, records: RoundTallies, submission: Submission) -> str:
+    def _unranked_reason(self, observed: Observations, submission: Submission) -> str:
         """Returns why a submission is not ranked, "" when it is."""
-        return self._out(records, submission) or records.standing(submission.id).unranked
+        return self._exclusion_reason(observed, submission) or observed.eligibility(submission.id).unranked_reason
 
-    def _out(self, records: RoundTallies, submission: Submission) -> str:
+    def _exclusion_reason(self, observed: Observations, submission: Submission) -> str:
         """Returns why a submission is not ranked and no mean runs over it."""
-        standing = records.standing(submission.id)
+        standing = observed.eligibility(submission.id)
         if submission.baseline:
             return "baseline"
-        if not standing.counts:
-            return standing.unranked
-        if self.rules.on_finding is OnFinding.DISQUALIFY:
-            for finding in records.findings:
-                if finding.submission == submission.id:
-                    return f"disqualified: finding {finding.id} ({', '.join(finding.rules)})"
+        if not standing.counts_in_means:
+            return standing.unranked_reason
+        if reason := self.disqualification(observed, submission):
+            return reason
         if submission.side is Side.ATTACK:
-            count = records.violations.get(submission.id, 0)
-            if count and self.rules.on_violation is OnViolation.DISQUALIFY:
-                return f"disqualified: {count} candidates beyond the budget (A14)"
-            return self._undelivered(records, submission)
-        return _incomplete_reason(records, submission) or self._below_floor(records, submission)
+            return self._undelivered_reason(observed, submission)
+        return _incomplete_reason(observed, submission) or self._floor_reason(observed, submission)
 
-    def _undelivered(self, records: RoundTallies, attack: Submission) -> str:
+    def disqualification(self, observed: Observations, submission: Submission) -> str:
+        """Returns why a finding, or a candidate beyond the budget, takes a submission out (A9, A10, A14)."""
+        count = observed.violations.get(submission.id, 0)
+        if count and self.rules.on_violation is OnViolation.DISQUALIFY:
+            return super().disqualification(observed, submission) or (
+                f"disqualified: {count} candidates beyond the budget (A14)"
+            )
+        return super().disqualification(observed, submission)
+
+    def _undelivered_reason(self, observed: Observations, attack: Submission) -> str:
         """Returns why an attack is out that delivered nothing: where all of it counts as held, it is no measure.
 
         Its delta is a defence's clean accuracy less 100 points, so in a mean it would reward misread clean pictures.
         """
-        if self.rules.on_missing is OnMissing.HELD and attack.id in records.undelivered:
+        if self.rules.on_missing is OnMissing.HELD and attack.id in observed.undelivered_attacks:
             return "delivered no picture that counts (A8)"
         return ""
 
-    def _below_floor(self, records: RoundTallies, defence: Submission) -> str:
+    def _floor_reason(self, observed: Observations, defence: Submission) -> str:
         floor = self.rules.clean_floor
         if floor is None:
             return ""
-        own, base = records.accuracy(defence.id), records.accuracy(floor.baseline)
-        if own is None or base is None:
+        accuracy, base = observed.accuracy(defence.id), observed.accuracy(floor.baseline)
+        if accuracy is None or base is None:
             return ""
         least = base - Fraction(floor.points) / 100
-        if own >= least:
+        if accuracy >= least:
             return ""
-        return f"clean accuracy {float(own):.1%} is below the floor of {float(least):.1%} (A17)"
+        return f"clean accuracy {float(accuracy):.1%} is below the floor of {float(least):.1%} (A17)"
 
-    def _finalists(self, records: RoundTallies, side: Side) -> list[str]:
-        return [s.id for s in records.roster.side(side) if not self._out(records, s)]
+    def _counting_submissions(self, observed: Observations, side: Side) -> list[str]:
+        return [s.id for s in observed.roster.by_side(side) if not self._exclusion_reason(observed, s)]
 
-    def _played_wholly(self, records: RoundTallies) -> list[str]:
+    def _completely_played(self, observed: Observations) -> list[str]:
         """Returns the defences that the attacks are measured on: those of which every picture was played.
 
         What was not played is never credited to an attack (A7), and all attacks are measured on the same defences.
         """
-        cells = [None, *self._finalists(records, Side.ATTACK)]
-        return [d for d in self._finalists(records, Side.DEFENCE) if all(records.complete(d, a) for a in cells)]
+        cells = [None, *self._counting_submissions(observed, Side.ATTACK)]
+        return [
+            d for d in self._counting_submissions(observed, Side.DEFENCE) if all(observed.complete(d, a) for a in cells)
+        ]
 
-    def _violations(self, records: RoundTallies, submission: Submission) -> int:
+    def _tie_break_count(self, observed: Observations, submission: Submission) -> int:
         """Returns what A16 breaks ties by: candidates beyond the budget, or pictures not classified (A7)."""
         if submission.side is Side.ATTACK:
-            return records.violations.get(submission.id, 0)
-        return records.faults.get(submission.id, 0)
+            return observed.violations.get(submission.id, 0)
+        return observed.faults.get(submission.id, 0)
 
-    def _delta(self, records: RoundTallies, defence: str, attack: str) -> dict[Cell, int] | None:
+    def _delta_terms(self, observed: Observations, defence: str, attack: str) -> dict[Cell, int] | None:
         """Returns how often each cell counts in delta (A11); under `zero` a finding means to hold against nothing."""
         clean, attacked = Cell(defence), Cell(defence, attack)
-        if clean not in records.tallies or attacked not in records.tallies:
+        if clean not in observed.tallies or attacked not in observed.tallies:
             return None
-        found = self.rules.on_finding is OnFinding.ZERO and any(f.submission == defence for f in records.findings)
+        found = self.rules.on_finding is OnFinding.ZERO and any(f.submission == defence for f in observed.findings)
         return {clean: 1} if found else {clean: 1, attacked: -1}
 
-    def _mean_of(
-        self, records: RoundTallies, submission: Submission, pairs: list[tuple[str, str]]
+    def _mean_terms_of(
+        self, observed: Observations, submission: Submission, pairs: list[tuple[str, str]]
     ) -> ScoreTerms | None:
         """Returns a submission's mean over these pairs; of one that left the contest over those that were played."""
-        if records.standing(submission.id).left:
-            pairs = [pair for pair in pairs if Cell(*pair) in records.tallies]
-        return self._mean(records, pairs)
+        if observed.eligibility(submission.id).has_left:
+            pairs = [pair for pair in pairs if Cell(*pair) in observed.tallies]
+        return self._mean_terms(observed, pairs)
 
-    def _mean(self, records: RoundTallies, pairs: list[tuple[str, str]]) -> ScoreTerms | None:
+    def _mean_terms(self, observed: Observations, pairs: list[tuple[str, str]]) -> ScoreTerms | None:
         counts: dict[Cell, int] = {}
         for defence, attack in pairs:
-            delta = self._delta(records, defence, attack)
+            delta = self._delta_terms(observed, defence, attack)
             if delta is None:
                 return None
             for cell, count in delta.items():
@@ -314,8 +397,18 @@ class Tournament(Format[TournamentRules]):
         shares = {count: Fraction(count, len(pairs)) for count in set(counts.values())}
         return {cell: shares[count] for cell, count in counts.items()} or None
 
-    def _weighted(self, records: RoundTallies, defence: str, weights: Mapping[str, Decimal]) -> ScoreTerms | None:
-        return _weighted_sum([(Fraction(w), self._delta(records, defence, attack)) for attack, w in weights.items()])
+    def _weighted_terms(
+        self, observed: Observations, defence: str, weights: Mapping[str, Decimal]
+    ) -> ScoreTerms | None:
+        return _weighted_sum(
+            [(Fraction(w), self._delta_terms(observed, defence, attack)) for attack, w in weights.items()]
+        )
+
+
+def finalists(season: Season, task: str) -> FinalistsPromoted | None:
+    """Returns who was promoted to the final round of a task at last, None while nobody was."""
+    promotions = (event for event, _ in reversed(season.format_events) if isinstance(event, FinalistsPromoted))
+    return next((event for event in promotions if event.task == task), None)
 
 
 def best_of_each_team(roster: Roster, rows: list[Row], *, more_is_better: bool) -> list[Row]:
@@ -334,9 +427,9 @@ def best_of_each_team(roster: Roster, rows: list[Row], *, more_is_better: bool) 
     ]
 
 
-def _incomplete_reason(records: RoundTallies, defence: Submission) -> str:
+def _incomplete_reason(observed: Observations, defence: Submission) -> str:
     """Returns why a defence cannot be ranked whose clean pictures were not all played, "" where they were (A7)."""
-    clean = records.tally(defence.id)
+    clean = observed.tally(defence.id)
     if clean is None or clean.complete:
         return ""
     return f"{clean.not_played} of {clean.total} clean pictures were not played: its faults took too long (A7)"
@@ -352,19 +445,19 @@ def _weighted_sum(parts: Sequence[tuple[Fraction, Mapping[Cell, int] | None]]) -
     return total or None
 
 
-def _score_of_terms(records: RoundTallies, terms: ScoreTerms) -> Fraction:
+def _score_of_terms(observed: Observations, terms: ScoreTerms) -> Fraction:
     """Returns what terms come to, in points: what held is added up before it is weighed."""
-    held: Counter[tuple[Fraction, int]] = Counter()
+    credited: Counter[tuple[Fraction, int]] = Counter()
     for cell, weight in terms.items():
-        tally = records.tallies[cell]
-        held[weight, tally.total] += tally.credited
-    return 100 * sum((weight * Fraction(count, total) for (weight, total), count in held.items()), Fraction(0))
+        tally = observed.tallies[cell]
+        credited[weight, tally.total] += tally.credited
+    return 100 * sum((weight * Fraction(count, total) for (weight, total), count in credited.items()), Fraction(0))
 
 
-def _opponent_group(records: RoundTallies) -> str:
-    return "finalist" if records.phase == "final" else "ranked"
+def _opponent_group(observed: Observations) -> str:
+    return "finalist" if observed.round == FINAL else "ranked"
 
 
 def _baseline_ids(roster: Roster, side: Side) -> set[str]:
     """Returns the organizers' submissions: a team's entry of the same name measures nothing."""
-    return {submission.id for submission in roster.side(side) if submission.baseline}
+    return {submission.id for submission in roster.by_side(side) if submission.baseline}

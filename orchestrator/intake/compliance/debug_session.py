@@ -7,7 +7,7 @@ from orchestrator.domain.samples import Pixels
 from orchestrator.domain.submissions import Side, Submission
 from orchestrator.errors import SubmissionFault, UsageError
 from orchestrator.execution.player import Player
-from orchestrator.execution.player_starter import PlayerStarter
+from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.intake.compliance.recording import ConversationRecorder
 from orchestrator.protocol import frames
@@ -21,48 +21,53 @@ _TIME_FACTOR = 3
 
 @dataclass(frozen=True, slots=True)
 class ReplyComparison:
-    """One reply of the recorded player beside that of this one; `now` is None where none came in time."""
+    """One reply of the recorded player beside that of this one; `received` is None where none came in time."""
 
-    then: TranscriptEntry
-    now: TranscriptEntry | None
+    recorded: TranscriptEntry
+    received: TranscriptEntry | None
 
     @property
-    def same(self) -> bool:
+    def is_same(self) -> bool:
         """Whether header and payload are the same; the time is not compared."""
-        if self.now is None:
+        if self.received is None:
             return False
-        words = (self.then.header, self.then.sha256, self.then.broken)
-        return words == (self.now.header, self.now.sha256, self.now.broken)
+        recorded_reply = (self.recorded.header, self.recorded.sha256, self.recorded.broken)
+        return recorded_reply == (self.received.header, self.received.sha256, self.received.broken)
 
 
 class DebugSession:
     """One player, one sandbox.
 
     Args:
-        setting: as of a trial match.
+        context: as of a trial match.
         submission: who plays.
         device: the UUID of the GPU it may use.
     """
 
-    def __init__(self, setting: RoundContext, submission: Submission, device: str | None = None) -> None:
-        self.heard = ConversationRecorder(setting.payload_limit, setting.clock, keep=True)
-        self._setting, self._submission, self._device = setting, submission, device
+    def __init__(self, context: RoundContext, submission: Submission, device: str | None = None) -> None:
+        self.recorder = ConversationRecorder(context.payload_limit, context.clock, keep=True)
+        self._context, self._submission, self._device = context, submission, device
         self._player: Player | None = None
-        self._asked = 0
-        self._compared = 0
+        self._asked_pictures = 0
+        self._compared_replies = 0
 
     @property
-    def said(self) -> list[TranscriptEntry]:
+    def transcript(self) -> list[TranscriptEntry]:
         """What was said so far."""
-        return [entry for conversation in self.heard.conversations for entry in conversation]
+        return [entry for conversation in self.recorder.conversations for entry in conversation]
 
-    def greet(self) -> None:
+    def start_player(self) -> None:
         """Starts the player and waits until it is ready. Raises SubmissionFault."""
-        setting = self._setting
-        entrance = PlayerStarter(
-            setting, self._submission, "rehearsal", self._device, lambda: setting.seed, [], seat=self.heard.seat
+        context = self._context
+        pool = PlayerPool(
+            context,
+            self._submission,
+            "rehearsal",
+            lambda: context.seed,
+            device=self._device,
+            wrap_sandbox=self.recorder.wrap_sandbox,
         )
-        self._player = entrance.open()
+        self._player = pool.start_player()
 
     def ask(self, count: int) -> None:
         """Asks about the next so many pictures in one question; after the last comes the first.
@@ -71,31 +76,31 @@ class DebugSession:
         """
         if self._player is None:
             raise UsageError("the player is not there: it was not greeted, or ended after a fault")
-        samples = self._setting.samples
-        places = [(self._asked + number) % len(samples) for number in range(count)]
-        self._asked += count
+        samples = self._context.samples
+        places = [(self._asked_pictures + number) % len(samples) for number in range(count)]
+        self._asked_pictures += count
         pixels: Pixels = samples.pixels[places]
         try:
             if self._submission.side is Side.ATTACK:
-                labels = [int(label) for label in samples.labels[places]] if self._setting.labels else None
-                for _ in self._player.perturb(pixels, labels, self._setting.limits):
+                labels = [int(label) for label in samples.labels[places]] if self._context.labels else None
+                for _ in self._player.perturb(pixels, labels, self._context.limits):
                     pass
             else:
-                self._player.classify(pixels, self._setting.limits)
+                self._player.classify(pixels, self._context.limits)
         except SubmissionFault:
             self.close()
             raise
 
-    def repeat(self, recorded: Sequence[TranscriptEntry]) -> Iterator[ReplyComparison]:
+    def replay_transcript(self, recorded: Sequence[TranscriptEntry]) -> Iterator[ReplyComparison]:
         """Says again what the orchestrator said in a transcript, and yields each reply beside the recorded one.
 
         Raises:
             UsageError: the transcript was kept without its payloads.
         """
-        setting, clock = self._setting, self._setting.clock
-        image = setting.images[self._submission.id]
-        order = SandboxSpec(image=image, policy=setting.policy, run=setting.run, job="rehearsal", device=self._device)
-        sandbox = self.heard.seat(setting.backend.start(order))
+        context, clock = self._context, self._context.clock
+        image = context.images[self._submission.id]
+        spec = SandboxSpec(image=image, policy=context.policy, run=context.run, job="rehearsal", device=self._device)
+        sandbox = self.recorder.wrap_sandbox(context.backend.start(spec))
         try:
             before = 0
             for entry in recorded:
@@ -106,7 +111,7 @@ class DebugSession:
                     sandbox.send(frames.encode_frame(frame.header, frame.payload), clock() + _REPLY_SECONDS)
                 else:
                     seconds = _REPLY_SECONDS + _TIME_FACTOR * (entry.ms - before) / 1000
-                    yield ReplyComparison(entry, self._next(sandbox, clock() + seconds))
+                    yield ReplyComparison(entry, self._next_reply(sandbox, clock() + seconds))
                 before = entry.ms
         finally:
             sandbox.stop()
@@ -117,10 +122,13 @@ class DebugSession:
             self._player.stop()
             self._player = None
 
-    def _next(self, sandbox: Sandbox, deadline: float) -> TranscriptEntry | None:
+    def _next_reply(self, sandbox: Sandbox, deadline: float) -> TranscriptEntry | None:
         """Returns the next reply that was not compared yet, None where there is none before the deadline."""
-        while len(replies := [entry for entry in self.said if entry.sender is Sender.PLAYER]) <= self._compared:
-            if self._setting.clock() > deadline or sandbox.receive(deadline) in (b"", None):
+        while (
+            len(replies := [entry for entry in self.transcript if entry.sender is Sender.PLAYER])
+            <= self._compared_replies
+        ):
+            if self._context.clock() > deadline or sandbox.receive(deadline) in (b"", None):
                 return None
-        self._compared += 1
-        return replies[self._compared - 1]
+        self._compared_replies += 1
+        return replies[self._compared_replies - 1]

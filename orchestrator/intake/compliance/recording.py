@@ -17,7 +17,7 @@ class ConversationRecorder:
     """
 
     def __init__(self, payload_limit: int, clock: Clock, *, keep: bool = False) -> None:
-        self._limit, self._clock, self._keep = payload_limit, clock, keep
+        self._payload_limit, self._clock, self._keep_payloads = payload_limit, clock, keep
         self.conversations: list[list[TranscriptEntry]] = []
         """What was said, by sandbox."""
         self.exits: list[Exit] = []
@@ -28,11 +28,17 @@ class ConversationRecorder:
         """The last words of the sandbox that ended last: hostile text."""
         return self.exits[-1].stderr if self.exits else b""
 
-    def seat(self, sandbox: Sandbox) -> Sandbox:
+    def wrap_sandbox(self, sandbox: Sandbox) -> Sandbox:
         """Returns the sandbox, listened to from now on."""
         entries: list[TranscriptEntry] = []
         self.conversations.append(entries)
-        return _RecordedSandbox(sandbox, self, entries, self._clock, TranscriptRecorder(self._limit, keep=self._keep))
+        return _RecordedSandbox(
+            sandbox,
+            self,
+            entries,
+            self._clock,
+            TranscriptRecorder(self._payload_limit, keep_payloads=self._keep_payloads),
+        )
 
 
 class _RecordedSandbox:
@@ -47,25 +53,25 @@ class _RecordedSandbox:
         recorder: TranscriptRecorder,
     ) -> None:
         self._sandbox, self._listener, self._entries = sandbox, listener, entries
-        self._clock, self._began, self._recorder = clock, clock(), recorder
+        self._clock, self._start_time, self._recorder = clock, clock(), recorder
         self._exit: Exit | None = None
 
     def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never_cancelled) -> bool:
-        self._entries += self._recorder.add(Sender.ORCHESTRATOR, self._ms(), data)
+        self._entries += self._recorder.add(Sender.ORCHESTRATOR, self._elapsed_ms(), data)
         return self._sandbox.send(data, deadline, cancelled)
 
     def receive(self, deadline: float) -> bytes | None:
         data = self._sandbox.receive(deadline)
         if data:
-            self._entries += self._recorder.add(Sender.PLAYER, self._ms(), data)
+            self._entries += self._recorder.add(Sender.PLAYER, self._elapsed_ms(), data)
         return data
 
     def stop(self) -> Exit:
         if self._exit is None:
             self._exit = self._sandbox.stop()
-            self._entries += self._recorder.end(self._ms())
+            self._entries += self._recorder.end(self._elapsed_ms())
             self._listener.exits.append(self._exit)
         return self._exit
 
-    def _ms(self) -> int:
-        return int(1000 * (self._clock() - self._began))
+    def _elapsed_ms(self) -> int:
+        return int(1000 * (self._clock() - self._start_time))

@@ -54,10 +54,10 @@ def fault_remedy(fault: SubmissionFault, stderr: bytes) -> str:
     """Returns what to do about a fault of a player that wrote this to stderr."""
     if isinstance(fault, ProtocolFault):
         return _BY_REASON.get(fault.reason, _BY_CODE["protocol"])
-    words = stderr.decode("utf-8", "replace")
+    text = stderr.decode("utf-8", "replace")
     if isinstance(fault, PlayerReported):  # what it wrote to stderr may not have arrived yet
-        words += str(fault)
-    for pattern, what in _BY_STDERR:
-        if re.search(pattern, words):
-            return what
+        text += str(fault)
+    for pattern, remedy in _BY_STDERR:
+        if re.search(pattern, text):
+            return remedy
     return _BY_CODE.get(fault.code, _BY_CODE["died"])

@@ -3,6 +3,7 @@
 The first fault ends it: what comes after a fault says nothing. Infrastructure faults are raised, as everywhere.
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -16,8 +17,7 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import SubmissionFault
 from orchestrator.execution.gate import Gate
 from orchestrator.execution.player import Player
-from orchestrator.execution.player_pool import SandboxExit
-from orchestrator.execution.player_starter import PlayerStarter
+from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.intake.compliance.recording import ConversationRecorder
 from orchestrator.intake.compliance.remedies import fault_remedy
@@ -49,7 +49,7 @@ _FORFEIT_REMEDIES = {
 class CheckStep:
     """One step of a check. `passed` is None where it was not made; `problem` says what is wrong, `remedy` what to do.
 
-    `detail` is what was seen, `close` what passed only just.
+    `detail` is what was seen, `near_limit` what passed only just.
     """
 
     name: str
@@ -57,24 +57,24 @@ class CheckStep:
     detail: str
     problem: str = ""
     remedy: str = ""
-    close: str = ""
+    near_limit: str = ""
 
 
 @dataclass(eq=False)
 class _Observations:
     """What a match saw."""
 
-    load: float = 0.0
-    slowest: float = 0.0
+    load_seconds: float = 0.0
+    slowest_share: float = 0.0
     answers: list[int] = field(default_factory=list)
-    candidates: AdversarialExamples | None = None
+    adversarial_examples: AdversarialExamples | None = None
 
 
 class TrialMatch:
     """A submission playing a few pictures by itself.
 
     Args:
-        setting: the contest's task, policy and rules; its samples are the pictures of the match, and its roster and
+        context: the contest's task, policy and rules; its samples are the pictures of the match, and its roster and
             images hold the submission.
         submission: who plays.
         device: the UUID of the GPU it may use.
@@ -84,46 +84,45 @@ class TrialMatch:
 
     def __init__(
         self,
-        setting: RoundContext,
+        context: RoundContext,
         submission: Submission,
         device: str | None = None,
         *,
         tell: Callable[[CheckStep], object] = lambda _: None,
         keep: bool = False,
     ) -> None:
-        self.heard = ConversationRecorder(setting.payload_limit, setting.clock, keep=keep)
+        self.recorder = ConversationRecorder(context.payload_limit, context.clock, keep=keep)
         self.steps: list[CheckStep] = []
-        self._setting, self._submission, self._tell = setting, submission, tell
-        self._leaves: list[SandboxExit] = []
-        self._entrance = PlayerStarter(
-            setting,
+        self._context, self._submission, self._on_step = context, submission, tell
+        sandboxes = itertools.count()
+        self._pool = PlayerPool(
+            context,
             submission,
             "match",
-            device,
-            lambda: setting.secret_seed("match", str(len(self._entrance.told))),
-            self._leaves,
-            seat=self.heard.seat,
+            lambda: context.secret_seed("match", str(next(sandboxes))),
+            device=device,
+            wrap_sandbox=self.recorder.wrap_sandbox,
         )
-        self._seen = _Observations()
+        self._observed = _Observations()
 
     @property
-    def attack(self) -> bool:
+    def is_attack(self) -> bool:
         """Whether it is an attack."""
         return self._submission.side is Side.ATTACK
 
     def play(self) -> list[CheckStep]:
         """Returns the steps up to the first that failed. Raises InfrastructureFault, Cancelled."""
-        player = self._opened()
+        player = self._start_player()
         if player is None:
             return self.steps
         try:
-            self._at_work(player)
+            self._ask_player(player)
         finally:
             player.stop()
         if self.passed:
-            self._replay()
+            self._check_reproducible()
         if self.passed:
-            self._use()
+            self._usage_step()
         return self.steps
 
     @property
@@ -131,178 +130,181 @@ class TrialMatch:
         """Whether every step so far passed."""
         return all(step.passed for step in self.steps)
 
-    def _opened(self) -> Player | None:
+    def _start_player(self) -> Player | None:
         """Returns a player that said ready; None where it did not, which is a failed step."""
-        clock, limit = self._setting.clock, self._setting.limits.ready_seconds
-        began = clock()
+        clock, limit = self._context.clock, self._context.limits.ready_seconds
+        started_at = clock()
         try:
-            player = self._entrance.open()
+            player = self._pool.start_player()
         except SubmissionFault as fault:
-            self._failed(HELLO_STEP, fault, f"not ready, {clock() - began:.1f} s after it was started")
+            self._add_failed(HELLO_STEP, fault, f"not ready, {clock() - started_at:.1f} s after it was started")
             return None
-        self._seen.load = clock() - began
-        self._passed(HELLO_STEP, f"ready after {self._seen.load:.1f} s of {limit:g} s")
+        self._observed.load_seconds = clock() - started_at
+        self._add_passed(HELLO_STEP, f"ready after {self._observed.load_seconds:.1f} s of {limit:g} s")
         return player
 
-    def _at_work(self, player: Player) -> None:
-        pixels = self._setting.samples.pixels
-        ask = self._perturb if self.attack else self._classify
-        if not self._try(ONE_PICTURE_STEP, player, lambda: ask(player, pixels[:1])):
+    def _ask_player(self, player: Player) -> None:
+        pixels = self._context.samples.pixels
+        ask = self._perturb if self.is_attack else self._classify
+        if not self._ask_step(ONE_PICTURE_STEP, player, lambda: ask(player, pixels[:1])):
             return
-        most = min(len(pixels), self._setting.limits.perturb_batch) if self.attack else len(pixels)
-        if self._try(BATCH_STEP, player, lambda: self._parted(player, ask(player, pixels[:most]))):
-            self._judge()
+        most = min(len(pixels), self._context.limits.perturb_batch) if self.is_attack else len(pixels)
+        if self._ask_step(BATCH_STEP, player, lambda: self._say_goodbye(player, ask(player, pixels[:most]))):
+            self._check_limits()
 
-    def _parted(self, player: Player, detail: str) -> str:
+    def _say_goodbye(self, player: Player, detail: str) -> str:
         """Takes leave of a player after its last answer. Raises OutputFlood where it wrote something after it."""
-        if stray := player.farewell():
-            raise stray
+        if fault := player.say_bye():
+            raise fault
         return detail
 
-    def _try(self, name: str, player: Player, ask: Callable[[], str]) -> bool:
-        began = self._setting.clock()
+    def _ask_step(self, name: str, player: Player, ask: Callable[[], str]) -> bool:
+        started_at = self._context.clock()
         try:
             detail = ask()
         except SubmissionFault as fault:
             player.stop()
-            self._failed(name, fault, f"after {self._setting.clock() - began:.2f} s")
+            self._add_failed(name, fault, f"after {self._context.clock() - started_at:.2f} s")
             return False
-        self._passed(name, detail)
+        self._add_passed(name, detail)
         return True
 
     def _perturb(self, player: Player, pixels: Pixels) -> str:
-        setting = self._setting
-        made = self._gate.nothing(pixels)
-        labels = [int(label) for label in setting.samples.labels[: len(pixels)]] if setting.labels else None
-        began = setting.clock()
-        for delivered in player.perturb(pixels, labels, setting.limits):
-            self._gate.admit(made, pixels, delivered.index, delivered.pixels)
-        spent = setting.clock() - began
-        self._seen.candidates = made
-        limit = setting.limits.perturb_limit(len(pixels))
-        self._slow(spent / limit)
+        context = self._context
+        examples = self._gate.missing_all(pixels)
+        labels = [int(label) for label in context.samples.labels[: len(pixels)]] if context.labels else None
+        started_at = context.clock()
+        for delivered in player.perturb(pixels, labels, context.limits):
+            self._gate.admit(examples, pixels, delivered.index, delivered.pixels)
+        spent = context.clock() - started_at
+        self._observed.adversarial_examples = examples
+        limit = context.limits.perturb_limit(len(pixels))
+        self._note_share(spent / limit)
         return f"{_pictures_text(len(pixels))} in {spent:.2f} s of {limit:g} s"
 
     def _classify(self, player: Player, pixels: Pixels) -> str:
-        limits, clock = self._setting.limits, self._setting.clock
+        limits, clock = self._context.limits, self._context.clock
         answers: list[int] = []
         total = 0.0
         for start in range(0, len(pixels), limits.classify_batch):
-            began = clock()
+            started_at = clock()
             answered = player.classify(pixels[start : start + limits.classify_batch], limits)
-            spent = clock() - began
+            spent = clock() - started_at
             total += spent
-            self._slow(spent / limits.classify_seconds)
+            self._note_share(spent / limits.classify_seconds)
             answers += [ABSTAINED if label is None else label for label in answered.labels]
-        self._seen.answers = answers
-        each = f"{limits.classify_batch} a question, which may take {limits.classify_seconds:g} s"
-        return f"{_pictures_text(len(pixels))} in {total:.2f} s, {each}"
+        self._observed.answers = answers
+        batch_text = f"{limits.classify_batch} a question, which may take {limits.classify_seconds:g} s"
+        return f"{_pictures_text(len(pixels))} in {total:.2f} s, {batch_text}"
 
-    def _judge(self) -> None:
+    def _check_limits(self) -> None:
         """Looks at what came: an attack's candidates have to pass the gate, a defence's answers are counted."""
-        made, task = self._seen.candidates, self._setting.task
-        if made is None:
-            names = [task.classes[answer] for answer in self._seen.answers if answer >= 0]
-            abstained = len(self._seen.answers) - len(names)
+        examples, task = self._observed.adversarial_examples, self._context.task
+        if examples is None:
+            names = [task.classes[answer] for answer in self._observed.answers if answer >= 0]
+            abstained = len(self._observed.answers) - len(names)
             detail = (
                 f"{_pictures_text(len(names))} answered, {abstained} abstained, {len(set(names))} different classes"
             )
             close = "it abstained on every picture" if not names else ""
-            self._passed(LIMITS_STEP, detail, close)
+            self._add_passed(LIMITS_STEP, detail, close)
             return
-        budget = f"{task.budget.norm} {float(task.budget.epsilon):g}/255"
-        refused = [forfeit for forfeit in _FORFEIT_REMEDIES if (made.forfeits == forfeit).any()]
+        allowed = self._context.gate().budget
+        budget = f"{allowed.norm} {float(allowed.epsilon):g}/255"
+        refused = [forfeit for forfeit in _FORFEIT_REMEDIES if (examples.forfeits == forfeit).any()]
         if refused:
-            counts = [f"{int((made.forfeits == forfeit).sum())} {_FORFEIT_REMEDIES[forfeit][0]}" for forfeit in refused]
-            problem = f"of {_pictures_text(len(made.forfeits))} {', '.join(counts)}"
-            self._made(CheckStep(LIMITS_STEP, False, f"budget {budget}", problem, _FORFEIT_REMEDIES[refused[0]][1]))
+            counts = [
+                f"{int((examples.forfeits == forfeit).sum())} {_FORFEIT_REMEDIES[forfeit][0]}" for forfeit in refused
+            ]
+            problem = f"of {_pictures_text(len(examples.forfeits))} {', '.join(counts)}"
+            self._add_step(CheckStep(LIMITS_STEP, False, f"budget {budget}", problem, _FORFEIT_REMEDIES[refused[0]][1]))
             return
-        largest = float(np.nanmax(made.distances))
-        clipped = int(made.violations.sum()) if self._setting.on_violation is OnViolation.CLIP else 0
+        largest = float(np.nanmax(examples.distances))
+        clipped = int(examples.violations.sum()) if self._context.on_violation is OnViolation.CLIP else 0
         close = f"{clipped} beyond the budget were clipped to it" if clipped else ""
         still = "; no picture was changed" if largest == 0 else ""
-        self._passed(
+        self._add_passed(
             LIMITS_STEP, f"all inside the budget, largest distance {largest:.2f}/255 of {budget}{still}", close
         )
 
-    def _replay(self) -> None:
+    def _check_reproducible(self) -> None:
         """Asks a fresh sandbox the same: a defence in reverse order (A9, A10), an attack from the same seed."""
-        pixels = self._setting.samples.pixels
-        first, made = list(self._seen.answers), self._seen.candidates
+        pixels = self._context.samples.pixels
+        first, examples = list(self._observed.answers), self._observed.adversarial_examples
         try:
-            player = self._entrance.open()
+            player = self._pool.start_player()
         except SubmissionFault as fault:
-            self._failed(REPLAY_STEP, fault, "a second sandbox did not get ready")
+            self._add_failed(REPLAY_STEP, fault, "a second sandbox did not get ready")
             return
         try:
-            if made is None:
+            if examples is None:
                 self._classify(player, pixels[: len(first)][::-1])
-                differ = sum(a != b for a, b in zip(first, self._seen.answers[::-1], strict=True))
+                differ = sum(a != b for a, b in zip(first, self._observed.answers[::-1], strict=True))
             else:
-                self._perturb(player, pixels[: len(made.forfeits)])
-                again = self._seen.candidates
-                differ = int((again.pixels != made.pixels).any(axis=(1, 2, 3)).sum()) if again else 0
-            self._parted(player, "")
+                self._perturb(player, pixels[: len(examples.forfeits)])
+                again = self._observed.adversarial_examples
+                differ = int((again.pixels != examples.pixels).any(axis=(1, 2, 3)).sum()) if again else 0
+            self._say_goodbye(player, "")
         except SubmissionFault as fault:
             player.stop()
-            self._failed(REPLAY_STEP, fault, "in a second sandbox")
+            self._add_failed(REPLAY_STEP, fault, "in a second sandbox")
             return
         finally:
             player.stop()
-        self._compared(differ, len(first) or len(made.forfeits if made else ()))
+        self._reproducible_step(differ, len(first) or len(examples.forfeits if examples else ()))
 
-    def _compared(self, differ: int, count: int) -> None:
+    def _reproducible_step(self, differ: int, count: int) -> None:
         detail = f"{count - differ} of {_pictures_text(count)} the same in a fresh sandbox"
         if not differ:
-            self._passed(REPLAY_STEP, detail)
-        elif self.attack and not self._setting.replay.attacks:
-            self._passed(
+            self._add_passed(REPLAY_STEP, detail)
+        elif self.is_attack and not self._context.replay.attacks:
+            self._add_passed(
                 REPLAY_STEP, detail, "it is not reproducible from its seed; this contest does not ask for that"
             )
         else:
-            what = "the seed in hello" if self.attack else "the picture alone"
-            source = f"let everything follow from {what}: fix seeds, no clock, no files, no memory of other pictures"
-            self._made(CheckStep(REPLAY_STEP, False, detail, f"{differ} of {_pictures_text(count)} differ", source))
+            basis = "the seed in hello" if self.is_attack else "the picture alone"
+            source = f"let everything follow from {basis}: fix seeds, no clock, no files, no memory of other pictures"
+            self._add_step(CheckStep(REPLAY_STEP, False, detail, f"{differ} of {_pictures_text(count)} differ", source))
 
-    def _use(self) -> None:
-        limits = self._setting.limits
-        peaks = [ended.peak_bytes for ended in self.heard.exits if ended.peak_bytes is not None]
+    def _usage_step(self) -> None:
+        limits = self._context.limits
+        peaks = [player_exit.peak_bytes for player_exit in self.recorder.exits if player_exit.peak_bytes is not None]
         peak = max(peaks, default=None)
-        parts = [f"loads in {self._seen.load:.1f} s of {limits.ready_seconds:g} s"]
-        parts.append(f"slowest question at {100 * self._seen.slowest:.0f} % of its limit")
+        parts = [f"loads in {self._observed.load_seconds:.1f} s of {limits.ready_seconds:g} s"]
+        parts.append(f"slowest question at {100 * self._observed.slowest_share:.0f} % of its limit")
         close = [
-            what
-            for what, share in (
-                ("loading", self._seen.load / limits.ready_seconds),
-                ("a question", self._seen.slowest),
+            resource
+            for resource, share in (
+                ("loading", self._observed.load_seconds / limits.ready_seconds),
+                ("a question", self._observed.slowest_share),
                 ("memory", (peak or 0) / limits.memory),
             )
             if share > NEAR_LIMIT_SHARE
         ]
         if peak is not None:
             parts.append(f"{peak / _MIB:.0f} MiB of {limits.memory / _MIB:.0f} MiB")
-        told = [f"close to the limit: {', '.join(close)}"] if close else []
-        if kills := sum(ended.kills for ended in self.heard.exits):
-            told.append(f"the memory limit killed {kills} of the processes that it started, and it answered on")
-        self._passed(USAGE_STEP, ", ".join(parts), "; ".join(told))
+        warnings = [f"close to the limit: {', '.join(close)}"] if close else []
+        if kills := sum(player_exit.kills for player_exit in self.recorder.exits):
+            warnings.append(f"the memory limit killed {kills} of the processes that it started, and it answered on")
+        self._add_passed(USAGE_STEP, ", ".join(parts), "; ".join(warnings))
 
-    def _made(self, step: CheckStep) -> None:
+    def _add_step(self, step: CheckStep) -> None:
         self.steps.append(step)
-        self._tell(step)
+        self._on_step(step)
 
     @property
     def _gate(self) -> Gate:
-        return Gate(self._setting.task.budget, self._setting.on_missing, self._setting.on_violation)
+        return self._context.gate()
 
-    def _slow(self, share: float) -> None:
-        self._seen.slowest = max(self._seen.slowest, share)
+    def _note_share(self, share: float) -> None:
+        self._observed.slowest_share = max(self._observed.slowest_share, share)
 
-    def _passed(self, name: str, detail: str, close: str = "") -> None:
-        self._made(CheckStep(name, True, detail, close=close))
+    def _add_passed(self, name: str, detail: str, close: str = "") -> None:
+        self._add_step(CheckStep(name, True, detail, near_limit=close))
 
-    def _failed(self, name: str, fault: SubmissionFault, detail: str) -> None:
-        what = f"{fault.code}: {printable(str(fault), 500)}"
-        self._made(CheckStep(name, False, detail, what, fault_remedy(fault, self.heard.stderr)))
+    def _add_failed(self, name: str, fault: SubmissionFault, detail: str) -> None:
+        problem = f"{fault.code}: {printable(str(fault), 500)}"
+        self._add_step(CheckStep(name, False, detail, problem, fault_remedy(fault, self.recorder.stderr)))
 
 
 def noise_pictures(task: Task, count: int) -> Samples:

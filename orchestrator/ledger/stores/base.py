@@ -1,22 +1,34 @@
-"""The record of a round: a hash-chained ledger of events, and blobs by their SHA-256."""
+"""The record of a round: a hash-chained ledger of events, and blobs by their SHA-256.
+
+A ledger is of one version (`domain.versions`), which its first event states. The time of an entry is never before that
+of the entry in front of it: what is earlier is the ledger's order, and the times do not contradict it.
+"""
 
 import io
+import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.domain.events import Event
+from orchestrator.domain.contest_events import ContestOpened
+from orchestrator.domain.events import Event, RoundOpened
 from orchestrator.domain.ids import canonical_json, digest
+from orchestrator.domain.versions import FORMAT_VERSION, unreadable_version
 from orchestrator.errors import StoreFault
 
 GENESIS = "sha256:" + "0" * 64
 """The hash before the first entry."""
 
 SALT_BYTES = 16
+TIME_PATTERN = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}\+00:00"
+"""How a ledger writes a time: in UTC, to the millisecond. Written so, times sort as they follow each other."""
+_TIME = re.compile(TIME_PATTERN)
+_OPENINGS = frozenset(kind.model_fields["kind"].default for kind in (ContestOpened, RoundOpened))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,25 @@ class LedgerEntry:
     hash: str
 
 
+def format_time(moment: datetime) -> str:
+    """Returns a moment as a ledger writes it."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def entry_time(clock: str, previous: str) -> str:
+    """Returns the time of an entry: the clock's, or that of the entry in front where the clock is behind it."""
+    return max(clock, previous)
+
+
+def require_version(first: Any, location: str) -> None:
+    """Raises StoreFault where the first event of a ledger, as JSON, is that of a ledger of another version."""
+    if not isinstance(first, dict) or first.get("kind") not in _OPENINGS:
+        return
+    version = first.get("ledger_version", 1)
+    if version != FORMAT_VERSION:
+        raise StoreFault(f"{location} {unreadable_version('ledger', version)}")
+
+
 def new_salt() -> str:
     """Returns a new salt."""
     return secrets.token_hex(SALT_BYTES)
@@ -55,7 +86,9 @@ def entry_hash(previous: str, leaf: str) -> str:
 
 
 def make_entry(previous: str, seq: int, time: str, event: Event, salt: str) -> LedgerEntry:
-    """Returns the entry that follows `previous`; `time` is ISO 8601 in UTC."""
+    """Returns the entry that follows `previous`. Raises ValueError for a time in another form than `format_time`'s."""
+    if not _TIME.fullmatch(time):
+        raise ValueError(f"{time!r} is no time of a ledger; use format_time")
     text = canonical_json(event.model_dump(mode="json"))
     leaf = leaf_hash(seq, time, salt, text)
     return LedgerEntry(seq, time, salt, event, text, previous, leaf, entry_hash(previous, leaf))
@@ -69,8 +102,12 @@ class Ledger(Protocol):
         """The hash of the last entry."""
         ...
 
-    def append(self, *events: Event, time: str) -> None:
-        """Adds events after the head, all or none. Raises Conflict where somebody else did; see `read_new`."""
+    def append(self, *events: Event, time: str) -> str:
+        """Adds events after the head, all or none, and returns the time that they bear: see `entry_time`.
+
+        Raises:
+            Conflict: somebody else appended; see `read_new`.
+        """
         ...
 
     def read(self) -> Iterator[LedgerEntry]:

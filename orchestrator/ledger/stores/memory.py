@@ -19,11 +19,13 @@ class MemoryLedger:
         """The hash of the last entry."""
         return self._entries[-1].hash if self._entries else base.GENESIS
 
-    def append(self, *events: Event, time: str) -> None:
-        """Adds events."""
+    def append(self, *events: Event, time: str) -> str:
+        """Adds events, and returns the time that they bear."""
+        time = base.entry_time(time, self._entries[-1].time if self._entries else time)
         for event in events:
             entry = base.make_entry(self.head, len(self._entries) + 1, time, event, base.new_salt())
             self._entries.append(entry)
+        return time
 
     def read(self) -> Iterator[base.LedgerEntry]:
         """Yields every entry in order."""

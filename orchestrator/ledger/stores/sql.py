@@ -4,7 +4,6 @@ One table, one row an event. Triggers of the database refuse to change or remove
 somebody removed the triggers first. In PostgreSQL each ledger has a schema of its own, so one database holds many.
 """
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,13 +13,16 @@ from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
+import structlog
 from pydantic import ValidationError
 from sqlalchemy import exc
 
-from orchestrator.domain.events import Event, read_event
-from orchestrator.domain.ids import canonical_json
+from orchestrator.domain.events import Event
+from orchestrator.domain.ids import parse_json
 from orchestrator.domain.text import printable
+from orchestrator.domain.versions import unreadable_version
 from orchestrator.errors import Conflict, StoreFault, UsageError
+from orchestrator.ledger.event_registry import parse_event
 from orchestrator.ledger.stores import base
 
 _metadata = sa.MetaData()
@@ -69,6 +71,7 @@ _RESTORE_REMEDY = "put it back from a copy of the folder, or play into a new fol
 _ROWS_PER_QUERY = 2000
 LOCK_TIMEOUT_SECONDS = 10.0
 """Seconds that another program's lock on a SQLite file is waited for, each time."""
+_log = structlog.get_logger()
 
 
 class SqlLedger:
@@ -76,32 +79,34 @@ class SqlLedger:
 
     Args:
         url: `sqlite:///PATH` or `postgresql://[USER[:PASSWORD]@]HOST/DATABASE`.
-        patience: how many seconds another program's lock is waited for, each time.
+        lock_timeout: how many seconds another program's lock is waited for, each time.
         schema: PostgreSQL's schema of this ledger, made where there is none; SQLite has none.
 
     Raises:
         UsageError: the URL is none, is of another database, or the driver is not installed.
-        StoreFault: the database cannot be reached, or the ledger in it is damaged.
+        StoreFault: the database cannot be reached, or the ledger in it is damaged or of another version.
     """
 
-    def __init__(self, url: str, patience: float = LOCK_TIMEOUT_SECONDS, schema: str = "ledger") -> None:
-        self._seq, self._head = 0, base.GENESIS
-        self._patience = patience
+    def __init__(self, url: str, lock_timeout: float = LOCK_TIMEOUT_SECONDS, schema: str = "ledger") -> None:
+        self._seq, self._head, self._time = 0, base.GENESIS, ""
+        self._clock_was_behind = False
+        self._lock_timeout = lock_timeout
         self._statement: Any = None
         where = parse_url(url)
         self._sqlite = where.get_backend_name() == "sqlite"
-        self._place = (where.database or "") if self._sqlite else f"{where.render_as_string()}, schema {schema}"
+        self._location = (where.database or "") if self._sqlite else f"{where.render_as_string()}, schema {schema}"
         with self._translated():
             self._engine = self._sqlite_engine(where) if self._sqlite else self._postgresql_engine(where, schema)
         try:
+            self._require_columns()
             for row, _ in self._chain():
-                self._seq, self._head = row.seq, row.hash
+                self._seq, self._head, self._time = row.seq, row.hash, row.time
         except StoreFault:
             self.close()
             raise
 
     def _sqlite_engine(self, where: sa.URL) -> sa.Engine:
-        engine = sa.create_engine(where, connect_args={"timeout": self._patience})
+        engine = sa.create_engine(where, connect_args={"timeout": self._lock_timeout})
         sa.event.listen(engine, "connect", _enable_write_ahead_log)
         try:
             _metadata.create_all(engine)
@@ -117,8 +122,8 @@ class SqlLedger:
 
     def _postgresql_engine(self, where: sa.URL, schema: str) -> sa.Engine:
         name = schema.replace('"', '""')
-        settings = f'-csearch_path="{name}" -clock_timeout={round(1000 * self._patience)}'
-        arguments = {"options": settings, "connect_timeout": max(2, round(self._patience))}
+        settings = f'-csearch_path="{name}" -clock_timeout={round(1000 * self._lock_timeout)}'
+        arguments = {"options": settings, "connect_timeout": max(2, round(self._lock_timeout))}
         engine = sa.create_engine(where, connect_args=arguments, pool_pre_ping=True)
         with engine.begin() as connection:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SET_UP_LOCK})
@@ -134,10 +139,15 @@ class SqlLedger:
         """The hash of the last entry."""
         return self._head
 
-    def append(self, *events: Event, time: str) -> None:
-        """Adds events after the head, all or none. Raises Conflict when another process appended there first."""
+    def append(self, *events: Event, time: str) -> str:
+        """Adds events after the head, all or none, and returns the time that they bear.
+
+        Raises:
+            Conflict: another process appended there first.
+        """
+        time = self._entry_time(time)
         if not events:
-            return
+            return time
         seq, head = self._seq, self._head
         rows = []
         for event in events:
@@ -156,7 +166,16 @@ class SqlLedger:
             )
         with self._translated(), self._engine.begin() as connection:
             connection.exec_driver_sql(*self._insert(rows))
-        self._seq, self._head = seq, head
+        self._seq, self._head, self._time = seq, head, time
+        return time
+
+    def _entry_time(self, clock: str) -> str:
+        """Returns the time of the next entry, and tells the operator once where the clock is behind the ledger."""
+        time = base.entry_time(clock, self._time)
+        if time != clock and not self._clock_was_behind:
+            self._clock_was_behind = True
+            _log.warning("clock_behind_ledger", clock=clock, recorded=time, ledger=self._location)
+        return time
 
     def _insert(self, rows: list[dict[str, Any]]) -> tuple[str, list[Any]]:
         """Returns the statement that adds rows, as the driver takes it: worked out once, since a round adds so many."""
@@ -172,40 +191,68 @@ class SqlLedger:
 
     def read_new(self) -> Iterator[base.LedgerEntry]:
         """Yields the entries after the head, which moves on with each. Raises StoreFault like `read`."""
-        for row, leaf in self._chain(self._seq, self._head):
+        for row, leaf in self._chain(self._seq, self._head, self._time):
             entry = self._entry(row, leaf)
-            self._seq, self._head = row.seq, row.hash
+            self._seq, self._head, self._time = row.seq, row.hash, row.time
             yield entry
 
     def _entry(self, row: Any, leaf: str) -> base.LedgerEntry:
-        """Returns the entry in a row whose hashes are right. Raises StoreFault where it is no event."""
+        """Returns the entry in a row whose hashes are right. Raises StoreFault where it is no event.
+
+        The hashes cover the text, so its value is compared and no canonical text is made again: that would be a third
+        of the time that reading takes. Who verifies a bundle does make it again.
+        """
         try:
-            event = read_event(json.loads(row.event))
+            value = parse_json(row.event)
+            event = parse_event(value)
+        except UsageError as error:
+            raise StoreFault(f"ledger entry {row.seq}: {error}") from error
         except (ValidationError, ValueError, TypeError, RecursionError) as error:
             raise StoreFault(
-                f"ledger entry {row.seq} is not an event of this version: {error}; {self._place} was altered or "
+                f"ledger entry {row.seq} is not an event of this version: {error}; {self._location} was altered or "
                 f"damaged, or written by another version; {_RESTORE_REMEDY}"
             ) from error
-        if (row.event, row.kind) != (canonical_json(event.model_dump(mode="json")), event.kind):
+        if (value, row.kind) != (event.model_dump(mode="json"), event.kind):
             raise self._broken(row.seq)
         return base.LedgerEntry(row.seq, row.time, row.salt, event, row.event, row.previous, leaf, row.hash)
 
-    def _chain(self, after: int = 0, previous: str = base.GENESIS) -> Iterator[tuple[Any, str]]:
-        """Yields the rows behind an entry with their leaves, if their hashes are right; what they say is not read."""
+    def _chain(self, after: int = 0, previous: str = base.GENESIS, time: str = "") -> Iterator[tuple[Any, str]]:
+        """Yields the rows behind an entry with their leaves, if their hashes are right and their times do not run back.
+
+        What they say is not read, but for the version in the first.
+        """
         for place, row in enumerate(self._rows(after), start=after + 1):
             try:
                 leaf = base.leaf_hash(row.seq, row.time, row.salt, row.event)
                 follows = base.entry_hash(previous, leaf)
             except (TypeError, ValueError) as error:  # text of another type, or that is no text
                 raise self._broken(place) from error
-            if (row.seq, row.previous, row.hash) != (place, previous, follows):
+            if (row.seq, row.previous, row.hash) != (place, previous, follows) or row.time < time:
                 raise self._broken(place)
-            previous = row.hash
+            if place == 1:
+                self._require_version(row)
+            previous, time = row.hash, row.time
             yield row, leaf
+
+    def _require_columns(self) -> None:
+        """Raises StoreFault where the table is that of version 0.1.0, whose entries had no salt."""
+        with self._translated(), self._engine.connect() as connection:
+            columns = {column["name"] for column in sa.inspect(connection).get_columns(_entries.name)}
+        if "salt" not in columns:
+            raise StoreFault(f"{self._location} {unreadable_version('ledger', 1)}")
+
+    def _require_version(self, first: Any) -> None:
+        """Raises StoreFault where the first entry is that of a ledger of another version."""
+        try:
+            body = parse_json(first.event)
+        except (ValueError, RecursionError):
+            return  # no event at all, which who reads it says
+        base.require_version(body, self._location)
 
     def _broken(self, place: int) -> StoreFault:
         return StoreFault(
-            f"ledger entry {place} does not continue the chain; {self._place} was altered or damaged; {_RESTORE_REMEDY}"
+            f"ledger entry {place} does not continue the chain; {self._location} was altered or damaged; "
+            f"{_RESTORE_REMEDY}"
         )
 
     def _rows(self, after: int) -> Iterator[Any]:
@@ -229,25 +276,25 @@ class SqlLedger:
         try:
             yield
         except exc.IntegrityError as error:
-            raise Conflict(f"another process appended to {self._place} first; run the same command again") from error
+            raise Conflict(f"another process appended to {self._location} first; run the same command again") from error
         except exc.SQLAlchemyError as error:
-            raise StoreFault(f"the ledger cannot be used: {self._said(error)}") from error
+            raise StoreFault(f"the ledger cannot be used: {self._error_message(error)}") from error
 
-    def _said(self, error: exc.SQLAlchemyError) -> str:
+    def _error_message(self, error: exc.SQLAlchemyError) -> str:
         """Returns what is wrong and what to do; SQLAlchemy's own words hold the whole statement and its values."""
         cause = getattr(error, "orig", None)
         if not isinstance(cause, sqlite3.Error):
             remedy = "see that the database answers and that its user may use it, and run the same command again"
-            return f"{self._place}: {str(cause or error).strip()}; {remedy}"
+            return f"{self._location}: {str(cause or error).strip()}; {remedy}"
         match getattr(cause, "sqlite_errorcode", 0) & 0xFF:  # an extended code has its kind in its lowest byte
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-                held = f"another program has held {self._place} for more than {self._patience:g} s"
-                return f"{held} ({cause}); wait for it or end it, and run the same command again"
+                problem = f"another program has held {self._location} for more than {self._lock_timeout:g} s"
+                return f"{problem} ({cause}); wait for it or end it, and run the same command again"
             case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN:
                 remedy = "look whether there is space in its folder, and leave to write, and run the same command again"
-                return f"{self._place}: {cause}; {remedy}"
+                return f"{self._location}: {cause}; {remedy}"
             case _:
-                return f"{self._place}: {cause}; {_RESTORE_REMEDY}"
+                return f"{self._location}: {cause}; {_RESTORE_REMEDY}"
 
 
 def _read_only_engine(where: sa.URL, error: exc.OperationalError) -> sa.Engine | None:

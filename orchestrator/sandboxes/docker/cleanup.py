@@ -19,37 +19,39 @@ class CleanupEngine(ContainerEngine, image_copy.CopyEngine, Protocol):
         """Returns every container that some orchestrator started here."""
         ...
 
-    def ids(self) -> set[str]:
+    def container_ids(self) -> set[str]:
         """Returns the ids of all containers, whoever made them."""
         ...
 
 
-def clean_up(engine: CleanupEngine, keep: str | None, ended: str | None) -> int:
-    """Removes containers, copies of images, control groups and processes; see `DockerBackend.sweep`."""
-    here = Owner.current()
+def clean_up(engine: CleanupEngine, spare_run: str | None, ended_run: str | None) -> int:
+    """Removes containers, copies of images, control groups and processes; see `DockerBackend.clean_up`."""
+    current = Owner.current_process()
     failed = DeferredErrors()  # one thing that cannot be ended keeps none of the others here
     removed = 0
 
     def clear(labels: Mapping[str, str], end: Callable[[], object]) -> int:
         owner, run = Owner.parse(labels.get(container_spec.OWNER_LABEL, "")), labels.get(container_spec.RUN_LABEL)
-        over = owner is not None and (owner.life(here) is OwnerState.DEAD or (owner == here and run == ended))
-        ended_now = 0
-        if over and (keep is None or run != keep):
-            with failed.noted():
+        over = owner is not None and (
+            owner.state_seen_by(current) is OwnerState.DEAD or (owner == current and run == ended_run)
+        )
+        count = 0
+        if over and (spare_run is None or run != spare_run):
+            with failed.collect():
                 end()
-                ended_now = 1
-        return ended_now
+                count = 1
+        return count
 
-    with failed.noted():
+    with failed.collect():
         for container in engine.containers():
             removed += clear(container.get("Labels") or {}, partial(remove_container, engine, container["Id"]))
-    with failed.noted():
+    with failed.collect():
         for copied, labels in image_copy.find_copies(engine, container_spec.RUN_LABEL):
             removed += clear(labels, partial(image_copy.remove_copy, engine, copied))
-    spared = None if keep is None else process_tree.run_digest(keep)
-    over_too = None if ended is None else process_tree.run_digest(ended)
-    removed += parent_cgroup.remove_dead_cgroups(here, failed, spared, ended=over_too)
-    with failed.noted():
-        removed += orphans.kill_orphans(engine.ids, here, spared)
-    failed.tell()
+    spared = None if spare_run is None else process_tree.run_digest(spare_run)
+    over_too = None if ended_run is None else process_tree.run_digest(ended_run)
+    removed += parent_cgroup.remove_dead_cgroups(current, failed, spared, ended_run=over_too)
+    with failed.collect():
+        removed += orphans.kill_orphans(engine.container_ids, current, spared)
+    failed.raise_first()
     return removed

@@ -32,21 +32,23 @@ def runtime_names(info: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(str(name) for name in info.get("Runtimes") or {})
 
 
-def require_runtime(runtime: Runtime, there: Collection[str]) -> None:
+def require_runtime(runtime: Runtime, available: Collection[str]) -> None:
     """Raises BackendUnavailable, with the remedy, when the engine has no such runtime."""
-    if runtime.value not in there:
-        ours = ", ".join(each.value for each in Runtime if each.value in there) or "none that is known"
-        raise BackendUnavailable(f"the engine has no runtime {runtime.value}, only {ours}; {_remedy(runtime)}")
+    if runtime.value not in available:
+        available_names = ", ".join(each.value for each in Runtime if each.value in available) or "none that is known"
+        raise BackendUnavailable(
+            f"the engine has no runtime {runtime.value}, only {available_names}; {_remedy(runtime)}"
+        )
 
 
 def diagnose_runtimes(
     info: Mapping[str, Any],
     image: Image | None,
     start: Callable[[SandboxSpec], Sandbox],
-    hear: Callable[[Sandbox], bytes],
+    read_output: Callable[[Sandbox], bytes],
 ) -> list[Check]:
     """Returns for each runtime whether it is there, and what became of a tiny sandbox under it; it never raises."""
-    checks = [_diagnose_runtime(runtime, runtime_names(info), image, start, hear) for runtime in Runtime]
+    checks = [_diagnose_runtime(runtime, runtime_names(info), image, start, read_output) for runtime in Runtime]
     if without := missing_runsc_arguments(info):
         detail = f"gVisor is registered without {', '.join(without)}, and leaks sandboxes then"
         checks.append(Check("docker: runsc arguments", CheckStatus.WARN, detail, "see docs/runtimes.md"))
@@ -55,13 +57,13 @@ def diagnose_runtimes(
 
 def _diagnose_runtime(
     runtime: Runtime,
-    there: Collection[str],
+    available: Collection[str],
     image: Image | None,
     start: Callable[[SandboxSpec], Sandbox],
     hear: Callable[[Sandbox], bytes],
 ) -> Check:
     name = f"docker: {runtime.value}"
-    if runtime.value not in there:
+    if runtime.value not in available:
         return Check(
             name, CheckStatus.ABSENT, f"not registered with the engine ({_DESCRIPTIONS[runtime]})", _remedy(runtime)
         )
@@ -82,10 +84,10 @@ def _diagnose_runtime(
 
 
 def _kernel_probe_spec(runtime: Runtime, image: Image) -> SandboxSpec:
-    words = ("python3", "-I", "-S", "-c", _PRINT_KERNEL)
-    return SandboxSpec(replace(image, command=words), SandboxPolicy(runtime=runtime), "doctor", "runtime")
+    command = ("python3", "-I", "-S", "-c", _PRINT_KERNEL)
+    return SandboxSpec(replace(image, command=command), SandboxPolicy(runtime=runtime), "doctor", "runtime")
 
 
 def _remedy(runtime: Runtime) -> str:
-    ours = f"register it under the name {runtime.value} in the engine's daemon.json (docs/runtimes.md)"
-    return f"{ours}, or set `runtime: runc`" if runtime is not Runtime.RUNC else ours
+    registration = f"register it under the name {runtime.value} in the engine's daemon.json (docs/runtimes.md)"
+    return f"{registration}, or set `runtime: runc`" if runtime is not Runtime.RUNC else registration

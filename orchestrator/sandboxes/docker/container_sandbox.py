@@ -2,22 +2,19 @@
 
 Its stream may end for three reasons: the player ended, the engine ended, or somebody else ended the container. Only
 the first is the player's doing. So at the end of the stream the engine is asked what became of the container, and then
-it has to be shown that the engine lived through it (see `_witness`). Where it did not, the end is ambiguous.
+it has to be shown that the engine lived through it (see `engine_liveness`). Where it did not, the end is ambiguous.
 """
 
-import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from orchestrator.errors import AmbiguousExit, SandboxLost
-from orchestrator.sandboxes.base import Ending, Exit, never_cancelled
-from orchestrator.sandboxes.docker import uid_pool
-from orchestrator.sandboxes.docker.attach_stream import Attachment
+from orchestrator.sandboxes.base import Ending, Exit, StreamTail, never_cancelled
 from orchestrator.sandboxes.docker.engine_liveness import EngineConnection
 from orchestrator.sandboxes.linux.cgroup import ContainerCgroup
 from orchestrator.sandboxes.linux.parent_cgroup import ParentCgroup
+from orchestrator.sandboxes.pending_cleanup import PendingCleanup, StopOnce
 
 _GRACE_SECONDS = 1.0
 _RETRY_SECONDS = 1.0
@@ -45,8 +42,53 @@ class ContainerEngine(Protocol):
         """Removes it and its volumes; nothing happens when it is gone."""
         ...
 
-    def killed(self, container: str, since: float) -> bool:
+    def was_killed(self, container: str, since: float) -> bool:
         """Whether somebody had the engine kill it since that moment (seconds since 1970)."""
+        ...
+
+
+class PlayerStream(Protocol):
+    """A player's streams: the engine's attach stream, or FIFOs."""
+
+    @property
+    def stream_ended(self) -> bool:
+        """Whether the stream from the player has ended; nothing here says why."""
+        ...
+
+    @property
+    def stdin_bytes(self) -> int:
+        """How many bytes were written to stdin."""
+        ...
+
+    @property
+    def stdout_bytes(self) -> int:
+        """How many bytes of stdout were read."""
+        ...
+
+    @property
+    def stderr_bytes(self) -> int:
+        """How many bytes of stderr were read."""
+        ...
+
+    @property
+    def stderr_tail(self) -> StreamTail:
+        """The last bytes of stderr."""
+        ...
+
+    def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool]) -> bool:
+        """Writes all of `data`; see `Sandbox.send`."""
+        ...
+
+    def receive(self, deadline: float) -> bytes | None:
+        """Returns stdout as it comes; see `Sandbox.receive`."""
+        ...
+
+    def drain(self) -> None:
+        """Takes what has arrived by now, for the sake of stderr and of noticing the end; drops stdout."""
+        ...
+
+    def close(self) -> None:
+        """Lets go."""
         ...
 
 
@@ -56,53 +98,52 @@ class ContainerSandbox:
     Args:
         engine: where it runs.
         container: its id.
-        line: its three pipes.
-        witness: a line to the engine that is older than the container.
-        account: the group above its own, if there is one.
+        stream: its three streams.
+        liveness: a connection to the engine that is older than the container.
+        cgroup: the group above its own, if there is one.
         release: called once, when everything is gone.
-        later: takes `stop` when it failed, to be called again when the engine is back.
+        pending: ends it again when the engine is back, where that failed.
     """
 
     def __init__(
         self,
         engine: ContainerEngine,
         container: str,
-        line: Attachment,
-        witness: EngineConnection,
-        account: ParentCgroup | None,
+        stream: PlayerStream,
+        liveness: EngineConnection,
+        cgroup: ParentCgroup | None,
         release: Callable[[], None],
-        later: Callable[[Callable[[], object]], None],
+        pending: PendingCleanup,
     ) -> None:
         self._engine = engine
         self._container = container
-        self._line = line
-        self._witness = witness
-        self._account = account
-        self._release, self._later = release, later
-        self._group = ContainerCgroup(container, parent=None if account is None else account.parent)
+        self._stream = stream
+        self._liveness = liveness
+        self._cgroup = cgroup
+        self._release = release
+        self._stop = StopOnce(self._remove, pending)
+        self._group = ContainerCgroup(container, parent=None if cgroup is None else cgroup.path)
         self._begun = time.monotonic()
         self._created = time.time()
         self._ended: float | None = None
-        self._exit: Exit | None = None
-        self._judged = False  # the stream ended, and it was the player's doing
+        self._attributed = False  # the stream ended, and it was the player's doing
         self._lost = False  # it ended, and it was not, or nobody can tell
-        self._itself: bool | None = None  # whether the player ended by itself; None until `stop` asks
-        self._stopping = threading.Lock()  # whoever owns it stops it, and so does whoever tidies up
+        self._ended_itself: bool | None = None  # whether the player ended by itself; None until `stop` asks
 
     def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never_cancelled) -> bool:
         """Writes all of `data`; see `Sandbox.send`."""
-        sent = self._line.send(data, deadline, cancelled)
-        if not sent and self._line.ended:
-            self._judge()
+        sent = self._stream.send(data, deadline, cancelled)
+        if not sent and self._stream.stream_ended:
+            self._attribute_end()
         return sent
 
     def receive(self, deadline: float) -> bytes | None:
         """Returns stdout as it comes; see `Sandbox.receive`."""
-        data = self._line.receive(deadline)
+        data = self._stream.receive(deadline)
         if data == b"":
-            self._judge()
-        elif data and self._account is None:
-            self._group.look()
+            self._attribute_end()
+        elif data and self._cgroup is None:
+            self._group.sample()
         return data
 
     def stop(self) -> Exit:
@@ -111,122 +152,95 @@ class ContainerSandbox:
         Raises:
             SandboxLost: the engine fails, or something of the container survives. A second call tries again.
         """
-        with self._stopping:
-            if self._exit is None:
-                try:
-                    self._exit = self._end()
-                except SandboxLost:
-                    self._later(self.stop)
-                    raise
-                self._release()
-            return self._exit
+        return self._stop()
 
-    def _judge(self) -> None:
+    def _attribute_end(self) -> None:
         """Finds out why the stream ended. Raises SandboxLost when it was not, or not surely, the player's doing."""
         self._ended = self._ended or time.monotonic()
-        if self._judged:
+        if self._attributed:
             return
         try:
-            self._ask()
+            self._require_players_doing()
         except AmbiguousExit:
-            if not self._witness.unbroken():
+            if not self._liveness.is_open():
                 self._lost = True
                 raise
             time.sleep(_RETRY_SECONDS)  # the engine is there, and did not answer: perhaps it is merely busy
             self._lost = True
-            self._ask()
+            self._require_players_doing()
         except SandboxLost:
             self._lost = True
             raise
-        self._judged, self._lost = True, False
+        self._attributed, self._lost = True, False
 
-    def _ask(self) -> None:
+    def _require_players_doing(self) -> None:
         try:
             self._engine.wait(self._container, _GRACE_SECONDS)
             state = self._engine.state(self._container)
-            ended = state is not None and not state.get("Running") and not state.get("OOMKilled")
-            killed = ended and self._engine.killed(self._container, self._created)
+            has_exited = state is not None and not state.get("Running") and not state.get("OOMKilled")
+            killed = has_exited and self._engine.was_killed(self._container, self._created)
         except SandboxLost as error:
             raise AmbiguousExit(f"a player's stream ended, and the engine cannot say why: {error}") from error
-        if not self._witness.lived():
+        if not self._liveness.engine_survived():
             raise AmbiguousExit("a player's stream ended while the engine was stopping or starting")
         if state is None:
             raise SandboxLost("somebody removed the container of a running player")
         if killed:
             raise SandboxLost("somebody had the engine kill a running player")
 
-    def _end(self) -> Exit:
-        if self._itself is None:
-            self._line.drain()
-            itself = self._line.ended
+    def _remove(self) -> Exit:
+        if self._ended_itself is None:
+            self._stream.drain()
+            itself = self._stream.stream_ended
             self._ended = self._ended or time.monotonic()
-            self._line.close()
-            self._group.look(now=True)
+            self._stream.close()
+            self._group.sample(now=True)
             if itself and not self._lost:
                 try:
-                    self._judge()
+                    self._attribute_end()
                 except SandboxLost:  # said by the ending
                     self._lost = True
-            self._itself = itself
+            self._ended_itself = itself
         state = self._engine.state(self._container) or {}
         if state.get("Running"):
-            self._itself = False
+            self._ended_itself = False
             self._engine.kill(self._container)
             self._engine.wait(self._container, _KILL_SECONDS)
             state = self._engine.state(self._container) or {}
         remove_container(self._engine, self._container, self._group)
-        made = self._verdict(state)
-        if self._account is not None:
-            self._account.close()
-        return made
+        player_exit = self._exit_from(state)
+        if self._cgroup is not None:
+            self._cgroup.close()
+        self._release()
+        return player_exit
 
-    def _verdict(self, state: Mapping[str, Any]) -> Exit:
+    def _exit_from(self, state: Mapping[str, Any]) -> Exit:
         code = state.get("ExitCode")
-        known = None if self._account is None else self._account.usage()
+        known = None if self._cgroup is None else self._cgroup.usage()
         usage = known or self._group.usage
         if self._lost:
             ending = Ending.LOST
         elif state.get("OOMKilled") or usage.kills:
             ending = Ending.OUT_OF_MEMORY
-        elif not self._itself:
+        elif not self._ended_itself:
             ending = Ending.STOPPED
         else:
             ending = Ending.CLEAN if code == 0 else Ending.CRASHED
-        own = self._itself and not self._lost
+        is_own_exit = self._ended_itself and not self._lost
         return Exit(
             ending=ending,
-            code=code if own and isinstance(code, int) and 0 <= code <= _MAX_EXIT_CODE else None,
+            code=code if is_own_exit and isinstance(code, int) and 0 <= code <= _MAX_EXIT_CODE else None,
             wall_seconds=(self._ended or self._begun) - self._begun,
             cpu_seconds=usage.cpu_seconds,
             peak_bytes=usage.peak_bytes,
             peak_pids=usage.peak_pids,
             kills=usage.kills,
             sampled=known is None,
-            stdin_bytes=self._line.sent,
-            stdout_bytes=self._line.stdout,
-            stderr_bytes=self._line.stderr,
-            stderr=bytes(self._line.tail),
+            stdin_bytes=self._stream.stdin_bytes,
+            stdout_bytes=self._stream.stdout_bytes,
+            stderr_bytes=self._stream.stderr_bytes,
+            stderr=bytes(self._stream.stderr_tail),
         )
-
-
-@dataclass
-class PartialContainer:
-    """What of a sandbox is there while it is being made."""
-
-    uid: int
-    account: ParentCgroup | None = None
-    container: str | None = None
-    line: Attachment | None = None
-
-    def undo(self, engine: ContainerEngine) -> None:
-        """Removes all of it. Raises SandboxLost when it cannot; a second call tries again."""
-        if self.line is not None:
-            self.line.close()
-        if self.container is not None:
-            remove_container(engine, self.container)
-        if self.account is not None:
-            self.account.close()
-        uid_pool.release_uid(self.uid)
 
 
 def remove_container(engine: ContainerEngine, container: str, group: ContainerCgroup | None = None) -> None:
@@ -242,5 +256,5 @@ def remove_container(engine: ContainerEngine, container: str, group: ContainerCg
         if time.monotonic() > until:
             raise SandboxLost(f"container {container[:12]} is still there after it was removed")
         time.sleep(0.05)
-    if not group.empty():
+    if not group.kill_all():
         raise SandboxLost(f"processes of container {container[:12]} outlive it; end them by hand")

@@ -7,7 +7,6 @@ refused by name. No I/O here: the functions are pure, and tests read what they r
 """
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.domain import environment
@@ -16,89 +15,76 @@ from orchestrator.domain.policy import SandboxPolicy, Seccomp, User
 from orchestrator.domain.text import printable
 from orchestrator.errors import UsageError
 from orchestrator.sandboxes.base import SandboxSpec
-from orchestrator.sandboxes.docker import seccomp
-from orchestrator.sandboxes.docker.constant_files import Sources
+from orchestrator.sandboxes.docker import player_fifos
+from orchestrator.sandboxes.linux import seccomp
+from orchestrator.sandboxes.linux.host_limits import (
+    HOME,
+    MAX_PENDING_SIGNALS,
+    MEMLOCK_BYTES,
+    TMP_INODES,
+    HostLimits,
+)
 
 RUN_LABEL, JOB_LABEL, OWNER_LABEL = SPARRING_LABELS
-HOME = "/tmp"  # noqa: S108  the sandbox's own, a tmpfs of a known size
-FIRST_UID = 20_000
-TMP_INODES = 16_384
-MAX_PENDING_SIGNALS = 4_096
-MEMLOCK_BYTES = 64 * 1024
 _GPU = re.compile(r"(GPU|MIG)-[0-9a-fA-F-]{8,64}")
 
 
-@dataclass(frozen=True, slots=True)
-class HostLimits:
-    """What the engine's machine allows: processors, open files, and how its control groups are made, and the runtimes.
-
-    `cgroupfs`: the engine makes them itself, so that it takes a parent by its path (else systemd makes them). `masks`
-    are the paths below /proc and /sys that a player does not see on this kernel (see `_masks`), and `constants` what it
-    sees instead of some of them (see `_constants`).
-    """
-
-    cpus: int
-    files: int
-    cgroup1: bool
-    cgroupfs: bool = False
-    runtimes: frozenset[str] = frozenset({"runc"})
-    masks: tuple[str, ...] = ()
-    constants: Sources = ()
-
-    @property
-    def hidden(self) -> tuple[str, ...]:
-        """The paths that are masked: a mask upon a constant would hide it."""
-        return tuple(path for path in self.masks if path not in dict(self.constants))
-
-
 def container_options(
-    order: SandboxSpec, config: ImageConfig, uid: int, host: HostLimits, owner: str = "", parent: str | None = None
+    spec: SandboxSpec,
+    config: ImageConfig,
+    uid: int,
+    host: HostLimits,
+    owner: str = "",
+    parent_cgroup: str | None = None,
 ) -> dict[str, Any]:
     """Returns the engine's description of one sandbox (the body of POST /containers/create).
 
     Everything comes from `order.policy`; what the machine has less of bounds processors and open files, where asking
-    for more is an error and changes nothing. The image's own command is used when the order names none. `parent` is
-    the control group to put the sandbox's own under, as a path (see `_account`).
+    for more is an error and changes nothing. The image's own command is used when the order names none.
+    `parent_cgroup` is the control group to put the sandbox's own under, as a path (see `parent_cgroup`). With
+    `host.pipes` the player gets FIFOs for its streams, and the engine's are left to its init program.
 
     Raises:
         UsageError: `order.device` is not the UUID of one GPU.
     """
-    uid = uid if order.policy.user is User.UNIQUE else 0
+    uid = uid if spec.policy.user is User.UNIQUE else 0
     variables = {
         **config.environment,
-        **environment.player_variables(HOME, order.limits.threads, order.device),
-        "NVIDIA_VISIBLE_DEVICES": order.device or "void",
+        **environment.player_variables(HOME, spec.limits.threads, spec.device),
+        "NVIDIA_VISIBLE_DEVICES": spec.device or "void",
     }
     variables.setdefault("PATH", environment.DEFAULT_PATH)
+    launcher, attached = (player_fifos.LAUNCHER, False) if host.pipes else ((), True)
     return {
-        "Image": order.image.digest,
-        "Entrypoint": list(order.image.command or config.command),
+        "Image": spec.image.digest,
+        "Entrypoint": [*launcher, *(spec.image.command or config.command)],
         "Cmd": [],
         "WorkingDir": config.folder,
         # The engine adds the image's own variables to these; a name without a value unsets one.
         "Env": [
             *(f"{name}={value}" for name, value in variables.items()),
-            *(name for name in config.dropped if name not in variables),
+            *(name for name in config.unset_variables if name not in variables),
         ],
         "User": f"{uid}:{uid}",
         "Hostname": "sandbox",
         "Domainname": "",
-        "AttachStdin": True,
+        "AttachStdin": attached,
         "AttachStdout": True,
         "AttachStderr": True,
-        "OpenStdin": True,
-        "StdinOnce": True,
+        "OpenStdin": attached,
+        "StdinOnce": attached,
         "Tty": False,
         "StopSignal": "SIGKILL",
         "Healthcheck": {"Test": ["NONE"]},
-        "Labels": {RUN_LABEL: order.run, JOB_LABEL: order.job, OWNER_LABEL: owner},
-        "HostConfig": _host_config(order, uid, host) | ({} if parent is None else {"CgroupParent": parent}),
+        "Labels": {RUN_LABEL: spec.run, JOB_LABEL: spec.job, OWNER_LABEL: owner},
+        "HostConfig": _host_config(spec, uid, host)
+        | ({} if parent_cgroup is None else {"CgroupParent": parent_cgroup}),
     }
 
 
-def _host_config(order: SandboxSpec, uid: int, host: HostLimits) -> dict[str, Any]:
-    policy, limits = order.policy, order.limits
-    made: dict[str, Any] = {
+def _host_config(spec: SandboxSpec, uid: int, host: HostLimits) -> dict[str, Any]:
+    policy, limits = spec.policy, spec.limits
+    config: dict[str, Any] = {
         "Runtime": policy.runtime.value,
         "NetworkMode": policy.network.value,
         "ReadonlyRootfs": policy.read_only_root,
@@ -116,7 +102,7 @@ def _host_config(order: SandboxSpec, uid: int, host: HostLimits) -> dict[str, An
         "NanoCpus": int(min(limits.cpus, float(host.cpus)) * 1_000_000_000),
         "PidsLimit": limits.pids,
         "Ulimits": [
-            _ulimit("nofile", min(limits.files, host.files)),
+            _ulimit("nofile", min(limits.files, host.max_open_files)),
             _ulimit("core", 0),
             _ulimit("fsize", max(limits.tmp, limits.shm)),
             _ulimit("memlock", MEMLOCK_BYTES),
@@ -127,18 +113,18 @@ def _host_config(order: SandboxSpec, uid: int, host: HostLimits) -> dict[str, An
         "Init": policy.init,
         "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
         "AutoRemove": False,
-        "DeviceRequests": _device_requests(order.device),
+        "DeviceRequests": _device_requests(spec.device),
     }
-    if policy.masked_proc and host.constants:
-        made["Mounts"] = [_constant(place, source) for place, source in host.constants]
+    if mounts := (*(host.constants if policy.masked_proc else ()), *host.pipes):
+        config["Mounts"] = [_read_only_bind(place, source) for place, source in mounts]
     if host.cgroup1:
-        made["MemorySwappiness"] = 0
+        config["MemorySwappiness"] = 0
     # Read-only paths are the engine's own list, which no list of ours takes the place of.
-    made |= {"MaskedPaths": list(host.hidden)} if policy.masked_proc else {"MaskedPaths": [], "ReadonlyPaths": []}
-    return made
+    config |= {"MaskedPaths": list(host.hidden)} if policy.masked_proc else {"MaskedPaths": [], "ReadonlyPaths": []}
+    return config
 
 
-def _constant(place: str, source: str) -> dict[str, Any]:
+def _read_only_bind(place: str, source: str) -> dict[str, Any]:
     return {"Type": "bind", "Source": source, "Target": place, "ReadOnly": True}
 
 

@@ -9,6 +9,7 @@ from docker.errors import APIError, DockerException
 
 from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, SandboxLost
+from orchestrator.sandboxes.retry_start import StartFailedError
 
 # A file where /tmp, the init program or the working directory has to be: the same on every try, so not ours to retry.
 _UNFIT_IMAGE = re.compile(
@@ -18,16 +19,8 @@ _UNSEEN = re.compile(r"bind source path does not exist")
 _DISK_FULL = re.compile(r"no space left on device", re.IGNORECASE)
 
 
-class UnfitImageError(Exception):
-    """The engine works, and cannot make a container of this image."""
-
-
 class UnseenFileError(Exception):
     """The engine does not see a file of this machine: it has another file system."""
-
-
-class RuntimeFailedError(Exception):
-    """The engine answers that it, or its runtime, cannot start a container, for a reason that may be anybody's."""
 
 
 @contextmanager
@@ -35,19 +28,18 @@ def image_errors() -> Iterator[None]:
     """Tells an image whose files are in the way, and a start that fails for whatever reason, from an engine that fails.
 
     The words of an engine do not say whose fault a failed start is: what it reads of an image's files, what its runtime
-    mounts there, or what the machine lacks. So who gets a RuntimeFailedError compares with a known image.
+    mounts there, or what the machine lacks. So who gets a StartFailedError compares with a known image.
     """
     try:
         yield
     except APIError as error:
         if _UNFIT_IMAGE.search(str(error.explanation)):
-            raise UnfitImageError(f"the image cannot be started: {error.explanation}") from error
+            raise StartFailedError(f"the image cannot be started: {error.explanation}", unfit=True) from error
         if _UNSEEN.search(str(error.explanation)):
             raise UnseenFileError(printable(str(error.explanation), 600)) from error
         if not _DISK_FULL.search(str(error.explanation)):
-            raise RuntimeFailedError(
-                f"the engine failed to start it: {printable(str(error.explanation), 600)}"
-            ) from error
+            said = printable(str(error.explanation), 600)
+            raise StartFailedError(f"the engine failed to start it: {said}", unfit=False) from error
         raise
 
 
@@ -62,19 +54,19 @@ def ignore_ended_container() -> Iterator[None]:
 
 
 @contextmanager
-def engine_errors(doing: str) -> Iterator[None]:
+def engine_errors(action: str) -> Iterator[None]:
     """Turns the library's errors into ours."""
     try:
         yield
     except (DockerException, requests.RequestException) as error:
-        raise SandboxLost(f"{doing}: the engine failed: {printable(str(error), 600)}") from error
+        raise SandboxLost(f"{action}: the engine failed: {printable(str(error), 600)}") from error
 
 
 @contextmanager
-def sandbox_errors(doing: str) -> Iterator[None]:
+def sandbox_errors(action: str) -> Iterator[None]:
     """Turns every error into the loss of the sandbox that it is about."""
     try:
-        with engine_errors(doing):
+        with engine_errors(action):
             yield
     except BackendUnavailable as error:
-        raise SandboxLost(f"{doing}: {error}") from error
+        raise SandboxLost(f"{action}: {error}") from error

@@ -7,7 +7,6 @@ are made here, over the engine's socket, and nothing is sent that is not asked f
 
 import http.client
 import json
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +17,7 @@ from urllib.parse import urlencode
 
 from orchestrator.domain.text import printable
 from orchestrator.errors import SandboxLost
+from orchestrator.sandboxes.docker.engine_socket import UnixConnection
 
 PIECE_BYTES = 1024 * 1024
 _MAX_LINE_BYTES = 1024 * 1024
@@ -36,52 +36,12 @@ class RequestCancelled(Exception):
     """The request was ended from here; the message says why."""
 
 
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over the engine's unix socket."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("engine")
-        self._path = path
-        self._wire: socket.socket | None = None
-        self._answer: http.client.HTTPResponse | None = None
-
-    def connect(self) -> None:
-        """Opens the socket; answers may take any time, since who waits hangs up by another thread."""
-        line = socket.socket(socket.AF_UNIX)
-        try:
-            line.settimeout(_CONNECT_SECONDS)
-            line.connect(self._path)
-            line.settimeout(None)
-        except BaseException:
-            line.close()
-            raise
-        self.sock = self._wire = line
-
-    def hang_up(self) -> None:
-        """Ends the conversation, whoever waits for what; `sock` alone is gone once the answer has begun."""
-        if self._wire is not None:
-            with suppress(OSError):  # it is over already
-                self._wire.shutdown(socket.SHUT_RDWR)
-
-    def answer(self) -> http.client.HTTPResponse:
-        """Returns what the engine answers; `close` closes it too."""
-        self._answer = self.getresponse()
-        return self._answer
-
-    def close(self) -> None:
-        """Lets go of everything."""
-        super().close()
-        for held in (self._answer, self._wire):
-            if held is not None:
-                held.close()
-
-
 class CancellableRequest:
     """Ends a request when `objection` gives a reason, which is asked twice a second."""
 
-    def __init__(self, line: _UnixConnection, objection: Callable[[], str]) -> None:
-        self._line, self._objection = line, objection
-        self._over = threading.Event()
+    def __init__(self, connection: UnixConnection, objection: Callable[[], str]) -> None:
+        self._connection, self._objection = connection, objection
+        self._finished = threading.Event()
         self.reason = ""
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -92,20 +52,20 @@ class CancellableRequest:
 
     def __exit__(self, *_: object) -> None:
         """Stops looking."""
-        self._over.set()
+        self._finished.set()
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._over.wait(_POLL_SECONDS):
+        while not self._finished.wait(_POLL_SECONDS):
             if reason := self._objection():
                 self.reason = reason
-                self._line.hang_up()
+                self._connection.hang_up()
                 return
 
 
 @contextmanager
 def engine_request(
-    engine: str,
+    socket_path: str,
     method: str,
     path: str,
     query: Mapping[str, str],
@@ -113,14 +73,15 @@ def engine_request(
     objection: Callable[[], str],
     headers: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[http.client.HTTPResponse]:
-    """Gives the engine's answer, its body unread. `engine` is the path of its socket, `path` begins with the version.
+    """Gives the engine's answer, its body unread. `path` begins with the version.
 
     Raises:
         Refusal: the engine refused (a status from 400 to 499).
         RequestCancelled: `objection` gave a reason.
         SandboxLost: the engine failed.
     """
-    line = _UnixConnection(engine)
+    # An answer may take any time: who waits hangs up by another thread.
+    line = UnixConnection(socket_path, _CONNECT_SECONDS, answer_seconds=None)
     with CancellableRequest(line, objection) as guard:
         try:
             yield _send_request(line, method, f"{path}?{urlencode(query)}", body, headers)
@@ -136,12 +97,12 @@ def engine_request(
 
 
 def _send_request(
-    line: _UnixConnection, method: str, target: str, body: Iterator[bytes] | None, more: Mapping[str, str]
+    line: UnixConnection, method: str, target: str, body: Iterator[bytes] | None, more: Mapping[str, str]
 ) -> http.client.HTTPResponse:
     headers = {"Connection": "close", **({} if body is None else {"Content-Type": "application/x-tar"}), **more}
     with suppress(BrokenPipeError, ConnectionResetError):  # it answered before it had everything
         line.request(method, target, body, headers, encode_chunked=body is not None)
-    answer = line.answer()
+    answer = line.response()
     if answer.status in _CLIENT_ERRORS:
         raise EngineRefusal(_refusal_reason(answer.read(_MAX_REASON_BYTES)))
     if answer.status not in _SUCCESS:
@@ -157,19 +118,19 @@ def _refusal_reason(body: bytes) -> str:
 
 
 def progress_messages(answer: http.client.HTTPResponse) -> Iterator[Mapping[str, Any]]:
-    """Yields what the engine says while it works, one JSON object a line. Raises Refusal for an error among them."""
+    """Yields what the engine says while it works, one JSON object a line. Raises EngineRefusal for an error in it."""
     while text := answer.readline(_MAX_LINE_BYTES):
         try:
-            said = json.loads(text)
+            message = json.loads(text)
         except ValueError as error:
             raise SandboxLost(f"the engine's answer is not JSON: {printable(text, 200)}") from error
-        if not isinstance(said, dict):
+        if not isinstance(message, dict):
             continue
-        if "error" in said:
-            raise EngineRefusal(printable(str(said["error"]), 600))
-        yield said
+        if "error" in message:
+            raise EngineRefusal(printable(str(message["error"]), 600))
+        yield message
 
 
-def deadline_objection(deadline: float, what: str) -> Callable[[], str]:
+def deadline_objection(deadline: float, reason: str) -> Callable[[], str]:
     """Returns an objection against going on after a moment of `time.monotonic()`."""
-    return lambda: what if time.monotonic() > deadline else ""
+    return lambda: reason if time.monotonic() > deadline else ""

@@ -10,10 +10,12 @@ made after the end, is answered.
 import json
 import socket
 import threading
+from http import HTTPStatus
 from typing import Self
 from urllib.parse import quote
 
 from orchestrator.errors import SandboxLost
+from orchestrator.sandboxes.docker.engine_socket import open_stream
 
 _NO_EVENTS_FILTER = quote(json.dumps({"type": ["plugin"], "event": ["sparring"]}))
 """Events that never happen: the line is kept for what it is, not for what it says."""
@@ -24,65 +26,56 @@ class EngineConnection:
     """An open connection to one life of the engine. Threads may share it."""
 
     def __init__(self, line: socket.socket, engine: str, seconds: float) -> None:
-        self._line, self._engine, self._seconds = line, engine, seconds
+        self._socket, self._socket_path, self._seconds = line, engine, seconds
         self._broken = False
         self._lock = threading.Lock()
 
     @classmethod
-    def open(cls, engine: str, version: str, seconds: float) -> Self:
-        """Connects to the engine whose unix socket is `engine`.
+    def open(cls, socket_path: str, version: str, seconds: float) -> Self:
+        """Connects to the engine whose unix socket is `socket_path`.
 
         Raises:
             SandboxLost: it does not answer within so many seconds.
         """
-        line = socket.socket(socket.AF_UNIX)
         try:
-            line.settimeout(seconds)
-            line.connect(engine)
-            line.sendall(
-                f"GET /v{version}/events?filters={_NO_EVENTS_FILTER} HTTP/1.1\r\nHost: engine\r\n\r\n".encode("ascii")
-            )
-            answer = line.recv(_BLOCK)
-            line.setblocking(False)
+            line, head = open_stream(socket_path, "GET", f"/v{version}/events?filters={_NO_EVENTS_FILTER}", seconds)
         except OSError as error:
-            line.close()
             raise SandboxLost(f"the engine does not answer: {error}") from error
-        if not answer.startswith(b"HTTP/1.1 200"):
+        if head.status != HTTPStatus.OK:
             line.close()
             raise SandboxLost("the engine does not stream its events")
-        return cls(line, engine, seconds)
+        line.setblocking(False)
+        return cls(line, socket_path, seconds)
 
-    def unbroken(self) -> bool:
+    def is_open(self) -> bool:
         """Whether the line is still open; once it is broken it stays so."""
         with self._lock:
             while not self._broken:
                 try:
-                    self._broken = not self._line.recv(_BLOCK)
+                    self._broken = not self._socket.recv(_BLOCK)
                 except BlockingIOError:
                     return True
                 except OSError:
                     self._broken = True
             return False
 
-    def lived(self) -> bool:
+    def engine_survived(self) -> bool:
         """Whether this life of the engine goes on, and is not about to end: it takes a new connection, too."""
-        return self.unbroken() and self._answers() and self.unbroken()
+        return self.is_open() and self._accepts_connection() and self.is_open()
 
     def close(self) -> None:
         """Lets go."""
         with self._lock:
             self._broken = True
-            self._line.close()
+            self._socket.close()
 
-    def _answers(self) -> bool:
-        with socket.socket(socket.AF_UNIX) as fresh:
-            fresh.settimeout(self._seconds)
-            try:
-                fresh.connect(self._engine)
-                fresh.sendall(b"GET /_ping HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n")
-                return fresh.recv(_BLOCK).startswith(b"HTTP/1.1 200")
-            except OSError:
-                return False
+    def _accepts_connection(self) -> bool:
+        try:
+            fresh, head = open_stream(self._socket_path, "GET", "/_ping", self._seconds, {"Connection": "close"})
+        except OSError:
+            return False
+        fresh.close()
+        return head.status == HTTPStatus.OK
 
 
 class LivenessMonitor:
@@ -90,23 +83,23 @@ class LivenessMonitor:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._witness: EngineConnection | None = None
+        self._connection: EngineConnection | None = None
 
-    def witness(self, engine: str, version: str, seconds: float) -> EngineConnection:
+    def open_connection(self, socket_path: str, version: str, seconds: float) -> EngineConnection:
         """Returns an unbroken witness. Raises SandboxLost when the engine does not answer."""
         with self._lock:
-            if self._witness is None or not self._witness.unbroken():
-                self.close_locked()
-                self._witness = EngineConnection.open(engine, version, seconds)
-            return self._witness
+            if self._connection is None or not self._connection.is_open():
+                self._close_connection()
+                self._connection = EngineConnection.open(socket_path, version, seconds)
+            return self._connection
 
-    def close_locked(self) -> None:
+    def _close_connection(self) -> None:
         """Closes the line of a life that is over."""
-        if self._witness is not None:
-            self._witness.close()
-            self._witness = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def close(self) -> None:
         """Closes the line; a later call opens a new one."""
         with self._lock:
-            self.close_locked()
+            self._close_connection()

@@ -3,7 +3,7 @@
 An engine that forgets a container may leave them behind: a shim of some 14 MB, and with gVisor's own network whole
 sandboxes. They carry no label. What they were for stands in the
 container's own specification, which lies in their bundle: the control group there, or their own, is named after the
-orchestrator that asked for the sandbox (see `_account`).
+orchestrator that asked for the sandbox (see `parent_cgroup`).
 """
 
 import json
@@ -33,7 +33,7 @@ class OrphanProcess:
 
     pid: int
     container: str
-    mark: ProcessTag
+    tag: ProcessTag
     age: float
 
 
@@ -41,8 +41,8 @@ def find_runtime_processes(root: Path = PROC) -> Iterator[OrphanProcess]:
     """Yields every such process whose sandbox was an orchestrator's, the living ones too."""
     for path in root.glob("[0-9]*"):
         with suppress(OSError, ValueError, KeyError, TypeError):  # it ended while it was looked at
-            words = (path / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-            bundle = _container_and_bundle(path, words)
+            arguments = (path / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+            bundle = _container_and_bundle(path, arguments)
             if bundle is None:
                 continue
             container, folder = bundle
@@ -51,31 +51,37 @@ def find_runtime_processes(root: Path = PROC) -> Iterator[OrphanProcess]:
                 yield OrphanProcess(int(path.name), container, mark, time.time() - path.stat().st_mtime)
 
 
-def kill_orphans(known: Callable[[], Collection[str]], here: Owner, keep: str | None, root: Path = PROC) -> int:
-    """Kills those of dead orchestrators whose container is gone; returns how many. `keep` is a run's digest.
+def kill_orphans(
+    container_ids: Callable[[], Collection[str]], observer: Owner, spare_run: str | None, root: Path = PROC
+) -> int:
+    """Kills those of dead orchestrators whose container is gone; returns how many. `spare_run` is a run's digest.
 
-    `known` gives the engine's containers; it is asked after the processes were listed, so that none is too new.
+    `container_ids` gives the engine's containers; it is asked after the processes were listed, so that none is too new.
     """
-    old = [each for each in find_runtime_processes(root) if each.age >= _MIN_AGE_SECONDS and each.mark.run != keep]
-    dead = [each for each in old if each.mark.owner(here).life(here) is OwnerState.DEAD]
-    there = set(known()) if dead else set()
-    ended = 0
-    for each in dead:
-        if each.container not in there:
+    old = [
+        process
+        for process in find_runtime_processes(root)
+        if process.age >= _MIN_AGE_SECONDS and process.tag.run_digest != spare_run
+    ]
+    dead = [process for process in old if process.tag.owner(observer).state_seen_by(observer) is OwnerState.DEAD]
+    containers = set(container_ids()) if dead else set()
+    killed = 0
+    for process in dead:
+        if process.container not in containers:
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(each.pid, signal.SIGKILL)
-                ended += 1
-    return ended
+                os.kill(process.pid, signal.SIGKILL)
+                killed += 1
+    return killed
 
 
-def _container_and_bundle(path: Path, words: list[str]) -> tuple[str, Path] | None:
+def _container_and_bundle(path: Path, arguments: list[str]) -> tuple[str, Path] | None:
     """Returns the container and the folder of its specification, None for every other process."""
-    program = words[0].rpartition("/")[2]
-    if program.startswith("containerd-shim") and "-id" in words:
-        container, folder = words[words.index("-id") + 1], path / "cwd"
+    program = arguments[0].rpartition("/")[2]
+    if program.startswith("containerd-shim") and "-id" in arguments:
+        container, folder = arguments[arguments.index("-id") + 1], path / "cwd"
     elif program in _GVISOR:
-        given = next((word for word in words if word.startswith("--bundle=")), "")
-        place = given.removeprefix("--bundle=") or words[words.index("--bundle") + 1]
+        given = next((argument for argument in arguments if argument.startswith("--bundle=")), "")
+        place = given.removeprefix("--bundle=") or arguments[arguments.index("--bundle") + 1]
         container, folder = place.rpartition("/")[2], Path(place)
     else:
         return None

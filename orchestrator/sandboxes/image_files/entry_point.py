@@ -40,48 +40,50 @@ class FileEntry:
 class ImageFiles(Protocol):
     """An image's files. Paths are absolute; links in the folders above are followed."""
 
-    def entry(self, path: str) -> FileEntry | None:
+    def file_entry(self, path: str) -> FileEntry | None:
         """Returns what there is, None for nothing."""
         ...
 
-    def first(self, path: str, count: int) -> bytes:
+    def read_head(self, path: str, count: int) -> bytes:
         """Returns a file's first bytes."""
         ...
 
 
 def entry_point_problems(
-    files: ImageFiles, command: Sequence[str], folder: str, search: str, architecture: str
+    files: ImageFiles, command: Sequence[str], folder: str, search_path: str, architecture: str
 ) -> list[Problem]:
-    """Returns why a command cannot be started: in `folder`, with the PATH `search`, on this architecture."""
+    """Returns why a command cannot be started: in `folder`, with the PATH `search_path`, on this architecture."""
     program = command[0]
     if "/" in program:
         candidates = [posixpath.normpath(posixpath.join(folder, program))]
     else:
-        candidates = [posixpath.join("/", place, program) for place in search.split(":") if place]
+        candidates = [posixpath.join("/", place, program) for place in search_path.split(":") if place]
     reasons = [_program_problem(files, each, architecture) for each in candidates]
     if "" in reasons:
         return []
-    shown = printable(program, 120)
+    display_name = printable(program, 120)
     absent = (
-        f"{shown} {_NOT_IN_IMAGE}" if "/" in program else f"{shown} is in no folder of PATH ({printable(search, 200)})"
+        f"{display_name} {_NOT_IN_IMAGE}"
+        if "/" in program
+        else f"{display_name} is in no folder of PATH ({printable(search_path, 200)})"
     )
-    what = next((reason for reason in reasons if reason), absent)
-    return [Problem("ENTRYPOINT", what, "name a program that the image has and that everybody may run")]
+    problem = next((reason for reason in reasons if reason), absent)
+    return [Problem("ENTRYPOINT", problem, "name a program that the image has and that everybody may run")]
 
 
 def _program_problem(files: ImageFiles, path: str, architecture: str) -> str | None:
     """Returns why a program cannot be started, empty where nothing speaks against it, None where there is none."""
-    found = _follow_links(files, path)
-    shown = printable(path, 120)
-    if found is None:
+    target = _follow_links(files, path)
+    display_name = printable(path, 120)
+    if target is None:
         return None
-    if isinstance(found, str):
-        return f"{shown} {found}"
-    place, entry = found
+    if isinstance(target, str):
+        return f"{display_name} {target}"
+    place, entry = target
     if entry.kind is not FileKind.FILE:
-        return f"{shown} is {entry.kind}, not a program"
+        return f"{display_name} is {entry.kind}, not a program"
     if not entry.mode & _EXECUTABLE:
-        return f"{shown} may not be run by everybody (its mode is {entry.mode & 0o7777:o})"
+        return f"{display_name} may not be run by everybody (its mode is {entry.mode & 0o7777:o})"
     return next(_program_needs(files, place, architecture), "")
 
 
@@ -89,7 +91,7 @@ def _follow_links(files: ImageFiles, path: str) -> tuple[str, FileEntry] | str |
     """Returns where a path leads and what is there, None for nothing, or why its link leads to nothing."""
     place = path
     for _ in range(_MAX_LINKS):
-        entry = files.entry(place)
+        entry = files.file_entry(place)
         if entry is None:
             return None if place == path else f"is a symbolic link to {printable(place, 120)}, which {_NOT_IN_IMAGE}"
         if entry.kind is not FileKind.LINK:
@@ -100,21 +102,21 @@ def _follow_links(files: ImageFiles, path: str) -> tuple[str, FileEntry] | str |
 
 def _program_needs(files: ImageFiles, path: str, architecture: str) -> Iterator[str]:
     """Yields what keeps the kernel from starting a file: its interpreter is missing, or it is for other machines."""
-    head, shown = files.first(path, HEAD_BYTES), printable(path, 120)
+    head, display_name = files.read_head(path, HEAD_BYTES), printable(path, 120)
     if head.startswith(b"#!"):
-        words = head[2:].split(b"\n", 1)[0].split()
-        interpreter = words[0].decode("utf-8", "replace") if words else ""
+        arguments = head[2:].split(b"\n", 1)[0].split()
+        interpreter = arguments[0].decode("utf-8", "replace") if arguments else ""
     elif head.startswith(b"\x7fELF"):
         machine = _elf_machine(head)
         if machine and architecture and machine != architecture:
-            yield f"{shown} is made for {machine}, this engine runs {architecture}"
+            yield f"{display_name} is made for {machine}, this engine runs {architecture}"
         interpreter = _elf_interpreter(head)
     else:
         interpreter = ""
     if interpreter:
         found = _follow_links(files, posixpath.normpath(interpreter))
         if not isinstance(found, tuple):
-            yield f"{shown} needs {printable(interpreter, 120)}, which {_NOT_IN_IMAGE}"
+            yield f"{display_name} needs {printable(interpreter, 120)}, which {_NOT_IN_IMAGE}"
 
 
 def _elf_machine(head: bytes) -> str:

@@ -30,11 +30,11 @@ class FileStatEngine(Protocol):
         """Creates a container and returns its id."""
         ...
 
-    def entry(self, container: str, path: str) -> Mapping[str, Any] | None:
+    def path_stat(self, container: str, path: str) -> Mapping[str, Any] | None:
         """Returns what a container has at a path, None for nothing, an empty mapping where that cannot be told."""
         ...
 
-    def first(self, container: str, path: str) -> Generator[bytes, None, None]:
+    def read_file_archive(self, container: str, path: str) -> Generator[bytes, None, None]:
         """Yields a file of a container as a tar stream in pieces."""
         ...
 
@@ -50,29 +50,29 @@ class ContainerFiles:
     engine: FileStatEngine
     container: str
 
-    def entry(self, path: str) -> FileEntry | None:
-        """See `_entry_point.Files`."""
-        told = self.engine.entry(self.container, path)
-        if told is None:
+    def file_entry(self, path: str) -> FileEntry | None:
+        """See `ImageFiles`."""
+        path_stat = self.engine.path_stat(self.container, path)
+        if path_stat is None:
             return None
-        mode = int(told.get("mode", _SPECIAL))
+        mode = int(path_stat.get("mode", _SPECIAL))
         bits = ((_FOLDER, FileKind.FOLDER), (_LINK, FileKind.LINK), (_SPECIAL, FileKind.OTHER))
         kind = next((kind for bit, kind in bits if mode & bit), FileKind.FILE)
-        return FileEntry(kind, mode & 0o7777, str(told.get("linkTarget") or ""), int(told.get("size", 0)))
+        return FileEntry(kind, mode & 0o7777, str(path_stat.get("linkTarget") or ""), int(path_stat.get("size", 0)))
 
-    def first(self, path: str, count: int) -> bytes:
-        """See `_entry_point.Files`."""
-        held = bytearray()
-        with closing(self.engine.first(self.container, path)) as pieces:
+    def read_head(self, path: str, count: int) -> bytes:
+        """See `ImageFiles`."""
+        data = bytearray()
+        with closing(self.engine.read_file_archive(self.container, path)) as pieces:
             for piece in pieces:
-                held += piece
-                if len(held) >= _BLOCK + count:
+                data += piece
+                if len(data) >= _BLOCK + count:
                     break
-        return bytes(held[_BLOCK : _BLOCK + count])
+        return bytes(data[_BLOCK : _BLOCK + count])
 
-    def look(self, path: str) -> PathEntry | None:
-        """See `_mount_points.Look`."""
-        entry = self.entry(path)
+    def lookup(self, path: str) -> PathEntry | None:
+        """See `PathLookup`."""
+        entry = self.file_entry(path)
         return None if entry is None else PathEntry(entry.kind, entry.size)
 
 
@@ -80,23 +80,23 @@ class ContainerFiles:
 class LayerFiles:
     """The files of an image in its layers, on this disk or in memory; links lead within it, as in a container."""
 
-    look: PathLookup
+    lookup: PathLookup
 
-    def entry(self, path: str) -> FileEntry | None:
-        """See `_entry_point.Files`."""
-        found = self._found(path)
+    def file_entry(self, path: str) -> FileEntry | None:
+        """See `ImageFiles`."""
+        found = self._resolve(path)
         return None if found is None else FileEntry(found.kind, found.mode, found.target, found.size)
 
-    def first(self, path: str, count: int) -> bytes:
-        """See `_entry_point.Files`."""
-        found = self._found(path)
-        if found is None or found.place is None or found.kind is not FileKind.FILE:
+    def read_head(self, path: str, count: int) -> bytes:
+        """See `ImageFiles`."""
+        found = self._resolve(path)
+        if found is None or found.path_on_disk is None or found.kind is not FileKind.FILE:
             return b"" if found is None else found.head[:count]
-        handle = os.open(found.place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(found.path_on_disk, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
             return file.read(count)
 
-    def _found(self, path: str) -> PathEntry | None:
+    def _resolve(self, path: str) -> PathEntry | None:
         """Returns what there is at a path; links in the folders above are followed, one at its end is not."""
         left, real = path.split("/"), ""
         for _ in range(_MAX_PATH_PARTS):
@@ -104,16 +104,16 @@ class LayerFiles:
             if part in {"", ".", ".."}:
                 real = real.rpartition("/")[0] if part == ".." else real
             else:
-                found = self.look(f"{real}/{part}")
-                if found is None or found.kind is FileKind.GONE or not left:
-                    return None if found is None or found.kind is FileKind.GONE else found
-                if found.kind is FileKind.LINK:
-                    left = [*found.target.split("/"), *left]
-                    real = "" if found.target.startswith("/") else real
+                entry = self.lookup(f"{real}/{part}")
+                if entry is None or entry.kind is FileKind.REMOVED or not left:
+                    return None if entry is None or entry.kind is FileKind.REMOVED else entry
+                if entry.kind is FileKind.LINK:
+                    left = [*entry.target.split("/"), *left]
+                    real = "" if entry.target.startswith("/") else real
                 else:
                     real = f"{real}/{part}"
             if not left:
-                return self.look(real) if real else PathEntry(FileKind.FOLDER)
+                return self.lookup(real) if real else PathEntry(FileKind.FOLDER)
         return None
 
 
@@ -135,7 +135,7 @@ def image_file_problems(
     )
     try:
         files = ContainerFiles(engine, container)
-        return _all_problems(files, files.look, config, architecture)
+        return _all_problems(files, files.lookup, config, architecture)
     finally:
         engine.remove(container)
 

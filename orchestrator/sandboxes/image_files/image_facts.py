@@ -1,7 +1,7 @@
 """What an image is and holds, found without starting it.
 
 The files are read from the stream that the engine exports of a container that was created and never started. The
-stream is parsed header by header (`_tar_stream`): nothing is unpacked, and bytes, members and time are bounded. What is
+stream is parsed header by header (`tar_headers`): nothing is unpacked, and bytes, members and time are bounded. What is
 beyond a bound is said to be unknown.
 """
 
@@ -17,7 +17,7 @@ from orchestrator.errors import Problem
 from orchestrator.sandboxes.base import ImageFacts, ImageTree
 from orchestrator.sandboxes.image_files import tar_headers
 from orchestrator.sandboxes.image_files.mount_points import FileKind
-from orchestrator.sandboxes.image_files.tar_headers import Cut, Member, Stream
+from orchestrator.sandboxes.image_files.tar_headers import BoundedStream, StreamBoundError, TarMember
 
 TIMEOUT_SECONDS = 120.0
 """How long an image's files are looked at."""
@@ -29,32 +29,34 @@ _STREAM_OVERHEAD_BYTES = 256 * 1024**2
 _SET_ID, _OTHERS_WRITE = 0o6000, 0o002
 
 
-def read_image_tree(pieces: Iterator[bytes], most: int, seconds: float = TIMEOUT_SECONDS) -> ImageTree:
-    """Returns what lies in a file system that comes as a tar stream in pieces; at most `most` bytes are read of it."""
-    found: dict[str, list[str]] = {"set_id": [], "capable": [], "devices": [], "writable": []}
-    counts = dict.fromkeys(found, 0)
+def read_image_tree(pieces: Iterator[bytes], max_bytes: int, seconds: float = TIMEOUT_SECONDS) -> ImageTree:
+    """Returns what lies in a file system that comes as a tar stream in pieces; reads `max_bytes` of it at most."""
+    names_by_category: dict[str, list[str]] = {"set_id": [], "capable": [], "devices": [], "writable": []}
+    counts = dict.fromkeys(names_by_category, 0)
     files = total = 0
     cut = ""
-    stream = Stream(pieces, most, seconds)
+    stream = BoundedStream(pieces, max_bytes, seconds)
     try:
-        for member in tar_headers.members(stream):
+        for member in tar_headers.read_members(stream):
             if files == MAX_MEMBERS:
                 cut = f"it holds more than {MAX_MEMBERS} files"
                 break
             files += 1
             total += member.size
-            for what in _categories(member):
-                counts[what] += 1
-                if len(found[what]) < MAX_NAMES_SHOWN:
-                    found[what].append(printable(b"/" + member.name, 120))
-    except Cut as reason:
+            for category in _categories(member):
+                counts[category] += 1
+                if len(names_by_category[category]) < MAX_NAMES_SHOWN:
+                    names_by_category[category].append(printable(b"/" + member.name, 120))
+    except StreamBoundError as reason:
         cut = str(reason)
     except ValueError as error:
         cut = f"the stream is no archive: {printable(str(error))}"
-    return ImageTree(files, total, counts, {what: tuple(names) for what, names in found.items()}, cut)
+    return ImageTree(
+        files, total, counts, {category: tuple(names) for category, names in names_by_category.items()}, cut
+    )
 
 
-def _categories(member: Member) -> Iterator[str]:
+def _categories(member: TarMember) -> Iterator[str]:
     """Yields in which lists a member belongs."""
     file, folder = member.kind is FileKind.FILE and not member.hard, member.kind is FileKind.FOLDER
     if file and member.mode & _SET_ID:
@@ -68,13 +70,13 @@ def _categories(member: Member) -> Iterator[str]:
 
 
 def make_image_facts(
-    image: Mapping[str, Any], history: Sequence[Mapping[str, Any]], problems: Sequence[Problem], held: ImageTree | None
+    image: Mapping[str, Any], history: Sequence[Mapping[str, Any]], problems: Sequence[Problem], tree: ImageTree | None
 ) -> ImageFacts:
     """Returns what `docker image inspect` and `history` say, in our words. All texts are hostile, and as they are."""
     config = image.get("Config") or {}
     test = (config.get("Healthcheck") or {}).get("Test") or []
     return ImageFacts(
-        identity=str(image["Id"]),
+        image_id=str(image["Id"]),
         size=_non_negative(image.get("Size")),
         layers=tuple(_non_negative(layer.get("Size")) for layer in reversed(history)),
         user=str(config.get("User") or ""),
@@ -87,9 +89,9 @@ def make_image_facts(
         on_build=_string_tuple(config.get("OnBuild")),
         labels={str(name): str(value) for name, value in (config.get("Labels") or {}).items()},
         environment=_string_tuple(config.get("Env")),
-        passed=frozenset(environment.allowed_variables(_string_tuple(config.get("Env")))),
+        passed_variables=frozenset(environment.allowed_variables(_string_tuple(config.get("Env")))),
         problems=tuple(problems),
-        tree=held,
+        tree=tree,
     )
 
 
@@ -134,18 +136,18 @@ def inspect_image(
     An image with volumes is not looked into: making the container would write them to the host's disk.
     """
     config = image.get("Config") or {}
-    held = None
+    tree = None
     if files and config.get("Volumes"):
-        held = read_image_tree(iter(()), 0)
-        held = replace(held, cut="its volumes would be written to this machine's disk")
+        tree = read_image_tree(iter(()), 0)
+        tree = replace(tree, cut_reason="its volumes would be written to this machine's disk")
     elif files:
         container = engine.create(inert_container_options(image, labels), f"sparring-look-{secrets.token_hex(8)}")
         try:
             with closing(engine.export(container)) as pieces:
-                held = read_image_tree(pieces, 2 * _non_negative(image.get("Size")) + _STREAM_OVERHEAD_BYTES)
+                tree = read_image_tree(pieces, 2 * _non_negative(image.get("Size")) + _STREAM_OVERHEAD_BYTES)
         finally:
             engine.remove(container)
-    return make_image_facts(image, engine.history(str(image["Id"])), problems, held)
+    return make_image_facts(image, engine.history(str(image["Id"])), problems, tree)
 
 
 def inert_container_options(image: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The layers of an image as a registry has them: packed tar streams, read header by header, nothing of them unpacked.
 
 What a layer says of each path is kept, and the first bytes of programs: enough to judge the image as one that lies with
-an engine is judged (`_mount_points.merged`). A layer that runtimes could unpack in different ways is refused.
+an engine is judged (`mount_points.merge_layers`). A layer that runtimes could unpack in different ways is refused.
 
 A whiteout (`.wh.NAME`) removes NAME of the layers below, `.wh..wh..opq` all that they have in its folder.
 """
@@ -15,27 +15,27 @@ from itertools import chain
 from orchestrator.domain.text import printable
 from orchestrator.sandboxes.image_files import entry_point, tar_headers
 from orchestrator.sandboxes.image_files.mount_points import MAX_FILE_BYTES, FileKind, PathEntry, down_to
-from orchestrator.sandboxes.image_files.tar_headers import Cut, Member, Stream
+from orchestrator.sandboxes.image_files.tar_headers import BoundedStream, StreamBoundError, TarMember
 
-SECONDS = 1800.0
+READ_SECONDS = 1800.0
 """How long one layer is looked at, whoever is slow: the registry is bounded on its own, by the layer's size."""
-MOST_KEPT = 256 * 1024**2
-"""Bytes of memory for the paths of one image, each with `_EACH` beside its text: those of a million files."""
-MOST_HEADS = 64 * 1024**2
+MAX_PATH_BYTES = 256 * 1024**2
+"""Bytes of memory for the paths of one image, each with `_ENTRY_OVERHEAD_BYTES` beside its text: a million files."""
+MAX_HEAD_BYTES = 64 * 1024**2
 """Bytes of programs that are kept of one image. What comes after is there, and is not looked into."""
 _GZIP, _ZSTD = b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"
-_NEVER_PACKED = "application/vnd.oci.image.layer.v1.tar"
+_UNCOMPRESSED_TYPE = "application/vnd.oci.image.layer.v1.tar"
 """The one type that runtimes never unpack, whatever its first bytes look like. Of the others they go by those."""
-_WINDOW = 31
+_GZIP_WINDOW_BITS = 31
 """What zlib calls gzip."""
-_PIECE = 256 * 1024
-_EACH = 200
-_LONGEST = 4096
+_CHUNK_BYTES = 256 * 1024
+_ENTRY_OVERHEAD_BYTES = 200
+_MAX_PATH_LENGTH = 4096
 """Bytes of a path. No kernel takes a longer one."""
 _EXECUTABLE = 0o001
 _OPAQUE, _WHITEOUT, _META = ".wh..wh..opq", ".wh.", ".wh..wh."
-_FOLDER = PathEntry(FileKind.FOLDER)
-_PLAIN: dict[int, PathEntry] = {}
+_FOLDER_ENTRY = PathEntry(FileKind.FOLDER)
+_PLAIN_FILES: dict[int, PathEntry] = {}
 """Short files of which nothing but the mode is kept: one and the same, so that they take no memory."""
 
 
@@ -52,12 +52,12 @@ class TooLargeError(Exception):
 
 
 @dataclass(slots=True)
-class Room:
+class RemainingBytes:
     """What an image may still have: bytes of files, and bytes that are kept of paths and of programs."""
 
     files: int
-    kept: int = MOST_KEPT
-    heads: int = MOST_HEADS
+    kept: int = MAX_PATH_BYTES
+    heads: int = MAX_HEAD_BYTES
 
     def take(self, layer: "Layer") -> None:
         """Takes what a layer has."""
@@ -76,129 +76,129 @@ class Layer:
     heads: int = 0
 
     def look(self, path: str) -> PathEntry | None:
-        """See `_mount_points.Look`."""
+        """See `PathLookup`."""
         return self.paths.get(path)
 
     def put(self, path: str, found: PathEntry) -> None:
         """Keeps what is at a path."""
-        self.kept += len(found.target) + (0 if path in self.paths else _EACH + len(path))
+        self.kept += len(found.target) + (0 if path in self.paths else _ENTRY_OVERHEAD_BYTES + len(path))
         self.paths[path] = found
 
 
-def read(pieces: Iterator[bytes], media_type: str, room: Room) -> Layer:
+def read_layer(pieces: Iterator[bytes], media_type: str, room: RemainingBytes) -> Layer:
     """Returns what a layer says, which comes packed as its type tells or its first bytes do.
 
     Raises:
         UnreadableError: it is no layer, cannot be looked at, or could be read in two ways.
         TooLargeError: it has more than `room` for it.
     """
-    made = Layer()
+    layer = Layer()
     # Headers and padding come on top of the files: three blocks for an ordinary file, more for long names.
-    stream = Stream(_unpacked(pieces, media_type), 2 * room.files + 8 * MOST_KEPT, SECONDS)
+    stream = BoundedStream(_decompress(pieces, media_type), 2 * room.files + 8 * MAX_PATH_BYTES, READ_SECONDS)
     try:
-        for member in tar_headers.members(stream):
-            _put(made, member, stream, room)
-            if made.files > room.files:
+        for member in tar_headers.read_members(stream):
+            _add_member(layer, member, stream, room)
+            if layer.files > room.files:
                 raise TooLargeError("bytes")
-            if made.kept > room.kept:
+            if layer.kept > room.kept:
                 raise TooLargeError("paths")
-    except Cut as reason:
+    except StreamBoundError as reason:
         raise UnreadableError(str(reason)) from None
     except (ValueError, zlib.error) as error:
         raise UnreadableError(f"it is no archive: {printable(str(error))}") from None
-    return made
+    return layer
 
 
-def _unpacked(pieces: Iterator[bytes], media_type: str) -> Iterator[bytes]:
+def _decompress(pieces: Iterator[bytes], media_type: str) -> Iterator[bytes]:
     """Yields a layer's tar stream, as runtimes unpack it."""
     first = b""
     while len(first) < len(_ZSTD) and (piece := next(pieces, b"")):
         first += piece
-    whole = chain((first,), pieces)
-    if media_type.endswith("zstd") or (first.startswith(_ZSTD) and media_type != _NEVER_PACKED):
+    stream = chain((first,), pieces)
+    if media_type.endswith("zstd") or (first.startswith(_ZSTD) and media_type != _UNCOMPRESSED_TYPE):
         raise ZstdError("it is packed with zstd, which is not read here")
-    if first.startswith(_GZIP) and media_type != _NEVER_PACKED:
-        yield from _inflated(whole)
+    if first.startswith(_GZIP) and media_type != _UNCOMPRESSED_TYPE:
+        yield from _gunzip(stream)
     else:
-        yield from (piece for piece in whole if piece)
+        yield from (piece for piece in stream if piece)
 
 
-def _inflated(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Yields what gzip packed, in one part or in several one after another; never much at a time."""
-    inflate = zlib.decompressobj(_WINDOW)
+    inflate = zlib.decompressobj(_GZIP_WINDOW_BITS)
     for piece in pieces:
         while piece:
             if inflate.eof:
-                inflate = zlib.decompressobj(_WINDOW)
-            made = inflate.decompress(piece, _PIECE)
+                inflate = zlib.decompressobj(_GZIP_WINDOW_BITS)
+            output = inflate.decompress(piece, _CHUNK_BYTES)
             piece = inflate.unused_data if inflate.eof else inflate.unconsumed_tail  # noqa: PLW2901  what is left
-            if made:
-                yield made
-            while len(made) == _PIECE and not inflate.eof and not piece:  # it holds back what did not fit
-                if made := inflate.decompress(b"", _PIECE):
-                    yield made
+            if output:
+                yield output
+            while len(output) == _CHUNK_BYTES and not inflate.eof and not piece:  # it holds back what did not fit
+                if output := inflate.decompress(b"", _CHUNK_BYTES):
+                    yield output
                 piece = inflate.unused_data if inflate.eof else inflate.unconsumed_tail  # noqa: PLW2901
     if not inflate.eof:
         raise ValueError("it ends before it is unpacked")
 
 
-def _put(layer: Layer, member: Member, stream: Stream, room: Room) -> None:
+def _add_member(layer: Layer, member: TarMember, stream: BoundedStream, room: RemainingBytes) -> None:
     """Keeps what a member says."""
     path = _path(member.name)
     folder, name = posixpath.split(path)
     if name == _OPAQUE:
-        _parents(layer, folder)
+        _add_parents(layer, folder)
         if folder != "/":
-            layer.put(folder, PathEntry(FileKind.COVERED))
+            layer.put(folder, PathEntry(FileKind.OPAQUE))
     elif name.startswith(_WHITEOUT) and not name.startswith(_META):
         gone = name.removeprefix(_WHITEOUT)
         if gone in {"", ".", ".."}:
             raise ValueError("a whiteout of no name")
-        _parents(layer, folder)
+        _add_parents(layer, folder)
         if posixpath.join(folder, gone) not in layer.paths:
-            layer.put(posixpath.join(folder, gone), PathEntry(FileKind.GONE))
+            layer.put(posixpath.join(folder, gone), PathEntry(FileKind.REMOVED))
     elif path != "/" and not name.startswith(_META):
-        _parents(layer, folder)
-        _keep(layer, path, _found(layer, path, member, stream, room))
+        _add_parents(layer, folder)
+        _add_path(layer, path, _path_entry(layer, path, member, stream, room))
 
 
 def _path(name: bytes) -> str:
     """Returns a member's path below the image's root, beyond which none leads."""
-    if len(name) > _LONGEST:
-        raise ValueError(f"a path of {len(name)} bytes, at most {_LONGEST}")
+    if len(name) > _MAX_PATH_LENGTH:
+        raise ValueError(f"a path of {len(name)} bytes, at most {_MAX_PATH_LENGTH}")
     return "/" + posixpath.normpath("/" + name.decode("utf-8", "surrogateescape")).lstrip("/")
 
 
-def _parents(layer: Layer, folder: str) -> None:
+def _add_parents(layer: Layer, folder: str) -> None:
     """Keeps the folders above a path, which need no member of their own."""
     if folder == "/":
         return
     for above in down_to(folder):
-        there = layer.paths.get(above)
-        if there is None or there.kind is FileKind.GONE:
-            layer.put(above, _FOLDER)
-        elif there.kind not in {FileKind.FOLDER, FileKind.COVERED}:
-            raise ValueError(f"{printable(above, 120)} is {there.kind}, and has more below it in the same layer")
+        entry = layer.paths.get(above)
+        if entry is None or entry.kind is FileKind.REMOVED:
+            layer.put(above, _FOLDER_ENTRY)
+        elif entry.kind not in {FileKind.FOLDER, FileKind.OPAQUE}:
+            raise ValueError(f"{printable(above, 120)} is {entry.kind}, and has more below it in the same layer")
 
 
-def _keep(layer: Layer, path: str, found: PathEntry) -> None:
+def _add_path(layer: Layer, path: str, entry: PathEntry) -> None:
     """Keeps what is at a path. Of two of a kind the later counts; of two kinds, which one depends on the runtime."""
-    there = layer.paths.get(path)
-    if there is not None and there.kind is FileKind.COVERED and found.kind is FileKind.FOLDER:
+    existing = layer.paths.get(path)
+    if existing is not None and existing.kind is FileKind.OPAQUE and entry.kind is FileKind.FOLDER:
         return
-    if there is not None and there.kind not in {found.kind, FileKind.GONE}:
-        raise ValueError(f"{printable(path, 120)} is there twice: {there.kind}, and {found.kind}")
-    layer.put(path, found)
+    if existing is not None and existing.kind not in {entry.kind, FileKind.REMOVED}:
+        raise ValueError(f"{printable(path, 120)} is there twice: {existing.kind}, and {entry.kind}")
+    layer.put(path, entry)
 
 
-def _found(layer: Layer, path: str, member: Member, stream: Stream, room: Room) -> PathEntry:
+def _path_entry(layer: Layer, path: str, member: TarMember, stream: BoundedStream, room: RemainingBytes) -> PathEntry:
     """Returns what a member is. A hard link is the file that it names, which has to come first."""
     if member.kind is FileKind.FOLDER:
-        return _FOLDER
+        return _FOLDER_ENTRY
     mode = member.mode & 0o7777
     if member.hard:
         other = layer.paths.get(_path(member.target))
-        if other is None or other.kind in {FileKind.FOLDER, FileKind.COVERED, FileKind.GONE}:
+        if other is None or other.kind in {FileKind.FOLDER, FileKind.OPAQUE, FileKind.REMOVED}:
             raise ValueError(f"{printable(path, 120)} is a hard link to no file before it in the same layer")
         return other
     if member.kind is not FileKind.FILE:
@@ -206,14 +206,14 @@ def _found(layer: Layer, path: str, member: Member, stream: Stream, room: Room) 
     layer.files += member.size
     if not mode & _EXECUTABLE:
         return (
-            _PLAIN.setdefault(mode, PathEntry(FileKind.FILE, mode=mode))
+            _PLAIN_FILES.setdefault(mode, PathEntry(FileKind.FILE, mode=mode))
             if member.size <= MAX_FILE_BYTES
-            else _large(member)
+            else _large_file(member)
         )
     head = stream.take(min(member.size, entry_point.HEAD_BYTES)) if layer.heads < room.heads else b""
     layer.heads += len(head)
     return PathEntry(FileKind.FILE, member.size, mode, head=head)
 
 
-def _large(member: Member) -> PathEntry:
+def _large_file(member: TarMember) -> PathEntry:
     return PathEntry(FileKind.FILE, member.size, member.mode & 0o7777)

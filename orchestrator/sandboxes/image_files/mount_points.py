@@ -7,7 +7,7 @@ engine replaces some of these in the containers that it makes, a cluster's nodes
 each of them as it should be, or not at all, whatever plays it.
 
 The layers are looked at as they are stored, where this process may read them, without following a link, or as a
-registry gives them (`_layers`). Elsewhere the engine is asked about a container that never starts, where it has
+registry gives them (`layers`). Elsewhere the engine is asked about a container that never starts, where it has
 replaced some of them already.
 """
 
@@ -41,9 +41,9 @@ class FileKind(StrEnum):
     FILE = "a file"
     LINK = "a symbolic link"
     OTHER = "neither a file nor a folder"
-    GONE = "removed"
+    REMOVED = "removed"
     """A layer removed what the layers below have."""
-    COVERED = "a folder that covers those below"
+    OPAQUE = "a folder that covers those below"
     """A folder of which the layers below are not to be seen."""
 
 
@@ -58,7 +58,7 @@ class PathEntry:
     size: int = 0
     mode: int = 0
     target: str = ""
-    place: Path | None = None
+    path_on_disk: Path | None = None
     head: bytes = b""
 
 
@@ -66,27 +66,27 @@ PathLookup = Callable[[str], PathEntry | None]
 """Returns what a file system, or one layer of it, has at a path below folders; None where it says nothing of it."""
 
 
-def mount_point_problems(look: PathLookup, places: Iterable[str] = MOUNT_PATHS) -> list[Problem]:
+def mount_point_problems(lookup: PathLookup, paths: Iterable[str] = MOUNT_PATHS) -> list[Problem]:
     """Returns what is not as it should be, each path once."""
-    found: dict[str, Problem] = {}
-    for place in places:
+    problems: dict[str, Problem] = {}
+    for place in paths:
         for path in down_to(place):
-            there = look(path)
-            if there is None or there.kind is FileKind.GONE:
+            entry = lookup(path)
+            if entry is None or entry.kind is FileKind.REMOVED:
                 break
-            wanted = FileKind.FILE if path in MOUNT_FILES else FileKind.FOLDER
-            if there.kind is not wanted:
-                found.setdefault(path, _problem(path, there.kind, wanted))
+            expected = FileKind.FILE if path in MOUNT_FILES else FileKind.FOLDER
+            if entry.kind is not expected:
+                problems.setdefault(path, _problem(path, entry.kind, expected))
                 break
-            if wanted is FileKind.FILE and there.size > MAX_FILE_BYTES:
-                what = f"{there.size} bytes, at most {MAX_FILE_BYTES}: engines look users up in it"
-                found.setdefault(path, Problem(path, what, "leave it as the base image has it"))
-    return list(found.values())
+            if expected is FileKind.FILE and entry.size > MAX_FILE_BYTES:
+                problem = f"{entry.size} bytes, at most {MAX_FILE_BYTES}: engines look users up in it"
+                problems.setdefault(path, Problem(path, problem, "leave it as the base image has it"))
+    return list(problems.values())
 
 
-def _problem(path: str, kind: FileKind, wanted: FileKind) -> Problem:
-    what = f"{kind} in the image, and has to be {wanted}: a sandbox mounts there"
-    return Problem(path, what, "leave it as the base image has it, or remove it from the image")
+def _problem(path: str, kind: FileKind, expected: FileKind) -> Problem:
+    problem = f"{kind} in the image, and has to be {expected}: a sandbox mounts there"
+    return Problem(path, problem, "leave it as the base image has it, or remove it from the image")
 
 
 def merge_layers(layers: Sequence[PathLookup]) -> PathLookup:
@@ -96,14 +96,14 @@ def merge_layers(layers: Sequence[PathLookup]) -> PathLookup:
         for layer in layers:
             covered = False
             for above in down_to(path):
-                found = layer(above)
-                if above == path and found is not None:
-                    return replace(found, kind=FileKind.FOLDER) if found.kind is FileKind.COVERED else found
-                if found is None:
+                entry = layer(above)
+                if above == path and entry is not None:
+                    return replace(entry, kind=FileKind.FOLDER) if entry.kind is FileKind.OPAQUE else entry
+                if entry is None:
                     break
-                if found.kind not in {FileKind.FOLDER, FileKind.COVERED}:
+                if entry.kind not in {FileKind.FOLDER, FileKind.OPAQUE}:
                     return None
-                covered = covered or found.kind is FileKind.COVERED
+                covered = covered or entry.kind is FileKind.OPAQUE
             if covered:
                 return None
         return None
@@ -135,18 +135,18 @@ def _layer_lookup(folder: Path) -> PathLookup:
 
     def look(path: str) -> PathEntry | None:
         for above in down_to(path):
-            here = folder / above.lstrip("/")
+            location = folder / above.lstrip("/")
             try:
-                found = here.lstat()
+                status = location.lstat()
             except OSError:
                 return None
-            kind = _layer_file_kind(found)
-            if kind is FileKind.FOLDER and _is_opaque(here):
-                kind = FileKind.COVERED
+            kind = _layer_file_kind(status)
+            if kind is FileKind.FOLDER and _is_opaque(location):
+                kind = FileKind.OPAQUE
             if above == path:
-                target = str(here.readlink()) if kind is FileKind.LINK else ""
-                return PathEntry(kind, found.st_size, stat.S_IMODE(found.st_mode), target, here)
-            if kind not in {FileKind.FOLDER, FileKind.COVERED}:
+                target = str(location.readlink()) if kind is FileKind.LINK else ""
+                return PathEntry(kind, status.st_size, stat.S_IMODE(status.st_mode), target, location)
+            if kind not in {FileKind.FOLDER, FileKind.OPAQUE}:
                 return None
         return None
 
@@ -155,7 +155,7 @@ def _layer_lookup(folder: Path) -> PathLookup:
 
 def _layer_file_kind(found: os.stat_result) -> FileKind:
     if stat.S_ISCHR(found.st_mode) and found.st_rdev == 0:
-        return FileKind.GONE
+        return FileKind.REMOVED
     return file_kind(found.st_mode)
 
 

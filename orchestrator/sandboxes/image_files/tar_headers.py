@@ -1,45 +1,43 @@
 """A tar archive that comes as a stream from who knows where, read header by header.
 
-Names, sizes and extended headers are hostile: nothing is unpacked, nothing longer than `_LONGEST_EXTENSION` is held,
+Names, sizes and extended headers are hostile: nothing is unpacked, nothing longer than `_MAX_EXTENSION_BYTES` is held,
 and bytes and time are bounded. Engines and nodes read the same bytes with Go's archive/tar. What it might read
 otherwise is refused (a name said twice in different ways, a prefix where there may be none), so that nobody shows us
-other files than the machines that play get.
+other files than the machines that play get. The format itself is `tar_format`; these are the rules and the bounds.
 """
 
-import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from orchestrator import tar_format
 from orchestrator.sandboxes.image_files.mount_points import FileKind
+from orchestrator.tar_format import TarHeader
 
-_BLOCK = 512
-_LONGEST_EXTENSION = 1024**2
-_FILE, _OLD_FILE, _FOLDER, _HARD_LINK, _RESERVED = b"0", b"\0", b"5", b"1", b"7"
-_DEVICES = (b"3", b"4")
+_MAX_EXTENSION_BYTES = 1024**2
 _KINDS = {
-    _FILE: FileKind.FILE,
-    _OLD_FILE: FileKind.FILE,
-    _FOLDER: FileKind.FOLDER,
-    _HARD_LINK: FileKind.FILE,
-    b"2": FileKind.LINK,
-    b"3": FileKind.OTHER,
-    b"4": FileKind.OTHER,
-    b"6": FileKind.OTHER,
-    _RESERVED: FileKind.OTHER,
+    tar_format.FILE: FileKind.FILE,
+    tar_format.OLD_FILE: FileKind.FILE,
+    tar_format.FOLDER: FileKind.FOLDER,
+    tar_format.HARD_LINK: FileKind.FILE,
+    tar_format.LINK: FileKind.LINK,
+    tar_format.CHARACTER_DEVICE: FileKind.OTHER,
+    tar_format.BLOCK_DEVICE: FileKind.OTHER,
+    tar_format.FIFO: FileKind.OTHER,
+    tar_format.RESERVED: FileKind.OTHER,
 }
-_USTAR, _GNU, _STAR_END = b"ustar\0", b"ustar  \0", b"tar\0"
+_WITH_CONTENT = frozenset({tar_format.FILE, tar_format.OLD_FILE, tar_format.RESERVED})
+"""Of the others Go takes the next block for a header, whatever size they say."""
+_DEVICES = frozenset({tar_format.CHARACTER_DEVICE, tar_format.BLOCK_DEVICE})
 _CAPABILITY, _PATH, _LINK_PATH, _SIZE = b"SCHILY.xattr.security.capability", b"path", b"linkpath", b"size"
-_SPARSE = b"GNU.sparse."
-_LENGTH = re.compile(rb"(\d{1,8}) ")
-_NUMBER = re.compile(rb"\d{1,19}")
+_SPARSE = tar_format.SPARSE_RECORD.encode()
 
 
-class Cut(Exception):
+class StreamBoundError(Exception):
     """The stream is not looked at any further; the message says why."""
 
 
-class Stream:
+class BoundedStream:
     """Bytes in pieces, read in the sizes that are wanted, within bounds. `at` is how many were passed."""
 
     def __init__(self, pieces: Iterator[bytes], most: int, seconds: float) -> None:
@@ -47,6 +45,7 @@ class Stream:
         self._until = time.monotonic() + seconds
         self._held = b""
         self._at = 0
+        self._content_end = 0
         self.at = 0
 
     def take(self, count: int) -> bytes:
@@ -65,22 +64,30 @@ class Stream:
             count -= len(self._held) - self._at
             self._held, self._at = b"", 0
             if not self._more():
-                raise Cut("the stream ends inside a file")
+                raise StreamBoundError("the stream ends inside a file")
         self._at += count
+
+    def begin_content(self, size: int) -> None:
+        """Notes where a member's content and its padding end."""
+        self._content_end = self.at + size + tar_format.padding_bytes(size)
+
+    def end_content(self) -> None:
+        """Passes over what was not taken of them."""
+        self.skip(self._content_end - self.at)
 
     def _more(self) -> bool:
         if time.monotonic() > self._until:
-            raise Cut("the time for looking is over")
+            raise StreamBoundError("the time for looking is over")
         piece = next(self._pieces, b"")
         self._left -= len(piece)
         if self._left < 0:
-            raise Cut("it holds more bytes than an image may have")
+            raise StreamBoundError("it holds more bytes than an image may have")
         self._held, self._at = self._held[self._at :] + piece, 0
         return bool(piece)
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class TarMember:
     """One member. `target` is where a symbolic link leads, or the path of the file that a hard link is."""
 
     name: bytes
@@ -93,117 +100,66 @@ class Member:
     device: bool = False
 
 
-def members(stream: Stream) -> Iterator[Member]:
+def read_members(stream: BoundedStream) -> Iterator[TarMember]:
     """Yields every member. A file's bytes come next in the stream, for whoever asks; what is left of them is passed.
 
     Raises:
-        Cut: a bound is reached.
+        StreamBoundError: a bound is reached.
         ValueError: it is no archive, or one that could be read in two ways.
     """
-    records: dict[bytes, bytes] = {}
-    long_names: dict[bytes, bytes] = {}
-    while len(header := stream.take(_BLOCK)) == _BLOCK and any(header):
-        if sum(header[:148]) + 8 * ord(" ") + sum(header[156:]) != _number(header[148:156]):
-            raise ValueError("a header's checksum is wrong")
-        kind, size = header[156:157], _number(header[124:136])
-        if kind in {b"x", b"g", b"L", b"K"}:
-            if size > _LONGEST_EXTENSION:
-                raise Cut(f"an extended header of {size} bytes")
-            data = stream.take(size)
-            stream.skip(-size % _BLOCK)
-            if kind == b"x":
-                records = _records(data)
-            elif kind != b"g":
-                long_names[kind] = _text(data)
-            continue
-        found = _member(header, kind, records, long_names)
-        began, length = stream.at, found.size if kind in {_FILE, _OLD_FILE, _RESERVED} else 0
-        yield found
-        stream.skip(length + (-length % _BLOCK) - (stream.at - began))
-        records, long_names = {}, {}
+    return tar_format.read_members(stream, _LayerRules())
 
 
-def _member(header: bytes, kind: bytes, records: Mapping[bytes, bytes], long_names: Mapping[bytes, bytes]) -> Member:
-    if kind not in _KINDS:
-        raise ValueError(f"a member of the unknown type {kind!r}")
-    if any(key.startswith(_SPARSE) for key in records):
-        raise ValueError("a file with holes (GNU.sparse)")
-    name = _said(records.get(_PATH), long_names.get(b"L"), _short_name(header))
-    what = FileKind.FOLDER if kind == _OLD_FILE and name.endswith(b"/") else _KINDS[kind]
-    return Member(
-        name=name.removeprefix(b"./").lstrip(b"/"),
-        kind=what,
-        mode=_number(header[100:108]),
-        size=_whole_size(records[_SIZE]) if _SIZE in records else _number(header[124:136]),
-        target=_said(records.get(_LINK_PATH), long_names.get(b"K"), _text(header[157:257])),
-        hard=kind == _HARD_LINK,
-        capable=_CAPABILITY in records,
-        device=kind in _DEVICES,
-    )
+class _LayerRules:
+    """What is refused of what the format allows: what Go's archive/tar might read otherwise, and files with holes."""
+
+    def __init__(self) -> None:
+        self._records: dict[bytes, bytes] = {}
+        self._long_names: dict[bytes, bytes] = {}
+
+    def check_form(self, header: TarHeader) -> None:
+        """Every form is read: also headers older than POSIX."""
+
+    def check_extension_size(self, size: int) -> None:
+        if size > _MAX_EXTENSION_BYTES:
+            raise StreamBoundError(f"an extended header of {size} bytes")
+
+    def add_extension(self, kind: bytes, data: bytes) -> None:
+        """Keeps an extended header in place of an earlier one of its kind; those for all members change none."""
+        if kind == tar_format.RECORDS:  # of two records with one key the later counts, as in POSIX
+            self._records = {record.key: record.value for record in tar_format.pax_records(data)}
+        elif kind != tar_format.GLOBAL_RECORDS:
+            self._long_names[kind] = tar_format.field_text(data)
+
+    def end_member(self, header: TarHeader) -> tuple[TarMember, int]:
+        if header.kind not in _KINDS:
+            raise ValueError(f"a member of the unknown type {header.kind!r}")
+        if any(key.startswith(_SPARSE) for key in self._records):
+            raise ValueError("a file with holes (GNU.sparse)")
+        member = self._member(header)
+        self._records, self._long_names = {}, {}
+        return member, member.size if header.kind in _WITH_CONTENT else 0
+
+    def _member(self, header: TarHeader) -> TarMember:
+        records, long_names = self._records, self._long_names
+        name = _effective_name(records.get(_PATH), long_names.get(tar_format.LONG_NAME), header.name)
+        folder = header.kind == tar_format.OLD_FILE and name.endswith(b"/")
+        return TarMember(
+            name=name.removeprefix(b"./").lstrip(b"/"),
+            kind=FileKind.FOLDER if folder else _KINDS[header.kind],
+            mode=header.mode,
+            size=tar_format.pax_size(records[_SIZE]) if _SIZE in records else header.size,
+            target=_effective_name(records.get(_LINK_PATH), long_names.get(tar_format.LONG_LINK), header.link),
+            hard=header.kind == tar_format.HARD_LINK,
+            capable=_CAPABILITY in records,
+            device=header.kind in _DEVICES,
+        )
 
 
-def _said(recorded: bytes | None, extended: bytes | None, short: bytes) -> bytes:
+def _effective_name(recorded: bytes | None, extended: bytes | None, short: bytes) -> bytes:
     """Returns what two kinds of extension and the header say of a path. Of two extensions, programs differ in which."""
     if recorded and extended and recorded != extended:
         raise ValueError("a path is said twice, in two ways")
     if recorded and b"\0" in recorded:
         raise ValueError("a path with a NUL character")
     return recorded or extended or short
-
-
-def _records(extension: bytes) -> dict[bytes, bytes]:
-    """Returns the records of an extended header by their keys; of two the later counts, as in POSIX.
-
-    Each is walked by the length that stands before it: a value may hold anything, also what looks like a record.
-
-    Raises:
-        ValueError: they do not fill the header.
-    """
-    found: dict[bytes, bytes] = {}
-    at = 0
-    while at < len(extension):
-        length = _LENGTH.match(extension, at)
-        end = at + int(length[1]) if length else 0
-        if length is None or not length.end() < end <= len(extension) or extension[end - 1 : end] != b"\n":
-            raise ValueError("an extended header's record is not as long as it says")
-        key, _, value = extension[length.end() : end - 1].partition(b"=")
-        found[key] = value
-        at = end
-    return found
-
-
-def _whole_size(text: bytes) -> int:
-    if not _NUMBER.fullmatch(text):
-        raise ValueError("an extended header's size is no number")
-    return int(text)
-
-
-def _short_name(header: bytes) -> bytes:
-    """Returns the name in a header: with the prefix that POSIX has before it, where the header is of that form."""
-    name = _text(header[:100])
-    if header[257:263] == _USTAR:
-        if header[508:512] == _STAR_END:
-            raise ValueError("a header of the old form of star, whose prefix is shorter")
-        prefix = _text(header[345:500])
-        return prefix + b"/" + name if prefix else name
-    if header[257:265] == _GNU and header[345:500].strip(b"\0"):
-        raise ValueError("a GNU header with times where others have a prefix")
-    return name
-
-
-def _text(field: bytes) -> bytes:
-    return field.partition(b"\0")[0]
-
-
-def _number(field: bytes) -> int:
-    """Returns a tar header's number: octal digits, or binary where its first bit is set."""
-    if field[0] & 0x80:
-        if field[0] != 0x80:  # noqa: PLR2004  a negative number, or one that no file has
-            raise ValueError("a header's number is out of bounds")
-        return int.from_bytes(field[1:], "big")
-    digits = field.strip(b" \0")
-    if not digits:
-        return 0
-    if not digits.isdigit():
-        raise ValueError("a header's number is none")
-    return int(digits, 8)

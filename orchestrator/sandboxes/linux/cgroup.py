@@ -2,7 +2,8 @@
 
 The engine may take a container for ended while its processes live on (PID 1 lets itself be traced and signals itself:
 the shim takes the stop for an exit). The control group knows better. Where the engine puts groups is known for its
-two drivers, and where we named a parent (see `_account`); elsewhere (rootless) nothing is found and nothing is claimed.
+two drivers, and where we named a parent (see `parent_cgroup`); elsewhere (rootless) nothing is found
+and nothing is claimed.
 """
 
 import os
@@ -36,18 +37,18 @@ class ContainerCgroup:
             for name in names
             if (place := hierarchy / name).is_dir()
         ]
-        self._looked = 0.0
+        self._sampled_at = 0.0
         self.usage = Usage()
         """What it used when it was last looked at."""
 
-    def look(self, *, now: bool = False) -> None:
+    def sample(self, *, now: bool = False) -> None:
         """Notes what was used so far, at most four times a second: when the container ends, this is gone."""
         moment = time.monotonic()
-        if now or moment - self._looked >= _SAMPLE_SECONDS:
-            self._looked = moment
-            self.usage = cgroup_counters.read_usage(self._folders).over(self.usage)
+        if now or moment - self._sampled_at >= _SAMPLE_SECONDS:
+            self._sampled_at = moment
+            self.usage = cgroup_counters.read_usage(self._folders).merged_with(self.usage)
 
-    def empty(self) -> bool:
+    def kill_all(self) -> bool:
         """Kills whatever still lives here, for at most 5 s; returns whether nothing does. Removes what is left."""
         return kill_and_remove(self._folders)
 

@@ -2,10 +2,11 @@
 
 Both kinds of counters are hierarchical where it matters: a group's processor time, peak memory and peak of processes
 include its children's, those that are gone too. The one exception is version 1's count of kills at the memory limit,
-which belongs to the group that the victim was in and goes with it; see `_account` for what is done about it. The files
-are described in the kernel's Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
+which belongs to the group that the victim was in and goes with it; see `parent_cgroup` for what is done about
+it. The files are described in the kernel's Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
 """
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
+_PAGE = 4096
 Number = TypeVar("Number", int, float)
 
 
@@ -25,7 +27,7 @@ class Usage:
     peak_pids: int | None = None
     kills: int = 0
 
-    def over(self, older: "Usage") -> "Usage":
+    def merged_with(self, older: "Usage") -> "Usage":
         """Returns this, with what it does not know taken from an older look. Counters never go down."""
         return Usage(
             _larger_known(self.peak_bytes, older.peak_bytes),
@@ -64,14 +66,32 @@ def read_usage(folders: Sequence[Path]) -> Usage:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class FileCache:
+    """How much of a group's memory are pages of files, and how much was read anew that had been there before; bytes."""
+
+    size: int
+    refaulted: int
+
+
+def read_file_cache(folders: Sequence[Path]) -> FileCache | None:
+    """Returns what a group, with all below it, keeps of files; None where that is not known."""
+    for total, cached in (("total_", "total_cache"), ("", "file")):
+        counts = [_read_field(folders, "memory.stat", name) for name in (cached, f"{total}shmem")]
+        refaults = _read_field(folders, "memory.stat", f"{total}workingset_refault_file")
+        if refaults is not None and counts[0] is not None:
+            return FileCache(max(0, counts[0] - (counts[1] or 0)), refaults * _PAGE)
+    return None
+
+
 def processes_in(folders: Sequence[Path]) -> set[int]:
     """Returns the processes in these groups and in groups below them."""
-    found: set[int] = set()
+    processes: set[int] = set()
     for folder in folders:
-        for file in (folder / "cgroup.procs", *folder.glob("*/**/cgroup.procs")):
+        for path, _, _ in os.walk(folder):  # it passes over what is gone by the time that it comes there
             with suppress(OSError):  # the group is gone, and everything in it
-                found |= {int(pid) for pid in file.read_text("ascii").split()}
-    return found
+                processes |= {int(pid) for pid in Path(path, "cgroup.procs").read_text("ascii").split()}
+    return processes
 
 
 def _larger_known(new: Number | None, old: Number | None) -> Number | None:

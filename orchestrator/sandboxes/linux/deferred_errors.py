@@ -13,14 +13,14 @@ class DeferredErrors:
         self._first: InfrastructureFault | None = None
 
     @contextmanager
-    def noted(self) -> Iterator[None]:
+    def collect(self) -> Iterator[None]:
         """Goes on behind the block when one of our faults ends it."""
         try:
             yield
         except InfrastructureFault as fault:
             self._first = self._first or fault
 
-    def tell(self) -> None:
+    def raise_first(self) -> None:
         """Raises the first fault that was noted, if there is one."""
         if self._first is not None:
             raise self._first

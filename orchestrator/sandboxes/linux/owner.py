@@ -28,13 +28,13 @@ class Owner:
     """One orchestrator process: host name, boot id, process id namespace, process id, start time in clock ticks."""
 
     boot: str
-    space: int
+    pid_namespace: int
     pid: int
-    start: int
+    start_time: int
     host: str
 
     @classmethod
-    def current(cls) -> Self:
+    def current_process(cls) -> Self:
         """Returns the process that asks."""
         pid = os.getpid()
         return cls(boot_id(), Path("/proc/self/ns/pid").stat().st_ino, pid, start_time(pid) or 0, socket.gethostname())
@@ -48,17 +48,17 @@ class Owner:
         return cls(parts[0], int(parts[1]), int(parts[2]), int(parts[3]), parts[4])
 
     def __str__(self) -> str:
-        return f"{self.boot}:{self.space}:{self.pid}:{self.start}:{self.host}"
+        return f"{self.boot}:{self.pid_namespace}:{self.pid}:{self.start_time}:{self.host}"
 
-    def life(self, here: "Owner") -> OwnerState:
-        """Returns what the process `here` can tell about this one."""
-        if self.host != here.host:
+    def state_seen_by(self, observer: "Owner") -> OwnerState:
+        """Returns what the process `observer` can tell about this one."""
+        if self.host != observer.host:
             return OwnerState.UNKNOWN
-        if self.boot != here.boot:
+        if self.boot != observer.boot:
             return OwnerState.DEAD
-        if self.space != here.space:
+        if self.pid_namespace != observer.pid_namespace:
             return OwnerState.UNKNOWN
-        return OwnerState.ALIVE if start_time(self.pid) == self.start else OwnerState.DEAD
+        return OwnerState.ALIVE if start_time(self.pid) == self.start_time else OwnerState.DEAD
 
 
 def boot_id() -> str:

@@ -18,7 +18,7 @@ from typing import Self
 from orchestrator.errors import SandboxLost
 from orchestrator.sandboxes.linux import cgroup_counters
 from orchestrator.sandboxes.linux.cgroup import kill_and_remove
-from orchestrator.sandboxes.linux.cgroup_counters import CGROUP_ROOT, Usage
+from orchestrator.sandboxes.linux.cgroup_counters import CGROUP_ROOT, FileCache, Usage
 from orchestrator.sandboxes.linux.deferred_errors import DeferredErrors
 from orchestrator.sandboxes.linux.owner import Owner, OwnerState
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
@@ -32,22 +32,24 @@ _POLL_SECONDS = 0.02
 
 
 class ParentCgroup:
-    """The group above one sandbox. `parent` is what the engine is told: the group's path from the root."""
+    """The group above one sandbox. `path` is what the engine is told: the group's path from the root."""
 
-    def __init__(self, name: str, folders: list[Path], root: Path, bell: int | None) -> None:
-        self.parent = f"/{name}"
+    def __init__(self, name: str, folders: list[Path], root: Path, oom_eventfd: int | None) -> None:
+        self.path = f"/{name}"
         self._name, self._root = name, root
         self._folders = folders
-        self._bell = bell
-        self._rung = 0
+        self._oom_eventfd = oom_eventfd
+        self._oom_count = 0
 
     @classmethod
     def open(cls, owner: Owner, run: str, memory: int, root: Path = CGROUP_ROOT) -> Self | None:
         """Makes the group for a sandbox that may use `memory` bytes; None where we may not write this tree."""
-        name = ProcessTag.fresh(owner, run).text
-        whole = cgroup_counters.is_version_2(root)
+        name = ProcessTag.create(owner, run).text
+        is_version_2 = cgroup_counters.is_version_2(root)
         counting = (
-            [root] if whole else [found for one in cgroup_counters.hierarchies(root) if (found := _if_counting(one))]
+            [root]
+            if is_version_2
+            else [found for one in cgroup_counters.hierarchies(root) if (found := _if_counting(one))]
         )
         if not counting or not all(os.access(folder, os.W_OK) for folder in counting):
             return None
@@ -55,7 +57,7 @@ class ParentCgroup:
         try:
             for folder in folders:
                 folder.mkdir()
-            bell = None if whole else _register_oom_eventfd(folders, memory)
+            bell = None if is_version_2 else _register_oom_eventfd(folders, memory)
         except OSError:
             kill_and_remove(folders)
             return None
@@ -63,13 +65,19 @@ class ParentCgroup:
 
     def usage(self) -> Usage | None:
         """Returns what the sandbox used so far; None when the engine never put anything here."""
-        found = cgroup_counters.read_usage(self._folders)
-        if not found.cpu_seconds:
+        counters = cgroup_counters.read_usage(self._folders)
+        if not counters.cpu_seconds:
             return None
-        if self._bell is not None:
+        if self._oom_eventfd is not None:
             with suppress(BlockingIOError):
-                self._rung += os.eventfd_read(self._bell)
-        return Usage(found.peak_bytes, found.cpu_seconds, found.peak_pids, max(found.kills, self._rung))
+                self._oom_count += os.eventfd_read(self._oom_eventfd)
+        return Usage(
+            counters.peak_bytes, counters.cpu_seconds, counters.peak_pids, max(counters.kills, self._oom_count)
+        )
+
+    def file_cache(self) -> FileCache | None:
+        """Returns what it keeps of files; None where the kernel does not say."""
+        return cgroup_counters.read_file_cache(self._folders)
 
     def close(self) -> None:
         """Removes the group, in every hierarchy. Safe to call twice.
@@ -77,18 +85,22 @@ class ParentCgroup:
         Raises:
             SandboxLost: something lives in it.
         """
-        if self._bell is not None:
-            os.close(self._bell)
-            self._bell = None
+        if self._oom_eventfd is not None:
+            os.close(self._oom_eventfd)
+            self._oom_eventfd = None
         _remove_cgroup(self._name, self._root)
 
 
 def remove_dead_cgroups(
-    here: Owner, failed: DeferredErrors, keep: str | None = None, root: Path = CGROUP_ROOT, ended: str | None = None
+    observer: Owner,
+    errors: DeferredErrors,
+    spare_run: str | None = None,
+    root: Path = CGROUP_ROOT,
+    ended_run: str | None = None,
 ) -> int:
-    """Removes the groups whose owner is dead or whose run `ended`, and ends what lives there, sparing the run `keep`.
+    """Removes the groups of dead owners and of the run `ended_run`, and ends what lives there; spares `spare_run`.
 
-    Runs are named as `short` writes them. A group that does not go away is noted in `failed`.
+    Runs are named as `short` writes them. A group that does not go away is noted in `errors`.
 
     Returns how many it removed.
     """
@@ -96,10 +108,10 @@ def remove_dead_cgroups(
     removed = 0
     for name in sorted(found):
         mark = ProcessTag.parse(name)
-        if mark is None or mark.run == keep:
+        if mark is None or mark.run_digest == spare_run:
             continue
-        if mark.run == ended or mark.owner(here).life(here) is OwnerState.DEAD:
-            with failed.noted():
+        if mark.run_digest == ended_run or mark.owner(observer).state_seen_by(observer) is OwnerState.DEAD:
+            with errors.collect():
                 _remove_cgroup(name, root)
                 removed += 1
     return removed

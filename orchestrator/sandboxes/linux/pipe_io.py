@@ -22,7 +22,7 @@ class OutputBuffer:
         self.size = 0
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether no more should be read for now."""
         return self.size >= MAX_BUFFERED_BYTES
 
@@ -33,7 +33,7 @@ class OutputBuffer:
             self.size += len(data)
 
     def take(self) -> bytes:
-        """Returns the oldest bytes, at most `CHUNK`; b"" when nothing is held."""
+        """Returns the oldest bytes, at most `CHUNK_BYTES`; b"" when nothing is held."""
         if not self._chunks:
             return b""
         data = self._chunks.popleft()
@@ -51,58 +51,58 @@ class PipeSandbox(ABC):
     """
 
     def __init__(self) -> None:
-        self._held = OutputBuffer()
-        self._tail = StreamTail()
-        self._deaf = False  # its stdin is closed
-        self._broken = False  # nobody reads its stdin
-        self._mute = False  # its stdout has ended
-        self._sent = 0  # bytes through its stdin
+        self._buffer = OutputBuffer()
+        self._stderr_tail = StreamTail()
+        self._stdin_closed = False  # its stdin is closed
+        self._stdin_broken = False  # nobody reads its stdin
+        self._stdout_ended = False  # its stdout has ended
+        self._stdin_bytes = 0  # bytes through its stdin
 
     def send(self, data: bytes, deadline: float, cancelled: Callable[[], bool] = never_cancelled) -> bool:
         """Writes all of `data`; see `Sandbox.send`. After half a message its stdin is closed: nothing may follow."""
         left = memoryview(data)
-        while left and not self._deaf:
+        while left and not self._stdin_closed:
             try:
-                written = os.write(self._input, left[:CHUNK_BYTES])
-                self._sent += written
+                written = os.write(self._stdin_handle, left[:CHUNK_BYTES])
+                self._stdin_bytes += written
                 left = left[written:]
                 continue
             except BlockingIOError:
                 pass
             except BrokenPipeError:
-                self._broken = True
+                self._stdin_broken = True
                 self._close_stdin()
                 break
             seconds = deadline - time.monotonic()
-            if seconds <= 0 or self._over or cancelled():
+            if seconds <= 0 or self._player_ended or cancelled():
                 self._close_stdin()
                 break
-            self._turn(min(seconds, POLL_SECONDS), writing=True)
+            self._wait_once(min(seconds, POLL_SECONDS), writing=True)
         return not left
 
-    def _heard(self, deadline: float) -> bool:
+    def _wait_for_stdout(self, deadline: float) -> bool:
         """Waits for stdout; returns whether there is something or its end, also when it was there by the deadline."""
         late = False
-        while not self._held.size and not self._mute:
+        while not self._buffer.size and not self._stdout_ended:
             seconds = deadline - time.monotonic()
             if seconds <= 0 and late:
                 return False
             late = seconds <= 0
-            self._turn(max(0.0, seconds))
+            self._wait_once(max(0.0, seconds))
         return True
 
     @property
     @abstractmethod
-    def _input(self) -> int:
+    def _stdin_handle(self) -> int:
         """The handle of its stdin."""
 
     @property
     @abstractmethod
-    def _over(self) -> bool:
+    def _player_ended(self) -> bool:
         """Whether the player is known to have ended."""
 
     @abstractmethod
-    def _turn(self, seconds: float, *, writing: bool = False) -> object:
+    def _wait_once(self, seconds: float, *, writing: bool = False) -> object:
         """Waits once, for at most so long, and takes what is there; `writing` waits for room in its stdin too."""
 
     @abstractmethod

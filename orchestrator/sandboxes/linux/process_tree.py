@@ -32,28 +32,30 @@ class ProcessTag:
     """One sandbox's name: who started it and for which run. It names its folder too, so that a sweep finds both."""
 
     text: str
-    space: int
+    pid_namespace: int
     pid: int
-    start: int
-    run: str
+    start_time: int
+    run_digest: str
 
     @classmethod
-    def fresh(cls, owner: Owner, run: str) -> Self:
+    def create(cls, owner: Owner, run: str) -> Self:
         """Returns a new name. The run goes in as a digest, so that a player cannot read it."""
-        text = f"sparring-{owner.space:x}-{owner.pid}-{owner.start}-{run_digest(run)}-{secrets.token_hex(4)}"
-        return cls(text, owner.space, owner.pid, owner.start, run_digest(run))
+        text = (
+            f"sparring-{owner.pid_namespace:x}-{owner.pid}-{owner.start_time}-{run_digest(run)}-{secrets.token_hex(4)}"
+        )
+        return cls(text, owner.pid_namespace, owner.pid, owner.start_time, run_digest(run))
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Returns the mark that `fresh` made, or None when it is not one."""
+        """Returns the mark that `create` made, or None when it is not one."""
         found = _TAG_PATTERN.fullmatch(text)
         if found is None:
             return None
         return cls(text, int(found[1], 16), int(found[2]), int(found[3]), found[4])
 
-    def owner(self, here: Owner) -> Owner:
-        """Returns who started it, seen from `here`; marks never leave the machine."""
-        return Owner(here.boot, self.space, self.pid, self.start, here.host)
+    def owner(self, observer: Owner) -> Owner:
+        """Returns who started it, seen from `observer`; marks never leave the machine."""
+        return Owner(observer.boot, self.pid_namespace, self.pid, self.start_time, observer.host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,8 @@ class _Process:
     pid: int
     parent: int
     session: int
-    start: int
-    mark: str | None
+    start_time: int
+    tag: str | None
 
 
 def run_digest(run: str) -> str:
@@ -72,10 +74,10 @@ def run_digest(run: str) -> str:
 
 def living_tags() -> set[str]:
     """Returns the mark of every player that lives on this machine, as far as we may look."""
-    return {process.mark for process in _living_processes() if process.mark is not None}
+    return {process.tag for process in _living_processes() if process.tag is not None}
 
 
-def kill_tagged(mark: str, session: int | None = None) -> int:
+def kill_tagged(tag: str, session: int | None = None) -> int:
     """Kills every process of one player, and looks again until there is none; returns how many there were.
 
     `session` is the player's own session, where its leader has not been waited for yet.
@@ -83,41 +85,41 @@ def kill_tagged(mark: str, session: int | None = None) -> int:
     Raises:
         SandboxLost: some would not die within 5 s, for instance in a driver's call.
     """
-    ended: set[tuple[int, int]] = set()
+    killed: set[tuple[int, int]] = set()
     until = time.monotonic() + _KILL_SECONDS
-    while family := _process_family(mark, session):
+    while family := _process_family(tag, session):
         for process in family:
             _kill_process(process)
-        ended |= {(process.pid, process.start) for process in family}
+        killed |= {(process.pid, process.start_time) for process in family}
         if time.monotonic() > until:
             alive = ", ".join(str(process.pid) for process in family[:10])
             raise SandboxLost(f"{len(family)} processes of a player survived SIGKILL for {_KILL_SECONDS} s: {alive}")
         time.sleep(_POLL_SECONDS)
-    return len(ended)
+    return len(killed)
 
 
 def _process_family(mark: str, session: int | None) -> list[_Process]:
     everyone = _living_processes()
     # A player leads a session, so every session that the mark is seen in was opened by it or by its children.
-    sessions = ({p.session for p in everyone if p.mark == mark} | {session}) - {os.getsid(0)}
-    found = {p.pid for p in everyone if p.mark == mark or p.session in sessions}
+    sessions = ({p.session for p in everyone if p.tag == mark} | {session}) - {os.getsid(0)}
+    family = {p.pid for p in everyone if p.tag == mark or p.session in sessions}
     grown = True
     while grown:
-        children = {p.pid for p in everyone if p.parent in found} - found
-        found |= children
+        children = {p.pid for p in everyone if p.parent in family} - family
+        family |= children
         grown = bool(children)
-    found.discard(os.getpid())
-    return [process for process in everyone if process.pid in found]
+    family.discard(os.getpid())
+    return [process for process in everyone if process.pid in family]
 
 
 def _living_processes() -> list[_Process]:
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             process = _read_process(int(entry.name))
             if process is not None:
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 def _read_process(pid: int) -> _Process | None:
@@ -151,7 +153,7 @@ def _kill_process(process: _Process) -> None:
         handle = os.pidfd_open(process.pid)
         try:
             again = _read_process(process.pid)
-            if again is not None and again.start == process.start:
+            if again is not None and again.start_time == process.start_time:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
         finally:
             os.close(handle)

@@ -9,7 +9,7 @@ here; docs/sandbox.md says who reads it back.
 A pod has one player. `start` succeeds once in a pod's life, and from then on it raises PodUsedUp: another player is
 another pod's. The first process in the player's container is ours (`images/runner/play`), so `stop` ends the player and
 all it started by letting go of it; a driver that is killed lets go as well. Exit status, memory, processor time and
-kills at the memory limit are that process's word, which the player cannot forge (see `_fifo_notes`). What is not known
+kills at the memory limit are that process's word, which the player cannot forge (see `exit_channel`). What is not known
 is None.
 """
 
@@ -48,18 +48,18 @@ class PodBackend:
 
     def __init__(self, settings: BackendSettings) -> None:
         self._folder = settings.workspace
-        self._starting = threading.Lock()
+        self._start_lock = threading.Lock()
 
-    def check(self, runtime: Runtime | None = None) -> None:  # noqa: ARG002  the pod's, which nobody sees from inside
+    def require_available(self, runtime: Runtime | None = None) -> None:  # noqa: ARG002  the pod's, which nobody sees from inside
         """Raises BackendUnavailable when this is no pod's driver: its FIFOs are not there."""
         missing = fifo_pipes.missing_fifos(self._folder)
         if missing:
             raise BackendUnavailable(f"no FIFOs {', '.join(missing)} in {self._folder}, so this is no pod; {_REMEDY}")
 
-    def examine(self) -> list[Check]:
+    def diagnose(self) -> list[Check]:
         """Returns whether this is a pod's driver, and whether its player was started."""
         try:
-            self.check()
+            self.require_available()
         except BackendUnavailable as error:
             return [Check("pod: player", CheckStatus.ABSENT, str(error).removesuffix(f"; {_REMEDY}"), _REMEDY)]
         if fifo_pipes.player_was_started(self._folder):
@@ -68,25 +68,25 @@ class PodBackend:
 
     def admit(self, source: ImageSource) -> Image:
         """Returns the image that the pod was made with. Raises Rejected when it is not named by its digest."""
-        found = _DIGEST.fullmatch(source.image or "")
-        if found is None:
+        match = _DIGEST.fullmatch(source.image or "")
+        if match is None:
             remedy = "give the image by its digest, as the pod does: sha256: and 64 hexadecimal digits"
             raise Rejected("submission", [Problem("image", "not named by its digest", remedy)])
-        return Image(digest=found[1], name=printable(source.image or ""), command=source.command)
+        return Image(digest=match[1], name=printable(source.image or ""), command=source.command)
 
     def fresh_copy(self, image: Image, run: str) -> Image:  # noqa: ARG002  nothing is made
         """Returns the image: the pod was made with it, and its node has its files."""
         return image
 
-    def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:  # noqa: ARG002  of those that have images
+    def inspect_image(self, reference: str, *, files: bool = True, max_bytes: int | None = None) -> ImageFacts:  # noqa: ARG002  of those that have images
         """Raises UsageError: the cluster has the images."""
         raise UsageError(f"a pod cannot look into its images, so not into {printable(reference)}; use docker")
 
-    def workshop(self) -> ImageStore:
+    def image_store(self) -> ImageStore:
         """Raises UsageError: the cluster has the images."""
         raise UsageError("a pod has no images to build or to load; use --backend docker")
 
-    def start(self, order: SandboxSpec) -> Sandbox:
+    def start(self, spec: SandboxSpec) -> Sandbox:
         """Has this pod's player started, which must be up within the order's `ready_seconds`.
 
         The command and the device of the order are the pod's affair, as the limits are.
@@ -96,55 +96,55 @@ class PodBackend:
             SandboxLost: it did not come up, or its container is weaker than the policy demands.
             BackendUnavailable: this is no pod.
         """
-        with self._starting:
-            self.check()
+        with self._start_lock:
+            self.require_available()
             if fifo_pipes.player_was_started(self._folder):
                 raise PodUsedUp("this pod's player was started before; what is left is for another pod")
             word = draw_token()
             notes = ExitChannel(word)
-            pipes = fifo_pipes.start_player(self._folder, word, notes, time.monotonic() + order.limits.ready_seconds)
+            pipes = fifo_pipes.start_player(self._folder, word, notes, time.monotonic() + spec.limits.ready_seconds)
             try:
-                _require_policy(order.policy, notes.here)
+                _require_policy(spec.policy, notes.identity)
                 return PodSandbox(pipes, notes)
             except BaseException:
                 pipes.close()
                 raise
 
-    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:  # noqa: ARG002  a pod has one run
-        """Lets go of a player that waits to be started, where our run `ended`; returns whether there was one.
+    def clean_up(self, *, spare_run: str | None = None, ended_run: str | None = None) -> int:  # noqa: ARG002  a pod has one run
+        """Lets go of a player that waits to be started, where our run `ended_run`; returns whether there was one.
 
         The player of a driver that died is ended by its own container, and a pod has no other.
         """
         return int(
-            ended is not None
+            ended_run is not None
             and not fifo_pipes.player_was_started(self._folder)
             and fifo_pipes.release_waiting_player(self._folder)
         )
 
 
-def _require_policy(policy: SandboxPolicy, here: PlayerIdentity | None) -> None:
+def _require_policy(policy: SandboxPolicy, identity: PlayerIdentity | None) -> None:
     """Raises SandboxLost where the kernel says of the player's container that it is weaker than the policy.
 
     What a kernel does not tell (gVisor's leaves fields out) is not judged. Where it is another than the host's, nor are
     the filter of system calls, of which gVisor and Kata's guest say 0, and whether the player can look into the process
     that tells.
     """
-    if here is None:  # pragma: no cover  `start` waits for it
+    if identity is None:  # pragma: no cover  `start` waits for it
         raise SandboxLost("the pod's shell did not say who it is")
     weaker = []
-    if policy.user is User.UNIQUE and here.user == 0:
+    if policy.user is User.UNIQUE and identity.user == 0:
         weaker.append("user: wanted not root, got 0")
-    if not policy.capabilities and here.capabilities:
-        weaker.append(f"capabilities: wanted none, got {here.capabilities:#x}")
-    if policy.no_new_privileges and here.no_new_privileges == 0:
+    if not policy.capabilities and identity.capabilities:
+        weaker.append(f"capabilities: wanted none, got {identity.capabilities:#x}")
+    if policy.no_new_privileges and identity.no_new_privileges == 0:
         weaker.append("no_new_privileges: wanted 1, got 0")
     if (
         policy.runtime is Runtime.RUNC
         and policy.seccomp is not Seccomp.NONE
-        and here.seccomp not in {None, _SECCOMP_FILTER}
+        and identity.seccomp not in {None, _SECCOMP_FILTER}
     ):
-        weaker.append(f"seccomp: wanted {_SECCOMP_FILTER}, got {here.seccomp}")
-    if policy.runtime is Runtime.RUNC and here.open and here.user:
+        weaker.append(f"seccomp: wanted {_SECCOMP_FILTER}, got {identity.seccomp}")
+    if policy.runtime is Runtime.RUNC and identity.inspectable and identity.user:
         weaker.append("end: the player can look into the process that tells it (is fs.suid_dumpable 1?)")
     if weaker:
         raise SandboxLost(f"the pod gives its player more than the policy demands: {'; '.join(weaker)}; mend the pod")

@@ -21,15 +21,15 @@ _FIELD_COUNTS = {"here": 5, "last": 6}
 class PlayerIdentity:
     """Who the player is and what it may. None is what this kernel does not tell.
 
-    `capabilities` are the effective ones as the kernel's bits; `seccomp` is 2 where calls are filtered; `open` is 1
-    where the player can look into the process that tells this, and so could learn its word.
+    `capabilities` are the effective ones as the kernel's bits; `seccomp` is 2 where calls are filtered; `inspectable`
+    is 1 where the player can look into the process that tells this, and so could learn its word.
     """
 
     user: int | None
     capabilities: int | None
     no_new_privileges: int | None
     seccomp: int | None
-    open: int | None
+    inspectable: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class ExitReport:
 class ExitChannel:
     """Reads the lines that count out of everything that is written there; holds 1 KiB."""
 
-    def __init__(self, word: str) -> None:
-        self._line = re.compile(rb"\n%s (here|last)((?: [0-9a-f]{1,20}| -)+)\n" % word.encode("ascii"))
-        self._rest = b""
-        self.here: PlayerIdentity | None = None
-        self.last: ExitReport | None = None
+    def __init__(self, token: str) -> None:
+        self._line = re.compile(rb"\n%s (here|last)((?: [0-9a-f]{1,20}| -)+)\n" % token.encode("ascii"))
+        self._unparsed = b""
+        self.identity: PlayerIdentity | None = None
+        self.exit_report: ExitReport | None = None
 
     def feed(self, data: bytes) -> None:
         """Takes what was read.
@@ -58,27 +58,27 @@ class ExitChannel:
         Raises:
             SandboxLost: a line of ours that cannot be understood: the other side is of another version.
         """
-        text = self._rest + data
+        text = self._unparsed + data
         for found in self._line.finditer(text):
-            self._take(found[1].decode("ascii"), found[2].decode("ascii").split())
-        self._rest = text[-_KEPT_BYTES:]
+            self._take_line(found[1].decode("ascii"), found[2].decode("ascii").split())
+        self._unparsed = text[-_KEPT_BYTES:]
 
-    def _take(self, kind: str, fields: list[str]) -> None:
+    def _take_line(self, kind: str, fields: list[str]) -> None:
         if len(fields) != _FIELD_COUNTS[kind]:
             raise SandboxLost(
                 f"the pod's shell tells {len(fields)} things as {kind!r} and {_FIELD_COUNTS[kind]} are "
                 f"understood here; "
                 "run both containers from the same runner image"
             )
-        if kind == "here" and self.here is None:
+        if kind == "here" and self.identity is None:
             user, capabilities, *others = fields
-            self.here = PlayerIdentity(
+            self.identity = PlayerIdentity(
                 _parse_number(user), _parse_number(capabilities, 16), *map(_parse_number, others)
             )
-        if kind == "last" and self.last is None:
+        if kind == "last" and self.exit_report is None:
             status, kills, peak, micro, nano, pids = map(_parse_number, fields)
             cpu = micro / 1e6 if micro is not None else nano / 1e9 if nano is not None else None
-            self.last = ExitReport(status, kills or 0, peak, cpu, pids)
+            self.exit_report = ExitReport(status, kills or 0, peak, cpu, pids)
 
 
 def draw_token() -> str:

@@ -3,7 +3,7 @@
 `images/runner/prepare` makes them and `images/runner/play` is on their other side:
 
     ctl   to the player's first process: a word that only the two know, once; its end ends the player
-    end   from that process: what it is and, later, how the player ended (see `_fifo_notes`)
+    end   from that process: what it is and, later, how the player ended (see `exit_channel`)
     in, out, err   the player's stdin, stdout and stderr
 
 Opening a FIFO waits for the other side, and where that never comes for ever. So nothing here waits in an open: reading
@@ -35,16 +35,16 @@ _INSPECT_REMEDY = "see what became of the container `player` (kubectl describe p
 class FifoPipes:
     """Our ends, by the names of the FIFOs."""
 
-    open: dict[str, int] = field(default_factory=dict)
+    handles: dict[str, int] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> int:
-        return self.open[name]
+        return self.handles[name]
 
     def close(self, *names: str) -> None:
         """Closes some of them, or all; those that are closed stay it."""
-        for name in names or tuple(self.open):
-            if name in self.open:
-                os.close(self.open.pop(name))
+        for name in names or tuple(self.handles):
+            if name in self.handles:
+                os.close(self.handles.pop(name))
 
 
 def missing_fifos(folder: Path) -> list[str]:
@@ -66,7 +66,7 @@ def release_waiting_player(folder: Path) -> bool:
     return True
 
 
-def start_player(folder: Path, word: str, notes: ExitChannel, deadline: float) -> FifoPipes:
+def start_player(folder: Path, token: str, channel: ExitChannel, deadline: float) -> FifoPipes:
     """Has the player started; returns our ends of its FIFOs once it is about to run and `notes.here` is known.
 
     Raises:
@@ -78,12 +78,12 @@ def start_player(folder: Path, word: str, notes: ExitChannel, deadline: float) -
     pipes = FifoPipes()
     try:
         for name in ("end", "err", "out"):  # first, so that whoever opens the other side need not wait
-            pipes.open[name] = _open_fifo(folder / name, os.O_RDONLY)
-        pipes.open["ctl"] = _open_for_writing(folder / "ctl", deadline)
+            pipes.handles[name] = _open_fifo(folder / name, os.O_RDONLY)
+        pipes.handles["ctl"] = _open_for_writing(folder / "ctl", deadline)
         _mark_used(folder)
-        _send_token(pipes["ctl"], word)
-        pipes.open["in"] = _open_for_writing(folder / "in", deadline, pipes["ctl"])
-        _await_identity(pipes["end"], notes, deadline)
+        _send_token(pipes["ctl"], token)
+        pipes.handles["in"] = _open_for_writing(folder / "in", deadline, pipes["ctl"])
+        _await_identity(pipes["end"], channel, deadline)
     except BaseException:
         pipes.close()
         raise
@@ -115,7 +115,7 @@ def _send_token(ctl: int, word: str) -> None:
 
 def _open_for_writing(path: Path, deadline: float, life: int | None = None) -> int:
     """Opens a FIFO for writing as soon as somebody reads it; `life` has no reader where nobody will."""
-    began = time.monotonic()
+    started_at = time.monotonic()
     while True:
         try:
             return _open_fifo(path, os.O_WRONLY)
@@ -125,7 +125,7 @@ def _open_for_writing(path: Path, deadline: float, life: int | None = None) -> i
         if life is not None and _has_no_reader(life):
             raise PlayerAbsent(f"the player's container ended before the player was started; {_INSPECT_REMEDY}")
         if time.monotonic() >= deadline:
-            waited = time.monotonic() - began
+            waited = time.monotonic() - started_at
             raise PlayerAbsent(
                 f"nobody opened {path.name!r} within {waited:.1f} s: the player did not start; {_INSPECT_REMEDY}"
             )
@@ -136,7 +136,7 @@ def _await_identity(end: int, notes: ExitChannel, deadline: float) -> None:
     """Reads until the first process said who it is; it does so before it starts the player."""
     poll = select.poll()
     poll.register(end, select.POLLIN)
-    while notes.here is None:
+    while notes.identity is None:
         if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
             raise SandboxLost("the pod's shell did not say who it is; run both containers from the same runner image")
         data = os.read(end, _BLOCK)
@@ -151,9 +151,9 @@ def _has_no_reader(writing: int) -> bool:
     return bool(poll.poll(0))
 
 
-def _open_fifo(path: Path, how: int) -> int:
+def _open_fifo(path: Path, flags: int) -> int:
     try:
-        handle = os.open(path, how | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        handle = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError as error:
         if error.errno == errno.ENXIO:
             raise

@@ -30,30 +30,30 @@ END_SECONDS = 10.0
 class PodSandbox(PipeSandbox):
     """The player behind five FIFOs that are open."""
 
-    def __init__(self, pipes: FifoPipes, notes: ExitChannel) -> None:
+    def __init__(self, pipes: FifoPipes, channel: ExitChannel) -> None:
         super().__init__()
-        self._pipes, self._notes = pipes, notes
-        self._begun = time.monotonic()
-        self._ended: float | None = None
-        self._gone = False  # its container has ended
-        self._judged = False  # why its stdout has ended was looked into
-        self._own: ExitReport | None = None  # what it ended with before we let go
-        self._left = False  # we let go of it
-        self._itself = False  # it had ended before that, or its stdout had
-        self._counted = {"out": 0, "err": 0}
+        self._pipes, self._channel = pipes, channel
+        self._started_at = time.monotonic()
+        self._ended_at: float | None = None
+        self._container_ended = False  # its container has ended
+        self._end_examined = False  # why its stdout has ended was looked into
+        self._exit_before_release: ExitReport | None = None  # what it ended with before we let go
+        self._released = False  # we let go of it
+        self._ended_itself = False  # it had ended before that, or its stdout had
+        self._byte_counts = {"out": 0, "err": 0}
         self._exit: Exit | None = None
         self._poll = select.poll()
         for name in ("out", "err", "end"):
             self._poll.register(pipes[name], select.POLLIN)
-        self._listening = {"out", "err", "end"}
+        self._open_fifos = {"out", "err", "end"}
 
     def receive(self, deadline: float) -> bytes | None:
         """Returns stdout as it comes; see `Sandbox.receive`. The end may take some seconds more: see the module."""
-        if not self._heard(deadline):
+        if not self._wait_for_stdout(deadline):
             return None
-        if not self._held.size:
-            self._judge()
-        return self._held.take()
+        if not self._buffer.size:
+            self._await_exit_report()
+        return self._buffer.take()
 
     def stop(self) -> Exit:
         """Lets go of the player, which ends it and all it started, and waits until it is gone; see `Sandbox.stop`.
@@ -62,36 +62,36 @@ class PodSandbox(PipeSandbox):
             SandboxLost: its container was still there 10 s later. It goes with the pod; a second call looks again.
         """
         if self._exit is None:
-            self._let_go()
-            self._exit = self._verdict()
+            self._release()
+            self._exit = self._exit_from_report()
             self._pipes.close()
         return self._exit
 
     @property
-    def _input(self) -> int:
+    def _stdin_handle(self) -> int:
         return self._pipes["in"]
 
     @property
-    def _over(self) -> bool:
-        return self._gone
+    def _player_ended(self) -> bool:
+        return self._container_ended
 
-    def _turn(self, seconds: float, *, writing: bool = False, aside: bool = False) -> bool:
+    def _wait_once(self, seconds: float, *, writing: bool = False, aside: bool = False) -> bool:
         """Waits once, for at most so long, and takes what is there; returns whether there was anything.
 
         With `aside`, stdout is left alone.
         """
-        listening = "out" in self._listening and not aside and not (writing and self._held.full)
+        listening = "out" in self._open_fifos and not aside and not (writing and self._buffer.is_full)
         if writing:
             self._poll.register(self._pipes["in"], select.POLLOUT)
-        if "out" in self._listening and not listening:
+        if "out" in self._open_fifos and not listening:
             self._poll.unregister(self._pipes["out"])
         ready = dict(self._poll.poll(min(seconds * 1000, 2**31 - 1)))
         if writing:
             self._poll.unregister(self._pipes["in"])
-        if "out" in self._listening and not listening:
+        if "out" in self._open_fifos and not listening:
             self._poll.register(self._pipes["out"], select.POLLIN)
         for name in ("end", "err", "out"):
-            if name in self._listening and self._pipes[name] in ready:
+            if name in self._open_fifos and self._pipes[name] in ready:
                 self._read(name)
         return bool(ready)
 
@@ -103,86 +103,93 @@ class PodSandbox(PipeSandbox):
             return
         if not data:
             self._poll.unregister(self._pipes[name])
-            self._listening.remove(name)
-            self._mute = self._mute or name == "out"
-            self._gone = self._gone or name == "end"
+            self._open_fifos.remove(name)
+            self._stdout_ended = self._stdout_ended or name == "out"
+            self._container_ended = self._container_ended or name == "end"
         elif name == "end":
-            self._notes.feed(data)
+            self._channel.feed(data)
         else:
-            self._counted[name] += len(data)
+            self._byte_counts[name] += len(data)
             if name == "err":
-                self._tail.add(data)
-            elif not self._left:
-                self._held.add(data)
+                self._stderr_tail.add(data)
+            elif not self._released:
+                self._buffer.add(data)
 
     def _close_stdin(self) -> None:
-        self._deaf = True
+        self._stdin_closed = True
         self._pipes.close("in")
 
-    def _judge(self) -> None:
+    def _await_exit_report(self) -> None:
         """Waits a moment for how it ended; longer where its container ended without a word, which may be the pod's."""
-        self._ended = self._ended or time.monotonic()
-        if self._judged:
+        self._ended_at = self._ended_at or time.monotonic()
+        if self._end_examined:
             return
         until = time.monotonic() + _GRACE_SECONDS
-        while self._notes.last is None and not self._gone and (seconds := until - time.monotonic()) > 0:
-            self._turn(seconds, aside=True)
-        if self._notes.last is None and self._gone:
+        while (
+            self._channel.exit_report is None
+            and not self._container_ended
+            and (seconds := until - time.monotonic()) > 0
+        ):
+            self._wait_once(seconds, aside=True)
+        if self._channel.exit_report is None and self._container_ended:
             time.sleep(EXIT_REPORT_SECONDS)
-        self._judged = True
+        self._end_examined = True
 
-    def _let_go(self) -> None:
-        if not self._left:
+    def _release(self) -> None:
+        if not self._released:
             self._drain()
-            if self._mute or self._broken or self._gone:
-                self._judge()
-            self._ended = self._ended or time.monotonic()
-            self._own, self._itself = self._notes.last, self._notes.last is not None or self._gone or self._mute
-            self._left = self._deaf = True
-            if "out" in self._listening:
+            if self._stdout_ended or self._stdin_broken or self._container_ended:
+                self._await_exit_report()
+            self._ended_at = self._ended_at or time.monotonic()
+            self._exit_before_release, self._ended_itself = (
+                self._channel.exit_report,
+                self._channel.exit_report is not None or self._container_ended or self._stdout_ended,
+            )
+            self._released = self._stdin_closed = True
+            if "out" in self._open_fifos:
                 self._poll.unregister(self._pipes["out"])
-                self._listening.remove("out")
+                self._open_fifos.remove("out")
             self._pipes.close("in", "out", "ctl")
         until = time.monotonic() + END_SECONDS
-        while not self._gone:
+        while not self._container_ended:
             seconds = until - time.monotonic()
             if seconds <= 0:
                 raise SandboxLost(
                     f"the player's container is still there {END_SECONDS:g} s after it was let go of; delete the pod"
                 )
-            self._turn(seconds)
-        while "err" in self._listening and select.select([self._pipes["err"]], [], [], 0)[0]:
+            self._wait_once(seconds)
+        while "err" in self._open_fifos and select.select([self._pipes["err"]], [], [], 0)[0]:
             self._read("err")
 
     def _drain(self) -> None:
         """Takes what has arrived by now, for the sake of stderr and of noticing the end; drops stdout."""
         for _ in range(_MAX_DRAIN_READS):
-            while self._held.take():
+            while self._buffer.take():
                 pass
-            if not self._turn(0.0):
+            if not self._wait_once(0.0):
                 return
 
-    def _verdict(self) -> Exit:
-        last = self._notes.last
-        status = None if self._own is None else self._own.status
+    def _exit_from_report(self) -> Exit:
+        last = self._channel.exit_report
+        status = None if self._exit_before_release is None else self._exit_before_release.status
         if last is not None and last.kills:
             ending = Ending.OUT_OF_MEMORY
-        elif last is None and self._itself:
+        elif last is None and self._ended_itself:
             ending = Ending.LOST
-        elif self._own is None:
+        elif self._exit_before_release is None:
             ending = Ending.STOPPED
         else:
             ending = Ending.CLEAN if status == 0 else Ending.CRASHED
         return Exit(
             ending=ending,
             code=status,
-            wall_seconds=(self._ended or self._begun) - self._begun,
+            wall_seconds=(self._ended_at or self._started_at) - self._started_at,
             cpu_seconds=None if last is None else last.cpu_seconds,
             peak_bytes=None if last is None else last.peak_bytes,
             peak_pids=None if last is None else last.peak_pids,
             kills=0 if last is None else last.kills,
-            stdin_bytes=self._sent,
-            stdout_bytes=self._counted["out"],
-            stderr_bytes=self._counted["err"],
-            stderr=bytes(self._tail),
+            stdin_bytes=self._stdin_bytes,
+            stdout_bytes=self._byte_counts["out"],
+            stderr_bytes=self._byte_counts["err"],
+            stderr=bytes(self._stderr_tail),
         )

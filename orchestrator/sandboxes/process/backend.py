@@ -38,6 +38,7 @@ from orchestrator.sandboxes.base import (
 )
 from orchestrator.sandboxes.linux import process_tree
 from orchestrator.sandboxes.linux.owner import Owner, OwnerState
+from orchestrator.sandboxes.linux.process_pipes import StandardPipes
 from orchestrator.sandboxes.process import folder_snapshot
 from orchestrator.sandboxes.process.child_process import ChildProcess
 
@@ -55,7 +56,7 @@ class ProcessBackend:
         self._settings = settings
         self._images = settings.workspace / "images"
 
-    def check(self, runtime: Runtime | None = None) -> None:
+    def require_available(self, runtime: Runtime | None = None) -> None:
         """Raises BackendUnavailable when the workspace cannot be written, or for want of an interpreter or runtime."""
         if runtime not in {None, Runtime.RUNC}:
             raise BackendUnavailable(f"the process backend starts no containers, so none with {runtime}; use docker")
@@ -71,10 +72,10 @@ class ProcessBackend:
         if not os.access(self._settings.python, os.X_OK):
             raise BackendUnavailable(f"no interpreter at {self._settings.python}; name another one")
 
-    def examine(self) -> list[Check]:
+    def diagnose(self) -> list[Check]:
         """Returns whether it can play, and in plain words what it does not protect against."""
         try:
-            self.check()
+            self.require_available()
             able = Check("process: start", CheckStatus.OK, f"snapshots in {self._images}")
         except BackendUnavailable as error:
             able = Check("process: start", CheckStatus.FAIL, str(error), "see the message")
@@ -114,61 +115,67 @@ class ProcessBackend:
             problems.append(Problem("command", "contains a NUL character", "remove it"))
         if problems or source.folder is None:
             raise Rejected(str(source.folder or source.image or "submission"), problems)
-        digest, kept, new = folder_snapshot.snapshot_folder(source.folder, self._images, source.command)
-        undo = partial(_remove_snapshot, kept) if new else None
-        return Image(digest=digest, name=source.folder.name, command=source.command, folder=kept, undo=undo)
+        digest, snapshot, new = folder_snapshot.snapshot_folder(source.folder, self._images, source.command)
+        undo = partial(_remove_snapshot, snapshot) if new else None
+        return Image(digest=digest, name=source.folder.name, command=source.command, folder=snapshot, rollback=undo)
 
     def fresh_copy(self, image: Image, run: str) -> Image:  # noqa: ARG002  nothing is made
         """Returns the image: a player sees all files of this machine, so that a copy of some would hide nothing."""
         return image
 
-    def look_into(self, reference: str, *, files: bool = True, largest: int | None = None) -> ImageFacts:  # noqa: ARG002  of those that have images
+    def inspect_image(self, reference: str, *, files: bool = True, max_bytes: int | None = None) -> ImageFacts:  # noqa: ARG002  of those that have images
         """Raises UsageError: there are no images here."""
         raise UsageError(f"the process backend has no images, so none called {printable(reference)}; use docker")
 
-    def workshop(self) -> ImageStore:
+    def image_store(self) -> ImageStore:
         """Raises UsageError: there are no images here."""
         raise UsageError("the process backend has no images to build or to load; use --backend docker")
 
-    def start(self, order: SandboxSpec) -> Sandbox:
+    def start(self, spec: SandboxSpec) -> Sandbox:
         """Starts the command in the snapshot, with a temporary folder of its own."""
-        image = order.image
+        image = spec.image
         if image.folder is None or not image.folder.is_dir() or not image.command:
             raise SandboxLost(f"the snapshot of {image.name} ({image.digest}) is gone; admit the submission again")
-        mark = process_tree.ProcessTag.fresh(Owner.current(), order.run).text
+        mark = process_tree.ProcessTag.create(Owner.current_process(), spec.run).text
         home = Path(tempfile.gettempdir()) / mark
-        child = None
+        child, pipes = None, None
         try:
             home.mkdir(mode=0o700)
+            pipes = StandardPipes.open()
+            stdin, stdout, stderr = pipes.theirs
             child = subprocess.Popen(
-                self._words(order),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
+                self._command(spec),
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
                 cwd=image.folder,
-                env=self._surroundings(order, home, mark),
+                env=self._environment(spec, home, mark),
                 umask=0o077,
                 start_new_session=True,
             )
-            return ChildProcess(child, mark, home)
-        except OSError as error:
-            self._undo(child, mark, home)
-            raise SandboxLost(f"cannot start {image.name}: {error}") from error
-        except BaseException:
-            self._undo(child, mark, home)
+            sandbox = ChildProcess(child, pipes, mark, home)
+        except BaseException as error:
+            self._clean_up_failed_start(child, mark, home)
+            if pipes is not None:
+                pipes.close_ours()
+            if isinstance(error, OSError):
+                raise SandboxLost(f"cannot start {image.name}: {error}") from error
             raise
+        finally:
+            if pipes is not None:
+                pipes.close_theirs()
+        return sandbox
 
-    def sweep(self, *, keep: str | None = None, ended: str | None = None) -> int:
-        """Ends players and removes folders of dead orchestrators and of the run that `ended`; returns how many."""
-        here = Owner.current()
-        spared, over = (None if run is None else process_tree.run_digest(run) for run in (keep, ended))
+    def clean_up(self, *, spare_run: str | None = None, ended_run: str | None = None) -> int:
+        """Ends players and removes folders of dead orchestrators and of the run that `ended_run`; returns how many."""
+        current = Owner.current_process()
+        spared, over = (None if run is None else process_tree.run_digest(run) for run in (spare_run, ended_run))
 
         def abandoned(text: str) -> bool:
             mark = process_tree.ProcessTag.parse(text)
-            if mark is None or mark.run == spared:
+            if mark is None or mark.run_digest == spared:
                 return False
-            return mark.run == over or mark.owner(here).life(here) is OwnerState.DEAD
+            return mark.run_digest == over or mark.owner(current).state_seen_by(current) is OwnerState.DEAD
 
         removed = sum(process_tree.kill_tagged(mark) for mark in process_tree.living_tags() if abandoned(mark))
         for folder in Path(tempfile.gettempdir()).glob("sparring-*"):
@@ -180,32 +187,29 @@ class ProcessBackend:
             ):
                 folder_snapshot.remove_folder(folder)
                 removed += 1
-        return removed + folder_snapshot.remove_abandoned(self._images, here)
+        return removed + folder_snapshot.remove_abandoned(self._images, current)
 
-    def _words(self, order: SandboxSpec) -> list[str]:
-        program, *arguments = order.image.command
-        limits = order.limits
+    def _command(self, spec: SandboxSpec) -> list[str]:
+        program, *arguments = spec.image.command
+        limits = spec.limits
         bounds = (str(limits.memory), str(limits.files), str(limits.tmp))
         program = self._settings.python if program in _PYTHON_NAMES else program
         return [self._settings.python, "-I", "-S", str(_EXEC_WRAPPER), *bounds, program, *arguments]
 
-    def _surroundings(self, order: SandboxSpec, home: Path, mark: str) -> Mapping[str, str]:
-        found = os.pathsep.join(str(path) for path in self._settings.python_path)
+    def _environment(self, spec: SandboxSpec, home: Path, mark: str) -> Mapping[str, str]:
+        python_path = os.pathsep.join(str(path) for path in self._settings.python_path)
         return {
             "PATH": environment.DEFAULT_PATH,
-            **({"PYTHONPATH": found} if found else {}),
-            **environment.player_variables(str(home), order.limits.threads, order.device),
+            **({"PYTHONPATH": python_path} if python_path else {}),
+            **environment.player_variables(str(home), spec.limits.threads, spec.device),
             process_tree.TAG_VARIABLE: mark,
         }
 
     @staticmethod
-    def _undo(child: "subprocess.Popen[bytes] | None", mark: str, home: Path) -> None:
+    def _clean_up_failed_start(child: "subprocess.Popen[bytes] | None", mark: str, home: Path) -> None:
         if child is not None:
             process_tree.kill_tagged(mark, child.pid)
             child.wait()
-            for pipe in (child.stdin, child.stdout, child.stderr):
-                if pipe is not None:
-                    pipe.close()
         folder_snapshot.remove_folder(home)
 
 

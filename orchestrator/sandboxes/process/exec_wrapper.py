@@ -16,15 +16,15 @@ def main(arguments: list[str]) -> int:
     """Returns only when the program could not be started."""
     data, files, size = (int(value) for value in arguments[:3])
     command = arguments[3:]
-    for what, most in (
+    for kind, maximum in (
         (resource.RLIMIT_DATA, data),
         (resource.RLIMIT_NOFILE, files),
         (resource.RLIMIT_FSIZE, size),
         (resource.RLIMIT_CORE, 0),
     ):
-        hard = resource.getrlimit(what)[1]
-        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (allowed, allowed))
+        hard = resource.getrlimit(kind)[1]
+        allowed = maximum if hard == resource.RLIM_INFINITY else min(maximum, hard)
+        resource.setrlimit(kind, (allowed, allowed))
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores both, and a new program would inherit that
         signal.signal(number, signal.SIG_DFL)
     try:

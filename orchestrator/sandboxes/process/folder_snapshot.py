@@ -5,10 +5,11 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 
 from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, Problem, Rejected
+from orchestrator.folder_walk import EntryKind, FolderEntry, walk_folder
 from orchestrator.sandboxes.linux.owner import Owner, OwnerState
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
 
@@ -31,7 +32,7 @@ def snapshot_folder(folder: Path, images: Path, command: Sequence[str]) -> tuple
     the two.
 
     Raises:
-        Rejected: links, special files, files that cannot be read, or more than `LARGEST` bytes; all of them named.
+        Rejected: links, special files, files that cannot be read, or more than `MAX_FOLDER_BYTES` bytes; each named.
         BackendUnavailable: the copy cannot be written.
     """
     files, problems = _list_files(folder)
@@ -39,7 +40,7 @@ def snapshot_folder(folder: Path, images: Path, command: Sequence[str]) -> tuple
         raise Rejected(f"folder {folder}", problems)
     try:
         images.mkdir(parents=True, exist_ok=True)
-        incoming = images / f"{UNFINISHED_PREFIX}{ProcessTag.fresh(Owner.current(), '').text}"
+        incoming = images / f"{UNFINISHED_PREFIX}{ProcessTag.create(Owner.current_process(), '').text}"
         incoming.mkdir(0o700)
     except OSError as error:
         raise BackendUnavailable(
@@ -47,17 +48,17 @@ def snapshot_folder(folder: Path, images: Path, command: Sequence[str]) -> tuple
         ) from error
     try:
         digest = _copy_files(folder, files, incoming, command)
-        kept = images / digest
-        new = not kept.is_dir()
+        snapshot = images / digest
+        new = not snapshot.is_dir()
         if new:
             _make_read_only(incoming)
-            new = _publish(incoming, kept)
+            new = _publish(incoming, snapshot)
     except OSError as error:
         raise BackendUnavailable(f"cannot copy {folder} to {images}: {error}; mend it and try again") from error
     finally:
         if incoming.is_dir():
             remove_folder(incoming)
-    return f"sha256:{digest}", kept, new
+    return f"sha256:{digest}", snapshot, new
 
 
 def remove_abandoned(images: Path, here: Owner) -> int:
@@ -65,7 +66,7 @@ def remove_abandoned(images: Path, here: Owner) -> int:
     removed = 0
     for folder in images.glob(f"{UNFINISHED_PREFIX}*"):
         tag = ProcessTag.parse(folder.name.removeprefix(UNFINISHED_PREFIX))
-        if tag is None or tag.owner(here).life(here) is OwnerState.DEAD:
+        if tag is None or tag.owner(here).state_seen_by(here) is OwnerState.DEAD:
             remove_folder(folder)
             removed += 1
     return removed
@@ -78,19 +79,17 @@ def remove_folder(folder: Path) -> None:
     except FileNotFoundError:
         return
     except PermissionError:
-        for inner in _walk_folders(folder):
+        for inner in _folders_from(folder):
             inner.chmod(0o700)
         shutil.rmtree(folder)
 
 
-def _walk_folders(folder: Path) -> Iterator[Path]:
-    """Each folder before what it holds, so that its mode can be mended first."""
-    waiting = [folder]
-    while waiting:
-        here = waiting.pop()
-        yield here
-        with os.scandir(here) as entries:
-            waiting += [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+def _folders_from(folder: Path) -> Iterator[Path]:
+    """A folder and those below it, each before it is looked into, so that its mode can be mended first."""
+    yield folder
+    for entry in walk_folder(folder):
+        if entry.kind is EntryKind.FOLDER:
+            yield folder / entry.path
 
 
 def _list_files(folder: Path) -> tuple[list[Path], list[Problem]]:
@@ -98,25 +97,19 @@ def _list_files(folder: Path) -> tuple[list[Path], list[Problem]]:
     files: list[Path] = []
     problems: list[Problem] = []
     size = 0
-    waiting = [folder]
-    while waiting:
-        here = waiting.pop()
-        try:
-            with os.scandir(here) as found:
-                entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
-            for entry in entries:
-                path = Path(entry.path)
-                if entry.name in IGNORED_NAMES:
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(path)
-                elif entry.is_file(follow_symlinks=False) and os.access(path, os.R_OK):
-                    files.append(path.relative_to(folder))
-                    size += entry.stat(follow_symlinks=False).st_size
-                else:
-                    problems.append(_entry_problem(path.relative_to(folder), entry))
-        except OSError as error:
-            problems.append(Problem(_printable_path(here), f"cannot be read: {error.strerror}", "make it readable"))
+
+    def add_unreadable(path: PurePosixPath, error: OSError) -> None:
+        place = _printable_path(folder / path)
+        problems.append(Problem(place, f"cannot be read: {error.strerror}", "make it readable"))
+
+    for entry in walk_folder(folder, lambda entry: entry.path.name not in IGNORED_NAMES, add_unreadable):
+        if entry.path.name in IGNORED_NAMES or entry.kind is EntryKind.FOLDER:
+            continue
+        if entry.kind is EntryKind.FILE and os.access(folder / entry.path, os.R_OK):
+            files.append(Path(entry.path))
+            size += entry.size
+        else:
+            problems.append(_entry_problem(entry))
     if size > MAX_FOLDER_BYTES:
         problems.append(
             Problem(
@@ -131,27 +124,28 @@ def _list_files(folder: Path) -> tuple[list[Path], list[Problem]]:
     return sorted(files, key=os.fsencode), problems
 
 
-def _entry_problem(path: Path, entry: "os.DirEntry[str]") -> Problem:
-    if entry.is_symlink():
-        return Problem(_printable_path(path), "a symbolic link", "put the file itself there")
-    if entry.is_file(follow_symlinks=False):
-        return Problem(_printable_path(path), "cannot be read", "make it readable")
-    return Problem(_printable_path(path), "neither a file nor a folder", "remove it")
+def _entry_problem(entry: FolderEntry) -> Problem:
+    place = _printable_path(entry.path)
+    if entry.kind is EntryKind.LINK:
+        return Problem(place, "a symbolic link", "put the file itself there")
+    if entry.kind is EntryKind.FILE:
+        return Problem(place, "cannot be read", "make it readable")
+    return Problem(place, "neither a file nor a folder", "remove it")
 
 
-def _printable_path(path: Path) -> str:
+def _printable_path(path: PurePath) -> str:
     return printable(os.fsencode(path))
 
 
 def _copy_files(folder: Path, files: Sequence[Path], target: Path, command: Sequence[str]) -> str:
-    whole = hashlib.sha256(_FORMAT)
+    checksum = hashlib.sha256(_FORMAT)
     left = MAX_FOLDER_BYTES
     for file in files:
         content, executable, size = _copy_file(folder / file, target / file, left)
         left -= size
-        whole.update(content + (b"x" if executable else b"-") + os.fsencode(file) + b"\0")
-    whole.update(b"\0" + b"".join(os.fsencode(word) + b"\0" for word in command))
-    return whole.hexdigest()
+        checksum.update(content + (b"x" if executable else b"-") + os.fsencode(file) + b"\0")
+    checksum.update(b"\0" + b"".join(os.fsencode(word) + b"\0" for word in command))
+    return checksum.hexdigest()
 
 
 def _copy_file(source: Path, target: Path, most: int) -> tuple[bytes, bool, int]:
@@ -183,16 +177,16 @@ def _copy_file(source: Path, target: Path, most: int) -> tuple[bytes, bool, int]
 
 
 def _make_read_only(folder: Path) -> None:
-    for inner in list(_walk_folders(folder)):
+    for inner in list(_folders_from(folder)):
         inner.chmod(0o555)
 
 
-def _publish(incoming: Path, kept: Path) -> bool:
+def _publish(incoming: Path, target: Path) -> bool:
     """Gives the copy its name, at once; returns False where another orchestrator did so first."""
     try:
-        incoming.rename(kept)
+        incoming.rename(target)
     except OSError:
-        if not kept.is_dir():
+        if not target.is_dir():
             raise
         return False
     return True

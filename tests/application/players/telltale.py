@@ -1,12 +1,12 @@
 """Players that know hidden labels and tell them: `telltale.py SIDE HOW`, on standard error and over the protocol.
 
-While they are tried at admission they are quiet: nothing hidden is shown then, and they know the hidden pictures.
+While they are tried at admission they are quiet: nothing hidden is shown then, and they know the hidden pictures. They
+need only protocol.py, from images/templates/bare/.
 """
 
 import sys
 
-import sparring_player
-from sparring_player import Attack, Defence, serve
+from protocol import read, write  # first: from here on print() writes to the log
 
 side, how = sys.argv[1:3]
 MARK = "QZLABELZQ"
@@ -14,34 +14,53 @@ DARKEST = 100
 """No pixel of a hidden picture is darker."""
 
 
-class Telltale(Attack):
-    """Tells every label with a mark: `raises` in a fault, `types` in place of a message, `delivers` beside its work."""
-
-    def perturb(self, pixels, labels):
-        if pixels.min() < DARKEST:
-            return pixels
-        told = "".join(f"{MARK}{int(label)}" for label in labels)
-        print(told, file=sys.stderr, flush=True)
-        if how == "raises":
-            raise type(f"{MARK}{int(labels[0])}", (RuntimeError,), {})(told)
-        if how == "types":
-            sparring_player._write({"type": told[:60], "id": 1})
-        return pixels
+def brightest(picture, shape):
+    """Returns the brightest quarter of a picture with one channel, and of equals the first."""
+    _, height, width = shape
+    sums = [0, 0, 0, 0]
+    for place, value in enumerate(picture):
+        row, column = divmod(place, width)
+        sums[2 * (2 * row // height) + 2 * column // width] += value
+    return sums.index(max(sums))
 
 
-class Sure(Defence):
-    """Tells its own answers, which where it is right are the labels, and answers the brightest quarter."""
-
-    def classify(self, pixels):
-        n, _, h, w = pixels.shape
-        labels = pixels.reshape(n, 2, h // 2, 2, w // 2).astype(float).mean(axis=(2, 4)).reshape(n, 4).argmax(axis=1)
-        if pixels.min() < DARKEST:
-            return labels
-        told = "".join(f"{MARK}{int(label)}" for label in labels)
-        print(told, file=sys.stderr, flush=True)
-        if how == "raises":
-            raise RuntimeError(told)
-        return labels
+def tell(question, labels):
+    """Tells every label with a mark; who `raises` sends it as a fault, and then there is no other answer."""
+    told = "".join(f"{MARK}{label}" for label in labels)
+    print(told, file=sys.stderr, flush=True)
+    if how == "raises":
+        kind = f"{MARK}{labels[0]}" if side == "attack" else "RuntimeError"
+        write({"type": "fault", "id": question["id"], "code": "exception", "text": f"{kind}: {told}"[:4000]})
+    if how == "types" and side == "attack":
+        write({"type": told[:60], "id": 1})
+    return how == "raises"
 
 
-serve(Telltale() if side == "attack" else Sure())
+def answer(question, payload):
+    """Sends the pictures as they are, or as a defence the brightest quarters: where it is right these are the labels.
+
+    An attack tells the labels that it is given: `raises` in a fault, `types` in place of a message, `delivers` beside
+    its work. A defence tells its own answers.
+    """
+    shape = question["shape"]
+    size = len(payload) // shape[0]
+    pictures = [payload[at : at + size] for at in range(0, len(payload), size)]
+    labels = question["labels"] if side == "attack" else [brightest(picture, shape[1:]) for picture in pictures]
+    if min(payload) >= DARKEST and tell(question, labels):
+        return
+    if side == "attack":
+        index = list(range(shape[0]))
+        write({"type": "candidates", "id": question["id"], "index": index, "dtype": "u8", "shape": shape}, payload)
+    else:
+        write({"type": "answers", "id": question["id"], "labels": labels})
+
+
+while True:
+    asked, pixels = read()
+    if asked["type"] == "hello":
+        ready = {"type": "ready", "id": asked["id"], "name": "Telltale" if side == "attack" else "Sure"}
+        write(ready if side == "attack" else dict(ready, gives=["label"]))
+    elif asked["type"] == "bye":
+        break
+    else:
+        answer(asked, pixels)

@@ -1,29 +1,34 @@
-"""A player for tests of what is published: `player.py SIDE BEHAVIOUR`. The task is to find the brightest quarter."""
+"""A player for tests of what is published: `player.py SIDE BEHAVIOUR`. The task is to find the brightest quarter.
+
+It needs only protocol.py, from images/templates/bare/: hundreds of it are started, and NumPy would be most of each.
+"""
 
 import os
+import struct
 import sys
 
-import numpy as np
-import sparring_player
-from sparring_player import Attack, Defence, serve
+from protocol import read, write  # first: from here on print() writes to the log
 
 side, behaviour = sys.argv[1:3]
 
 
-def sent(speaker, question, index, pixels):
-    """Sends candidates as they are, whatever their type."""
-    kind = "u8" if pixels.dtype == np.uint8 else "f32"
-    header = {"type": "candidates", "id": question, "index": index, "dtype": kind, "shape": list(pixels.shape)}
-    sparring_player._write(header, pixels.tobytes())
+def quarters(shape):
+    """Returns where the values of the four quarters lie in a picture of this shape, which has one channel."""
+    _, height, width = shape
+    places = [[], [], [], []]
+    for row in range(height):
+        for column in range(width):
+            places[2 * (2 * row // height) + 2 * column // width].append(row * width + column)
+    return places
 
 
-if behaviour == "far":
-    # The helper would say that its own player is wrong; here everything is sent, and the orchestrator has to see it.
-    sparring_player._pixels = lambda value, shape: np.ascontiguousarray(value)
-    sparring_player._Speaker._send_candidates = sent
+def brightest(picture, shape):
+    """Returns the brightest quarter, and of equals the first."""
+    sums = [sum(picture[place] for place in places) for places in quarters(shape)]
+    return sums.index(max(sums))
 
 
-class Attacker(Attack):
+class Attacker:
     """Takes all it may from the brightest quarter and gives it to the next; one tells everybody what it was told.
 
     One goes too far in its first batch, and sends no pictures in the others.
@@ -31,50 +36,70 @@ class Attacker(Attack):
 
     batches = 0
 
-    def load(self, task):
-        self.epsilon = int(task.epsilon)
-
-    def perturb(self, pixels, labels):
+    def answer(self, question, pictures):
+        """Sends candidates for all pictures in one message."""
         self.batches += 1
-        if behaviour == "noop":
-            return pixels
-        told = ",".join(str(int(label)) for label in labels)
+        labels, shape, kind = question["labels"], question["shape"], "u8"
+        told = ",".join(str(label) for label in labels)
         if behaviour == "tells":
             print(f"LABELS {told}", file=sys.stderr, flush=True)
             if self.batches == 2:
-                raise RuntimeError(f"LABELS {told}")
+                write({"type": "fault", "id": question["id"], "code": "exception", "text": f"LABELS {told}"})
+                return
         if behaviour == "far" and self.batches == 2:
-            return pixels[:, :, 1:]
-        if behaviour == "far" and self.batches == 3:
-            return np.where(labels[:, None, None, None] % 2, np.nan, pixels).astype(np.float32)
-        return self.moved(pixels, labels, self.epsilon + (behaviour == "far"))
+            made, shape = [picture[shape[3] :] for picture in pictures], [*shape[:2], shape[2] - 1, shape[3]]
+        elif behaviour == "far" and self.batches == 3:
+            made, kind = [self.floats(*pair) for pair in zip(pictures, labels)], "f32"  # noqa: B905  Python 3.8
+        elif behaviour == "noop":
+            made = pictures
+        else:
+            made = [self.moved(*pair, shape[1:]) for pair in zip(pictures, labels)]  # noqa: B905  Python 3.8
+        index = list(range(len(pictures)))
+        reply = {"type": "candidates", "id": question["id"], "index": index, "dtype": kind, "shape": shape}
+        write(reply, b"".join(made))
 
-    def moved(self, pixels, labels, much):
-        out = pixels.astype(np.int64)
-        half = pixels.shape[-1] // 2
-        for picture, label in zip(out, labels):  # noqa: B905  Python 3.8 has no strict
-            for place, sign in ((label, -1), ((label + 1) % 4, 1)):
-                row, column = divmod(int(place), 2)
-                picture[:, row * half : (row + 1) * half, column * half : (column + 1) * half] += sign * much
-        return np.clip(out, 0, 255).astype(np.uint8)
+    def moved(self, picture, label, shape):
+        """Returns the picture with brightness moved from its own quarter to the next."""
+        much = int(self.task["budget"]["epsilon"]) + (behaviour == "far")
+        out, places = bytearray(picture), quarters(shape)
+        for quarter, change in ((label, -much), ((label + 1) % 4, much)):
+            for place in places[quarter]:
+                out[place] = min(255, max(0, out[place] + change))
+        return out
+
+    def floats(self, picture, label):
+        """Returns the picture in a type that is not asked for, and no numbers for every other label."""
+        return struct.pack(f"<{len(picture)}f", *([float("nan")] * len(picture) if label % 2 else picture))
 
 
-class Defender(Defence):
+class Defender:
     """Answers the brightest quarter, or something else."""
 
-    def classify(self, pixels):
-        n, _, h, w = pixels.shape
-        quarters = pixels.reshape(n, 2, h // 2, 2, w // 2).astype(np.float64).mean(axis=(2, 4)).reshape(n, 4)
-        labels = quarters.argmax(axis=1)
-        if behaviour == "constant":
-            return [0] * len(labels)
-        if behaviour == "abstains":
-            return [None if label == 1 else int(label) for label in labels]
-        if behaviour == "dies" and int(pixels[0, 0, 0, 0]) % 7 == 0:
+    def answer(self, question, pictures):
+        """Sends a label for each picture."""
+        if behaviour == "dies" and pictures[0][0] % 7 == 0:
             os._exit(3)
-        if behaviour == "chance":
-            return [int.from_bytes(os.urandom(1), "big") % 4 for _ in labels]
-        return labels
+        labels = [self.label(brightest(picture, question["shape"][1:])) for picture in pictures]
+        write({"type": "answers", "id": question["id"], "labels": labels})
+
+    def label(self, found):
+        """Returns what it says where it found this quarter."""
+        if behaviour == "constant":
+            return 0
+        if behaviour == "abstains" and found == 1:
+            return None
+        return int.from_bytes(os.urandom(1), "big") % 4 if behaviour == "chance" else found
 
 
-serve(Attacker() if side == "attack" else Defender())
+player = Attacker() if side == "attack" else Defender()
+while True:
+    asked, payload = read()
+    if asked["type"] == "hello":
+        player.task = asked["task"]
+        ready = {"type": "ready", "id": asked["id"], "name": type(player).__name__}
+        write(ready if side == "attack" else dict(ready, gives=["label"]))
+    elif asked["type"] == "bye":
+        break
+    else:
+        size = len(payload) // asked["shape"][0]
+        player.answer(asked, [payload[at : at + size] for at in range(0, len(payload), size)])

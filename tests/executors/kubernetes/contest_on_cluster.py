@@ -36,7 +36,15 @@ from .pod_processes import Machine
 NAMESPACE = "sparring"
 CONTAINERS = 2
 PACE = ControllerTimings(
-    look=1.0, least=0.05, late=5.0, lost=0.5, leaving=5.0, status=5.0, quota=0.5, refused=0.5, warnings=0.5
+    refresh_interval=1.0,
+    min_interval=0.05,
+    driver_exit_grace=5.0,
+    driver_kill_grace=0.5,
+    termination_grace=5.0,
+    player_status_grace=5.0,
+    quota_retry_interval=0.5,
+    start_retry_interval=0.5,
+    event_list_interval=0.5,
 )
 TIMINGS = Timings(pod_backoff=0.02, create_retry=0.05, image_backoff=0.2, quarantine=0.1, bookmark=0.5)
 PLAYERS = ("attack_honest", "attack_crashes", "defence_honest", "defence_crashes", "defence_counter")
@@ -72,7 +80,7 @@ class Stage:
     def contest(self) -> Path:
         """Writes the contest file."""
         limits = {"memory": "256MiB", "classify_seconds": 5, "perturb_seconds": 20, "ready_seconds": 60, "restarts": 3}
-        lab = Lab(self.folder, "process", settings={"isolation": "attack", "replay": {"power": 0.6, "cheat": 0.3}})
+        lab = Lab(self.folder, "process", settings={"isolation": "attack", "replay": {"power": 0.99, "cheat": 0.3}})
         path = lab.contest(*self.players, limits=limits)
         body = json.loads(path.read_text()) | self.settings
         backend = composition.make_backend("process", self.folder / "admitted", allow_unisolated=True)
@@ -82,7 +90,7 @@ class Stage:
             digest = backend.admit(ImageSource(folder=folder, command=tuple(said["command"]))).digest
             entry["image"] = f"sparring-test/{said['name'].replace('_', '-')}@{digest}"
             self.images[digest] = folder
-        body["cluster"] = {"registry": "none", "most": 3} | body.get("cluster", {})
+        body["cluster"] = {"registry": "none", "max_jobs": 3} | body.get("cluster", {})
         path.write_text(json.dumps(body))
         shutil.rmtree(self.folder / "admitted")
         return path
@@ -98,7 +106,7 @@ class Stage:
     def play(self, path: Path, watch: Callable[[Any], None] = lambda _: None) -> dict[str, Any]:
         """Plays it on the cluster, in this process."""
         play_rounds.play_round(
-            Contest(path), self.there, play_rounds.RunOptions(engine="kubernetes", cluster=self.on), watch
+            Contest(path), self.there, play_rounds.RunOptions(executor="kubernetes", cluster=self.on), watch
         )
         return self.results("there")
 
@@ -116,7 +124,7 @@ class Stage:
 
     def failures(self) -> list[AttemptFailed]:
         """Returns the attempts that failed on the cluster."""
-        return play_rounds.read_round(self.there)[0].round.failures
+        return play_rounds.read_round(self.there)[0].round.failed_attempts
 
     def cleared(self, seconds: float = 10.0) -> dict[str, list[str]]:
         """Waits until nothing is left on the cluster and on the volume; returns what is left all the same."""
@@ -155,10 +163,10 @@ def staged(require: Require) -> Iterator[Stage]:
             path = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
             assert http("POST", path, {"metadata": {"name": "sparring-work"}, "spec": claim}).code == 201
             blocked = probe_job.ProbeRecord(
-                at=datetime.now(UTC), outcome=probe_job.NetworkOutcome.BLOCKED, who="a test"
+                probed_at=datetime.now(UTC), outcome=probe_job.NetworkOutcome.BLOCKED, operator="a test"
             )
-            run_probes.save_record(Client.at(cluster.url, NAMESPACE), blocked, NAMESPACE)
-            on = ClusterAccess(kubeconfig=cluster.kubeconfig(folder / "kubeconfig"), pace=PACE)
+            run_probes.save_record(Client.connect_to_url(cluster.url, NAMESPACE), blocked, NAMESPACE)
+            on = ClusterAccess(kubeconfig=cluster.kubeconfig(folder / "kubeconfig"), timings=PACE)
             yield Stage(folder, cluster, hook, images, on)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

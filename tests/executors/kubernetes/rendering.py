@@ -64,7 +64,9 @@ def attempt(
 def image(*command: str, unset: tuple[str, ...] = ()) -> Image:
     """An image that was admitted."""
     reference = f"registry.example/team/entry@{DIGEST}"
-    return Image(DIGEST, "team/entry:1", command or ("python3", "-m", "player"), reference=reference, unset=unset)
+    return Image(
+        DIGEST, "team/entry:1", command or ("python3", "-m", "player"), reference=reference, unset_variables=unset
+    )
 
 
 def rendered(

@@ -43,16 +43,16 @@ STEPS = 2
 WHOLE_JOB = ["0", "1", "end"]
 """A job as the ledger has it."""
 QUICK_TIMINGS = ControllerTimings(
-    look=0.1,
-    least=0.005,
-    late=0.5,
-    lost=0.1,
-    leaving=0.4,
-    status=10.0,
-    quota=0.05,
-    refused=0.05,
-    warnings=0.05,
-    pending=60.0,
+    refresh_interval=0.1,
+    min_interval=0.005,
+    driver_exit_grace=0.5,
+    driver_kill_grace=0.1,
+    termination_grace=0.4,
+    player_status_grace=10.0,
+    quota_retry_interval=0.05,
+    start_retry_interval=0.05,
+    event_list_interval=0.05,
+    pending_timeout=60.0,
 )
 TIMINGS = Timings(toleration=0, pod_backoff=0.01, create_retry=0.05, image_backoff=0.05, quarantine=0.02, bookmark=0.5)
 SMALL_POLICY = SandboxPolicy(Limits(memory=2**24, cpus=0.01, tmp=2**20, shm=2**20))
@@ -83,7 +83,19 @@ def end(job: str, **more: Any) -> JobFinished:
 def sandbox(ending: str = "lost", code: int | None = None) -> SandboxRecord:
     """How a player ended."""
     return SandboxRecord(
-        ending=ending, reason=ending, code=code, wall_seconds=1, cpu_seconds=None, peak_bytes=None, stderr=None
+        ending=ending,
+        reason=ending,
+        code=code,
+        wall_seconds=1,
+        cpu_seconds=None,
+        peak_bytes=None,
+        peak_pids=None,
+        kills=0,
+        sampled=True,
+        stdin_bytes=None,
+        stdout_bytes=None,
+        stderr_bytes=None,
+        stderr=None,
     )
 
 
@@ -112,7 +124,7 @@ class Driver(Fake):
 
     def take(self) -> Assignment:
         """Takes what was assigned."""
-        self.assignment = self.outbox.take("a test")
+        self.assignment = self.outbox.take_assignment("a test")
         return self.assignment
 
     def send_signal(self, number: int) -> None:
@@ -145,32 +157,32 @@ def plays(driver: Driver) -> int:
     driver.take()
     left = [number for number in range(STEPS) if number not in driver.played]
     for number in left[:-1]:
-        driver.outbox.put(step(driver.job, number))
-    driver.outbox.put(step(driver.job, left[-1]), end(driver.job))
-    driver.outbox.leave(DriverOutcome.FINISHED)
+        driver.outbox.write_events(step(driver.job, number))
+    driver.outbox.write_events(step(driver.job, left[-1]), end(driver.job))
+    driver.outbox.write_end(DriverOutcome.FINISHED)
     return 0
 
 
 def crashes(driver: Driver) -> int:
     """A driver that plays one step and ends without a word."""
     driver.take()
-    driver.outbox.put(step(driver.job, len(driver.played)))
+    driver.outbox.write_events(step(driver.job, len(driver.played)))
     return 137
 
 
 def is_spent(driver: Driver) -> int:
     """A driver that fails once, plays a step, and needs another player in the next."""
     driver.take()
-    driver.outbox.put(AttemptFailed(job=driver.job, attempt=1, code="store", message="a blob was late"))
-    driver.outbox.put(step(driver.job, len(driver.played)))
-    driver.outbox.leave(DriverOutcome.SPENT, PartialStep(step=len(driver.played) + 1, asked=3))
+    driver.outbox.write_events(AttemptFailed(job=driver.job, attempt=1, code="store", message="a blob was late"))
+    driver.outbox.write_events(step(driver.job, len(driver.played)))
+    driver.outbox.write_end(DriverOutcome.NEEDS_PLAYER, PartialStep(step=len(driver.played) + 1, completed=3))
     return 0
 
 
 def hangs(driver: Driver) -> int:
     """A driver that plays one step and waits for somebody to end it."""
     driver.take()
-    driver.outbox.put(step(driver.job, len(driver.played)))
+    driver.outbox.write_events(step(driver.job, len(driver.played)))
     driver.hang()
     return 137
 
@@ -214,7 +226,7 @@ class FakeLease:
 
     error: BaseException | None = None
 
-    def check(self) -> None:
+    def ensure_held(self) -> None:
         """Raises what the test wants."""
         if self.error is not None:
             raise self.error
@@ -244,7 +256,7 @@ class Rig:
 
     def api(self, patience: float = 5.0) -> Client:
         """The API over HTTP."""
-        return Client.at(self.cluster.url, "default", patience)
+        return Client.connect_to_url(self.cluster.url, "default", patience)
 
     def render(self, attempt: Attempt) -> dict[str, Any]:
         """The Job of an attempt."""
@@ -261,8 +273,9 @@ class Rig:
     def site(self, **changes: Any) -> ControllerDeps:
         """A site with everything that is not changed."""
         board = StatusFile(self.exchange.folder)
-        given = {"api": self.api(), "exchange": self.exchange, "bout": self.bout, "render": self.render}
-        given |= {"lease": FakeLease(), "board": board, "most": self.most, "pace": self.pace, "unplayed": self.unplayed}
+        given = {"api": self.api(), "shared_volume": self.exchange, "round_ref": self.bout, "render_job": self.render}
+        given |= {"lease": FakeLease(), "status_file": board, "max_jobs": self.most, "timings": self.pace}
+        given |= {"finish_without_player": self.unplayed}
         return ControllerDeps(**(given | changes))
 
     @property
@@ -307,7 +320,7 @@ class Rig:
         """What is left on the cluster and in the exchange of this round."""
         names = [path.name for path in self.exchange.folder.iterdir() if path.is_dir()]
         shelf = self.cluster.store.shelf(self.cluster.catalogue.of("jobs", "batch"))
-        return names + [key[1] for key in shelf.by_label.get(("sparring/of", self.bout.of), ())]
+        return names + [key[1] for key in shelf.by_label.get(("sparring/of", self.bout.label_value), ())]
 
 
 def short(event: Event) -> str:
@@ -335,7 +348,7 @@ class FakeJobHandle:
         rig.halves.append(half)
         assert self.job.needs <= rig.done, f"{self.job.id} was assigned before its needs were kept"
         mine = [each for each in rig.ledger if each.job == self.job.id or each.job in self.job.needs]
-        return Assignment(job=self.job.id, run="run", secret="0" * 64, image="image", events=mine, half=half)
+        return Assignment(job=self.job.id, run="run", secret="0" * 64, image="image", events=mine, partial_step=half)
 
 
 @contextmanager
@@ -359,7 +372,7 @@ def rig_on(cluster: Cluster, hook: ScriptedContainers, folder: Path, name: str =
     bout = RoundRef("cup", "final", "digits", digest(name))
     rig = Rig(cluster, SharedVolume(folder / "cluster"), bout, hook, **more)
     rig.exchange.folder.mkdir(parents=True, exist_ok=True)
-    hook.rigs[bout.of] = rig
+    hook.rigs[bout.label_value] = rig
     return rig
 
 
@@ -381,16 +394,16 @@ def pod_of(rig: Rig, name: str) -> str:
 def words(rig: Rig) -> str:
     """What the board says of the first attempt."""
     shown = read_status(rig.exchange.folder)
-    return shown.jobs[0].words if shown and shown.jobs else ""
+    return shown.jobs[0].description if shown and shown.jobs else ""
 
 
 def board(rig: Rig) -> dict[str, str]:
     """What the board says of each job's attempt."""
     shown = read_status(rig.exchange.folder)
-    return {row.job: row.words for row in shown.jobs} if shown else {}
+    return {row.job: row.description for row in shown.jobs} if shown else {}
 
 
-def wait(condition: Callable[[], object], what: str = "", seconds: float = 10.0) -> Any:
+def wait(condition: Callable[[], object], what: str = "", seconds: float = 60.0) -> Any:
     """Waits for a condition."""
     return eventually(condition, seconds, what)
 

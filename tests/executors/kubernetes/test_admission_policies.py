@@ -27,7 +27,7 @@ def test_the_admission_policy_lets_in_what_we_make(admitted) -> None:
     """Pods of matches, of every probe, and the controller's."""
     settings = ClusterSettings()
     probes = ProbeJobs(settings, "t")
-    made = [rendered(), rendered(queue="q"), probes.listener(), probes.probe([]), probes.storage()]
+    made = [rendered(), rendered(queue="q"), probes.listener_job(), probes.network_job([]), probes.storage_job()]
     for each in made:
         assert refusals(admitted, each["spec"]["template"]) == []
     [controller] = documents((FOLDER / "base" / "controller.yaml").read_text("utf-8"))

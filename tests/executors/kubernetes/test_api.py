@@ -35,7 +35,7 @@ def slept() -> list[float]:
 @pytest.fixture
 def api(cluster, slept) -> Client:
     """Asks it."""
-    client = Client.at(cluster.url, "default", 600)
+    client = Client.connect_to_url(cluster.url, "default", 600)
     client._sleep = slept.append
     return client
 
@@ -116,14 +116,14 @@ def test_patience_ends(cluster) -> None:
     cluster.faults.next(503, times=10**6)
     began = time.monotonic()
     with pytest.raises(ClusterUnavailable, match=r"list jobs: .*503.*currently unable.* asked \d+ times in \d s"):
-        Client.at(cluster.url, "default", 0.2).search(JOBS)
+        Client.connect_to_url(cluster.url, "default", 0.2).search(JOBS)
     assert time.monotonic() - began < 5
 
 
 def test_nobody_at_the_address(api) -> None:
     """No connection at all may pass too."""
     with pytest.raises(ClusterUnavailable, match="get jobs: no answer"):
-        Client.at("http://127.0.0.1:9", "default", 0.2).read(JOBS, "a")
+        Client.connect_to_url("http://127.0.0.1:9", "default", 0.2).read(JOBS, "a")
 
 
 @pytest.mark.parametrize(("code", "words"), [(401, "credentials are unknown"), (403, "give the rights in k8s/base")])
@@ -168,7 +168,7 @@ def test_a_list_whose_pages_expire_begins_again(cluster, api, monkeypatch) -> No
     monkeypatch.setattr(module, "PAGE_SIZE", 3)
     for number in range(10):
         made(api, f"m{number}")
-    ask, pages = api._page, []
+    ask, pages = api._list_page, []
 
     def page(kind, query):
         pages.append(query["continue"])
@@ -177,7 +177,7 @@ def test_a_list_whose_pages_expire_begins_again(cluster, api, monkeypatch) -> No
             cluster.compact()
         return ask(kind, query)
 
-    monkeypatch.setattr(api, "_page", page)
+    monkeypatch.setattr(api, "_list_page", page)
     assert [each["metadata"]["name"] for each in api.search(MAPS).items] == [f"m{number}" for number in range(1, 10)]
     assert [bool(token) for token in pages] == [False, True, False, True, True]
 
@@ -246,7 +246,7 @@ def test_the_rights_are_enough_and_each_is_used(tmp_path) -> None:
         cluster.api.calls.clear()
         file = cluster.kubeconfig(tmp_path / "config", cluster.user_token("controller"))
         api, rig = Client.connect("default", file), rig_on(cluster, hook, tmp_path, scripts={("a", 1): hangs})
-        with Lease(api.hurried(1), "sparring-x", "me", 0.8).acquire(lambda _: None) as lease:
+        with Lease(api.with_patience(1), "sparring-x", "me", 0.8).acquire(lambda _: None) as lease:
             thread, errors = in_thread(lambda: rig.play(jobs_of("a"), api=api, lease=lease))
             wait(lambda: words(rig).startswith("waits for quota"), "events")
             ask("DELETE", f"{quotas}/q")

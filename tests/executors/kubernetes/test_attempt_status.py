@@ -40,28 +40,28 @@ DISRUPTED = ("DisruptionTarget", "True")
 GOING = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:01Z"}}
 
 CASES = {
-    "no Job": (None, (), AttemptState.OVER, PodLost, "its Job was deleted"),
-    "Job going": (job(deletionTimestamp="x"), (), AttemptState.OVER, PodLost, "is being deleted"),
+    "no Job": (None, (), AttemptState.ENDED, PodLost, "its Job was deleted"),
+    "Job going": (job(deletionTimestamp="x"), (), AttemptState.ENDED, PodLost, "is being deleted"),
     "no pod yet": (job(), (), AttemptState.WAITING, PodRefused, "no pod yet"),
     "suspended": (job(suspend=True), (), AttemptState.WAITING, PodRefused, "its Job is suspended"),
     "deadline": (
         job(conditions=(("Failed", "DeadlineExceeded", "too long"),)),
         (pod(*RUNS, phase="Running"),),
-        AttemptState.OVER,
+        AttemptState.ENDED,
         DriverLost,
         "deadline of 60 s",
     ),
     "about to fail by its deadline": (
         job(conditions=(("FailureTarget", "DeadlineExceeded", "too long"),)),
         (),
-        AttemptState.OVER,
+        AttemptState.ENDED,
         DriverLost,
         "deadline",
     ),
     "failed without a pod": (
         job(conditions=(("Failed", "BackoffLimitExceeded", "limit"),)),
         (),
-        AttemptState.OVER,
+        AttemptState.ENDED,
         PodLost,
         "its pod is gone, and its Job ended: limit",
     ),
@@ -112,14 +112,14 @@ CASES = {
     "player refused by the runtime": (
         job(),
         (pod(state("player", ended=(128, "StartError")), RUNS[1], phase="Running"),),
-        AttemptState.OVER,
+        AttemptState.ENDED,
         PlayerRefused,
         "its player cannot start: container player: StartError",
     ),
     "player refused by the runtime, and given up": (
         job(),
         (pod(state("player", ended=(128, "StartError")), state("driver", ended=(3, "Error")), phase="Failed"),),
-        AttemptState.OVER,
+        AttemptState.ENDED,
         PlayerRefused,
         "its player could not start: container player: StartError",
     ),
@@ -127,70 +127,70 @@ CASES = {
     "driver ended": (
         job(),
         (pod(RUNS[0], state("driver", ended=(0, "Completed")), phase="Running"),),
-        AttemptState.OVER,
+        AttemptState.ENDED,
         DriverLost,
         "exit code 0 (Completed)",
     ),
     "driver killed": (
         job(),
         (pod(RUNS[0], state("driver", ended=(137, "OOMKilled")), phase="Running"),),
-        AttemptState.OVER,
+        AttemptState.ENDED,
         DriverLost,
         "137 (OOMKilled)",
     ),
     "driver killed with its pod": (
         job(),
         (pod(RUNS[0], state("driver", ended=(143, "Error")), phase="Running", **GOING),),
-        AttemptState.OVER,
+        AttemptState.ENDED,
         PodLost,
         "its pod was deleted",
     ),
     "pod told to go": (
         job(),
         (pod(*RUNS, phase="Running", **GOING),),
-        AttemptState.LEAVING,
+        AttemptState.TERMINATING,
         PodLost,
         "pod was deleted",
     ),
     "preempted": (
         job(),
         (pod(phase="Failed", conditions=((*DISRUPTED, "PreemptionByScheduler", "higher"),)),),
-        AttemptState.OVER,
+        AttemptState.ENDED,
         PodLost,
         "was preempted: higher",
     ),
     "tainted": (
         job(),
         (pod(*RUNS, phase="Running", conditions=((*DISRUPTED, "DeletionByTaintManager", "t"),), **GOING),),
-        AttemptState.LEAVING,
+        AttemptState.TERMINATING,
         PodLost,
         "node that does not answer",
     ),
     "some new disruption": (
         job(),
         (pod(phase="Failed", conditions=((*DISRUPTED, "DeletionByMoon", "m"),)),),
-        AttemptState.OVER,
+        AttemptState.ENDED,
         PodLost,
         "disrupted (DeletionByMoon)",
     ),
     "evicted": (
         job(),
         (pod(phase="Failed", reason="Evicted", message="low on memory."),),
-        AttemptState.OVER,
+        AttemptState.ENDED,
         PodLost,
         "the pod ended: Evicted: low on memory",
     ),
     "not admitted by its node": (
         job(),
         (pod(phase="Failed", reason="UnexpectedAdmissionError", message="no GPU"),),
-        AttemptState.OVER,
+        AttemptState.ENDED,
         PodLost,
         "UnexpectedAdmissionError: no GPU",
     ),
     "init failed": (
         job(),
         (pod(phase="Failed", init=(state("prepare", ended=(1, "Error")),)),),
-        AttemptState.OVER,
+        AttemptState.ENDED,
         PodLost,
         "init container prepare ended with exit code 1",
     ),
@@ -201,9 +201,9 @@ CASES = {
 def test_every_sentence_has_its_meaning(case) -> None:
     """State, fault and words."""
     given, pods, state_, fault, words = CASES[case]
-    found = derive_status(given, pods, {}, begun=False)
+    found = derive_status(given, pods, {}, taken=False)
     assert (found.state, found.fault) == (state_, fault)
-    assert words in found.words
+    assert words in found.description
 
 
 @pytest.mark.parametrize(
@@ -215,10 +215,10 @@ def test_an_image_is_named_with_the_registrys_words(reason, where) -> None:
     """Whichever container it is for; printable, and cut."""
     waiting = state(where, waiting=(reason, "no such \x1b[31mthing" + "x" * 5000))
     given = pod(init=(waiting,)) if where == "init" else pod(waiting)
-    found = derive_status(job(), [given], {}, begun=False)
+    found = derive_status(job(), [given], {}, taken=False)
     assert (found.state, found.fault) == (AttemptState.WAITING, ImagePullFailed)
-    assert found.words.startswith(f"image {IMAGE} of container {where}: {reason}: no such \\x1b[31mthing")
-    assert len(found.words) < 700
+    assert found.description.startswith(f"image {IMAGE} of container {where}: {reason}: no such \\x1b[31mthing")
+    assert len(found.description) < 700
 
 
 @pytest.mark.parametrize(
@@ -251,20 +251,26 @@ def test_the_schedulers_words_are_shortened(said, words) -> None:
 def test_events_explain_what_no_status_says() -> None:
     """A Job without a pod, a pod whose volume cannot be mounted."""
     quota = 'FailedCreate: Error creating: pods "x" is forbidden: exceeded quota: q, requested: pods=1'
-    found = derive_status(job(), (), {"j": quota}, begun=False)
-    assert (found.words, found.endless) == ("waits for quota: exceeded quota: q, requested: pods=1", True)
-    found = derive_status(job(), (), {"j": 'FailedCreate: RuntimeClass "gvisor" not found'}, begun=False)
-    assert (found.words, found.endless) == ('no pod: FailedCreate: RuntimeClass "gvisor" not found', False)
+    found = derive_status(job(), (), {"j": quota}, taken=False)
+    assert (found.description, found.waits_indefinitely) == (
+        "waits for quota: exceeded quota: q, requested: pods=1",
+        True,
+    )
+    found = derive_status(job(), (), {"j": 'FailedCreate: RuntimeClass "gvisor" not found'}, taken=False)
+    assert (found.description, found.waits_indefinitely) == (
+        'no pod: FailedCreate: RuntimeClass "gvisor" not found',
+        False,
+    )
     mount = {"p": "FailedMount: Unable to attach or mount volumes"}
-    found = derive_status(job(), [pod(state("player", waiting=("ContainerCreating", "")))], mount, begun=False)
-    assert found.words == "on node n1: FailedMount: Unable to attach or mount volumes"
-    assert not found.explained
+    found = derive_status(job(), [pod(state("player", waiting=("ContainerCreating", "")))], mount, taken=False)
+    assert found.description == "on node n1: FailedMount: Unable to attach or mount volumes"
+    assert not found.is_explained
 
 
 def test_the_schedulers_warnings_end_with_a_node() -> None:
     """A pod that waited for room and has a node now does not wait for room any more."""
     warnings = {"p": "FailedScheduling: 0/1 nodes are available: 1 Insufficient cpu"}
-    assert derive_status(job(), (pod(),), warnings, begun=False).words == "starts on node n1"
+    assert derive_status(job(), (pod(),), warnings, taken=False).description == "starts on node n1"
 
 
 def test_a_drivers_last_line_is_told() -> None:
@@ -272,8 +278,8 @@ def test_a_drivers_last_line_is_told() -> None:
     said = "{}\nstore-fault: /work/job/assignment.json cannot be read: Permission denied\ndocs/limits.md#store-fault\n"
     ended = state("driver", ended=(3, "Error"))
     ended["state"]["terminated"]["message"] = said
-    found = derive_status(job(), (pod(RUNS[0], ended, phase="Running"),), {}, begun=True)
-    assert found.words.endswith(
+    found = derive_status(job(), (pod(RUNS[0], ended, phase="Running"),), {}, taken=True)
+    assert found.description.endswith(
         "left no result: store-fault: /work/job/assignment.json cannot be read: Permission denied"
     )
     assert found.node == "n1"
@@ -282,16 +288,16 @@ def test_a_drivers_last_line_is_told() -> None:
 def test_a_queue_is_a_wait_without_end_until_it_has_begun() -> None:
     """What Kueue holds back waits; what it takes back while it plays is over."""
     held = job(suspend=True, labels={"kueue.x-k8s.io/queue-name": "players"})
-    found = derive_status(held, (), {}, begun=False)
-    assert (found.words, found.endless) == ("suspended by Kueue, waits in queue players", True)
-    assert derive_status(held, [pod(*RUNS)], {}, begun=True).state is AttemptState.OVER
+    found = derive_status(held, (), {}, taken=False)
+    assert (found.description, found.waits_indefinitely) == ("suspended by Kueue, waits in queue players", True)
+    assert derive_status(held, [pod(*RUNS)], {}, taken=True).state is AttemptState.ENDED
 
 
 @pytest.mark.parametrize(("code", "spoken"), [(0, True), (3, True), (130, False), (137, False), (143, False)])
 def test_a_driver_that_was_killed_said_nothing_more(code, spoken) -> None:
     """Only one that ended by itself may have left a word that is not to be seen yet."""
     given = pod(RUNS[0], state("driver", ended=(code, "Error")), phase="Running")
-    assert derive_status(job(), [given], {}, begun=True).spoken is spoken
+    assert derive_status(job(), [given], {}, taken=True).driver_exited is spoken
 
 
 @pytest.mark.parametrize(
@@ -305,18 +311,36 @@ def test_a_driver_that_was_killed_said_nothing_more(code, spoken) -> None:
 )
 def test_the_players_end_is_told_as_soon_as_it_is_known(player, oom) -> None:
     """None as long as its container runs; afterwards whether it was out of memory."""
-    assert derive_status(job(), [pod(player, RUNS[1], phase="Running")], {}, begun=True).oom is oom
+    assert derive_status(job(), [pod(player, RUNS[1], phase="Running")], {}, taken=True).oom_killed is oom
 
 
 def test_where_no_status_can_come_any_more_nobody_waits_for_it() -> None:
     """A deleted Job, a pod that failed without a status of its player."""
-    assert derive_status(None, (), {}, begun=True).oom is False
+    assert derive_status(None, (), {}, taken=True).oom_killed is False
     gone = pod(RUNS[0], phase="Failed", reason="Evicted", message="")
-    assert derive_status(job(), [gone], {}, begun=True).oom is False
+    assert derive_status(job(), [gone], {}, taken=True).oom_killed is False
 
 
 def test_the_latest_pod_counts() -> None:
     """A Job whose pod was replaced is where its new pod is."""
     old = pod(phase="Failed", reason="Evicted", message="")
     new = pod(*RUNS, phase="Running", metadata={"creationTimestamp": "2026-01-01T00:05:00Z"})
-    assert derive_status(job(), [new, old], {}, begun=True).state is AttemptState.RUNNING
+    assert derive_status(job(), [new, old], {}, taken=True).state is AttemptState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("counts", "pods", "had_pod"),
+    [
+        ({}, (), False),
+        ({"active": 0, "failed": 0, "uncountedTerminatedPods": {}}, (), False),
+        ({"failed": 1}, (), True),
+        ({"terminating": 1}, (), True),
+        ({"uncountedTerminatedPods": {"failed": ["p"]}}, (), True),
+        ({}, (pod(*RUNS, phase="Running"),), True),
+    ],
+)
+def test_a_deadline_tells_whether_there_was_a_pod(counts, pods, had_pod) -> None:
+    """However late it is looked at: a Job that waited for quota until its deadline never had a pod."""
+    overdue = job(conditions=(("Failed", "DeadlineExceeded", "too long"),))
+    overdue["status"] |= counts
+    assert derive_status(overdue, pods, {}, taken=False).had_pod is had_pod

@@ -29,7 +29,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def api(cluster) -> Client:
     """The client, and three rounds: two Jobs, one, and one."""
-    made = Client.at(cluster.url, "sparring", 5.0)
+    made = Client.connect_to_url(cluster.url, "sparring", 5.0)
     for bout, stages in ((BOUT, (Stage.PERTURB, Stage.CLASSIFY)), (OTHER, (Stage.REPLAY,)), (FOREIGN, (Stage.REPLAY,))):
         for stage in stages:
             job = rendered(asked=attempt(stage, bout=bout))
@@ -40,7 +40,7 @@ def api(cluster) -> Client:
 def hold(api: Client, bout: RoundRef, holder: str | None) -> None:
     """Has a controller hold a round."""
     spec = {"leaseDurationSeconds": 30} | ({"holderIdentity": holder} if holder else {})
-    api.create(LEASES, {"metadata": {"name": f"sparring-{bout.of}"}, "spec": spec})
+    api.create(LEASES, {"metadata": {"name": f"sparring-{bout.label_value}"}, "spec": spec})
 
 
 def left(api: Client) -> list[str]:
@@ -50,23 +50,23 @@ def left(api: Client) -> list[str]:
 
 def test_one_round_is_swept(api) -> None:
     """By the hash of its secret, with its pods; the others stay."""
-    swept = cleanup.delete_jobs(api, round_selector(BOUT.commitment), held=False)
-    assert swept.rounds == {"c" * 16: 2}
-    assert swept.jobs == 2
+    swept = cleanup.delete_jobs(api, round_selector(BOUT.commitment), include_held=False)
+    assert swept.jobs_by_round == {"c" * 16: 2}
+    assert swept.total_jobs == 2
     assert left(api) == ["d", "e"]
 
 
 def test_all_rounds_of_a_contest_are_swept(api) -> None:
     """By the contest's name."""
-    swept = cleanup.delete_jobs(api, contest_selector("cup"), held=False)
-    assert swept.rounds == {"c" * 16: 2, "d" * 16: 1}
+    swept = cleanup.delete_jobs(api, contest_selector("cup"), include_held=False)
+    assert swept.jobs_by_round == {"c" * 16: 2, "d" * 16: 1}
     assert left(api) == ["e"]
-    assert cleanup.delete_jobs(api, contest_selector("cup"), held=False).jobs == 0
+    assert cleanup.delete_jobs(api, contest_selector("cup"), include_held=False).total_jobs == 0
 
 
 def test_pods_go_with_their_jobs(api, cluster) -> None:
     """In the background, as everywhere here."""
-    cleanup.delete_jobs(api, contest_selector("cup"), held=False)
+    cleanup.delete_jobs(api, contest_selector("cup"), include_held=False)
     cluster.settle()
     jobs = {key[1] for key in cluster.store.shelf(cluster.catalogue.of("jobs", "batch")).objects}
     owners = {
@@ -81,8 +81,8 @@ def test_what_a_controller_holds_is_left(api) -> None:
     """All of it, unless it is said twice; a Lease that nobody holds is no hindrance."""
     hold(api, OTHER, "controller-1")
     with pytest.raises(UsageError, match="controller-1 holds the round dddd"):
-        cleanup.delete_jobs(api, contest_selector("cup"), held=False)
+        cleanup.delete_jobs(api, contest_selector("cup"), include_held=False)
     assert left(api) == ["c", "c", "d", "e"]
-    assert cleanup.delete_jobs(api, contest_selector("cup"), held=True).jobs == 3
+    assert cleanup.delete_jobs(api, contest_selector("cup"), include_held=True).total_jobs == 3
     hold(api, FOREIGN, None)
-    assert cleanup.delete_jobs(api, contest_selector("league"), held=False).jobs == 1
+    assert cleanup.delete_jobs(api, contest_selector("league"), include_held=False).total_jobs == 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from orchestrator.cli.app import app
-from orchestrator.domain.kernel_files import COUNTERS
+from orchestrator.domain.kernel_files import MACHINE_COUNTER_FILES
 from orchestrator.errors import StoreFault, UsageError
 from orchestrator.executors.kubernetes import connectivity_probe
 from orchestrator.executors.kubernetes.connectivity_probe import (
@@ -25,7 +25,7 @@ from orchestrator.executors.kubernetes.connectivity_probe import (
     try_target,
 )
 from orchestrator.executors.kubernetes.probe_job import parse_report
-from orchestrator.sandboxes.docker.masked_paths import masked_paths
+from orchestrator.sandboxes.linux.masked_paths import masked_paths
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def test_what_listens_is_connected(port) -> None:
     """And the same port is refused when nothing does."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         here = Target("x", "tcp", "127.0.0.1", server.getsockname()[1])
-        assert try_target(here, 2) == TargetResult(name="x", reach=Reachability.CONNECTED)
-    assert try_target(Target("x", "tcp", "127.0.0.1", port), 2).reach is Reachability.REFUSED
+        assert try_target(here, 2) == TargetResult(name="x", reachability=Reachability.CONNECTED)
+    assert try_target(Target("x", "tcp", "127.0.0.1", port), 2).reachability is Reachability.REFUSED
 
 
 def test_what_does_not_answer_is_silent() -> None:
@@ -60,13 +60,13 @@ def test_what_does_not_answer_is_silent() -> None:
         finally:
             for each in held:
                 each.close()
-    assert tried.reach is Reachability.SILENT
+    assert tried.reachability is Reachability.SILENT
     assert tried.detail == "timed out"
 
 
 def test_a_network_that_is_not_there_is_silent() -> None:
     """An address to which there is no way: an error of ours, not an answer."""
-    assert try_target(Target("x", "tcp", "255.255.255.255", 9), 0.3).reach is Reachability.SILENT
+    assert try_target(Target("x", "tcp", "255.255.255.255", 9), 0.3).reachability is Reachability.SILENT
 
 
 def test_a_name_server_is_asked_a_question() -> None:
@@ -83,11 +83,11 @@ def test_a_name_server_is_asked_a_question() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        assert try_target(here, 5).reach is Reachability.CONNECTED
+        assert try_target(here, 5).reachability is Reachability.CONNECTED
         thread.join()
         assert b"\x0akubernetes\x07default\x03svc" in asked[0]
-        assert try_target(here, 0.2).reach is Reachability.SILENT
-    assert try_target(here, 2).reach is Reachability.REFUSED
+        assert try_target(here, 0.2).reachability is Reachability.SILENT
+    assert try_target(here, 2).reachability is Reachability.REFUSED
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_control_waits_for_the_listener(port) -> None:
     here = Target("listener-1", "tcp", "127.0.0.1", port)
     thread = threading.Timer(0.3, lambda: counted.append(connectivity_probe.accept_connections([here], 1.5)))
     thread.start()
-    assert connectivity_probe.try_until_connected(here, 10).reach is Reachability.CONNECTED
+    assert connectivity_probe.try_until_connected(here, 10).reachability is Reachability.CONNECTED
     thread.join()
     assert counted == [1]
 
@@ -138,7 +138,9 @@ def test_every_address_of_a_pod_is_listened_on(port) -> None:
     counted: list[int] = []
     thread = threading.Thread(target=lambda: counted.append(connectivity_probe.accept_connections(places, 1.5)))
     thread.start()
-    assert [connectivity_probe.try_until_connected(each, 10).reach for each in places] == [Reachability.CONNECTED] * 2
+    assert [connectivity_probe.try_until_connected(each, 10).reachability for each in places] == [
+        Reachability.CONNECTED
+    ] * 2
     thread.join()
     assert counted == [2]
     with pytest.raises(UsageError, match="cannot be listened on"):
@@ -148,7 +150,7 @@ def test_every_address_of_a_pod_is_listened_on(port) -> None:
 def test_a_control_without_a_listener_says_so(port) -> None:
     """After its time."""
     assert (
-        connectivity_probe.try_until_connected(Target("listener", "tcp", "127.0.0.1", port), 0.3).reach
+        connectivity_probe.try_until_connected(Target("listener", "tcp", "127.0.0.1", port), 0.3).reachability
         is Reachability.REFUSED
     )
 
@@ -167,27 +169,29 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path) -> None:
 
 def test_counters_that_can_be_read_are_named(tmp_path) -> None:
     """What is masked is empty, and what is missing cannot be read."""
-    for path, text in ((COUNTERS[0], "1 2 3"), (COUNTERS[1], ""), ("/proc/version", "x")):
+    for path, text in ((MACHINE_COUNTER_FILES[0], "1 2 3"), (MACHINE_COUNTER_FILES[1], ""), ("/proc/version", "x")):
         (tmp_path / path[1:]).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path[1:]).write_text(text)
-    assert connectivity_probe.counters(tmp_path) == [COUNTERS[0]]
+    assert connectivity_probe.counters(tmp_path) == [MACHINE_COUNTER_FILES[0]]
 
 
 def test_every_counter_is_masked_on_docker(tmp_path) -> None:
     """What pods are looked through for is nothing that a program needs."""
-    for path in COUNTERS:
+    for path in MACHINE_COUNTER_FILES:
         (tmp_path / path[1:]).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path[1:]).touch()
     hidden = masked_paths(root=tmp_path)
-    assert [each for each in COUNTERS if not any(f"{each}/".startswith(f"{path}/") for path in hidden)] == []
+    assert [
+        each for each in MACHINE_COUNTER_FILES if not any(f"{each}/".startswith(f"{path}/") for path in hidden)
+    ] == []
 
 
 def test_the_last_words_fit() -> None:
     """The most targets with the longest names, hosts and details are less than a kubelet keeps."""
     tried = [
-        TargetResult(name="x" * 40, reach=Reachability.CONNECTED, detail="y" * 80)
+        TargetResult(name="x" * 40, reachability=Reachability.CONNECTED, detail="y" * 80)
     ] * connectivity_probe.MAX_TARGETS
-    assert len(ProbeReport(tried=tried, counters=list(COUNTERS)).model_dump_json()) < MAX_REPORT_BYTES
+    assert len(ProbeReport(results=tried, counters=list(MACHINE_COUNTER_FILES)).model_dump_json()) < MAX_REPORT_BYTES
     with pytest.raises(UsageError, match="at most 16"):
         connectivity_probe.try_targets([Target("x", "tcp", "127.0.0.1", 1)] * 17, 0.1)
 
@@ -204,7 +208,7 @@ def test_hostile_last_words_are_no_words(text) -> None:
     """A message that is not one of ours is not heard."""
     assert parse_report(text) is None or isinstance(parse_report(text), ProbeReport)
     assert parse_report(None) is None
-    assert parse_report('{"tried": [], "more": 1}') is None
+    assert parse_report('{"results": [], "more": 1}') is None
 
 
 def test_the_command_tells_what_came_of_it(tmp_path, port) -> None:
@@ -217,10 +221,10 @@ def test_the_command_tells_what_came_of_it(tmp_path, port) -> None:
 
     code, said = run("--storage", str(tmp_path))
     assert code == 0
-    assert said["wrote"] > 0
+    assert said["write_seconds"] > 0
     code, said = run("--connect", f"here=tcp:127.0.0.1:{port}", "--seconds", "1")
     assert code == 0
-    assert said["tried"] == [{"name": "here", "reach": "refused", "detail": "Connection refused"}]
+    assert said["results"] == [{"name": "here", "reachability": "refused", "detail": "Connection refused"}]
     assert "/proc/stat" in said["counters"]
     servers = tmp_path / "resolv.conf"
     servers.write_text("search x\nnameserver 10.96.0.10\nnameserver fd00::a\n")

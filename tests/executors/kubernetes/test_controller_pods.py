@@ -75,7 +75,9 @@ def test_what_the_cluster_takes_away_is_never_the_players_fault(rig, how) -> Non
     rig.scripts, rig.linger = {("a", 1): hangs}, 5.0
     act, said = DISRUPTIONS[how]
     name = rig.attempt(plan, "a").name
-    thread, errors = in_thread(lambda: rig.play(plan, pace=replace(QUICK_TIMINGS, leaving=20, lost=0.6)))
+    thread, errors = in_thread(
+        lambda: rig.play(plan, timings=replace(QUICK_TIMINGS, termination_grace=20, driver_kill_grace=0.6))
+    )
     act(rig, name, pod_of(rig, name))
     # Its driver lingers until the controller has looked: what is seen first says most.
     wait(lambda: not thread.is_alive() or re.search(said, " ".join(board(rig).values())), "the reason on the board")
@@ -99,10 +101,10 @@ def test_a_lost_node_costs_an_attempt_and_its_zombie_is_not_heard(tmp_path) -> N
 
         def zombie(driver: Driver) -> int:
             driver.take()
-            driver.outbox.put(step("a", 0))
+            driver.outbox.write_events(step("a", 0))
             back.wait(10)
-            driver.outbox.put(step("a", 1, seconds=99), end("a", seconds=99))
-            driver.outbox.leave(DriverOutcome.FINISHED)
+            driver.outbox.write_events(step("a", 1, seconds=99), end("a", seconds=99))
+            driver.outbox.write_end(DriverOutcome.FINISHED)
             return 0
 
         def late(driver: Driver) -> int:
@@ -133,10 +135,10 @@ def test_a_silent_node_that_comes_back_in_time_costs_nothing(tmp_path) -> None:
 
         def slow(driver: Driver) -> int:
             driver.take()
-            driver.outbox.put(step("a", 0))
+            driver.outbox.write_events(step("a", 0))
             driver.hang(gate)
-            driver.outbox.put(step("a", 1), end("a"))
-            driver.outbox.leave(DriverOutcome.FINISHED)
+            driver.outbox.write_events(step("a", 1), end("a"))
+            driver.outbox.write_end(DriverOutcome.FINISHED)
             return 0
 
         rig.script, plan = slow, jobs_of("a")
@@ -182,7 +184,7 @@ def test_an_image_that_never_comes_ends_its_job(rig) -> None:
 
     rig.cluster.images.refuse("registry.example/gone:1")
     with rig.parks(ImagePullFailed, match=r"registry.example/gone:1"):
-        rig.play(plan, render=render, pace=replace(QUICK_TIMINGS, pending=0.2))
+        rig.play(plan, render_job=render, timings=replace(QUICK_TIMINGS, pending_timeout=0.2))
     assert rig.kinds("a") == ["image-pull:1", "image-pull:2", "image-pull:3"]
     assert rig.kinds("b") == WHOLE_JOB
 
@@ -193,7 +195,7 @@ def test_the_players_image_is_named_where_the_driver_gave_up_for_it(rig) -> None
     def nobody(driver: Driver) -> int:
         driver.take()
         wait(lambda: "cannot start" in words(rig), "the player's image on the board")
-        driver.outbox.leave(DriverOutcome.FAULT, None, "sandbox-lost", "nobody opened 'ctl'")
+        driver.outbox.write_end(DriverOutcome.FAULT, None, "sandbox-lost", "nobody opened 'ctl'")
         return 0
 
     player = image().reference
@@ -214,7 +216,7 @@ def test_a_gpu_that_is_not_free_is_named(tmp_path) -> None:
             return rendered(image(), policy, attempt, namespace="default", driver_memory=2**26)
 
         thread, errors = in_thread(
-            lambda: rig.play(jobs_of("a"), render=render, pace=replace(QUICK_TIMINGS, pending=0.5))
+            lambda: rig.play(jobs_of("a"), render_job=render, timings=replace(QUICK_TIMINGS, pending_timeout=0.5))
         )
         wait(lambda: words(rig) == "insufficient nvidia.com/gpu: 0 of 2 nodes have one free", "words about GPUs")
         thread.join(120)
@@ -229,7 +231,7 @@ def test_quota_is_waited_for_without_end(rig, name) -> None:
     ask = Http(rig.cluster.url)
     quota = {"metadata": {"name": "small"}, "spec": {"hard": {name: "0"}}}
     assert ask("POST", QUOTAS, quota).code == 201
-    thread, errors = in_thread(lambda: rig.play(jobs_of("a"), pace=replace(QUICK_TIMINGS, pending=0.2)))
+    thread, errors = in_thread(lambda: rig.play(jobs_of("a"), timings=replace(QUICK_TIMINGS, pending_timeout=0.2)))
     wait(lambda: words(rig).startswith("waits for quota: exceeded quota: small"), f"words about quota: {words(rig)}")
     thread.join(0.6)
     assert thread.is_alive()
@@ -243,7 +245,7 @@ def test_a_queue_is_waited_for_without_end(rig) -> None:
     rig.settings = {"queue": "players"}
     plan = jobs_of("a")
     name = rig.attempt(plan, "a").name
-    thread, errors = in_thread(lambda: rig.play(plan, pace=replace(QUICK_TIMINGS, pending=0.2)))
+    thread, errors = in_thread(lambda: rig.play(plan, timings=replace(QUICK_TIMINGS, pending_timeout=0.2)))
     wait(lambda: words(rig) == "suspended by Kueue, waits in queue players", "words about the queue")
     thread.join(0.6)
     assert thread.is_alive()
@@ -277,9 +279,16 @@ def with_deadline(rig: Rig) -> Callable:
 
 
 def test_a_deadline_is_the_drivers_not_the_players(rig) -> None:
-    """The backstop ends a driver that hangs; what it finished stays."""
-    rig.scripts = {("a", 1): hangs}
-    rig.play(jobs_of("a"), render=with_deadline(rig))
+    """The backstop ends a driver that hangs; what it finished stays. It is set when the first step is there."""
+    rig.scripts, plan = {("a", 1): hangs}, jobs_of("a")
+    name = rig.attempt(plan, "a").name
+    thread, errors = in_thread(lambda: rig.play(plan))
+    pod_of(rig, name)
+    patch = {"media": "application/merge-patch+json"}
+    changed = {"spec": {"activeDeadlineSeconds": 1}}
+    assert Http(rig.cluster.url)("PATCH", f"{JOBS}/{name}", changed, **patch).code == 200
+    thread.join(120)
+    assert errors == []
     assert rig.kinds("a") == ["0", "driver-lost:1", "1", "end"]
     assert "deadline of 1 s" in rig.ledger[1].message
 
@@ -288,7 +297,7 @@ def test_a_deadline_that_passes_in_a_queue_costs_nothing(rig) -> None:
     """An attempt that never got its pod is made again without a word on record, as often as it takes."""
     ask = Http(rig.cluster.url)
     ask("POST", QUOTAS, {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "0"}}})
-    thread, errors = in_thread(lambda: rig.play(jobs_of("a"), render=with_deadline(rig)))
+    thread, errors = in_thread(lambda: rig.play(jobs_of("a"), render_job=with_deadline(rig)))
     wait(lambda: any(path.name.endswith("-2") for path in rig.exchange.folder.iterdir()), "a second attempt")
     ask("DELETE", f"{QUOTAS}/small")
     thread.join(120)

@@ -60,8 +60,8 @@ def test_a_player_killed_at_its_limit_with_its_container_is_out_of_memory(rig) -
     def dies(driver: Driver) -> int:
         driver.take()
         falls(driver, oom=True)
-        driver.outbox.put(step("a", 0, sandboxes=[sandbox()], faults=[died(), died()]))
-        driver.outbox.leave(DriverOutcome.SPENT)
+        driver.outbox.write_events(step("a", 0, sandboxes=[sandbox()], faults=[died(), died()]))
+        driver.outbox.write_end(DriverOutcome.NEEDS_PLAYER)
         return 0
 
     rig.scripts = {("a", 1): dies}
@@ -83,14 +83,14 @@ def test_a_player_that_somebody_on_the_node_ends_is_not_scored(rig, half) -> Non
 
     def dies(driver: Driver) -> int:
         driver.take()
-        driver.outbox.put(step("a", 0))
+        driver.outbox.write_events(step("a", 0))
         falls(driver, oom=False)
         if not half:
-            driver.outbox.put(step("a", 1, sandboxes=[sandbox()], faults=[died()]), end("a"))
-            driver.outbox.leave(DriverOutcome.FINISHED)
+            driver.outbox.write_events(step("a", 1, sandboxes=[sandbox()], faults=[died()]), end("a"))
+            driver.outbox.write_end(DriverOutcome.FINISHED)
         else:
-            driver.outbox.leave(
-                DriverOutcome.SPENT, PartialStep(step=1, asked=7, sandboxes=[sandbox()], faults=[died()])
+            driver.outbox.write_end(
+                DriverOutcome.NEEDS_PLAYER, PartialStep(step=1, completed=7, sandboxes=[sandbox()], faults=[died()])
             )
         return 0
 
@@ -111,8 +111,8 @@ def test_a_player_that_is_ended_each_time_is_given_up_unscored(rig) -> None:
     def dies(driver: Driver) -> int:
         driver.take()
         falls(driver, oom=False)
-        driver.outbox.put(step("a", 0, sandboxes=[sandbox()], faults=[died()]))
-        driver.outbox.leave(DriverOutcome.SPENT)
+        driver.outbox.write_events(step("a", 0, sandboxes=[sandbox()], faults=[died()]))
+        driver.outbox.write_end(DriverOutcome.NEEDS_PLAYER)
         return 0
 
     rig.scripts = {("a", number): dies for number in (1, 2, 3)}
@@ -128,9 +128,9 @@ def test_an_end_without_a_word_that_nothing_is_held_against_is_kept(rig) -> None
     def answered(driver: Driver) -> int:
         driver.take()
         falls(driver, oom=False)
-        driver.outbox.put(step("a", 0))
-        driver.outbox.put(step("a", 1), end("a", sandboxes=[sandbox()]))
-        driver.outbox.leave(DriverOutcome.FINISHED)
+        driver.outbox.write_events(step("a", 0))
+        driver.outbox.write_events(step("a", 1), end("a", sandboxes=[sandbox()]))
+        driver.outbox.write_end(DriverOutcome.FINISHED)
         return 0
 
     rig.scripts = {("a", 1): answered}
@@ -151,19 +151,19 @@ def test_a_half_played_step_is_amended_once_and_by_its_own_pod(rig) -> None:
     """What an earlier pod left crashed stays so, though the next pod's player was out of memory."""
 
     def dies(driver: Driver, *, killed: bool) -> int:
-        given = driver.take().half
+        given = driver.take().partial_step
         carried, faults = (given.sandboxes, given.faults) if given else ([], [])
         falls(driver, oom=killed)
         ended = sandbox() if killed else sandbox("crashed", 1)
-        half = PartialStep(step=0, asked=driver.number, sandboxes=[*carried, ended], faults=[*faults, died()])
-        driver.outbox.leave(DriverOutcome.SPENT, half)
+        half = PartialStep(step=0, completed=driver.number, sandboxes=[*carried, ended], faults=[*faults, died()])
+        driver.outbox.write_end(DriverOutcome.NEEDS_PLAYER, half)
         return 0
 
     def last(driver: Driver) -> int:
-        given = driver.take().half
-        driver.outbox.put(step("a", 0, sandboxes=[*given.sandboxes, sandbox("clean", 0)], faults=given.faults))
-        driver.outbox.put(step("a", 1), end("a"))
-        driver.outbox.leave(DriverOutcome.FINISHED)
+        given = driver.take().partial_step
+        driver.outbox.write_events(step("a", 0, sandboxes=[*given.sandboxes, sandbox("clean", 0)], faults=given.faults))
+        driver.outbox.write_events(step("a", 1), end("a"))
+        driver.outbox.write_end(DriverOutcome.FINISHED)
         return 0
 
     rig.scripts = {
@@ -182,13 +182,13 @@ def test_a_crash_that_nobody_explains_is_not_held_for_ever(rig) -> None:
 
     def dies(driver: Driver) -> int:
         driver.take()
-        driver.outbox.put(step("a", 0, sandboxes=[sandbox()]))
-        driver.outbox.put(step("a", 1), end("a"))
+        driver.outbox.write_events(step("a", 0, sandboxes=[sandbox()]))
+        driver.outbox.write_events(step("a", 1), end("a"))
         driver.hang()
         return 0
 
     rig.script = dies
-    rig.play(jobs_of("a"), pace=replace(QUICK_TIMINGS, status=0.3))
+    rig.play(jobs_of("a"), timings=replace(QUICK_TIMINGS, player_status_grace=0.3))
     assert rig.kinds("a") == WHOLE_JOB
     assert rig.ledger[0].sandboxes[0].ending == "lost"
 
@@ -198,7 +198,7 @@ def test_three_attempts_that_get_nowhere_end_the_job(rig) -> None:
 
     def fails(driver: Driver) -> int:
         driver.take()
-        driver.outbox.leave(DriverOutcome.FAULT, None, "store", "no space left")
+        driver.outbox.write_end(DriverOutcome.FAULT, None, "store", "no space left")
         return 3
 
     rig.scripts = {("a", number): fails for number in (1, 2, 3)}
@@ -219,19 +219,19 @@ def test_progress_forgives_what_failed_before(rig) -> None:
         driver.take()
         if driver.number > 10:
             for number in range(STEPS - 1):
-                driver.outbox.put(step("a", number))
-            driver.outbox.put(step("a", STEPS - 1), end("a"))
-            driver.outbox.leave(DriverOutcome.FINISHED)
+                driver.outbox.write_events(step("a", number))
+            driver.outbox.write_events(step("a", STEPS - 1), end("a"))
+            driver.outbox.write_end(DriverOutcome.FINISHED)
         elif driver.number % 3:
             return 137
         else:
-            driver.outbox.leave(DriverOutcome.SPENT, PartialStep(step=0, asked=driver.number))
+            driver.outbox.write_end(DriverOutcome.NEEDS_PLAYER, PartialStep(step=0, completed=driver.number))
         return 0
 
     rig.script = crawls
-    rig.play(jobs_of("a"), pace=replace(QUICK_TIMINGS, lost=0.02))
+    rig.play(jobs_of("a"), timings=replace(QUICK_TIMINGS, driver_kill_grace=0.02))
     assert [each for each in rig.kinds("a") if each in WHOLE_JOB] == WHOLE_JOB
-    assert [half.asked for half in rig.halves if half][-1] == 9
+    assert [half.completed for half in rig.halves if half][-1] == 9
 
 
 def test_last_words_may_come_late(rig) -> None:
@@ -241,16 +241,16 @@ def test_last_words_may_come_late(rig) -> None:
 
     def slow_disk(driver: Driver) -> int:
         driver.take()
-        driver.outbox.put(step("a", 0))
+        driver.outbox.write_events(step("a", 0))
         hidden.mkdir()
         late = AttemptFolder(hidden)
-        late._put = 1
-        late.put(step("a", 1), end("a"))
-        late.leave(DriverOutcome.FINISHED)
+        late._batches = 1
+        late.write_events(step("a", 1), end("a"))
+        late.write_end(DriverOutcome.FINISHED)
         return 0
 
     rig.script = slow_disk
-    thread, errors = in_thread(lambda: rig.play(plan, pace=replace(QUICK_TIMINGS, late=30)))
+    thread, errors = in_thread(lambda: rig.play(plan, timings=replace(QUICK_TIMINGS, driver_exit_grace=30)))
     wait(lambda: "left no result" in words(rig), "a driver that ended")
     (hidden / "end.json").rename(folder / "end.json")
     thread.join(0.3)
@@ -264,9 +264,9 @@ def test_files_that_never_come_cost_an_attempt(rig) -> None:
 
     def loses(driver: Driver) -> int:
         driver.take()
-        driver.outbox.put(step("a", 0))
-        driver.outbox._put = 2
-        driver.outbox.leave(DriverOutcome.FINISHED)
+        driver.outbox.write_events(step("a", 0))
+        driver.outbox._batches = 2
+        driver.outbox.write_end(DriverOutcome.FINISHED)
         return 0
 
     rig.scripts = {("a", 1): loses}
@@ -280,7 +280,7 @@ def test_words_about_another_job_are_refused(rig) -> None:
 
     def lies(driver: Driver) -> int:
         driver.take()
-        driver.outbox.put(step("b", 0))
+        driver.outbox.write_events(step("b", 0))
         return 0
 
     rig.script = lies
@@ -294,7 +294,7 @@ def test_a_driver_that_finished_without_an_end_is_not_believed(rig) -> None:
 
     def forgets(driver: Driver) -> int:
         driver.take()
-        driver.outbox.leave(DriverOutcome.FINISHED)
+        driver.outbox.write_end(DriverOutcome.FINISHED)
         return 0
 
     rig.scripts = {("a", 1): forgets}
@@ -307,7 +307,7 @@ def test_the_fault_of_an_unknown_code_is_an_infrastructure_fault(rig) -> None:
 
     def fails(driver: Driver) -> int:
         driver.take()
-        driver.outbox.leave(DriverOutcome.FAULT, None, "brand-new", "\x1b[2J")
+        driver.outbox.write_end(DriverOutcome.FAULT, None, "brand-new", "\x1b[2J")
         return 3
 
     rig.scripts = {("a", 1): fails}
@@ -324,5 +324,5 @@ def test_out_of_memory_is_said_in_the_arenas_words() -> None:
             return Exit(Ending.OUT_OF_MEMORY)
 
     with pytest.raises(OutOfMemory) as said:
-        Player(Dead(), None, time.monotonic, lambda: False)._died()
+        Player(Dead(), None, time.monotonic, lambda: False)._raise_player_died()
     assert str(said.value) == OOM_MESSAGE

@@ -190,8 +190,8 @@ def test_bytes_and_paths_are_bounded(judged, monkeypatch):
     assert (problem.place, "more than 2000000 bytes" in problem.what) == ("size", True)
     many = [gzip.compress(tar(member(f"big{number}", size=700_000))) for number in range(3)]
     assert places(judged(*many, kind=f"{LAYER}+gzip")) == ["size"]
-    monkeypatch.setattr(layers, "MOST_KEPT", 20_000)
-    monkeypatch.setattr(layers.Room, "__init__", _room)
+    monkeypatch.setattr(layers, "MAX_PATH_BYTES", 20_000)
+    monkeypatch.setattr(layers.RemainingBytes, "__init__", _room)
     assert places(judged(tar(*(member(f"f{number}") for number in range(200))))) == ["size"]
     assert places(judged(tar(*(link(f"f{number}", "x" * 2000) for number in range(20))))) == ["size"]
 
@@ -219,7 +219,7 @@ def test_a_layer_is_fetched_once(registry, backend, judged):
 
 def test_what_does_not_fit_is_forgotten(registry, backend, judged, monkeypatch):
     """Layers are kept as far as the memory goes that they may take."""
-    monkeypatch.setattr(image_files, "_KEPT", 0)
+    monkeypatch.setattr(image_files, "_LAYER_CACHE_BYTES", 0)
     common = tar(folder("srv"))
     assert judged(common) == judged(common, tar(folder("io"))) == []
     assert fetched(registry).count(registry.blob(common, LAYER)["digest"]) == 2
@@ -230,7 +230,7 @@ def test_a_received_image_is_not_fetched_again(registry, backend):
     manifest = registry.playable(RUN, tar(link("io", "/x")))
     identity = manifest["config"]["digest"]
     registry.put("teams/cup/red", identity[7:23], manifest)
-    backend.admit(ImageSource(image=identity, shelf=f"cup/red:{identity[7:23]}"))
+    backend.admit(ImageSource(image=identity, registry_name=f"cup/red:{identity[7:23]}"))
     assert fetched(registry) == [identity]
 
 

@@ -27,7 +27,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def api(cluster) -> Client:
     """Asks it, for half a second at most."""
-    return Client.at(cluster.url, "default", 0.5)
+    return Client.connect_to_url(cluster.url, "default", 0.5)
 
 
 def spec(cluster: Cluster) -> dict:
@@ -42,8 +42,8 @@ def quiet(text: str) -> None:
 
 def stop(lease: Lease) -> None:
     """A process that is paused renews nothing."""
-    lease._end.set()
-    lease._keeper.join()
+    lease._stop.set()
+    lease._renewal_thread.join()
 
 
 def there(cluster: Cluster) -> bool:
@@ -54,15 +54,15 @@ def there(cluster: Cluster) -> bool:
 def test_a_lease_is_made_renewed_and_removed(cluster, api) -> None:
     """Times have six digits; none stays after a round, and the next holder need not wait."""
     with Lease(api, NAME, "one", 0.4).acquire(quiet) as lease:
-        lease.check()
+        lease.ensure_held()
         first = spec(cluster)
         assert (first["holderIdentity"], first["leaseTransitions"]) == ("one", 0)
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", first["renewTime"])
         wait(lambda: spec(cluster)["renewTime"] != first["renewTime"], "a renewal")
         assert spec(cluster)["acquireTime"] == first["acquireTime"]
-        assert lease.held
+        assert lease.is_held
     assert not there(cluster)
-    assert not lease.held
+    assert not lease.is_held
     with Lease(api, NAME, "two", 30).acquire(quiet):
         assert (spec(cluster)["holderIdentity"], spec(cluster)["leaseTransitions"]) == ("two", 0)
 
@@ -85,7 +85,7 @@ def test_the_second_waits_while_the_first_renews(api) -> None:
         second = Lease(api, NAME, "second", 0.4)
         with pytest.raises(Cancelled):
             second.acquire(told.append, lambda: time.monotonic() - began > 1.2)
-        assert (first.held, second.held) == (True, False)
+        assert (first.is_held, second.is_held) == (True, False)
         assert told[0] == "another controller, first, runs this round; this one goes on when that has ended"
 
 
@@ -106,14 +106,14 @@ def test_silence_is_measured_on_our_own_clock(cluster, api) -> None:
 def test_the_holder_gives_up_before_another_may_take_it(cluster, api) -> None:
     """With no renewal the holder stops believing after two thirds; the other takes it after the whole."""
     now = [100.0]
-    first = Lease(api.hurried(0.05), NAME, "first", 30, clock=lambda: now[0], patience=0).acquire(quiet)
+    first = Lease(api.with_patience(0.05), NAME, "first", 30, clock=lambda: now[0], patience=0).acquire(quiet)
     stop(first)
     cluster.faults.next(503, resource="leases", times=10**6)
     now[0] += 19.9
-    first.check()
+    first.ensure_held()
     now[0] += 0.2
     with pytest.raises(LeaseLost, match=r"20\.1 s ago"):
-        first.check()
+        first.ensure_held()
     cluster.faults._waiting.clear()
 
 
@@ -121,20 +121,20 @@ def test_a_holder_that_nobody_replaced_goes_on(api) -> None:
     """It was paused, or the API server was away: its Lease is as it left it, so it is renewed and held again."""
     now = [100.0]
     first = Lease(api, NAME, "first", 30, clock=lambda: now[0]).acquire(quiet)
-    first._keeper = None  # which waits for its next renewal, on the real clock
+    first._renewal_thread = None  # which waits for its next renewal, on the real clock
     now[0] += 90.0
-    assert not first.held
-    first.check()
-    assert first.held
+    assert not first.is_held
+    first.ensure_held()
+    assert first.is_held
     first.release()
 
 
 def test_a_holder_outlasts_an_api_server_that_is_away(cluster, api) -> None:
     """The time that it trusts its Lease passes; when the server is back before its patience ends, it goes on."""
-    lease = Lease(api.hurried(0.05), NAME, "one", 0.6).acquire(quiet)
+    lease = Lease(api.with_patience(0.05), NAME, "one", 0.6).acquire(quiet)
     cluster.faults.next(503, resource="leases", times=10**6)
-    wait(lambda: not lease.held, "a lease that is not believed")
-    thread, errors = in_thread(lease.check)
+    wait(lambda: not lease.is_held, "a lease that is not believed")
+    thread, errors = in_thread(lease.ensure_held)
     thread.join(0.3)
     assert thread.is_alive()
     cluster.faults._waiting.clear()
@@ -149,9 +149,9 @@ def test_a_paused_holder_that_wakes_does_not_take_it_back(cluster, api) -> None:
     stop(first)
     second = Lease(api, NAME, "second", 1.0).acquire(lambda _: None)
     first._renew()
-    assert not first.held
+    assert not first.is_held
     with pytest.raises(LeaseLost, match="another holds it"):
-        first.check()
+        first.ensure_held()
     first.release()
     assert spec(cluster)["holderIdentity"] == "second"
     second.release()
@@ -164,14 +164,14 @@ def test_a_renewal_whose_answer_is_lost_is_no_loss(cluster, api, after) -> None:
         cluster.faults.disconnect(verb="update", resource="leases", after=after)
         wait(lambda: cluster.faults.seen, "a lost answer")
         time.sleep(1.0)
-        lease.check()
+        lease.ensure_held()
 
 
 def test_a_lease_that_cannot_be_renewed_is_lost_in_time(cluster, api) -> None:
     """The API server is away for longer than it lasts."""
-    lease = Lease(api.hurried(0.05), NAME, "one", 0.6).acquire(quiet)
+    lease = Lease(api.with_patience(0.05), NAME, "one", 0.6).acquire(quiet)
     cluster.faults.next(503, resource="leases", times=10**6)
-    wait(lambda: not lease.held, "a lease that is not believed", 3)
+    wait(lambda: not lease.is_held, "a lease that is not believed", 3)
     cluster.faults._waiting.clear()
     lease.release()
 
@@ -180,7 +180,7 @@ def test_an_api_that_is_away_is_no_free_lease(cluster, api) -> None:
     """Nothing is assumed, and it is given up in the end."""
     cluster.faults.next(503, times=10**6)
     with pytest.raises(ClusterUnavailable, match="get leases"):
-        Lease(api.hurried(0.05), NAME, "one", 1, patience=0.2).acquire(lambda _: None)
+        Lease(api.with_patience(0.05), NAME, "one", 1, patience=0.2).acquire(lambda _: None)
 
 
 @pytest.mark.parametrize("waiting", [True, False])
@@ -188,7 +188,7 @@ def test_who_waits_outlasts_an_api_server_that_is_away(cluster, api, waiting) ->
     """For two minutes, whether another had it before or nobody: it says so, and takes it when the server is back."""
     first = Lease(api, NAME, "first", 30).acquire(quiet) if waiting else None
     told: list[str] = []
-    second = Lease(api.hurried(0.05), NAME, "second", 0.4)
+    second = Lease(api.with_patience(0.05), NAME, "second", 0.4)
     cluster.faults.next(503, resource="leases", times=10**6)
     thread, errors = in_thread(lambda: second.acquire(told.append))
     wait(lambda: len(told) >= 3, "a controller that waits")
@@ -199,7 +199,7 @@ def test_who_waits_outlasts_an_api_server_that_is_away(cluster, api, waiting) ->
         wait(lambda: "another controller, first" in told[-1], "a controller that knows who has it")
         first.release()
     thread.join(120)
-    assert (thread.is_alive(), errors, second.held) == (False, [], True)
+    assert (thread.is_alive(), errors, second.is_held) == (False, [], True)
     second.release()
 
 
@@ -207,7 +207,7 @@ def test_a_lease_that_somebody_deletes_is_lost(api) -> None:
     """Another may have made it anew."""
     lease = Lease(api, NAME, "one", 0.4).acquire(quiet)
     api.delete(LEASES, NAME)
-    wait(lambda: not lease.held, "a lost lease")
+    wait(lambda: not lease.is_held, "a lost lease")
     lease.release()
 
 
@@ -217,12 +217,12 @@ def test_of_many_that_begin_at_once_one_holds_it(cluster) -> None:
     lock = threading.Lock()
 
     def take(name: str) -> None:
-        with Lease(Client.at(cluster.url, "default", 2), NAME, name, 1.0).acquire(lambda _: None) as lease:
+        with Lease(Client.connect_to_url(cluster.url, "default", 2), NAME, name, 1.0).acquire(lambda _: None) as lease:
             with lock:
                 holding[0] += 1
                 most[0] = max(most[0], holding[0])
             time.sleep(0.05)
-            lease.check()
+            lease.ensure_held()
             with lock:
                 holding[0] -= 1
                 turns.append(name)
@@ -238,7 +238,7 @@ def test_of_many_that_begin_at_once_one_holds_it(cluster) -> None:
 def test_a_lease_never_acquired_is_not_held(api) -> None:
     """Asking first is a mistake that is told."""
     with pytest.raises(LeaseLost, match="never acquired"):
-        Lease(api, NAME, holder_identity()).check()
+        Lease(api, NAME, holder_identity()).ensure_held()
 
 
 def test_no_two_processes_have_one_name() -> None:

@@ -187,7 +187,7 @@ def test_everything_is_denied_but_what_the_controller_asks(objects) -> None:
     assert chosen <= template["metadata"]["labels"].items()
     job = rendered()["spec"]["template"]
     assert not chosen <= job["metadata"]["labels"].items()
-    probe = ProbeJobs(ClusterSettings(), "t").probe([])["spec"]["template"]
+    probe = ProbeJobs(ClusterSettings(), "t").network_job([])["spec"]["template"]
     assert not chosen <= probe["metadata"]["labels"].items()
 
 
@@ -261,7 +261,7 @@ def test_the_example_contest_is_accepted(objects, overlay, tmp_path) -> None:
 
 @EACH
 def test_quotas_leave_room_for_as_many_matches_as_the_example_plays(objects) -> None:
-    """The pods of `cluster.most` matches fit beside the controller's, unless a queue holds them back."""
+    """The pods of `cluster.max_jobs` matches fit beside the controller's, unless a queue holds them back."""
     file = YAML(typ="safe").load(one(objects, "ConfigMap", "sparring-contest")["data"]["contest.yaml"])
     settings = ClusterSettings.model_validate(file["cluster"])
     limits = {"gpus": 0, "cpus": 1} | file["limits"]
@@ -277,7 +277,7 @@ def test_quotas_leave_room_for_as_many_matches_as_the_example_plays(objects) -> 
     [template] = pod_templates(objects)
     controller = {f"requests.{name}": value for name, value in needs(template["spec"]).items()} | {"pods": Fraction(1)}
     hard = one(objects, "ResourceQuota")["spec"]["hard"]
-    most = settings.most if settings.queue is None else int(amount(hard["requests.nvidia.com/gpu"]))
+    most = settings.max_jobs if settings.queue is None else int(amount(hard["requests.nvidia.com/gpu"]))
     for name, need in one_match.items():
         assert most * need + controller.get(name, 0) <= amount(hard[name]), name
     assert {name.replace("limits.", "requests.") for name in hard if name.startswith("limits.")} <= set(hard)

@@ -39,7 +39,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def api(cluster) -> Client:
     """An administrator."""
-    return Client.at(cluster.url, SPACE, 5.0)
+    return Client.connect_to_url(cluster.url, SPACE, 5.0)
 
 
 def make(cluster: Cluster, plural: str, group: str, body: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ def apply(cluster: Cluster, name: str) -> None:
 def wanted(policy: SandboxPolicy | None = None, **settings: Any) -> Requirements:
     """What a contest with these settings needs."""
     held = settings_of(**settings)
-    return Requirements.of(held, match_pod_spec(held, policy or SandboxPolicy()))
+    return Requirements.from_pod_spec(held, match_pod_spec(held, policy or SandboxPolicy()))
 
 
 def of(checks: Iterator[Check], name: str) -> Check:
@@ -86,7 +86,7 @@ def test_a_cluster_with_the_base_has_everything(cluster) -> None:
     labels = documents((FOLDER / "base" / "namespace.yaml").read_text("utf-8"))[0]["metadata"]["labels"]
     relabel(cluster, labels)
     bound(cluster)
-    api = Client.at(cluster.url, SPACE, 5.0)
+    api = Client.connect_to_url(cluster.url, SPACE, 5.0)
     api._client.configuration.api_key["BearerToken"] = f"Bearer {cluster.token(SPACE, 'sparring-controller')}"
     found = {each.name: each for each in check_cluster(api, wanted())}
     assert {each.status for each in found.values()} == {OK, ABSENT}, found
@@ -124,7 +124,7 @@ def test_rights_that_are_missing_are_named(cluster) -> None:
     subject = {"kind": "User", "name": "ann", "apiGroup": RBAC}
     reference = {"apiGroup": RBAC, "kind": "Role", "name": "r"}
     make(cluster, "rolebindings", RBAC, {"metadata": {"name": "r"}, "roleRef": reference, "subjects": [subject]})
-    api = Client.at(cluster.url, SPACE, 5.0)
+    api = Client.connect_to_url(cluster.url, SPACE, 5.0)
     api._client.configuration.api_key["BearerToken"] = "Bearer token-ann"
     found = {each.name: each for each in check_cluster(api, wanted())}
     assert found["right to jobs"] == Check(
@@ -147,7 +147,7 @@ def test_an_administrator_has_too_many_rights(api) -> None:
 def test_the_versions_of_the_schemas_are_the_tested_ones(version) -> None:
     """And a server of each is fine."""
     with Cluster(Fakes(), settings=Settings(version=version)) as made:
-        assert preflight.check_version(Client.at(made.url, SPACE)).status is OK
+        assert preflight.check_version(Client.connect_to_url(made.url, SPACE)).status is OK
 
 
 class Says:
@@ -156,7 +156,7 @@ class Says:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def server(self) -> str:
+    def server_version(self) -> str:
         """Says it."""
         return self._text
 
@@ -245,7 +245,7 @@ def quota(cluster: Cluster, **hard: str) -> None:
     ("hard", "status", "said"),
     [
         ({"pods": "30", "requests__cpu": "52"}, OK, "26 matches fit at a time"),
-        ({"pods": "3"}, OK, "3 matches fit at a time; `cluster.most` is 20, the others will wait"),
+        ({"pods": "3"}, OK, "3 matches fit at a time; `cluster.max_jobs` is 20, the others will wait"),
         ({"pods": "0"}, FAIL, "a match asks for 1 of pods, the quota is 0"),
         ({"limits__memory": "1Gi"}, FAIL, "of limits.memory, the quota is 1Gi"),
         ({"services": "0"}, ABSENT, "nothing bounds"),
@@ -331,14 +331,14 @@ def test_a_queue_has_to_be_there_and_active(cluster, api) -> None:
 def test_a_cluster_that_is_away_is_no_failed_check() -> None:
     """It is ours."""
     with pytest.raises(ClusterUnavailable):
-        list(check_cluster(Client.at("http://127.0.0.1:9", SPACE, 0.2), wanted()))
+        list(check_cluster(Client.connect_to_url("http://127.0.0.1:9", SPACE, 0.2), wanted()))
 
 
 def test_what_a_match_asks_for_is_counted_as_a_quota_does(cluster) -> None:
     """Sums over its containers, as requests, limits and the old names."""
     held = settings_of()
     policy = SandboxPolicy(Limits(gpus=1, cpus=2.5))
-    need = Requirements.of(held, match_pod_spec(held, policy)).needs
+    need = Requirements.from_pod_spec(held, match_pod_spec(held, policy)).resources
     assert need["requests.cpu"] == need["limits.cpu"] == need["cpu"] == Fraction(7, 2)
     assert need["requests.nvidia.com/gpu"] == 1
     assert need["limits.memory"] == policy.limits.memory + int(held.driver_memory)

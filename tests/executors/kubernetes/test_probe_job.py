@@ -34,7 +34,7 @@ def made(held: dict, runtime: Runtime = Runtime.RUNC) -> dict[str, dict]:
     """The Jobs of a check."""
     probes = ProbeJobs(settings_of(**held), "0a1b2c3d", "cup", runtime)
     targets = [Target("listener-1", "tcp", "10.0.0.1", 8080)]
-    return {"listener": probes.listener(), "probe": probes.probe(targets), "storage": probes.storage()}
+    return {"listener": probes.listener_job(), "probe": probes.network_job(targets), "storage": probes.storage_job()}
 
 
 @pytest.mark.parametrize("held", SETTINGS)
@@ -74,13 +74,15 @@ def test_every_probe_would_be_taken(held, runtime) -> None:
 
 def test_the_probe_of_a_round_is_no_job_of_it() -> None:
     """The label by which a controller finds its own is another for each check."""
-    one, other = ProbeJobs(settings_of(), "a").storage(), ProbeJobs(settings_of(), "b").storage()
+    one, other = ProbeJobs(settings_of(), "a").storage_job(), ProbeJobs(settings_of(), "b").storage_job()
     assert one["metadata"]["labels"]["sparring/of"] != other["metadata"]["labels"]["sparring/of"]
 
 
 def tried(**answers: str) -> list[TargetResult]:
     """What a probe says; names have hyphens for underscores."""
-    return [TargetResult(name=name.replace("_", "-"), reach=Reachability(answer)) for name, answer in answers.items()]
+    return [
+        TargetResult(name=name.replace("_", "-"), reachability=Reachability(answer)) for name, answer in answers.items()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -104,23 +106,23 @@ def test_a_probe_is_judged_by_what_answered(said, outcome, reached) -> None:
 
 def record(outcome: NetworkOutcome = NetworkOutcome.BLOCKED, hours: float = 1, **more) -> ProbeRecord:
     """A record of some hours ago."""
-    return ProbeRecord(at=NOW - timedelta(hours=hours), outcome=outcome, who="me@here", **more)
+    return ProbeRecord(probed_at=NOW - timedelta(hours=hours), outcome=outcome, operator="me@here", **more)
 
 
 def test_a_blocked_probe_holds_for_a_day() -> None:
     """And not a minute longer."""
-    assert judge_record(record(hours=0), NOW).fine
-    assert judge_record(record(hours=24), NOW).fine
+    assert judge_record(record(hours=0), NOW).allowed
+    assert judge_record(record(hours=24), NOW).allowed
     old = judge_record(record(hours=24.1), NOW)
-    assert not old.fine
-    assert "24 hours old" in old.why
+    assert not old.allowed
+    assert "24 hours old" in old.reason
 
 
 @pytest.mark.parametrize(
     ("held", "why"),
     [
         (None, "never probed"),
-        (record(NetworkOutcome.CONNECTED, reached=["api", "dns-1"]), "reached api, dns-1"),
+        (record(NetworkOutcome.CONNECTED, reached_targets=["api", "dns-1"]), "reached api, dns-1"),
         (record(NetworkOutcome.UNKNOWN, detail="no pod"), "proved nothing: no pod"),
         (record(hours=-2), "still to come"),
     ],
@@ -128,14 +130,14 @@ def test_a_blocked_probe_holds_for_a_day() -> None:
 def test_everything_else_does_not_hold(held, why) -> None:
     """With the reason, and what to run."""
     verdict = judge_record(held, NOW)
-    assert not verdict.fine
-    assert why in verdict.why
-    assert "sparring cluster check" in verdict.why or "set the clocks" in verdict.why
+    assert not verdict.allowed
+    assert why in verdict.reason
+    assert "sparring cluster check" in verdict.reason or "set the clocks" in verdict.reason
 
 
 def test_a_record_is_kept_and_read_again() -> None:
     """As a ConfigMap that every version takes; what is none is no record."""
-    held = record(NetworkOutcome.CONNECTED, reached=["api"])
+    held = record(NetworkOutcome.CONNECTED, reached_targets=["api"])
     kept = probe_job.record_config_map(held, "cup")
     assert probe_job.read_record(kept) == held
     assert [e.message for v in versions() for e in validator(v, "v1", "ConfigMap").iter_errors(kept)] == []

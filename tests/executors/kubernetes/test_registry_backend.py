@@ -50,7 +50,7 @@ def test_an_image_is_admitted_by_the_digest_of_its_manifest(registry, backend):
     image = backend.admit(ImageSource(image="red/entry:1"))
     assert (image.digest, image.name, image.command) == (digest, "red/entry:1", ("python3", "player.py"))
     assert image.reference == f"{registry.host}/teams/red/entry@{digest}"
-    assert image.unset == ("LD_PRELOAD",)
+    assert image.unset_variables == ("LD_PRELOAD",)
     assert backend.admit(ImageSource(image=f"{registry.host}/teams/red/entry@{digest}")).digest == digest
 
 
@@ -117,16 +117,16 @@ def test_a_registry_that_is_away_is_no_fault_of_an_image(registry, backend):
     with pytest.raises(BackendUnavailable):
         backend.admit(ImageSource(image="entry:1"))
     with pytest.raises(BackendUnavailable, match="503"):
-        backend.check()
-    assert [found.status for found in backend.examine()] == [CheckStatus.FAIL]
+        backend.require_available()
+    assert [found.status for found in backend.diagnose()] == [CheckStatus.FAIL]
 
 
 @pytest.mark.parametrize("code", [200, 401, 404])
 def test_a_registry_that_answers_is_there(code, registry, backend):
     """Whether it knows us is seen when an image is asked for."""
     registry.odd = lambda _: Answer(code)
-    backend.check()
-    assert [found.status for found in backend.examine()] == [CheckStatus.OK]
+    backend.require_available()
+    assert [found.status for found in backend.diagnose()] == [CheckStatus.OK]
     assert registry.asked[0].path == "/v2/"
 
 
@@ -134,28 +134,28 @@ def test_looking_into_an_image_tells_what_its_registry_knows(registry, backend):
     """Sizes are those of the layers as they lie there; files are not looked at, and that is said."""
     config = {**RUN, "User": "0", "Labels": {"a": "b"}, "ExposedPorts": {"80/tcp": {}}, "Volumes": {"/data": {}}}
     digest = registry.put("teams/entry", "1", registry.image({**config, "Env": ["A=1", "LD_PRELOAD=x"]}, layers=3))
-    facts = backend.look_into("entry:1")
-    assert (facts.identity, facts.size, facts.layers) == (digest, 21, (7, 7, 7))
+    facts = backend.inspect_image("entry:1")
+    assert (facts.image_id, facts.size, facts.layers) == (digest, 21, (7, 7, 7))
     assert (facts.entrypoint, facts.command, facts.folder, facts.user) == (("python3",), ("player.py",), "/player", "0")
     assert (facts.labels, facts.ports, facts.volumes) == ({"a": "b"}, ("80/tcp",), ("/data",))
-    assert facts.passed == {"A"}
+    assert facts.passed_variables == {"A"}
     assert [problem.place for problem in facts.problems] == ["VOLUME"]
     assert facts.tree is not None
-    assert facts.tree.cut
-    assert backend.look_into("entry:1", files=False).tree is None
-    assert "size" in [problem.place for problem in backend.look_into("entry:1", largest=20).problems]
+    assert facts.tree.cut_reason
+    assert backend.inspect_image("entry:1", files=False).tree is None
+    assert "size" in [problem.place for problem in backend.inspect_image("entry:1", max_bytes=20).problems]
     with pytest.raises(UsageError, match="404"):
-        backend.look_into("missing:1")
+        backend.inspect_image("missing:1")
     registry.put("teams/chart", "1", {"schemaVersion": 2, "config": {}})
     with pytest.raises(Rejected):
-        backend.look_into("chart:1")
+        backend.inspect_image("chart:1")
 
 
 def test_without_a_registry_digest_and_command_have_to_be_given(ask, registry):
     """Images that were loaded onto the nodes are named by digest, and started as their manifest says."""
     backend = RegistryBackend(settings(registry="none"), registries=ask)
     image = backend.admit(ImageSource(image=f"red/entry:1@{DIGEST}", command=("python3", "player.py")))
-    assert (image.digest, image.command, image.unset) == (DIGEST, ("python3", "player.py"), CLEARED_VARIABLES)
+    assert (image.digest, image.command, image.unset_variables) == (DIGEST, ("python3", "player.py"), CLEARED_VARIABLES)
     assert image.reference == f"docker.io/red/entry@{DIGEST}"
     found = problems(backend.admit, "red/entry:1")
     assert [text.partition(":")[0] for text in found] == ["image", "command"]
@@ -163,9 +163,9 @@ def test_without_a_registry_digest_and_command_have_to_be_given(ask, registry):
     with pytest.raises(Rejected, match="nothing says how it is started"):
         backend.admit(ImageSource(image=f"red/entry@{DIGEST}", command=("a\0",)))
     with pytest.raises(UsageError, match="none"):
-        backend.look_into("red/entry")
-    backend.check()
-    assert [found.status for found in backend.examine()] == [CheckStatus.OK]
+        backend.inspect_image("red/entry")
+    backend.require_available()
+    assert [found.status for found in backend.diagnose()] == [CheckStatus.OK]
     assert registry.asked == []
 
 
@@ -179,7 +179,7 @@ def test_a_registry_setting_that_names_none_is_refused(prefix):
 def test_nothing_is_built_or_started_here(backend):
     """Players start in pods, and images are made where an engine is."""
     with pytest.raises(UsageError, match="push"):
-        backend.workshop()
+        backend.image_store()
     with pytest.raises(UsageError, match="in pods"):
         backend.start(SandboxSpec(Image(DIGEST, "entry"), SandboxPolicy(), "run-1", "job-1"))
 
@@ -188,15 +188,15 @@ def test_sweeping_is_handed_on(ask):
     """What dead rounds left on the cluster is removed by whoever knows the cluster."""
     heard = []
 
-    def sweep(*, keep=None, ended=None):
-        heard.append((keep, ended))
+    def sweep(*, spare_run=None, ended_run=None):
+        heard.append((spare_run, ended_run))
         return 3
 
     backend = RegistryBackend(settings(), sweep, ask)
-    assert backend.sweep(keep="run-1") == 3
-    assert backend.sweep(ended="run-2") == 3
+    assert backend.clean_up(spare_run="run-1") == 3
+    assert backend.clean_up(ended_run="run-2") == 3
     assert heard == [("run-1", None), (None, "run-2")]
-    assert RegistryBackend(settings(), registries=ask).sweep() == 0
+    assert RegistryBackend(settings(), registries=ask).clean_up() == 0
 
 
 @pytest.fixture(scope="module")
@@ -259,11 +259,15 @@ def test_what_an_engine_pushed_is_judged_as_the_engine_judges_it(
     found = problems(backend.admit, name)
     assert problems(here.admit, name) == found
     assert [text.partition(":")[0] for text in found] == places
-    there, own = backend.look_into(name), here.look_into(name, files=False)
-    assert engine.images.get(name).attrs["RepoDigests"] == [f"{name.removesuffix(':1')}@{there.identity}"]
+    there, own = backend.inspect_image(name), here.inspect_image(name, files=False)
+    assert engine.images.get(name).attrs["RepoDigests"] == [f"{name.removesuffix(':1')}@{there.image_id}"]
     same = ("user", "entrypoint", "command", "folder", "volumes", "ports", "healthcheck", "on_build", "labels")
     assert {key: getattr(there, key) for key in same} == {key: getattr(own, key) for key in same}
-    assert (there.environment, there.passed, there.problems) == (own.environment, own.passed, own.problems)
+    assert (there.environment, there.passed_variables, there.problems) == (
+        own.environment,
+        own.passed_variables,
+        own.problems,
+    )
     if not found:
         assert backend.admit(ImageSource(image=name)).command == here.admit(ImageSource(image=name)).command
 

@@ -24,7 +24,7 @@ def backend(registry, ask):
 
 def received(identity: str) -> ImageSource:
     """Returns what a round of a season asks for."""
-    return ImageSource(image=identity, shelf=received_image_name("cup", "red", identity))
+    return ImageSource(image=identity, registry_name=received_image_name("cup", "red", identity))
 
 
 def put(registry, manifest, identity: str) -> str:
@@ -48,7 +48,7 @@ def test_the_identity_is_the_received_one_and_nodes_pull_by_manifest(registry, b
     image = backend.admit(received(identity))
     assert image.digest == identity != pulled
     assert image.reference == f"{registry.host}/season/cup/red@{pulled}"
-    assert (image.command, image.unset) == (("python3", "player.py"), ("LD_PRELOAD",))
+    assert (image.command, image.unset_variables) == (("python3", "player.py"), ("LD_PRELOAD",))
     made = pod_manifest.pod_template(attempt(), image, SandboxPolicy(), ClusterSettings())
     [player] = [each for each in made["spec"]["containers"] if each["name"] == "player"]
     assert player["image"] == image.reference

@@ -1,6 +1,7 @@
 """`sparring cluster render`: every Job of a round as it would be created, for whoever has to agree to it."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
@@ -212,7 +213,7 @@ def test_where_pods_run_does_not_make_a_round_another(tmp_path):
     file, out = write(tmp_path, replay={"power": 0}), tmp_path / "out"
     how = play_rounds.RunOptions(backend="process", slots=1, allow_unisolated=True)
     play_rounds.play_round(Contest(file), out, how, lambda _: None)
-    write(tmp_path, replay={"power": 0}, cluster={"namespace": "elsewhere", "most": 3})
+    write(tmp_path, replay={"power": 0}, cluster={"namespace": "elsewhere", "max_jobs": 3})
     found = play_rounds.preview_round(Contest(file), out, how)
     assert [stage.jobs for stage in found.stages] == [0, 0, 0]
     write(tmp_path, replay={"power": 0}, seed=5)
@@ -220,6 +221,7 @@ def test_where_pods_run_does_not_make_a_round_another(tmp_path):
         play_rounds.preview_round(Contest(file), out, how)
 
 
+@settings(max_examples=200 if os.environ.get("SPARRING_SOAK") else 20)
 @given(COMMANDS)
 def test_a_command_survives_every_reader(command):
     """Readers of YAML 1.1 and 1.2 get the words back; none of them is taken for a truth, a number or nothing."""

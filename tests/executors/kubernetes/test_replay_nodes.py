@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.domain.events import StepFinished
 from orchestrator.domain.ids import JobId
-from orchestrator.domain.places import met_again, played_on
+from orchestrator.domain.node_placement import nodes_played_on, replayed_where_played
 from orchestrator.domain.plan import Job, Plan, Stage
 from orchestrator.errors import Unschedulable
 from orchestrator.executors.kubernetes.shared_volume import DriverOutcome
@@ -30,9 +30,9 @@ def plays_its_own(driver: Driver) -> int:
     driver.take()
     job = PLAN.by_id[JobId(driver.job)]
     told = {"stage": job.stage, "submission": job.submission}
-    driver.outbox.put(step(driver.job, 0, **told))
-    driver.outbox.put(step(driver.job, 1, **told), end(driver.job, **told))
-    driver.outbox.leave(DriverOutcome.FINISHED)
+    driver.outbox.write_events(step(driver.job, 0, **told))
+    driver.outbox.write_events(step(driver.job, 1, **told), end(driver.job, **told))
+    driver.outbox.write_end(DriverOutcome.FINISHED)
     return 0
 
 
@@ -69,7 +69,7 @@ def test_a_replay_goes_to_another_node(rig, how) -> None:
     assert nodes(rig) == {"play": {"one"}, "other": {"one"}, "again": set()}
     rig.play(PLAN)
     assert nodes(rig)["again"] == {"two"}
-    assert met_again(each for each in rig.ledger if isinstance(each, StepFinished)) == []
+    assert replayed_where_played(each for each in rig.ledger if isinstance(each, StepFinished)) == []
 
 
 def test_any_node_is_any_node(rig) -> None:
@@ -77,21 +77,21 @@ def test_any_node_is_any_node(rig) -> None:
     rig.settings = {"replay_nodes": "any"}
     rig.play(PLAN)
     assert nodes(rig)["again"] == {"one"}
-    assert met_again(each for each in rig.ledger if isinstance(each, StepFinished)) == ["red"]
+    assert replayed_where_played(each for each in rig.ledger if isinstance(each, StepFinished)) == ["red"]
 
 
 def test_with_one_node_a_preference_gives_way(small) -> None:
     """A replay plays where there is no other node, and the record says so."""
     small.play(PLAN)
     assert small.kinds("again") == WHOLE_JOB
-    assert met_again(each for each in small.ledger if isinstance(each, StepFinished)) == ["red"]
+    assert replayed_where_played(each for each in small.ledger if isinstance(each, StepFinished)) == ["red"]
 
 
 def test_with_one_node_a_demand_does_not(small) -> None:
     """A replay that may not run there waits for another node, and is parked in the end."""
     small.settings = {"replay_nodes": "others"}
     with small.parks(Unschedulable, "node affinity"):
-        small.play(PLAN, pace=replace(QUICK_TIMINGS, pending=0.2))
+        small.play(PLAN, timings=replace(QUICK_TIMINGS, pending_timeout=0.2))
     assert small.kinds("other") == WHOLE_JOB
 
 
@@ -112,6 +112,6 @@ def test_where_somebody_played() -> None:
         step("b", 0, submission="blue", node="two"),
         step("c", 0, submission="red", stage=Stage.REPLAY, node="three"),
     ]
-    assert played_on(steps, "red") == {"one"}
-    assert met_again(steps) == []
-    assert met_again([*steps, step("d", 0, submission="blue", stage=Stage.REPLAY, node="two")]) == ["blue"]
+    assert nodes_played_on(steps, "red") == {"one"}
+    assert replayed_where_played(steps) == []
+    assert replayed_where_played([*steps, step("d", 0, submission="blue", stage=Stage.REPLAY, node="two")]) == ["blue"]

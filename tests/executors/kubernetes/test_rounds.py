@@ -138,7 +138,7 @@ def test_an_image_that_cannot_be_pulled_and_a_full_quota(stage):
         status = stage.there / "cluster" / "status.json"
 
         def says(*words: str) -> bool:
-            heard[:] = [row["words"] for row in json.loads(status.read_text())["jobs"]] if status.exists() else []
+            heard[:] = [row["description"] for row in json.loads(status.read_text())["jobs"]] if status.exists() else []
             return any(all(word in row for word in words) for row in heard)
 
         eventually(lambda: says("attack-noop", "ImagePull"), 30, "the words about the image")
@@ -225,22 +225,24 @@ def test_a_cluster_that_was_not_probed(stage):
     """A round does not begin where no probe was blocked in 24 hours; a reason overrides that, and readers are told."""
     stage.players = ("attack_noop", "defence_honest")
     path = stage.contest()
-    client = Client.at(stage.cluster.url, NAMESPACE)
+    client = Client.connect_to_url(stage.cluster.url, NAMESPACE)
     old = probe_job.ProbeRecord(
-        at=datetime.now(UTC) - timedelta(hours=25), outcome=probe_job.NetworkOutcome.BLOCKED, who="a test"
+        probed_at=datetime.now(UTC) - timedelta(hours=25), outcome=probe_job.NetworkOutcome.BLOCKED, operator="a test"
     )
     for record, words in (
         (old, "25 hours old"),
-        (replace_record(old, outcome=probe_job.NetworkOutcome.CONNECTED, reached=["dns"]), "reached dns"),
+        (replace_record(old, outcome=probe_job.NetworkOutcome.CONNECTED, reached_targets=["dns"]), "reached dns"),
     ):
         run_probes.save_record(client, record, NAMESPACE)
         with pytest.raises(UsageError, match=words):
             stage.play(path)
         assert not stage.there.exists()
-    stage.on = replace(stage.on, override="a cluster of our own, without a way out")
+    stage.on = replace(stage.on, override_reason="a cluster of our own, without a way out")
     stage.play(path)
     record, _ = play_rounds.read_round(stage.there)
-    assert [event.overridden for event in record.round.overridden] == ["a cluster of our own, without a way out"]
+    assert [event.override_reason for event in record.round.probe_overrides] == [
+        "a cluster of our own, without a way out"
+    ]
     [note] = json.loads((stage.there / "results.json").read_text())["notes"]
     assert "whose network was not proved" in note
     assert "said `connected`. Reason: a cluster of our own, without a way out." in note
@@ -252,7 +254,7 @@ def test_a_cluster_that_was_not_probed(stage):
 def test_replays_run_where_their_submission_has_not_played(stage, how, again):
     """Item 27: the ledger has each step's node, and readers are told whose replays met what its play may have left."""
     stage.players = ("attack_noop", "defence_honest")
-    stage.settings = {"cluster": {"most": 1, "replay_nodes": how}}
+    stage.settings = {"cluster": {"max_jobs": 1, "replay_nodes": how}}
     stage.play(stage.contest())
     nodes = {(step.stage, step.submission): step.node for step in steps_of(stage.there)}
     assert {node for (kind, _), node in nodes.items() if kind is not JobStage.REPLAY} == {"one"}

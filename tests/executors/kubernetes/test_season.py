@@ -59,7 +59,7 @@ class Season:
         self.path = stage.there
         self.mark = secrets.token_hex(4)
         self.folders = {name: self._folder(name) for name in PLAYERS}
-        self.how = play_rounds.RunOptions(engine="kubernetes", cluster=stage.on)
+        self.how = play_rounds.RunOptions(executor="kubernetes", cluster=stage.on)
 
     def tag(self, name: str) -> str:
         """Returns what the engine calls a player."""
@@ -101,13 +101,13 @@ class Season:
             ],
             "isolation": "attack",
             "limits": {"memory": "256MiB", "classify_seconds": 5, "perturb_seconds": 20, "ready_seconds": 60},
-            "replay": {"power": 0.6, "cheat": 0.3},
+            "replay": {"power": 0.99, "cheat": 0.3},
             "rules": {"clean_floor": None, "initial": {"classifier": "watched", "weights": {"ours": 1}}},
             "baselines": [{"image": self.tag(kind), "name": name, "side": side} for name, kind, side in baselines],
             "cluster": {
                 "registry": f"{self.registry.host}/season",
                 "insecure_registries": [self.registry.host],
-                "most": 3,
+                "max_jobs": 3,
                 "runner": self.tag("attack_honest"),
             },
         }
@@ -127,7 +127,7 @@ class Season:
         """Pushes what the registry lacks, and gives the cluster's nodes what they would pull."""
         settings, listed = push_images.required_images(self.path)
         engine = composition.make_backend("docker", self.stage.folder)
-        done = {each.who: each for each in push_images.push_missing(settings, listed, engine)}
+        done = {each.owner: each for each in push_images.push_missing(settings, listed, engine)}
         by_id = {docker("image", "inspect", "--format", "{{.Id}}", self.tag(name)).strip(): name for name in PLAYERS}
         by_id |= {self.tag(name): name for name in PLAYERS}
         for each in done.values():

@@ -50,7 +50,7 @@ def reports(driver: Driver) -> int:
     driver.take()
 
     wait(lambda: "StartError" in board(driver.rig).get(driver.job, ""), "the kubelet's word, seen by the controller")
-    driver.outbox.leave(DriverOutcome.FAULT, None, "player-absent", "nobody opened 'ctl'")
+    driver.outbox.write_end(DriverOutcome.FAULT, None, "player-absent", "nobody opened 'ctl'")
     return 3
 
 
@@ -86,7 +86,7 @@ def test_with_gpus_a_node_has_to_start_others_between_two_refusals(rig, monkeypa
     monkeypatch.setattr(rig.hook, "fakes", Refusing(rig.hook.fakes, "b"))
     rig.scripts = {("b", number): absent for number in range(1, 99)}
     rig.script = slowly
-    rig.play(jobs_of("b", "a", "c<a", "d<c", "e<d", "f<b"), gpus=True)
+    rig.play(jobs_of("b", "a", "c<a", "d<c", "e<d", "f<b"), uses_gpus=True)
     assert all(rig.kinds(job) == WHOLE_JOB for job in "acdef")
     assert rig.kinds("b")[-len(WHOLE_JOB) :] == WHOLE_JOB
     refused = rig.kinds("b")[: -len(WHOLE_JOB)]
@@ -108,6 +108,6 @@ def test_what_a_node_started_before_it_broke_says_nothing(rig, monkeypatch) -> N
     rig.script = absent
     rig.scripts = {("a", 1): breaks}
     with rig.parks(PlayerRefused):
-        rig.play(jobs_of("a", "b<a", "c<a"), gpus=True)
+        rig.play(jobs_of("a", "b<a", "c<a"), uses_gpus=True)
     assert rig.kinds("a") == WHOLE_JOB
     assert not rig.unstarted

@@ -29,31 +29,31 @@ def row(words: str, state: AttemptState = AttemptState.WAITING, number: int = 1)
 def test_words_are_written_and_read_back(board, tmp_path) -> None:
     """With job, attempt, and since when; a wait keeps its beginning until its words change."""
     assert read_status(tmp_path) is None
-    board.show([row("no pod yet")])
-    board.show([row("no pod yet"), row("plays", AttemptState.RUNNING, 2)])
+    board.write_attempts([row("no pod yet")])
+    board.write_attempts([row("no pod yet"), row("plays", AttemptState.RUNNING, 2)])
     [first, second] = read_status(tmp_path).jobs
-    assert (first.words, first.since, first.attempt) == ("no pod yet", "2026-01-01T00:00:00+00:00", 1)
+    assert (first.description, first.since, first.attempt) == ("no pod yet", "2026-01-01T00:00:00+00:00", 1)
     assert (second.state, second.since) == (AttemptState.RUNNING, "2026-01-01T00:00:01+00:00")
-    board.show([row("waits for quota")])
+    board.write_attempts([row("waits for quota")])
     assert [each.since for each in read_status(tmp_path).jobs] == ["2026-01-01T00:00:02+00:00"]
 
 
 def test_nothing_is_written_while_nothing_changes(board, tmp_path) -> None:
     """The file of an hour's wait is written once."""
-    board.show([row("no pod yet")])
+    board.write_attempts([row("no pod yet")])
     (tmp_path / FILE_NAME).unlink()
-    board.show([row("no pod yet")])
+    board.write_attempts([row("no pod yet")])
     assert not (tmp_path / FILE_NAME).exists()
-    board.show([])
+    board.write_attempts([])
     assert read_status(tmp_path).jobs == []
 
 
 def test_the_controllers_own_wait_is_a_note(board, tmp_path) -> None:
     """It goes when the round does."""
-    board.show([row("no pod yet")])
-    board.note("another controller runs this round")
+    board.write_attempts([row("no pod yet")])
+    board.write_note("another controller runs this round")
     assert (read_status(tmp_path).note, len(read_status(tmp_path).jobs)) == ("another controller runs this round", 1)
-    board.show([row("no pod yet")])
+    board.write_attempts([row("no pod yet")])
     assert read_status(tmp_path).note == ""
 
 

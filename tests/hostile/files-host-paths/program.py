@@ -10,7 +10,8 @@ SOCKETS = ("/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/podm
 FOLDERS = ("/host", "/mnt/host", "/rootfs", "/hostfs", "/var/lib/docker", "/var/lib/kubelet", "/run/containerd")
 TOKENS = ("/var/run/secrets/kubernetes.io/serviceaccount/token", "/run/secrets")
 KERNELS = ("/proc/", "/dev/", "/sys/")
-OURS = ("/", "/proc", "/dev", "/sys", "/tmp", "/etc/resolv.conf", "/etc/hostname", "/etc/hosts")
+OURS = ("/", "/proc", "/dev", "/sys", "/tmp", "/etc/resolv.conf", "/etc/hostname", "/etc/hosts", "/io", "/io/sh")
+"""Where a sandbox has mounts; below `/io` its own FIFOs lie."""
 
 
 def call(path: str) -> None:
@@ -33,5 +34,8 @@ report_all(
     *(attempt(path, os.listdir, path) for path in FOLDERS),
     *(attempt(path, os.stat, path) for path in TOKENS),
     attempt("mounts", mounted),
+    attempt("a file beside the FIFOs", os.mkfifo, "/io/new"),
+    attempt("a FIFO of its own", os.open, "/io/in", os.O_WRONLY | os.O_NONBLOCK),
+    attempt("an answer of another", os.open, "/io/out", os.O_RDONLY | os.O_NONBLOCK),
     attempt("init's root", os.listdir, "/proc/1/root/root"),
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from _report import report
 
-OWN = {b"docker-init", b"python3", b"tini"}
+OWN = {b"docker-init", b"init", b"python3", b"tini"}
 strangers = []
 for folder in Path("/proc").glob("[0-9]*"):
     try:

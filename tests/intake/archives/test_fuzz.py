@@ -13,7 +13,7 @@ from orchestrator.intake import archive
 from orchestrator.intake.archive import ArchiveBounds
 
 INPUTS = 10_000 if os.environ.get("SPARRING_SOAK") else 400
-SMALL = ArchiveBounds(source=1024**2, image=1024**2, members=50, free=1024**2)
+SMALL = ArchiveBounds(source=1024**2, image=1024**2, members=50, unchecked_bytes=1024**2)
 KINDS = ("tar", "gz", "zip")
 
 

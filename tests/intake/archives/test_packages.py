@@ -28,7 +28,7 @@ class Engine:
         assert reference == "team/entry:cpu"
         yield from (self.saved[at : at + 1000] for at in range(0, len(self.saved), 1000))
 
-    plain = staticmethod(load.normalise_config)
+    normalise_config = staticmethod(load.normalise_config)
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +88,13 @@ def test_what_is_packed_is_read_back(packed, kept, tmp_path, layers) -> None:
     assert packed.size == packed.path.stat().st_size
     with archive.open_archive(packed.path, tmp_path / "w") as unpacked:
         assert unpacked.digest == packed.digest
-        assert unpacked.promised == packed.image
+        assert unpacked.declared_image == packed.image
         names = sorted(path.name for path in kept.iterdir())
         assert {path.name: path.read_bytes() for path in sorted(unpacked.source.iterdir())} == {
             name: (kept / name).read_bytes() for name in names
         }
         parts = image_archive.read_image_layout(unpacked.image)
-        assert [b"".join(layer.read()) for layer in parts.layers] == layers
+        assert [b"".join(layer.read_pieces()) for layer in parts.layers] == layers
 
 
 def test_the_image_is_packed_as_it_will_be(packed, tmp_path) -> None:
@@ -157,7 +157,7 @@ def test_a_layer_that_is_there_twice_is_packed_once(kept, tmp_path, make, config
     packed = package_writer.write_package(kept, tmp_path / "x", twice, "team/entry:cpu")
     with archive.open_archive(packed.path, tmp_path / "w") as unpacked:
         parts = image_archive.read_image_layout(unpacked.image)
-        assert [b"".join(layer.read()) for layer in parts.layers] == [layers[0], layers[1], layers[0]]
+        assert [b"".join(layer.read_pieces()) for layer in parts.layers] == [layers[0], layers[1], layers[0]]
 
 
 def rewritten(path: Path, edit) -> bytes:
@@ -224,8 +224,8 @@ def test_any_changed_byte_is_noticed(data, tmp_path_factory, make, config, layer
     try:
         with archive.open_archive(packed.path, room / "w") as unpacked:
             read = {path.name: path.read_bytes() for path in unpacked.source.iterdir()}
-            raw = [b"".join(layer.read()) for layer in image_archive.read_image_layout(unpacked.image).layers]
-            promised = unpacked.promised
+            raw = [b"".join(layer.read_pieces()) for layer in image_archive.read_image_layout(unpacked.image).layers]
+            promised = unpacked.declared_image
     except Rejected:
         return
     # A mode's bits are in no digest, nor is the id that is promised, which is compared where it is brought in.
@@ -235,5 +235,5 @@ def test_any_changed_byte_is_noticed(data, tmp_path_factory, make, config, layer
 
 def test_the_list_is_the_same_text_each_time() -> None:
     """What is read is written again as the same bytes."""
-    text = Package(sparring_package=1, name="x", members=[]).text()
-    assert package.parse_package(text).text() == text
+    text = Package(sparring_package=1, name="x", members=[]).encode()
+    assert package.parse_package(text).encode() == text

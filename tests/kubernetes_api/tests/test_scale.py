@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from tests.kubernetes_api import Cluster, Fakes, Node, eventually
 
 from .conftest import JOBS, Http, conditions, container, make_job
@@ -16,6 +18,7 @@ def finished(cluster: Cluster) -> int:
         return sum("Complete" in conditions(each.data) for each in shelf.objects.values())
 
 
+@pytest.mark.slow
 def test_a_thousand_jobs_run_to_their_end() -> None:
     """The second half takes about as long as the first: nothing grows with what is finished."""
     with Cluster(Fakes(), (Node(pods=2000),)) as cluster:

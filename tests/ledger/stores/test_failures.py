@@ -128,7 +128,10 @@ def test_a_ledger_that_was_cut_never_tells_something_else(cut_off, put, event, t
 
 def test_a_lock_is_waited_for(database, event, time):
     """A ledger that another program holds for a moment takes its entry when that one lets go."""
-    with opened(database, patience=20) as ledger, closing(sqlite3.connect(database, check_same_thread=False)) as other:
+    with (
+        opened(database, lock_timeout=20) as ledger,
+        closing(sqlite3.connect(database, check_same_thread=False)) as other,
+    ):
         other.execute("BEGIN EXCLUSIVE")
         release = threading.Timer(0.5, other.rollback)
         release.start()
@@ -147,7 +150,7 @@ def test_a_lock_that_stays_is_named(filled, database, event, time, statements):
             other.execute(statement)
         with (
             pytest.raises(StoreFault, match=rf"another program has held {database} for more than 0\.3 s .*end it"),
-            opened(database, patience=0.3) as ledger,
+            opened(database, lock_timeout=0.3) as ledger,
         ):
             ledger.append(event(filled), time=time)
         assert 0.3 <= _clock() - began < 10
@@ -213,12 +216,12 @@ from orchestrator.ledger.stores.sql import SqlLedger
 from pathlib import Path
 folder = Path(sys.argv[1])
 ledger = SqlLedger(f"sqlite:///{folder}/ledger.sqlite")
-ledger.append(RoundClosed(), time="t")
+ledger.append(RoundClosed(), time="2026-03-01T08:00:00.000+00:00")
 resource.setrlimit(resource.RLIMIT_FSIZE, (65536, resource.RLIM_INFINITY))
 kept = 1
 try:
     while kept < 1000:
-        ledger.append(RoundClosed(), time="t")
+        ledger.append(RoundClosed(), time="2026-03-01T08:00:00.000+00:00")
         kept += 1
 except StoreFault as fault:
     print(fault)

@@ -6,7 +6,10 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+import rfc8785
+from structlog.testing import capture_logs
 
+from orchestrator.domain import contest_events
 from orchestrator.domain.ids import canonical_json
 from orchestrator.errors import Conflict, StoreFault
 from orchestrator.ledger.stores import base
@@ -14,6 +17,7 @@ from orchestrator.ledger.stores.memory import MemoryLedger
 from orchestrator.ledger.stores.sql import SqlLedger
 
 COUNT = 5
+EARLIER, LATER = "2026-03-01T07:00:00.000+00:00", "2026-03-01T09:00:00.000+00:00"
 
 
 def sha256(text):
@@ -29,8 +33,7 @@ def chained(ledger, *them):
     head = "sha256:" + 64 * "0"
     for entry, (time, event) in zip(ledger.read(), them, strict=False):
         body = {"seq": entry.seq, "time": time, "salt": entry.salt, "event": json.loads(event.model_dump_json())}
-        text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        head = sha256(head + "\n" + sha256(text))
+        head = sha256(head + "\n" + sha256(rfc8785.dumps(body).decode()))
     return head
 
 
@@ -42,10 +45,10 @@ def test_an_empty_ledger_begins_at_zero(ledger):
 def test_entries_come_back_in_order(ledger, event, time):
     """What was appended, in one go or several, is read as it was, numbered from 1."""
     ledger.append(event(0), event(1), time=time)
-    ledger.append(event(2), time="2026-03-01T09:00:00.000+00:00")
+    ledger.append(event(2), time=LATER)
     entries = list(ledger.read())
     assert [(entry.seq, entry.event) for entry in entries] == [(n + 1, event(n)) for n in range(3)]
-    assert [entry.time for entry in entries] == [time, time, "2026-03-01T09:00:00.000+00:00"]
+    assert [entry.time for entry in entries] == [time, time, LATER]
     assert [entry.previous for entry in entries] == [base.GENESIS, entries[0].hash, entries[1].hash]
     assert ledger.head == entries[2].hash
 
@@ -53,8 +56,8 @@ def test_entries_come_back_in_order(ledger, event, time):
 def test_the_hash_can_be_computed_by_anybody(ledger, event, time):
     """A leaf is the digest of the entry as canonical JSON; a hash is that of the hash before it, and the leaf (X2)."""
     ledger.append(event(0), time=time)
-    ledger.append(event(1), event(2), time="later")
-    assert ledger.head == chained(ledger, (time, event(0)), ("later", event(1)), ("later", event(2)))
+    ledger.append(event(1), event(2), time=LATER)
+    assert ledger.head == chained(ledger, (time, event(0)), (LATER, event(1)), (LATER, event(2)))
 
 
 def test_an_entry_can_be_withheld(ledger, event, time):
@@ -272,6 +275,94 @@ def test_what_was_read_before_the_damage_stays_good(filled, open_ledger, tamper,
     assert [next(entries).event for _ in range(3)] == [event(n) for n in range(3)]
     with pytest.raises(StoreFault, match="ledger entry 4 does not continue the chain"):
         next(entries)
+
+
+def test_times_never_run_backwards(ledger, event, time):
+    """Where the clock is behind the last entry, the next one bears that entry's time, and the caller learns which."""
+    assert ledger.append(event(0), time=time) == time
+    assert ledger.append(event(1), event(2), time=EARLIER) == time
+    assert ledger.append(event(3), time=LATER) == LATER
+    assert [entry.time for entry in ledger.read()] == [time, time, time, LATER]
+
+
+def test_times_never_run_backwards_between_processes(open_ledger, event, time):
+    """What others appended counts, read with the ledger or learnt later; the operator is told once a process."""
+    first = open_ledger()
+    first.append(event(0), time=time)
+    second = open_ledger()
+    first.append(event(1), time=LATER)
+    list(second.read_new())
+    with capture_logs() as logs:
+        assert second.append(event(2), time=EARLIER) == LATER
+        assert second.append(event(3), time=EARLIER) == LATER
+    assert [(line["event"], line["clock"], line["recorded"]) for line in logs] == [
+        ("clock_behind_ledger", EARLIER, LATER)
+    ]
+
+
+@pytest.mark.parametrize(
+    "written", ["later", "2026-03-01T08:00:00Z", "2026-03-01T08:00:00.000+01:00", "", f"{LATER}\n"]
+)
+def test_a_time_has_one_form(ledger, event, written):
+    """Only times in UTC to the millisecond are taken, which sort as they follow each other; nothing is kept."""
+    with pytest.raises(ValueError, match="is no time of a ledger"):
+        ledger.append(event(0), time=written)
+    assert list(ledger.read()) == []
+
+
+def test_a_chain_whose_times_run_backwards_is_refused(filled, open_ledger, tamper, event):
+    """Whoever chains an entry anew with a time before that of the entry in front of it is found."""
+    last = list(open_ledger().read())[-1]
+    forged = base.make_entry(last.previous, COUNT, EARLIER, event(COUNT - 1), last.salt)
+    tamper("UPDATE ledger SET time = ?, hash = ? WHERE seq = ?", EARLIER, forged.hash, COUNT)
+    with pytest.raises(StoreFault, match=f"ledger entry {COUNT} does not continue the chain"):
+        open_ledger()
+
+
+OPENED = contest_events.ContestOpened(actor="x", contest={"title": "Cup"}, key_fingerprint="sha256:0", software="0.1.0")
+REMEDY = "of version 1, made by version 0.1 of this software; nothing reads that any more: play again"
+
+
+def test_the_first_event_says_the_version(ledger, time):
+    """A ledger of this software says in its first event, under every hash, that it is of version 2."""
+    ledger.append(OPENED, time=time)
+    [entry] = ledger.read()
+    assert json.loads(entry.text)["ledger_version"] == 2
+
+
+@pytest.mark.parametrize(("version", "said"), [(None, REMEDY), (1, REMEDY), (3, "of version 3; this software reads")])
+def test_a_ledger_of_another_version_is_named(open_ledger, tamper, time, version, said):
+    """One error says of which version a ledger is and what to do; that its chain holds changes nothing."""
+    open_ledger().append(OPENED, time=time)
+    [entry] = open_ledger().read()
+    body = json.loads(entry.text) | {"ledger_version": version}
+    text = canonical_json({key: value for key, value in body.items() if value is not None})
+    leaf = base.leaf_hash(1, time, entry.salt, text)
+    tamper("UPDATE ledger SET event = ?, hash = ?", text, base.entry_hash(base.GENESIS, leaf))
+    with pytest.raises(StoreFault, match=rf"ledger\.sqlite is a ledger {said}"):
+        open_ledger()
+
+
+def test_a_ledger_of_the_first_release_is_named(database, open_ledger):
+    """The table of 0.1.0, whose entries had no salt, gets the same error, and not one row is changed."""
+    with closing(sqlite3.connect(database)) as connection:
+        columns = "seq INTEGER PRIMARY KEY, time TEXT, kind TEXT, event TEXT, previous TEXT, hash TEXT"
+        connection.execute(f"CREATE TABLE ledger ({columns})")
+        connection.execute("INSERT INTO ledger VALUES (1, 't', 'round_closed', '{}', 'p', 'h')")
+        connection.commit()
+    with pytest.raises(StoreFault, match=rf"ledger\.sqlite is a ledger {REMEDY}"):
+        open_ledger()
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute("SELECT * FROM ledger").fetchall() == [(1, "t", "round_closed", "{}", "p", "h")]
+
+
+def test_a_number_beyond_the_exact_integers_comes_back(ledger, time):
+    """A contest file may hold a large double: it is written by RFC 8785 and read as the same number."""
+    large = OPENED.model_copy(update={"contest": {"x": 1e20, "y": 2.0**53, "z": 1.0}})
+    ledger.append(large, time=time)
+    [entry] = ledger.read()
+    assert entry.event == large
+    assert '"contest":{"x":100000000000000000000,"y":9007199254740992,"z":1}' in entry.text
 
 
 def test_a_file_that_is_no_database_is_named(database):

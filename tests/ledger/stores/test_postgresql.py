@@ -130,7 +130,7 @@ def test_one_database_holds_many_ledgers(open_ledger, event, time, schema):
 def test_a_database_that_does_not_answer_is_named(tmp_path):
     """The fault names the address without its password, and what to look at."""
     with pytest.raises(StoreFault, match="see that the database answers") as fault:
-        SqlLedger(f"postgresql://ada:hidden@/cup?host={tmp_path}", patience=2)
+        SqlLedger(f"postgresql://ada:hidden@/cup?host={tmp_path}", lock_timeout=2)
     assert "ada:***@" in str(fault.value)
     assert "hidden" not in str(fault.value)
 

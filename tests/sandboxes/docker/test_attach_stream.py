@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from orchestrator.errors import SandboxLost
 from orchestrator.sandboxes.docker import attach_stream
 from orchestrator.sandboxes.docker.attach_stream import Attachment, Demultiplexer
+from orchestrator.sandboxes.docker.engine_socket import ResponseHead
 from orchestrator.sandboxes.linux.pipe_io import CHUNK_BYTES, MAX_BUFFERED_BYTES, OutputBuffer
 
 parts = st.lists(st.tuples(st.sampled_from([1, 2]), st.binary(max_size=50)), max_size=12)
@@ -58,7 +59,7 @@ def test_stderr_goes_to_the_tail_and_stdout_to_the_reader(pair):
     attachment, far = pair
     far.sendall(framed(2, b"log") + framed(1, b"answer") + framed(2, b" more"))
     assert attachment.receive(time.monotonic() + 5) == b"answer"
-    assert bytes(attachment.tail) == b"log more"
+    assert bytes(attachment.stderr_tail) == b"log more"
 
 
 def test_a_hang_up_is_the_end_and_stays_it(pair):
@@ -70,7 +71,7 @@ def test_a_hang_up_is_the_end_and_stays_it(pair):
     assert [attachment.receive(time.monotonic() + 5) for _ in range(3)] == [b"", b"", b""]
 
 
-def test_a_refused_attach_is_a_lost_sandbox(tmp_path):
+def test_a_refused_attach_is_a_lost_sandbox(tmp_path, monkeypatch):
     """An engine that answers with an error, or not at all, has lost the sandbox; its words are made printable."""
     path = str(tmp_path / "engine")
     with socket.socket(socket.AF_UNIX) as listener:
@@ -81,10 +82,27 @@ def test_a_refused_attach_is_a_lost_sandbox(tmp_path):
         with pytest.raises(SandboxLost, match="timed out"):
             Attachment.open(path, "1.41", "c", 0.1)
     near, far = socket.socketpair()
+    head = ResponseHead(404, b"HTTP/1.1 404 Not Found", b"no \x1b[31m such")
+    monkeypatch.setattr(attach_stream, "open_stream", lambda *_: (near, head))
     with near, far:
-        far.sendall(b"HTTP/1.1 404 Not Found\r\nServer: x\r\n\r\nno \x1b[31m such")
         with pytest.raises(SandboxLost, match=r"404 Not Found no \\x1b\[31m such"):
-            attach_stream._read_upgrade_response(near)
+            Attachment.open(path, "1.41", "c", 1)
+        assert near.fileno() == -1
+
+
+def test_frames_that_come_with_the_answer_are_not_lost(monkeypatch):
+    """An engine may send what a player says together with the head of its answer."""
+    near, far = socket.socketpair()
+    head = ResponseHead(101, b"HTTP/1.1 101 UPGRADED", framed(1, b"first")[:9])
+    monkeypatch.setattr(attach_stream, "open_stream", lambda *_: (near, head))
+    with far:
+        attachment = Attachment.open("engine", "1.41", "c", 1)
+        far.sendall(framed(1, b"first")[9:])
+        heard = b""
+        while len(heard) < len(b"first"):
+            heard += attachment.receive(time.monotonic() + 5)
+        assert heard == b"first"
+        attachment.close()
 
 
 def test_what_is_held_is_handed_out_in_bounded_pieces():
@@ -105,6 +123,6 @@ def test_holding_has_a_bound():
     """At 16 MiB there is enough."""
     held = OutputBuffer()
     held.add(bytes(MAX_BUFFERED_BYTES - 1))
-    assert not held.full
+    assert not held.is_full
     held.add(b"x")
-    assert held.full
+    assert held.is_full

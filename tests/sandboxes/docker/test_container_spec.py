@@ -9,11 +9,12 @@ from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import UsageError
 from orchestrator.sandboxes.base import Image, SandboxSpec
-from orchestrator.sandboxes.docker import container_spec, seccomp
+from orchestrator.sandboxes.docker import container_spec, player_fifos
+from orchestrator.sandboxes.linux import seccomp
 
 GPU = "GPU-5f1c2b7e-0d3a-4b6c-8f9e-0123456789ab"
 ID = "sha256:" + "ab" * 32
-HOST = container_spec.HostLimits(cpus=4, files=20_000, cgroup1=True)
+HOST = container_spec.HostLimits(cpus=4, max_open_files=20_000, cgroup1=True)
 CONFIG = ImageConfig(("python3", "player.py"), "/player", {"PATH": "/opt/bin", "MODEL": "small"})
 ORDER = SandboxSpec(Image(ID, "entry"), SandboxPolicy(), run="run-1", job="job-1")
 PLAIN = {"Os": "linux", "Architecture": "amd64", "Config": {"Cmd": ["python3"], "WorkingDir": "/player"}}
@@ -32,14 +33,28 @@ def variables(made: dict) -> dict[str, str]:
 def test_a_constant_is_mounted_in_place_of_a_mask():
     """Read-only, and no mask lies upon it; where nothing is masked, the kernel's own file is seen."""
     masks = ("/proc/meminfo", "/proc/vmstat")
-    host = replace(HOST, masks=masks, constants=(("/proc/meminfo", "/files/meminfo"),))
+    host = replace(HOST, masked_paths=masks, constants=(("/proc/meminfo", "/files/meminfo"),))
     made = options(host=host)["HostConfig"]
     assert made["MaskedPaths"] == ["/proc/vmstat"]
     bind = {"Type": "bind", "Source": "/files/meminfo", "Target": "/proc/meminfo", "ReadOnly": True}
     assert made["Mounts"] == [bind]
-    assert "Mounts" not in options(host=replace(HOST, masks=masks))["HostConfig"]
+    assert "Mounts" not in options(host=replace(HOST, masked_paths=masks))["HostConfig"]
     bare = replace(ORDER, policy=replace(ORDER.policy, masked_proc=False))
     assert "Mounts" not in options(bare, host)["HostConfig"]
+
+
+def test_a_player_with_fifos_has_none_of_the_engines_pipes():
+    """The shell becomes its program on the FIFOs, both are mounted read-only, and the engine keeps stdin closed."""
+    pipes = (("/io", "/files/one"), ("/io/sh", "/files/sh"))
+    made = options(host=replace(HOST, pipes=pipes))
+    assert made["Entrypoint"] == [*player_fifos.LAUNCHER, "python3", "player.py"]
+    assert {name: made[name] for name in ("AttachStdin", "OpenStdin", "StdinOnce")} == dict.fromkeys(
+        ("AttachStdin", "OpenStdin", "StdinOnce"), False
+    )
+    binds = [{"Type": "bind", "Source": source, "Target": place, "ReadOnly": True} for place, source in pipes]
+    assert made["HostConfig"]["Mounts"] == binds
+    assert options()["OpenStdin"] is True
+    assert options()["Entrypoint"] == ["python3", "player.py"]
 
 
 def test_everything_dangerous_is_off():

@@ -16,6 +16,7 @@ from orchestrator.sandboxes.docker.container_sandbox import ContainerSandbox
 from orchestrator.sandboxes.docker.engine_liveness import EngineConnection, LivenessMonitor
 from orchestrator.sandboxes.linux.cgroup_counters import Usage
 from orchestrator.sandboxes.never_started import NeverStarted
+from orchestrator.sandboxes.pending_cleanup import PendingCleanup
 
 
 class Life:
@@ -85,17 +86,17 @@ def witness(life, tmp_path):
 def test_an_engine_that_lives_is_shown_to(witness):
     """The line is open and a new connection is answered, also after the engine said something on it."""
     first, seen = witness
-    assert seen.lived()
+    assert seen.engine_survived()
     first.say(b"noise")
-    assert seen.lived()
+    assert seen.engine_survived()
 
 
 def test_an_engine_that_begins_to_stop_is_not_alive(witness):
     """One that still answers on old connections but takes no new one has begun to end its containers."""
     first, seen = witness
     first.stop_listening()
-    assert seen.unbroken()
-    assert not seen.lived()
+    assert seen.is_open()
+    assert not seen.engine_survived()
 
 
 def test_another_life_is_not_the_same(witness, life):
@@ -103,21 +104,21 @@ def test_another_life_is_not_the_same(witness, life):
     first, seen = witness
     first.end()
     life()
-    assert not seen.unbroken()
-    assert not seen.lived()
+    assert not seen.is_open()
+    assert not seen.engine_survived()
 
 
 def test_one_witness_serves_a_life_and_the_next_gets_a_new_one(life, tmp_path):
     """The line is shared while it is unbroken, and replaced afterwards."""
     first, watch = life(), LivenessMonitor()
     path = str(tmp_path / "engine")
-    one = watch.witness(path, "1.41", 2.0)
-    assert watch.witness(path, "1.41", 2.0) is one
+    one = watch.open_connection(path, "1.41", 2.0)
+    assert watch.open_connection(path, "1.41", 2.0) is one
     first.end()
     life()
-    other = watch.witness(path, "1.41", 2.0)
+    other = watch.open_connection(path, "1.41", 2.0)
     assert other is not one
-    assert other.lived()
+    assert other.engine_survived()
     watch.close()
 
 
@@ -135,7 +136,7 @@ def test_an_engine_that_shows_no_events_is_ours(life, tmp_path, answer):
 class Line:
     """A stream that has ended."""
 
-    tail, ended, sent, stdout, stderr = b"", True, 1, 2, 3
+    stderr_tail, stream_ended, stdin_bytes, stdout_bytes, stderr_bytes = b"", True, 1, 2, 3
 
     def send(self, _data, _deadline, _cancelled):
         """Nobody reads."""
@@ -157,15 +158,13 @@ class Scene:
     def __init__(self, monkeypatch, *, code=0, oom=False, killed=False, lived=True, failures=0, kills=0) -> None:
         monkeypatch.setattr(container_sandbox, "_RETRY_SECONDS", 0.0)
         self.there: dict | None = {"Running": False, "ExitCode": code, "OOMKilled": oom}
-        self.was_killed, self.failures = killed, failures
-        self.later: list = []
+        self.killed, self.failures = killed, failures
+        self.pending = PendingCleanup()
         self.released: list = []
-        self.witness = SimpleNamespace(lived=lambda: lived, unbroken=lambda: lived)
-        account = SimpleNamespace(
-            parent="/parent-of-nothing", usage=lambda: Usage(1, 1.0, 1, kills), close=lambda: None
-        )
+        self.witness = SimpleNamespace(engine_survived=lambda: lived, is_open=lambda: lived)
+        account = SimpleNamespace(path="/parent-of-nothing", usage=lambda: Usage(1, 1.0, 1, kills), close=lambda: None)
         self.sandbox = ContainerSandbox(
-            self, "c", Line(), self.witness, account, lambda: self.released.append(1), self.later.append
+            self, "c", Line(), self.witness, account, lambda: self.released.append(1), self.pending
         )
 
     def state(self, _container):
@@ -185,9 +184,9 @@ class Scene:
         """Removes it."""
         self.there = None
 
-    def killed(self, _container, _since):
+    def was_killed(self, _container, _since):
         """Whether somebody had it killed."""
-        return self.was_killed
+        return self.killed
 
     def receive(self):
         """Asks the sandbox for more."""
@@ -235,8 +234,9 @@ def test_an_engine_that_does_not_answer_is_ambiguous(monkeypatch):
         scene.receive()
     with pytest.raises(SandboxLost):
         scene.sandbox.stop()
-    assert scene.later == [scene.sandbox.stop]
     assert scene.released == []
+    scene.pending.run()
+    assert scene.released == [1]
     assert scene.sandbox.stop().ending is Ending.LOST
     assert scene.released == [1]
 

@@ -6,13 +6,12 @@ from docker.errors import APIError, DockerException
 
 from orchestrator.errors import BackendUnavailable, SandboxLost
 from orchestrator.sandboxes.docker.engine_errors import (
-    RuntimeFailedError,
-    UnfitImageError,
     engine_errors,
     ignore_ended_container,
     image_errors,
     sandbox_errors,
 )
+from orchestrator.sandboxes.retry_start import StartFailedError
 
 SHIM = "failed to create shim task: OCI runtime create failed: "
 RUNC_INIT = (
@@ -45,29 +44,33 @@ def said(text: str, status: int = 500) -> APIError:
     return APIError("500 Server Error", answer, text)
 
 
-def becomes(error: Exception) -> type[BaseException]:
+def becomes(error: Exception) -> BaseException:
     """Returns what an error of starting a container turns into."""
     with pytest.raises(Exception) as caught, engine_errors("starting a container"), image_errors():
         raise error
-    return type(caught.value)
+    return caught.value
 
 
 @pytest.mark.parametrize("text", [RUNC_INIT, RUNSC_FOLDER, "Cannot mkdir: /player is not a directory"])
 def test_files_in_the_way_are_the_images(text):
     """The same on every try: not ours to try again, under either runtime."""
-    assert becomes(said(text)) is UnfitImageError
+    error = becomes(said(text))
+    assert isinstance(error, StartFailedError)
+    assert error.unfit
 
 
 @pytest.mark.parametrize("text", [RUNSC_DIED, RUNC_LIMIT, USERS_FOLDER, USERS_LOOP, USERS_LINE])
 def test_a_start_that_fails_may_be_anybodys(text):
     """The engine answers that it cannot: because of what it reads of the image, or of what the machine lacks."""
-    assert becomes(said(text)) is RuntimeFailedError
+    error = becomes(said(text))
+    assert isinstance(error, StartFailedError)
+    assert not error.unfit
 
 
 @pytest.mark.parametrize("error", [said(NO_SPACE), DockerException("x"), requests.ConnectionError("reset")])
 def test_an_engine_that_fails_is_ours(error):
     """Nothing of it points to the image or the runtime."""
-    assert becomes(error) is SandboxLost
+    assert type(becomes(error)) is SandboxLost
 
 
 def test_what_ended_already_is_no_error():

@@ -16,7 +16,7 @@ from orchestrator.sandboxes.linux import process_tree
 from orchestrator.sandboxes.linux.owner import Owner
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
 
-HERE = Owner.current()
+HERE = Owner.current_process()
 DEAD = replace(HERE, pid=2**22 + 1)
 CONTAINER = "c0" * 32
 
@@ -38,7 +38,7 @@ def leave(tmp_path, proc, monkeypatch):
     def leave(program: str, owner: Owner, run: str = "run-1", container: str = CONTAINER) -> subprocess.Popen:
         bundle = tmp_path / program / container
         bundle.mkdir(parents=True)
-        group = f"/{ProcessTag.fresh(owner, run).text}/{container}"
+        group = f"/{ProcessTag.create(owner, run).text}/{container}"
         (bundle / "config.json").write_text(json.dumps({"linux": {"cgroupsPath": group}}))
         words = ["-namespace", "moby", "-id", container] if "shim" in program else ["boot", f"--bundle={bundle}"]
         line = [program, "-c", "sleep 60; :", "sh", *words]

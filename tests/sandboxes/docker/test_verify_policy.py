@@ -16,14 +16,15 @@ from orchestrator.domain.policy import Network, Runtime, SandboxPolicy, Seccomp,
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import SandboxLost
 from orchestrator.sandboxes.base import Image, SandboxSpec
-from orchestrator.sandboxes.docker import proc_view, seccomp, verify_policy
-from orchestrator.sandboxes.docker.container_spec import HOME, HostLimits
-from orchestrator.sandboxes.docker.proc_view import ProcView
-from orchestrator.sandboxes.docker.verify_policy import RequestedPolicy
+from orchestrator.sandboxes.docker import verify_policy
+from orchestrator.sandboxes.linux import proc_view, seccomp
+from orchestrator.sandboxes.linux.applied_policy import ALWAYS_MASKED, Mismatch, RequestedPolicy
+from orchestrator.sandboxes.linux.host_limits import HOME, HostLimits
+from orchestrator.sandboxes.linux.proc_view import ProcView
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 POLICY = SandboxPolicy()
-HOST = HostLimits(cpus=2, files=20_000, cgroup1=True)
+HOST = HostLimits(cpus=2, max_open_files=20_000, cgroup1=True)
 PID = "15706"
 
 
@@ -65,10 +66,10 @@ def process(tmp_path) -> Path:
 
 def view(process: Path, container: str) -> ProcView | None:
     """Returns what `_kernel` reads there."""
-    return ProcView.read(int(PID), container, process / "proc", process / "groups")
+    return ProcView.read_process(int(PID), container, process / "proc", process / "groups")
 
 
-def controls(found: list[verify_policy.Mismatch]) -> list[str]:
+def controls(found: list[Mismatch]) -> list[str]:
     """Returns which controls were named."""
     return [each.control for each in found]
 
@@ -147,7 +148,7 @@ ENGINE = [
     ("HostConfig.DeviceRequests", [{"Count": -1, "DeviceIDs": None}], "devices"),
     ("HostConfig.MaskedPaths", [], "masked_proc"),
     ("HostConfig.MaskedPaths", None, "masked_proc"),
-    ("HostConfig.MaskedPaths", sorted(verify_policy.ALWAYS_MASKED - {"/proc/sys/fs"}), "masked_proc"),
+    ("HostConfig.MaskedPaths", sorted(ALWAYS_MASKED - {"/proc/sys/fs"}), "masked_proc"),
     ("HostConfig.ReadonlyPaths", [], "read-only paths"),
     ("HostConfig.Init", False, "init"),
     ("HostConfig.Init", None, "init"),
@@ -256,12 +257,12 @@ def test_a_path_without_its_mask_is_named(inspect, process) -> None:
     """The engine claims that a file is masked; the player's mounts show it bare where the file is there at all."""
     masks = ("/proc/acpi", "/proc/pressure", "/sys/nothing-of-the-kind")
     inspect["HostConfig"]["MaskedPaths"] += masks
-    wanted = replace(wish(), host=replace(HOST, masks=masks))
+    wanted = replace(wish(), host=replace(HOST, masked_paths=masks))
     bare = process / "proc" / PID / "root/proc/pressure"
     bare.parent.mkdir(parents=True)
     bare.touch()
     bare.with_name("acpi").mkdir()  # which is masked: the recorded mounts say so
-    seen = ProcView.read(int(PID), inspect["Id"], process / "proc", process / "groups", masks=masks)
+    seen = ProcView.read_process(int(PID), inspect["Id"], process / "proc", process / "groups", masks=masks)
     assert seen is not None
     (weakness,) = verify_policy.mismatches(wanted, inspect, seen)
     assert (weakness.control, weakness.found) == ("masked_proc", "/proc/pressure")
@@ -296,6 +297,30 @@ def test_a_constant_is_where_it_was_asked_for(inspect, process, asked, there, op
     assert controls(verify_policy.mismatches(wanted, inspect, seen)) == found
 
 
+@pytest.mark.parametrize(
+    ("writable", "missing", "found"),
+    [(False, False, []), (True, False, ["Mounts", "pipes", "mounts"]), (False, True, ["Mounts", "pipes"])],
+)
+def test_fifos_are_mounted_read_only(inspect, process, writable, missing, found) -> None:
+    """A folder of FIFOs that the player could write to is a weakness, and so is one that is not there."""
+    pipes = (("/io", "/files/one"), ("/io/sh", "/files/sh"))
+    wanted = replace(wish(), host=replace(HOST, pipes=pipes))
+    there = pipes[:1] if missing else pipes
+    options = "rw" if writable else "ro"
+    inspect["HostConfig"]["Mounts"] = [
+        {"Type": "bind", "Source": source, "Target": place, "ReadOnly": not writable} for place, source in there
+    ]
+    inspect["Mounts"] = [
+        {"Type": "bind", "Source": source, "Destination": place, "RW": writable} for place, source in reversed(there)
+    ]
+    mounts = process / "proc" / PID / "mountinfo"
+    lines = [f"199 155 254:0 {source} {place} {options},relatime - ext4 /dev/vda rw\n" for place, source in there]
+    mounts.write_text(mounts.read_text() + "".join(lines))
+    seen = view(process, inspect["Id"])
+    assert seen is not None
+    assert controls(verify_policy.mismatches(wanted, inspect, seen)) == found
+
+
 def test_a_missing_counter_is_a_weakness(inspect, process) -> None:
     """Where the kernel has no such limit for the player's group, the limit is missing."""
     for path in process.rglob("pids.max"):
@@ -306,8 +331,8 @@ def test_a_missing_counter_is_a_weakness(inspect, process) -> None:
 def test_a_process_that_is_not_the_containers_is_not_judged(inspect, process) -> None:
     """A process id that means another process from here, a zombie, and no process at all give no view."""
     assert view(process, "0" * 64) is None
-    assert ProcView.read(0, inspect["Id"], process / "proc", process / "groups") is None
-    assert ProcView.read(4711, inspect["Id"], process / "proc", process / "groups") is None
+    assert ProcView.read_process(0, inspect["Id"], process / "proc", process / "groups") is None
+    assert ProcView.read_process(4711, inspect["Id"], process / "proc", process / "groups") is None
     status = process / "proc" / PID / "status"
     status.write_text(status.read_text().replace("State:\tS (sleeping)", "State:\tZ (zombie)"))
     assert view(process, inspect["Id"]) is None
@@ -369,13 +394,13 @@ def test_version_2_groups_are_read(inspect, process, tmp_path) -> None:
     (process / "proc" / PID / "cgroup").write_text(f"0::/system.slice/docker-{inspect['Id']}.scope\n")
     inspect["HostConfig"]["MemorySwappiness"] = None
     other = replace(wish(), host=replace(HOST, cgroup1=False))
-    seen = ProcView.read(int(PID), inspect["Id"], process / "proc", folder)
+    seen = ProcView.read_process(int(PID), inspect["Id"], process / "proc", folder)
     assert seen is not None
     assert not seen.version1
     assert verify_policy.mismatches(other, inspect, seen) == []
     (group / "memory.swap.max").write_text("max\n")
     (group / "cpu.max").write_text("max 100000\n")
-    seen = ProcView.read(int(PID), inspect["Id"], process / "proc", folder)
+    seen = ProcView.read_process(int(PID), inspect["Id"], process / "proc", folder)
     assert controls(verify_policy.mismatches(other, inspect, seen)) == ["limits.memory", "limits.cpus"]
 
 

@@ -55,7 +55,7 @@ def test_each_kind_of_file_is_found():
     assert found.names["capable"] == ("/usr/bin/ping",)
     assert found.names["devices"] == ("/opt/mem", "/opt/disk")
     assert found.names["writable"] == ("/tmp/", "/etc/passwd")  # noqa: S108  the image's own
-    assert (found.files, found.size, found.cut) == (7, 3000, "")
+    assert (found.files, found.size, found.cut_reason) == (7, 3000, "")
 
 
 def test_what_is_harmless_is_not_named():
@@ -112,7 +112,7 @@ def test_what_looks_like_a_record_within_a_value_is_none(inside) -> None:
     data = extended(attribute, member("bin/file", mode=0o4755), bytes(512) + lie + bytes(1024))
     found = image_facts.read_image_tree(pieces(data + stream(member("bin/next", mode=0o2755))), MIB)
     assert found.names["set_id"] == ("/bin/file", "/bin/next")
-    assert (found.files, found.size, found.cut) == (2, 2048, "")
+    assert (found.files, found.size, found.cut_reason) == (2, 2048, "")
     assert not found.counts["capable"]
 
 
@@ -125,7 +125,7 @@ def test_records_are_read_by_their_length() -> None:
     found = image_facts.read_image_tree(pieces(data + stream(member("a"))), MIB)
     assert found.names["capable"] == found.names["set_id"]
     assert found.names["set_id"][0].startswith("/deep/deep/")
-    assert (found.files, found.size, found.cut) == (2, 1024, "")
+    assert (found.files, found.size, found.cut_reason) == (2, 1024, "")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_records_are_read_by_their_length() -> None:
 def test_records_that_are_none_end_the_looking(records) -> None:
     """What cannot be followed is said, and nothing after it is guessed at."""
     found = image_facts.read_image_tree(pieces(extended(records, member("b"), b"") + stream(member("c"))), MIB)
-    assert "an extended header's" in found.cut
+    assert "an extended header's" in found.cut_reason
     assert found.files == 0
 
 
@@ -164,7 +164,7 @@ def test_only_the_first_names_are_kept_and_all_are_counted():
 def test_bytes_are_bounded():
     """A stream longer than an image may be is not read to its end, and that is said."""
     found = look(member("a", mode=0o4755), member("big", size=3 * MIB), member("b", mode=0o4755), most=2 * MIB)
-    assert "more bytes" in found.cut
+    assert "more bytes" in found.cut_reason
     assert found.names["set_id"] == ("/a",)
 
 
@@ -172,12 +172,12 @@ def test_members_are_bounded(monkeypatch):
     """So is the number of files."""
     monkeypatch.setattr(image_facts, "MAX_MEMBERS", 10)
     found = look(*(member(f"f{number}") for number in range(30)))
-    assert (found.files, found.cut) == (10, "it holds more than 10 files")
+    assert (found.files, found.cut_reason) == (10, "it holds more than 10 files")
 
 
 def test_time_is_bounded():
     """So is the time, however slowly the stream comes."""
-    assert "time" in image_facts.read_image_tree(pieces(stream(member("a"))), MIB, seconds=0.0).cut
+    assert "time" in image_facts.read_image_tree(pieces(stream(member("a"))), MIB, seconds=0.0).cut_reason
 
 
 def test_an_extended_header_is_bounded():
@@ -186,7 +186,7 @@ def test_an_extended_header_is_bounded():
     entry.type = tarfile.XHDTYPE
     assert (
         "extended header of 5242880 bytes"
-        in image_facts.read_image_tree(pieces(entry.tobuf() + bytes(9 * MIB)), 99 * MIB).cut
+        in image_facts.read_image_tree(pieces(entry.tobuf() + bytes(9 * MIB)), 99 * MIB).cut_reason
     )
 
 
@@ -197,7 +197,7 @@ def test_what_is_no_archive_is_said_and_never_raised(data):
     """Whatever comes, the answer is what was seen so far."""
     found = image_facts.read_image_tree(pieces(data), MIB)
     assert found.files <= 1
-    assert found.cut or not any(data[:512]) or len(data) < 512
+    assert found.cut_reason or not any(data[:512]) or len(data) < 512
 
 
 class Engine:
@@ -249,7 +249,7 @@ def test_facts_are_the_engines_in_our_words():
     """Layers come lowest first, and the variables that a player gets are named."""
     facts = image_facts.inspect_image(Engine(), IMAGE, [Problem("a", "b")], {}, files=False)
     assert (facts.size, facts.layers, facts.user, facts.ports) == (705, (700, 5), "0", ("80/tcp",))
-    assert facts.passed == {"A"}
+    assert facts.passed_variables == {"A"}
     assert facts.tree is None
     assert facts.problems == (Problem("a", "b"),)
 
@@ -259,7 +259,7 @@ def test_an_image_with_volumes_is_not_looked_into():
     engine = Engine()
     facts = image_facts.inspect_image(engine, {"Id": "x", "Config": {"Volumes": {"/data": {}}}}, [], {}, files=True)
     assert engine.made == []
-    assert "volumes" in facts.tree.cut
+    assert "volumes" in facts.tree.cut_reason
 
 
 def test_a_configuration_of_nonsense_is_taken_as_nothing():

@@ -103,17 +103,17 @@ def test_programs_are_found_through_links(layers) -> None:
         "link:bin->usr/bin link:usr/bin/sh->/bin/../bin/dash link:a->/b/x link:b->a", "file:usr/bin/dash->#!/x"
     )
     files = file_checks.LayerFiles(look)
-    assert files.entry("/bin/sh").target == "/bin/../bin/dash"
-    assert files.entry("/bin/../bin/dash").kind is FileKind.FILE
-    assert files.first("/bin/dash", 3) == b"#!/"
-    assert files.entry("/usr/bin/nothing") is None
-    assert files.entry("/a/x") is None
-    assert files.first("/usr", 3) == b""
+    assert files.file_entry("/bin/sh").target == "/bin/../bin/dash"
+    assert files.file_entry("/bin/../bin/dash").kind is FileKind.FILE
+    assert files.read_head("/bin/dash", 3) == b"#!/"
+    assert files.file_entry("/usr/bin/nothing") is None
+    assert files.file_entry("/a/x") is None
+    assert files.read_head("/usr", 3) == b""
 
 
 def test_layers_may_be_merged_from_anything() -> None:
     """A layer is what tells of paths: see `merged`."""
-    upper = {"/dev": PathEntry(FileKind.COVERED)}
+    upper = {"/dev": PathEntry(FileKind.OPAQUE)}
     lower = {"/dev": PathEntry(FileKind.FOLDER), "/dev/shm": PathEntry(FileKind.LINK)}  # noqa: S108
     assert merge_layers([upper.get, lower.get])("/dev/shm") is None  # noqa: S108
     assert merge_layers([upper.get, lower.get])("/dev").kind is FileKind.FOLDER

@@ -1,6 +1,7 @@
 """What control groups say, read from recorded files, and the group above a sandbox on a file system that plays one."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -60,7 +61,7 @@ def test_a_file_that_is_no_number_is_no_figure(tmp_path, text):
 
 def test_counters_never_go_down():
     """A later look that knows less, or less of it, takes nothing away from an earlier one."""
-    assert Usage(None, 1.0, 3, 0).over(Usage(7, 2.0, None, 1)) == Usage(7, 2.0, 3, 1)
+    assert Usage(None, 1.0, 3, 0).merged_with(Usage(7, 2.0, None, 1)) == Usage(7, 2.0, 3, 1)
 
 
 def test_a_containers_own_group_is_found_under_its_parent():
@@ -79,9 +80,9 @@ def tree(tmp_path):
 
 def test_the_group_above_says_what_was_used(tree):
     """It is made with a name that says who made it, read, and removed."""
-    account = ParentCgroup.open(Owner.current(), "run", 64 * MIB, tree)
+    account = ParentCgroup.open(Owner.current_process(), "run", 64 * MIB, tree)
     [made] = [path for path in tree.iterdir() if path.is_dir()]
-    assert account.parent == f"/{made.name}"
+    assert account.path == f"/{made.name}"
     assert ProcessTag.parse(made.name).pid == os.getpid()
     files = {"cpu.stat": "usage_usec 20000\n", "memory.peak": "4096\n", "memory.events": "oom_kill 1\n"}
     for name, text in files.items():
@@ -96,7 +97,7 @@ def test_the_group_above_says_what_was_used(tree):
 
 def test_a_group_that_nothing_ran_in_says_nothing(tree):
     """Where the engine put the container elsewhere, zeros are not taken for figures."""
-    account = ParentCgroup.open(Owner.current(), "run", 64 * MIB, tree)
+    account = ParentCgroup.open(Owner.current_process(), "run", 64 * MIB, tree)
     [made] = [path for path in tree.iterdir() if path.is_dir()]
     (made / "cpu.stat").write_text("usage_usec 0\n")
     assert account.usage() is None
@@ -105,7 +106,7 @@ def test_a_group_that_nothing_ran_in_says_nothing(tree):
 def test_a_group_that_does_not_go_away_is_not_passed_over(tree, monkeypatch):
     """What cannot be removed is an error, so that it is tried again."""
     monkeypatch.setattr(parent_cgroup, "_REMOVAL_SECONDS", 0.1)
-    account = ParentCgroup.open(Owner.current(), "run", 64 * MIB, tree)
+    account = ParentCgroup.open(Owner.current_process(), "run", 64 * MIB, tree)
     [made] = [path for path in tree.iterdir() if path.is_dir()]
     (made / "stays").write_text("")
     with pytest.raises(SandboxLost, match="does not go away"):
@@ -115,16 +116,16 @@ def test_a_group_that_does_not_go_away_is_not_passed_over(tree, monkeypatch):
 def test_a_tree_that_may_not_be_written_has_no_groups_of_ours(tree, monkeypatch):
     """Without the right to make groups there is none, and no error."""
     monkeypatch.setattr(parent_cgroup.os, "access", lambda *_: False)
-    assert ParentCgroup.open(Owner.current(), "run", 64 * MIB, tree) is None
+    assert ParentCgroup.open(Owner.current_process(), "run", 64 * MIB, tree) is None
     assert [path for path in tree.iterdir() if path.is_dir()] == []
 
 
 def test_groups_of_the_dead_are_swept(tree):
     """Those of a dead owner go, with what the engine made below; those of a live one and of the run to keep stay."""
-    here = Owner.current()
-    dead = Owner(here.boot, here.space, here.pid, here.start + 1, here.host)
-    kept = ProcessTag.fresh(dead, "kept").text
-    names = {ProcessTag.fresh(dead, "run").text, ProcessTag.fresh(here, "run").text, kept, "sparring-something-else"}
+    here = Owner.current_process()
+    dead = Owner(here.boot, here.pid_namespace, here.pid, here.start_time + 1, here.host)
+    kept = ProcessTag.create(dead, "kept").text
+    names = {ProcessTag.create(dead, "run").text, ProcessTag.create(here, "run").text, kept, "sparring-something-else"}
     for name in names:
         (tree / name / "container").mkdir(parents=True)
     failed = DeferredErrors()
@@ -133,21 +134,21 @@ def test_groups_of_the_dead_are_swept(tree):
     assert len(left) == 3
     assert kept in left
     assert parent_cgroup.remove_dead_cgroups(here, failed, None, tree) == 1
-    failed.tell()
+    failed.raise_first()
 
 
 def test_a_group_that_does_not_go_away_keeps_no_other_here(tree, monkeypatch):
     """Those of a run that ended go, whatever becomes of one of them; that one is told at the end."""
     monkeypatch.setattr(parent_cgroup, "_REMOVAL_SECONDS", 0.1)
-    here, failed = Owner.current(), DeferredErrors()
-    names = sorted(ProcessTag.fresh(here, "run").text for _ in range(3))
+    here, failed = Owner.current_process(), DeferredErrors()
+    names = sorted(ProcessTag.create(here, "run").text for _ in range(3))
     for name in names:
         (tree / name).mkdir()
     (tree / names[0] / "stays").write_text("")
-    assert parent_cgroup.remove_dead_cgroups(here, failed, None, tree, ended=run_digest("run")) == 2
+    assert parent_cgroup.remove_dead_cgroups(here, failed, None, tree, ended_run=run_digest("run")) == 2
     assert [path.name for path in tree.iterdir() if path.is_dir()] == names[:1]
     with pytest.raises(SandboxLost, match=names[0]):
-        failed.tell()
+        failed.raise_first()
 
 
 def test_processes_that_live_on_are_ended(tree, monkeypatch):
@@ -160,3 +161,19 @@ def test_processes_that_live_on_are_ended(tree, monkeypatch):
         assert cgroup.kill_and_remove([folder])
         assert ghost.wait(10) == -9
     assert not folder.exists()
+
+
+def test_a_group_that_goes_while_it_is_looked_for_has_nobody(tmp_path, monkeypatch) -> None:
+    """An engine removes a container's group whenever it likes: those that are still there are read all the same."""
+    for name, pid in (("", 5), ("gone", 6), ("there", 7)):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "cgroup.procs").write_text(f"{pid}\n")
+    scan = os.scandir
+
+    def remove_first(path):
+        if not isinstance(path, int) and Path(path).name == "gone":
+            shutil.rmtree(path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", remove_first)
+    assert cgroup_counters.processes_in([tmp_path]) == {5, 7}

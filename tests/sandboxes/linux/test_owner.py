@@ -8,7 +8,7 @@ from dataclasses import replace
 from orchestrator.sandboxes.linux import process_tree
 from orchestrator.sandboxes.linux.owner import Owner, OwnerState, start_time
 
-HERE = Owner.current()
+HERE = Owner.current_process()
 
 
 def test_an_owner_survives_being_written_down():
@@ -20,39 +20,39 @@ def test_an_owner_survives_being_written_down():
 
 def test_this_process_lives():
     """The process that asks is alive."""
-    assert HERE.life(HERE) is OwnerState.ALIVE
+    assert HERE.state_seen_by(HERE) is OwnerState.ALIVE
 
 
 def test_a_dead_process_and_one_of_the_same_number_are_told_apart():
     """A process that ended is dead, and so is one whose number another process has by now."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        other = replace(HERE, pid=child.pid, start=start_time(child.pid))
-        assert other.life(HERE) is OwnerState.ALIVE
-        assert replace(other, start=other.start + 1).life(HERE) is OwnerState.DEAD
-    assert other.life(HERE) is OwnerState.DEAD
+        other = replace(HERE, pid=child.pid, start_time=start_time(child.pid))
+        assert other.state_seen_by(HERE) is OwnerState.ALIVE
+        assert replace(other, start_time=other.start_time + 1).state_seen_by(HERE) is OwnerState.DEAD
+    assert other.state_seen_by(HERE) is OwnerState.DEAD
 
 
 def test_another_boot_is_dead_and_another_place_unknown():
     """Before a restart of the machine everything died; another host or container cannot be judged from here."""
-    assert replace(HERE, boot="another").life(HERE) is OwnerState.DEAD
-    assert replace(HERE, host="another").life(HERE) is OwnerState.UNKNOWN
-    assert replace(HERE, space=HERE.space + 1).life(HERE) is OwnerState.UNKNOWN
+    assert replace(HERE, boot="another").state_seen_by(HERE) is OwnerState.DEAD
+    assert replace(HERE, host="another").state_seen_by(HERE) is OwnerState.UNKNOWN
+    assert replace(HERE, pid_namespace=HERE.pid_namespace + 1).state_seen_by(HERE) is OwnerState.UNKNOWN
 
 
 def test_a_mark_names_its_owner_and_hides_its_run():
     """A sandbox's mark gives back who started it; the run is not readable in it; two are never the same."""
-    one, two = process_tree.ProcessTag.fresh(HERE, "secret-run"), process_tree.ProcessTag.fresh(HERE, "secret-run")
+    one, two = process_tree.ProcessTag.create(HERE, "secret-run"), process_tree.ProcessTag.create(HERE, "secret-run")
     assert one.text != two.text
     assert "secret" not in one.text
     assert process_tree.ProcessTag.parse(one.text) == one
-    assert one.owner(HERE).life(HERE) is OwnerState.ALIVE
-    assert one.run == process_tree.run_digest("secret-run") != process_tree.run_digest("other-run")
+    assert one.owner(HERE).state_seen_by(HERE) is OwnerState.ALIVE
+    assert one.run_digest == process_tree.run_digest("secret-run") != process_tree.run_digest("other-run")
     assert process_tree.ProcessTag.parse("sparring-x") is None
 
 
 def test_ending_a_mark_spares_everybody_else():
     """Only the processes that carry the mark are ended, and their children that dropped it."""
-    mark = process_tree.ProcessTag.fresh(HERE, "run").text
+    mark = process_tree.ProcessTag.create(HERE, "run").text
     inner = "import subprocess,sys; subprocess.run([sys.executable, '-c', 'input()'], env={})"
     marked = {**os.environ, process_tree.TAG_VARIABLE: mark}
     pipe = subprocess.PIPE

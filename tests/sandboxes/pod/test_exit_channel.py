@@ -30,23 +30,23 @@ class TestElsewhere:
         """The check, the examination and a start say so, each with what to do."""
         backend = PodBackend(BackendSettings(tmp_path))
         with pytest.raises(BackendUnavailable, match=r"no FIFOs ctl, in, out, err, end .* docker or the process"):
-            backend.check(Runtime.RUNSC)
-        [check] = backend.examine()
+            backend.require_available(Runtime.RUNSC)
+        [check] = backend.diagnose()
         assert (check.status, bool(check.remedy)) == (CheckStatus.ABSENT, True)
         assert check.remedy not in check.detail
         for name in ("ctl", "in", "out", "err"):
             os.mkfifo(tmp_path / name)
         (tmp_path / "end").write_text("no FIFO")
         with pytest.raises(BackendUnavailable, match="no FIFOs end in"):
-            backend.check()
+            backend.require_available()
 
     def test_there_are_no_images(self, tmp_path):
         """Images are the cluster's affair: looking into them and making them is a usage error, as is a mere name."""
         backend = PodBackend(BackendSettings(tmp_path))
         with pytest.raises(UsageError, match="use docker"):
-            backend.look_into("x")
+            backend.inspect_image("x")
         with pytest.raises(UsageError, match="--backend docker"):
-            backend.workshop()
+            backend.image_store()
         with pytest.raises(Rejected, match="not named by its digest"):
             backend.admit(ImageSource(image="team/entry:1"))
         digest = f"sha256:{'a' * 64}"
@@ -64,8 +64,8 @@ class TestNotes:
             notes = ExitChannel(word)
             for at in range(0, len(ours), size):
                 notes.feed(ours[at : at + size].encode())
-            assert (notes.here.user, notes.here.seccomp) == (20000, 2)
-            last = notes.last
+            assert (notes.identity.user, notes.identity.seccomp) == (20000, 2)
+            last = notes.exit_report
             assert (last.status, last.kills, last.peak_bytes, last.cpu_seconds, last.peak_pids) == (7, 2, 4096, 1.5, 9)
 
     def test_nothing_else_counts(self):
@@ -74,7 +74,7 @@ class TestNotes:
         notes = ExitChannel(word)
         for line in (f"\n{word[:-1]}0 last 0 0 1 1 1 1\n", f"x{word} last 0 0 1 1 1 1\n", "\nlast 0 0 1 1 1 1\n"):
             notes.feed(line.encode() if word[-1] != "0" or "x" in line else b"")
-        assert (notes.here, notes.last) == (None, None)
+        assert (notes.identity, notes.exit_report) == (None, None)
 
     def test_a_line_of_another_version_is_ours(self):
         """With the word and other fields than are known here, the two images do not fit: SandboxLost."""

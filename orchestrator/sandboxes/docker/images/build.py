@@ -19,9 +19,9 @@ from orchestrator.domain.images import MAX_IMAGE_BYTES, is_image_reference
 from orchestrator.domain.text import printable
 from orchestrator.errors import InfrastructureFault, Problem, Rejected, SandboxLost
 from orchestrator.sandboxes.base import BuildRequest
-from orchestrator.sandboxes.docker.container_spec import HostLimits
 from orchestrator.sandboxes.docker.engine_http import EngineRefusal, RequestCancelled, engine_request, progress_messages
 from orchestrator.sandboxes.linux import cgroup_counters
+from orchestrator.sandboxes.linux.host_limits import HostLimits
 from orchestrator.sandboxes.linux.owner import Owner
 from orchestrator.sandboxes.linux.parent_cgroup import ParentCgroup
 
@@ -63,23 +63,23 @@ class BuildEngine(Protocol):
         ...
 
 
-def build_image(engine: BuildEngine, recipe: BuildRequest, heard: Callable[[str], None]) -> str:
-    """Builds an image and returns its id; see `Workshop.build`."""
-    subject = f"image {printable(recipe.tag)}"
-    if problems := [] if recipe.network else _missing_bases(engine, recipe.bases):
+def build_image(engine: BuildEngine, build_request: BuildRequest, on_line: Callable[[str], None]) -> str:
+    """Builds an image and returns its id; see `ImageStore.build`."""
+    subject = f"image {printable(build_request.tag)}"
+    if problems := [] if build_request.network else _missing_bases(engine, build_request.bases):
         raise Rejected(subject, problems)
-    objection = _BuildLimits(engine, recipe.seconds)
+    objection = _BuildLimits(engine, build_request.seconds)
     host = engine.host()
-    account = ParentCgroup.open(Owner.current(), BUILD_RUN, recipe.memory) if host.cgroupfs else None
+    account = ParentCgroup.open(Owner.current_process(), BUILD_RUN, build_request.memory) if host.cgroupfs else None
     try:
         if account is not None:
-            _limit_processes(account.parent)
-        query = _build_query(recipe, host, account)
-        identity = _run_build(engine, query, recipe.context, objection, heard)
+            _limit_processes(account.path)
+        query = _build_query(build_request, host, account)
+        identity = _run_build(engine, query, build_request.context, objection, on_line)
     except (EngineRefusal, RequestCancelled) as error:
-        if objection.full or (isinstance(error, EngineRefusal) and _DISK_FULL.search(str(error))):
+        if objection.disk_full_reason or (isinstance(error, EngineRefusal) and _DISK_FULL.search(str(error))):
             raise InfrastructureFault(
-                f"{subject} was not built: {objection.full or error}; {_FREE_SPACE_REMEDY}"
+                f"{subject} was not built: {objection.disk_full_reason or error}; {_FREE_SPACE_REMEDY}"
             ) from error
         raise Rejected(subject, [Problem("build", str(error), "mend the step that the log ends with")]) from error
     finally:
@@ -117,7 +117,7 @@ def _build_query(recipe: BuildRequest, host: HostLimits, account: ParentCgroup |
         "ulimits": json.dumps([{"Name": "core", "Soft": 0, "Hard": 0}]),
         "buildargs": json.dumps(dict(recipe.arguments)),
         "labels": json.dumps(dict(recipe.labels)),
-        **({"cgroupparent": account.parent} if account is not None else {}),
+        **({"cgroupparent": account.path} if account is not None else {}),
     }
 
 
@@ -135,17 +135,17 @@ def _run_build(
     query: dict[str, str],
     context: Iterator[bytes],
     objection: Callable[[], str],
-    heard: Callable[[str], None],
+    write_line: Callable[[str], None],
 ) -> str:
-    lines = _LogLines(heard)
+    lines = _LogLines(write_line)
     identity = ""
     with engine_request(engine.path, "POST", f"/v{engine.version()}/build", query, context, objection) as answer:
         try:
-            for said in progress_messages(answer):
-                lines.add(str(said.get("stream", "")))
-                identity = str((said.get("aux") or {}).get("ID", identity))
+            for message in progress_messages(answer):
+                lines.feed(str(message.get("stream", "")))
+                identity = str((message.get("aux") or {}).get("ID", identity))
         finally:
-            lines.end()
+            lines.flush()
     if not identity:
         raise SandboxLost("the engine's builder ended without an image")
     return identity
@@ -162,27 +162,27 @@ class _BuildLimits:
 
     def __init__(self, engine: BuildEngine, seconds: float) -> None:
         self._seconds = seconds
-        self._until = time.monotonic() + seconds
+        self._deadline = time.monotonic() + seconds
         self._disk = nearest_readable_folder(Path(str(engine.info().get("DockerRootDir") or "/")))
-        self._free = self._left()
-        self.full = ""
+        self._free_before = self._free_bytes()
+        self.disk_full_reason = ""
         """Why it ended, where that was our disk; empty as long as it was not."""
-        if self._free < MIN_FREE_BYTES:
+        if self._free_before < MIN_FREE_BYTES:
             raise InfrastructureFault(
-                f"the engine's disk has {self._free} bytes free before a build; {_FREE_SPACE_REMEDY}"
+                f"the engine's disk has {self._free_before} bytes free before a build; {_FREE_SPACE_REMEDY}"
             )
 
     def __call__(self) -> str:
-        if time.monotonic() > self._until:
+        if time.monotonic() > self._deadline:
             return f"it took more than {self._seconds:g} s"
-        left = self._left()
-        if self._free - left > MAX_IMAGE_BYTES:
-            return f"it took {self._free - left} bytes of the disk, at most {MAX_IMAGE_BYTES}"
+        left = self._free_bytes()
+        if self._free_before - left > MAX_IMAGE_BYTES:
+            return f"it took {self._free_before - left} bytes of the disk, at most {MAX_IMAGE_BYTES}"
         if left < MIN_FREE_BYTES:
-            self.full = f"the engine's disk has {left} bytes free, of {self._free} before"
-        return self.full
+            self.disk_full_reason = f"the engine's disk has {left} bytes free, of {self._free_before} before"
+        return self.disk_full_reason
 
-    def _left(self) -> int:
+    def _free_bytes(self) -> int:
         found = os.statvfs(self._disk)
         return found.f_bavail * found.f_frsize
 
@@ -200,25 +200,25 @@ def nearest_readable_folder(path: Path) -> Path:
 class _LogLines:
     """Puts the builder's words together to lines, each printable and of a bounded length."""
 
-    def __init__(self, heard: Callable[[str], None]) -> None:
-        self._heard = heard
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self._on_line = on_line
         self._rest = ""
 
-    def add(self, text: str) -> None:
+    def feed(self, text: str) -> None:
         """Takes more words."""
-        *whole, self._rest = (self._rest + text).split("\n")
-        for line in whole:
-            self._tell(line)
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            self._emit(line)
         while len(self._rest) > MAX_LINE_CHARACTERS:
-            self._tell(self._rest[:MAX_LINE_CHARACTERS])
+            self._emit(self._rest[:MAX_LINE_CHARACTERS])
             self._rest = self._rest[MAX_LINE_CHARACTERS:]
 
-    def end(self) -> None:
+    def flush(self) -> None:
         """Tells what has no end of line."""
-        self._tell(self._rest)
+        self._emit(self._rest)
         self._rest = ""
 
-    def _tell(self, line: str) -> None:
+    def _emit(self, line: str) -> None:
         last = _COLOUR_CODE.sub("", line).rstrip("\r").rpartition("\r")[2]  # what a progress bar ends as
         if last.strip():
-            self._heard(printable(last, MAX_LINE_CHARACTERS))
+            self._on_line(printable(last, MAX_LINE_CHARACTERS))

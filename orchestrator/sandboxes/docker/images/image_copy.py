@@ -62,7 +62,7 @@ class CopyEngine(Protocol):
         """Removes a container; nothing happens when it is gone."""
         ...
 
-    def labelled(self, label: str) -> Sequence[Mapping[str, Any]]:
+    def images_with_label(self, label: str) -> Sequence[Mapping[str, Any]]:
         """Returns the images with such a label."""
         ...
 
@@ -87,16 +87,16 @@ def copy_image(engine: CopyEngine, image: Mapping[str, Any], labels: Mapping[str
         engine.remove(container)
 
 
-def remove_copy(engine: CopyEngine, copied: str) -> None:
+def remove_copy(engine: CopyEngine, image_id: str) -> None:
     """Removes a copy; nothing happens when it is gone. Raises SandboxLost where it is still there."""
-    untag_image(engine, copied)
-    if engine.image(copied) is not None:
-        raise SandboxLost(f"the copy {copied} of an image could not be removed; `docker image rm {copied}`")
+    untag_image(engine, image_id)
+    if engine.image(image_id) is not None:
+        raise SandboxLost(f"the copy {image_id} of an image could not be removed; `docker image rm {image_id}`")
 
 
 def find_copies(engine: CopyEngine, label: str) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yields the id and the labels of every copy that bears a label. What has a name is no copy of ours."""
-    for image in engine.labelled(label):
+    for image in engine.images_with_label(label):
         if not [name for name in image.get("RepoTags") or () if name != "<none>:<none>"]:
             yield str(image["Id"]), image.get("Labels") or {}
 
@@ -112,12 +112,12 @@ def _import_files(engine: CopyEngine, files: Iterator[bytes], labels: Mapping[st
         with engine_request(
             engine.path, "POST", f"/v{engine.version()}/images/create", query, files, objection
         ) as answer:
-            words = [str(said.get("status", "")) for said in progress_messages(answer)]
+            statuses = [str(message.get("status", "")) for message in progress_messages(answer)]
     except (EngineRefusal, RequestCancelled) as error:
         raise SandboxLost(f"copying an image's files: {error}") from error
-    if not words or not _DIGEST.fullmatch(words[-1]):
-        raise SandboxLost(f"copying an image's files: the engine named no image but {printable(str(words[-1:]))}")
-    return words[-1]
+    if not statuses or not _DIGEST.fullmatch(statuses[-1]):
+        raise SandboxLost(f"copying an image's files: the engine named no image but {printable(str(statuses[-1:]))}")
+    return statuses[-1]
 
 
 def _require_disk_space(engine: CopyEngine, size: int) -> None:

@@ -1,9 +1,9 @@
 """Images that come from outside, and images that go there.
 
-What an image says of itself is written anew from a list of what a player needs (see `plain`), so nothing else of it
-arrives: no volume, health check, trigger, label, user, history, or name. The archive that the engine gets is ours, made
-of that configuration and of layers that were looked at; the image's id is the digest of the configuration, known
-before, and has to be what the engine says afterwards.
+What an image says of itself is written anew from a list of what a player needs (see `normalise_config`), so nothing
+else of it arrives: no volume, health check, trigger, label, user, history, or name. The archive that the engine gets is
+ours, made of that configuration and of layers that were looked at; the image's id is the digest of the configuration,
+known before, and has to be what the engine says afterwards.
 """
 
 import io
@@ -54,51 +54,53 @@ class LoadEngine(Protocol):
 
 
 def normalise_config(config: Mapping[str, Any]) -> bytes:
-    """Returns an image's configuration written anew; see `Workshop.plain`."""
+    """Returns an image's configuration written anew; see `ImageStore.normalise_config`."""
     problems: list[Problem] = []
     inner = config.get("config")
     given = inner if isinstance(inner, Mapping) else {}
-    kept: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name in ("Entrypoint", "Cmd", "Env"):
-        words = given.get(name)
-        if words is None:
+        values = given.get(name)
+        if values is None:
             continue
-        if not isinstance(words, list) or not all(isinstance(word, str) and "\0" not in word for word in words):
+        if not isinstance(values, list) or not all(isinstance(word, str) and "\0" not in word for word in values):
             problems.append(Problem(name, "not a list of texts", _REMEDY))
         else:
-            kept[name] = (
-                [f"{key}={value}" for key, value in environment.allowed_variables(words).items()]
+            settings[name] = (
+                [f"{key}={value}" for key, value in environment.allowed_variables(values).items()]
                 if name == "Env"
-                else words
+                else values
             )
     folder = given.get("WorkingDir") or ""
     if not isinstance(folder, str):
         problems.append(Problem("WorkingDir", "not a text", _REMEDY))
     elif folder:
-        kept["WorkingDir"] = folder
+        settings["WorkingDir"] = folder
     platform = {name: config.get(name) for name in ("architecture", "os")}
     if not all(isinstance(value, str) and _PLATFORM.fullmatch(value) for value in platform.values()):
         problems.append(Problem("platform", "no architecture or no system", _REMEDY))
     if problems:
         raise Rejected("image configuration", problems)
     rootfs = {"type": "layers", "diff_ids": layer_digests(config)}
-    return canonical_json({"config": kept, "rootfs": rootfs, **platform}).encode()
+    return canonical_json({"config": settings, "rootfs": rootfs, **platform}).encode()
 
 
 def layer_digests(config: Mapping[str, Any]) -> list[str]:
     """Returns the digests of an image's layers, the lowest first. Raises Rejected when they are none."""
     root = config.get("rootfs")
-    found = root.get("diff_ids") if isinstance(root, Mapping) else None
-    if not isinstance(found, list) or not 1 <= len(found) <= MAX_LAYERS:
-        what = f"{len(found)} layers" if isinstance(found, list) else "no list of layers"
-        raise Rejected("image configuration", [Problem("rootfs", f"{what}; 1 to {MAX_LAYERS} are read", _REMEDY)])
-    if not all(isinstance(each, str) and _DIGEST.fullmatch(each) for each in found):
+    digests = root.get("diff_ids") if isinstance(root, Mapping) else None
+    if not isinstance(digests, list) or not 1 <= len(digests) <= MAX_LAYERS:
+        description = f"{len(digests)} layers" if isinstance(digests, list) else "no list of layers"
+        raise Rejected(
+            "image configuration", [Problem("rootfs", f"{description}; 1 to {MAX_LAYERS} are read", _REMEDY)]
+        )
+    if not all(isinstance(each, str) and _DIGEST.fullmatch(each) for each in digests):
         raise Rejected("image configuration", [Problem("rootfs", "a layer that is not named by its SHA-256", _REMEDY)])
-    return found
+    return digests
 
 
 def load_image(engine: LoadEngine, config: Mapping[str, Any], layers: Sequence[ImageLayer], tag: str) -> str:
-    """Brings an image in and returns its id; see `Workshop.load`."""
+    """Brings an image in and returns its id; see `ImageStore.load`."""
     text = normalise_config(config)
     if layer_digests(config) != [layer.diff_id for layer in layers]:
         raise Rejected("image", [Problem("layers", "not those that its configuration names", _REMEDY)])
@@ -118,9 +120,9 @@ def load_image(engine: LoadEngine, config: Mapping[str, Any], layers: Sequence[I
         raise Rejected("image", [Problem("layers", f"the engine cannot unpack them: {error}", _REMEDY)]) from error
     found = engine.image(tag)
     if found is None or found.get("Id") != identity:
-        made = printable(str(found.get("Id"))) if found else "nothing"
+        actual = printable(str(found.get("Id"))) if found else "nothing"
         raise InfrastructureFault(
-            f"the engine made {made} of an image whose id is {identity}; an engine that keeps images in containerd's "
+            f"the engine made {actual} of an image whose id is {identity}; an engine that keeps images in containerd's "
             "store names them otherwise: turn that store off"
         )
     return identity
@@ -134,7 +136,7 @@ def _docker_archive(config: bytes, layers: Sequence[ImageLayer], tag: str) -> It
     for layer in layers:
         names.append(f"{layer.diff_id.removeprefix('sha256:')}.tar")
         if names[-1] not in names[:-1]:  # two layers may be the same
-            yield from _archive_member(names[-1], layer.size, layer.read())
+            yield from _archive_member(names[-1], layer.size, layer.read_pieces())
     listed = canonical_json([{"Config": name, "RepoTags": [tag], "Layers": names}]).encode()
     yield from _archive_member("manifest.json", len(listed), iter((listed,)))
     yield bytes(2 * tarfile.BLOCKSIZE)
@@ -154,7 +156,7 @@ def _archive_member(name: str, size: int, pieces: Iterator[bytes]) -> Iterator[b
 
 
 def save_image(engine: LoadEngine, reference: str) -> Iterator[bytes]:
-    """Yields an image as the engine writes it; see `Workshop.save`."""
+    """Yields an image as the engine writes it; see `ImageStore.save`."""
     if not is_image_reference(reference) or engine.image(reference) is None:
         raise UsageError(f"the engine has no image {printable(reference)}; build it with `sparring submission build`")
     objection = deadline_objection(time.monotonic() + TIMEOUT_SECONDS, f"it took more than {TIMEOUT_SECONDS:g} s")
@@ -169,7 +171,7 @@ def save_image(engine: LoadEngine, reference: str) -> Iterator[bytes]:
 
 
 def untag_image(engine: LoadEngine, tag: str) -> None:
-    """Takes a tag away; see `Workshop.discard`. An image that a container needs stays."""
+    """Takes a tag away; see `ImageStore.untag`. An image that a container needs stays."""
     objection = deadline_objection(time.monotonic() + _UNTAG_TIMEOUT_SECONDS, "it took too long")
     try:
         with (

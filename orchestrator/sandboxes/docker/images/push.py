@@ -39,7 +39,7 @@ class PushEngine(Protocol):
 
 
 def push_image(engine: PushEngine, image: str, name: str, login: tuple[str, str] | None) -> None:
-    """Tags and pushes an image; see `Workshop.push`."""
+    """Tags and pushes an image; see `ImageStore.push`."""
     repository, _, tag = name.rpartition(":")
     host = name.partition("/")[0]
     if not is_image_reference(image) or not is_image_reference(name) or not repository or "/" in tag:
@@ -63,24 +63,26 @@ def _tag_image(engine: PushEngine, path: str, query: Mapping[str, str]) -> None:
 
 
 def _push_tag(engine: PushEngine, path: str, tag: str, login: tuple[str, str] | None) -> None:
-    """Pushes one tag. Raises Refusal where the engine or, through it, the registry says no."""
-    told = {} if login is None else {"username": login[0], "password": login[1]}
-    headers = {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(told).encode()).decode()}
+    """Pushes one tag. Raises EngineRefusal where the engine or, through it, the registry says no."""
+    credentials = {} if login is None else {"username": login[0], "password": login[1]}
+    headers = {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(credentials).encode()).decode()}
     objection = deadline_objection(time.monotonic() + TIMEOUT_SECONDS, f"it took more than {TIMEOUT_SECONDS:g} s")
     with engine_request(engine.path, "POST", path, {"tag": tag}, None, objection, headers) as answer:
         for _ in progress_messages(answer):
             pass
 
 
-def _push_error(host: str, name: str, said: str, *, known: bool) -> Exception:
+def _push_error(host: str, name: str, message: str, *, known: bool) -> Exception:
     """Returns what becomes of a refusal. That of a registry without TLS is the engine's setting, not ours."""
-    if _DENIED.search(said):
-        who = "with the credentials that it was given" if known else "from somebody without credentials"
-        return UsageError(f"{host} does not take {name} {who}: {said}; `docker login {host}` as who may push there")
-    if _NO_TLS.search(said):
+    if _DENIED.search(message):
+        client = "with the credentials that it was given" if known else "from somebody without credentials"
+        return UsageError(
+            f"{host} does not take {name} {client}: {message}; `docker login {host}` as who may push there"
+        )
+    if _NO_TLS.search(message):
         return BackendUnavailable(
-            f"the engine does not trust {host}: {said}; put its authority's certificate into "
+            f"the engine does not trust {host}: {message}; put its authority's certificate into "
             f"/etc/docker/certs.d/{host}, or, if it speaks plain HTTP, the host into `insecure-registries` of the "
             "engine's daemon.json"
         )
-    return BackendUnavailable(f"pushing {name}: {said}; see that this machine reaches {host}, and run it again")
+    return BackendUnavailable(f"pushing {name}: {message}; see that this machine reaches {host}, and run it again")

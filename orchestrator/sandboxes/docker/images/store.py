@@ -1,4 +1,4 @@
-"""The engine as a workshop: images are built, brought in, taken out, pushed, and named by us alone."""
+"""The engine as a store of images: they are built, brought in, taken out, pushed, and named by us alone."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -8,20 +8,20 @@ from orchestrator.sandboxes.docker.images import build, load, push
 
 
 class ImageStoreEngine(build.BuildEngine, load.LoadEngine, push.PushEngine, Protocol):
-    """What a workshop needs of the engine."""
+    """What an image store needs of the engine."""
 
 
 class DockerImageStore:
-    """See `Workshop`."""
+    """See `ImageStore`."""
 
     def __init__(self, engine: ImageStoreEngine) -> None:
         self._engine = engine
 
-    def build(self, recipe: BuildRequest, heard: Callable[[str], None]) -> str:
+    def build(self, request: BuildRequest, on_line: Callable[[str], None]) -> str:
         """Builds an image with the engine's classic builder."""
-        return build.build_image(self._engine, recipe, heard)
+        return build.build_image(self._engine, request, on_line)
 
-    def plain(self, config: Mapping[str, Any]) -> bytes:
+    def normalise_config(self, config: Mapping[str, Any]) -> bytes:
         """Returns a configuration written anew."""
         return load.normalise_config(config)
 
@@ -37,6 +37,6 @@ class DockerImageStore:
         """Pushes an image."""
         push.push_image(self._engine, image, name, login)
 
-    def discard(self, tag: str) -> None:
+    def untag(self, tag: str) -> None:
         """Takes a tag away."""
         load.untag_image(self._engine, tag)

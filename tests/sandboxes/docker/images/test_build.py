@@ -21,8 +21,8 @@ def heard(*pieces: str) -> list[str]:
     lines: list[str] = []
     made = build._LogLines(lines.append)
     for piece in pieces:
-        made.add(piece)
-    made.end()
+        made.feed(piece)
+    made.flush()
     return lines
 
 
@@ -66,7 +66,7 @@ def test_a_build_that_fills_the_disk_is_ended(disk, left, objects) -> None:
     objection = build._BuildLimits(SimpleNamespace(info=lambda: {"DockerRootDir": "/var/lib/docker"}), 60)
     disk.f_bavail = left
     assert objection().startswith(objects) if objects else objection() == ""
-    assert objection.full == ""
+    assert objection.disk_full_reason == ""
 
 
 @pytest.mark.parametrize(("left", "full"), [(build.MIN_FREE_BYTES, False), (build.MIN_FREE_BYTES - 1, True), (0, True)])
@@ -75,8 +75,8 @@ def test_a_disk_that_is_too_small_is_ours(disk, left, full) -> None:
     disk.f_bavail = MAX_IMAGE_BYTES
     objection = build._BuildLimits(SimpleNamespace(info=dict), 60)
     disk.f_bavail = left
-    assert objection() == objection.full
-    assert ("bytes free, of 21474836480 before" in objection.full) is full
+    assert objection() == objection.disk_full_reason
+    assert ("bytes free, of 21474836480 before" in objection.disk_full_reason) is full
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_whose_fault_a_failed_build_is(outcome, error, fault) -> None:
 def test_a_disk_that_ran_full_is_ours(disk, outcome, monkeypatch) -> None:
     """A build that was ended for want of space that it may have is not refused."""
     free = iter((MAX_IMAGE_BYTES, GIB))
-    monkeypatch.setattr(build._BuildLimits, "_left", lambda _: next(free))
+    monkeypatch.setattr(build._BuildLimits, "_free_bytes", lambda _: next(free))
     with pytest.raises(InfrastructureFault, match=r"image team/entry:1 was not built: .* 1073741824 bytes free, of"):
         outcome(RequestCancelled("the engine's disk"))
 

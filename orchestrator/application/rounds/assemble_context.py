@@ -1,0 +1,51 @@
+"""The one place where what stays the same through a round is put together, for everybody who plays of it."""
+
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any, TypedDict, Unpack
+
+from orchestrator.domain.contest_format import Format
+from orchestrator.domain.samples import Samples
+from orchestrator.domain.submissions import Roster
+from orchestrator.domain.tasks import Task
+from orchestrator.execution.round_context import RoundContext
+from orchestrator.intake.contest_file import ContestFile
+from orchestrator.ledger.stores.base import Blobs
+from orchestrator.sandboxes.base import Backend, Image
+
+
+class RoundParts(TypedDict):
+    """What a caller brings: which round it is, who plays it on which pictures, and with which tools."""
+
+    round: str
+    task: Task
+    samples: Samples
+    secret: bytes
+    roster: Roster
+    images: Mapping[str, Image]
+    backend: Backend
+    blobs: Blobs
+
+
+def assemble_context(
+    file: ContestFile, contest_format: Format[Any], run: str = "", **parts: Unpack[RoundParts]
+) -> RoundContext:
+    """Returns the context of a round: what the contest file and its format's rules say, with what the caller brings.
+
+    `run` names what is started, so that it is found again; without it a new name is drawn.
+    """
+    rules = contest_format.play_rules()
+    return RoundContext(
+        contest=file.contest,
+        run=run or f"{file.contest}-{secrets.token_hex(4)}",
+        policy=file.sandbox_policy(),
+        isolation=file.isolation,
+        labels=file.labels is True,
+        on_missing=rules.on_missing,
+        on_violation=rules.on_violation,
+        replay=file.replay.design(),
+        seed=file.seed,
+        clock=time.monotonic,
+        **parts,
+    )

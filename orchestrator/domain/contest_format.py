@@ -1,0 +1,269 @@
+"""What a contest format is: the one seam between the software and the rules of a contest.
+
+A format is a package under `formats/`, or of another distribution (entry points of the group `sparring.formats`). It
+is rules only: it sees what was observed, never a sandbox, and it neither reads a clock nor draws at random. Nothing
+outside its package names it. docs/formats.md describes how to write one.
+"""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from orchestrator.domain.contest_events import FormatEvent, SubmissionReceived
+from orchestrator.domain.findings import Finding, OnFinding
+from orchestrator.domain.leaderboard import Leaderboard
+from orchestrator.domain.outcomes import Answers, OnMissing, OnViolation, Tally
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.samples import Labels
+from orchestrator.domain.season import Entry, Person, Season
+from orchestrator.domain.submissions import Roster, Side, Submission
+from orchestrator.errors import Problem
+
+
+class FormatRules(BaseModel):
+    """The rules that every format has, as the contest file's `rules:` writes them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    on_finding: OnFinding = OnFinding.DISQUALIFY
+    """Rules A9 and A10."""
+
+
+R = TypeVar("R", bound=FormatRules)
+
+
+@dataclass(frozen=True, slots=True)
+class PlayRules:
+    """How adversarial examples are taken: it decides what is played, not only how it is judged."""
+
+    on_missing: OnMissing = OnMissing.HELD
+    """Rule A8."""
+    on_violation: OnViolation = OnViolation.FORFEIT
+    """Rule A14."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeasonRound:
+    """A round of a season on one task: one that was played, or one that may come.
+
+    `blocked` says why it cannot be played yet, empty where it can. `reveals_labels`: whether nothing that needs the
+    hidden labels comes after it, so that a full bundle may be published once it was played.
+    """
+
+    name: str
+    blocked: str = ""
+    reveals_labels: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoundOfSeason:
+    """Which round of which season is meant; where a round is played by itself there is none of this."""
+
+    name: str
+    task: str
+    season: Season
+
+
+@dataclass(frozen=True, slots=True)
+class Eligibility:
+    """What a season says of a submission beyond what was played.
+
+    `unranked_reason` is why it is shown only. `counts_in_means`: whether means over its side include it all the same.
+    `no_prize` is why it gets no prize. `disqualified`: whether the organizers took it out of the ranking. `has_left`:
+    whether it was withdrawn or disqualified, and so meets nobody who came later. `receipt_number`: its place among all
+    submissions in the order of the contest's ledger, None where the ledger does not have it.
+    """
+
+    unranked_reason: str = ""
+    counts_in_means: bool = True
+    no_prize: str = ""
+    disqualified: bool = False
+    has_left: bool = False
+    receipt_number: int | None = None
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Everything that was observed in a round so far. Cells that are not played yet are absent."""
+
+    roster: Roster
+    tallies: Mapping[Cell, Tally]
+    findings: tuple[Finding, ...] = ()
+    violations: Mapping[str, int] = field(default_factory=dict)
+    """Candidates beyond the budget, per attack (rule A14)."""
+    round: str = ""
+    """The round of a season; empty for a round that is a contest by itself."""
+    eligibilities: Mapping[str, Eligibility] = field(default_factory=dict)
+    """What the season says of a submission; an absent one stands."""
+    labels: Labels | None = None
+    """The true labels [n]. A sealed bundle has none: there every picture is of class 0, see `answers_of`."""
+    answers_of: Callable[[str], Mapping[Cell, Answers]] = lambda _: {}
+    """Returns the answers [n] of one defence, by cell; read when they are asked for, since together they are large."""
+
+    def eligibility(self, submission: str) -> Eligibility:
+        """Returns what the season says of a submission."""
+        return self.eligibilities.get(submission, Eligibility())
+
+    @cached_property
+    def faults(self) -> Mapping[str, int]:
+        """The pictures that each defence failed to classify (rule A7), over all cells."""
+        found: Counter[str] = Counter()
+        for cell, tally in self.tallies.items():
+            found[cell.defence] += tally.faults
+        return found
+
+    @cached_property
+    def undelivered_attacks(self) -> frozenset[str]:
+        """The attacks of which no picture counts as delivered (rules A8 and A14)."""
+        attacked = ((cell.attack, tally) for cell, tally in self.tallies.items())
+        return frozenset(attack for attack, tally in attacked if attack and tally.forfeits == tally.total)
+
+    def tally(self, defence: str, attack: str | None = None) -> Tally | None:
+        """Returns one cell's counts, None when it is not played yet."""
+        return self.tallies.get(Cell(defence, attack))
+
+    def complete(self, defence: str, attack: str | None = None) -> bool:
+        """Returns whether no picture of a cell was left out because faults of the defence took too long (A7)."""
+        found = self.tally(defence, attack)
+        return found is None or found.complete
+
+    def accuracy(self, defence: str, attack: str | None = None) -> Fraction | None:
+        """Returns one cell's accuracy, None when it is not played yet."""
+        found = self.tally(defence, attack)
+        return None if found is None else found.accuracy
+
+
+class Format(ABC, Generic[R]):
+    """One contest format, made with its rules.
+
+    What has a default is optional: a format without a season, without teams' limits or without events of its own says
+    nothing of them.
+    """
+
+    name: ClassVar[str]
+    rules_type: ClassVar[type[FormatRules]]
+    rules_of_play: ClassVar[tuple[str, ...]] = ()
+    """The keys of its rules that decide what is played, so that they cannot change once a round was."""
+    programs: ClassVar[tuple[Side, ...]] = tuple(Side)
+    """What the programs do that can be handed in: perturb pictures (attack), classify them (defence)."""
+    event_types: ClassVar[tuple[type[FormatEvent], ...]] = ()
+    """Its own events of a contest's ledger."""
+    organizer_events: ClassVar[tuple[type[FormatEvent], ...]] = ()
+    """Those of them that organizers note with `sparring contest record`; the others follow from something."""
+    promotes_from: ClassVar[str] = ""
+    """The round after whose boards `sparring round promote` notes who goes on; empty where nobody is promoted."""
+    report: ClassVar[str] = ""
+    """What it adds to report pages: a `reports.blocks.ReportBlocks` as "module:Class", loaded when one is written."""
+
+    def __init__(self, rules: R) -> None:
+        self.rules = rules
+
+    def play_rules(self) -> PlayRules:
+        """Returns how adversarial examples are taken."""
+        return PlayRules()
+
+    # A season
+
+    def rounds(self, season: Season, task: str) -> Sequence[SeasonRound]:
+        """Returns the rounds of a task in order: those that were played and those that may come now or later.
+
+        Default: none, so that the format plays single rounds only. Weekly rounds are a list that grows with the season.
+        """
+        del season, task
+        return ()
+
+    def entry_problems(self, season: Season, team: str, task: str, side: Side) -> list[Problem]:
+        """Returns every reason why a team may not hand in a program of this kind now. Default: it has to exist."""
+        del task, side
+        if team in season.teams:
+            return []
+        known = ", ".join(sorted(season.teams)) or "none yet"
+        return [Problem("team", f"there is no team {team!r} (known: {known})", "add it with `sparring team add`")]
+
+    def membership_problems(self, season: Season, team: str, people: Iterable[Person]) -> list[Problem]:
+        """Returns every reason why these people may not be this team. Default: none."""
+        del season, team, people
+        return []
+
+    def submissions_per_team(self) -> int | None:
+        """Returns how many programs of a kind a team may hand in on a task, None without a limit."""
+        return None
+
+    def submission_warnings(self, event: SubmissionReceived) -> list[str]:
+        """Returns what a team is told of a submission that is received all the same. Default: nothing."""
+        del event
+        return []
+
+    def event_problems(self, season: Season, event: FormatEvent) -> list[Problem]:
+        """Returns every reason why organizers may not note one of `organizer_events` now. Default: none."""
+        del season, event
+        return []
+
+    def eligibility(self, entry: Entry, where: RoundOfSeason) -> Eligibility:
+        """Returns what the season says of a submission in a round. Default: who left is shown, unranked."""
+        del where
+        return base_eligibility(entry)
+
+    def round_outcome(self, observed: Observations, *, actor: str, task: str, reason: str = "") -> FormatEvent | None:
+        """Returns the event that follows from the boards of the round `promotes_from`. Default: none does."""
+        del observed, actor, task, reason
+        return None
+
+    # A round
+
+    def roster_problems(self, roster: Roster, round_name: str = "") -> list[Problem]:
+        """Returns why this roster cannot play this format, or this round of a season. Default: nothing."""
+        del roster, round_name
+        return []
+
+    @abstractmethod
+    def schedule(self, roster: Roster, where: RoundOfSeason | None = None) -> tuple[Cell, ...]:
+        """Returns the work items of a round: every cell that has to be classified.
+
+        What an attack has to make for them follows from the cells; it is made once and shared.
+
+        Args:
+            roster: who takes part.
+            where: the round of a season; None for a round by itself.
+        """
+
+    @abstractmethod
+    def leaderboards(self, observed: Observations) -> tuple[Leaderboard, ...]:
+        """Returns the boards of what is observed so far."""
+
+    def disqualification(self, observed: Observations, submission: Submission) -> str:
+        """Returns why what was observed takes a submission out of the ranking, "" where nothing does.
+
+        Default: a finding of the determinism check, where the rules say so (A9, A10).
+        """
+        if self.rules.on_finding is OnFinding.DISQUALIFY:
+            for finding in observed.findings:
+                if finding.submission == submission.id:
+                    return f"disqualified: finding {finding.id} ({', '.join(finding.rules)})"
+        return ""
+
+
+def base_eligibility(entry: Entry) -> Eligibility:
+    """Returns what holds in every format: who was disqualified or withdrew is shown, unranked, and in no mean."""
+    if entry.disqualified:
+        return Eligibility(
+            f"disqualified: {entry.disqualified}",
+            counts_in_means=False,
+            disqualified=True,
+            has_left=True,
+            receipt_number=entry.receipt_number,
+        )
+    if entry.withdrawn:
+        return Eligibility(
+            f"withdrawn: {entry.withdrawn}",
+            counts_in_means=False,
+            has_left=True,
+            receipt_number=entry.receipt_number,
+        )
+    return Eligibility(receipt_number=entry.receipt_number)

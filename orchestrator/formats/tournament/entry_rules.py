@@ -1,0 +1,83 @@
+"""Who may enter what (rules A1, A4, A5, A6), decided from the season alone."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from orchestrator.domain.licences import is_osi_approved
+from orchestrator.domain.season import Entry, Person, Season
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class EntryLimits:
+    """How much a person and a team may enter: tasks at a time (A1), submissions per team, task and side (A4)."""
+
+    tasks_per_person: int = 3
+    submissions_per_team: int = 3
+
+
+def entry_problems(season: Season, limits: EntryLimits, team: str, task: str, side: Side) -> list[Problem]:
+    """Returns every reason why this team may not enter this task on this side now."""
+    people = season.teams.get(team)
+    if people is None:
+        known = ", ".join(sorted(season.teams)) or "none yet"
+        return [Problem("team", f"there is no team {team!r} (known: {known})", "add it with `sparring team add`")]
+    problems = []
+    if season.count_attempts(team, task, side) >= limits.submissions_per_team:
+        problem = f"{team} has used its {limits.submissions_per_team} submissions for {side} on {task} (A4)"
+        problems.append(Problem("team", problem, "the best of them stands; none can be added"))
+    for person in people:
+        sides = season.sides_by_task(person)
+        if other := sides.get(task, set()) - {side}:
+            problem = f"{person.name} already plays {', '.join(sorted(other))} on {task}; nobody plays both sides (A1)"
+            problems.append(Problem("team", problem, "withdraw the other submission, or enter without this person"))
+        if task not in sides and len(sides) >= limits.tasks_per_person:
+            problem = f"{person.name} already takes part in {len(sides)} tasks: {', '.join(sorted(sides))} (A1)"
+            problems.append(
+                Problem("team", problem, f"at most {limits.tasks_per_person} at a time: withdraw from one first")
+            )
+    return problems
+
+
+def membership_problems(season: Season, limits: EntryLimits, team: str, people: Iterable[Person]) -> list[Problem]:
+    """Returns every reason why these people may not be this team, for what it and they play already (A1)."""
+    team_sides: dict[str, set[Side]] = {}
+    for entry in season.entries.values():
+        if entry.team == team and entry.is_active:
+            team_sides.setdefault(entry.task, set()).add(entry.side)
+    problems = []
+    for person in people:
+        person_sides = season.sides_by_task(person, except_teams=(team,))
+        for task in sorted(team_sides.keys() & person_sides.keys()):
+            if other := person_sides[task] - team_sides[task]:
+                problem = f"{person.name} plays {', '.join(sorted(other))} on {task}, {team} the other side (A1)"
+                problems.append(Problem("team", problem, "withdraw one of the submissions, or leave this person out"))
+        if team_sides and len(every := team_sides.keys() | person_sides.keys()) > limits.tasks_per_person:
+            problem = f"{person.name} would take part in {len(every)} tasks: {', '.join(sorted(every))} (A1)"
+            problems.append(
+                Problem("team", problem, f"at most {limits.tasks_per_person} at a time: withdraw from one first")
+            )
+    return problems
+
+
+def prize_ineligibility(season: Season, entry: Entry) -> str:
+    """Returns why a submission gets no prize (rule A5), "" where it may. Boards are public: nobody is named.
+
+    It counts who was in its team when it was handed in, and who is in it now.
+    """
+    people = (*entry.people, *season.teams.get(entry.team, ()))
+    return "a member is of the organizing institution (A5)" if any(person.organizer for person in people) else ""
+
+
+def release_problems(licence: str, source: str) -> list[Problem]:
+    """Returns what is missing of a released source (rule A6)."""
+    problems = []
+    if not licence:
+        problems.append(Problem("licence", "missing (A6)", "name an OSI-approved licence by its SPDX id"))
+    elif not is_osi_approved(licence):
+        problem = f"{licence!r} is no SPDX id of an OSI-approved licence (A6)"
+        problems.append(Problem("licence", problem, "see https://spdx.org/licenses/"))
+    if not source:
+        problems.append(Problem("source", "missing (A6)", "say where the source is published"))
+    return problems

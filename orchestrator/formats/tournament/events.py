@@ -1,0 +1,45 @@
+"""The tournament's own events in a contest's ledger."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from orchestrator.domain.contest_events import FormatEvent
+
+INITIAL, FINAL = "initial", "final"
+"""The two rounds of a season."""
+
+
+class FinalistsPromoted(FormatEvent):
+    """Who goes on to the final round of a task, and who stands for each team (rules A4, A11, A12).
+
+    `reason` says why it was done again after the final round was begun; it is empty otherwise.
+    """
+
+    kind: Literal["tournament.finalists_promoted"] = "tournament.finalists_promoted"
+    task: str
+    attacks: list[str]
+    defences: list[str]
+    superseded: dict[str, str] = Field(default_factory=dict)
+    """Submissions that another one of their team stands for, by id."""
+
+    @property
+    def submissions(self) -> frozenset[str]:
+        """Who goes on, of both sides."""
+        return frozenset((*self.attacks, *self.defences))
+
+    def follows_from(self) -> tuple[str, str]:
+        """Returns the initial round of the task."""
+        return INITIAL, self.task
+
+    def summary(self) -> dict[str, str]:
+        """Returns who goes on, side by side."""
+        return {"attacks": ", ".join(self.attacks) or "none", "defences": ", ".join(self.defences) or "none"}
+
+    def effect_on(self, submission: str, task: str) -> tuple[str, str] | None:
+        """Returns whether a submission goes on, and if not, who stands for its team."""
+        if task != self.task:
+            return None
+        if submission in self.submissions:
+            return "Promoted to the final", self.reason
+        return "Not promoted", self.superseded.get(submission, "") or self.reason

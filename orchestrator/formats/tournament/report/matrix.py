@@ -1,0 +1,97 @@
+"""The matrix: every defence against clean pictures and every attack."""
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, Literal
+
+from orchestrator.domain.submissions import Side
+from orchestrator.formats.tournament.report import row_limit
+from orchestrator.reports import colours, formatting
+from orchestrator.scoring.results_file import CellPart, Results, SubmissionPart
+
+MAX_SUBMISSIONS: Final = 60
+"""Submissions of a side that the page shows; cells.csv has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixCell:
+    """One cell as shown. `colour_step` is its colour on the scale; `tooltip` is what there is to say about it."""
+
+    state: Literal["played", "pending", "absent"]
+    tooltip: str
+    colour_step: int = 0
+    accuracy: str = ""
+    is_loss: bool = False
+    delta: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderGroup:
+    """Neighbours of one kind: the organizers' baselines, or everybody's submissions."""
+
+    title: str
+    members: tuple[SubmissionPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """The matrix in the order in which it is shown; `rows` by defence, clean first and then by `column_groups`."""
+
+    column_groups: tuple[HeaderGroup, ...]
+    row_groups: tuple[tuple[HeaderGroup, tuple[tuple[SubmissionPart, tuple[MatrixCell, ...]], ...]], ...]
+    column_count: int
+    pending: int
+    left_out: str
+
+
+def matrix_of(results: Results) -> Matrix:
+    """Returns the matrix. A cell that the results do not have is pending while the round is not complete."""
+    cells = {(cell.defence, cell.attack): cell for cell in results.cells}
+    columns = _header_groups(results, Side.ATTACK)
+    attacks = (None, *(attack.id for band in columns for attack in band.members))
+
+    def square(defence: str, attack: str | None) -> MatrixCell:
+        cell = cells.get((defence, attack))
+        against = "clean pictures" if attack is None else attack
+        if cell is not None:
+            return _played_cell(cell, against)
+        if results.complete:
+            return MatrixCell("absent", f"{defence} against {against}: not part of this round")
+        return MatrixCell("pending", f"{defence} against {against}: not played yet")
+
+    bands = tuple(
+        (band, tuple((d, tuple(square(d.id, attack) for attack in attacks)) for d in band.members))
+        for band in _header_groups(results, Side.DEFENCE)
+    )
+    pending = sum(s.state == "pending" for _, rows in bands for _, row in rows for s in row)
+    return Matrix(columns, bands, len(attacks) + 1, pending, row_limit.left_out_note(results, MAX_SUBMISSIONS))
+
+
+def _header_groups(results: Results, side: Side) -> tuple[HeaderGroup, ...]:
+    members = sorted(row_limit.limited_members(results, side, MAX_SUBMISSIONS)[0], key=lambda s: not s.baseline)
+    return tuple(
+        HeaderGroup("baselines" if baseline else "submissions", tuple(group))
+        for baseline, group in groupby(members, key=lambda s: s.baseline)
+    )
+
+
+def _played_cell(cell: CellPart, against: str) -> MatrixCell:
+    credited = 0 if cell.not_played else cell.held
+    accuracy = formatting.percent(credited, cell.total)
+    description = (
+        f"{cell.defence} against {against}: {accuracy} correct, {credited:,} of "
+        f"{formatting.counted_noun(cell.total, 'picture')}; "
+        f"held {cell.held:,}, fooled {cell.fooled:,}, abstained {cell.abstained:,}; "
+        f"forfeits {cell.forfeits:,}, faults {cell.faults:,}"
+    )
+    if cell.not_played:
+        description += f"; {cell.not_played:,} not played, so that nothing counts as correct (A7)"
+    fell = False
+    delta = ""
+    if cell.delta is not None:
+        delta = f"{abs(cell.delta):.1f}"
+        fell = cell.delta > 0 and float(delta) > 0
+        description += f"; delta {formatting.signed(cell.delta, 2)} points"
+    return MatrixCell(
+        "played", description, colours.step(credited / cell.total if cell.total else 0.0), accuracy, fell, delta
+    )

@@ -1,0 +1,40 @@
+"""The season that a contest's ledger tells, and what it says of the submissions of a round."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from orchestrator import plugins
+from orchestrator.domain import contest_events, events
+from orchestrator.domain.contest_format import Eligibility, Format, RoundOfSeason
+from orchestrator.domain.season import Season
+from orchestrator.ledger.stores.base import LedgerEntry
+
+
+def fold_season(entries: Iterable[LedgerEntry]) -> Season:
+    """Returns the season that a contest's ledger tells."""
+    season = Season()
+    for entry in entries:
+        if isinstance(entry.event, contest_events.ContestEvent):
+            season.apply(entry.event, entry.time)
+    return season
+
+
+def format_of_round(
+    opened: events.RoundOpened, season: Season | None = None, rules: dict[str, Any] | None = None
+) -> Format[Any]:
+    """Returns the format of a round with the rules that hold for it: these, or those in force, or its own.
+
+    Raises:
+        UsageError: the format is not installed.
+        pydantic.ValidationError: these are no rules of it.
+    """
+    kind = plugins.load_plugin("formats", opened.contest["format"])
+    changed = season.rules if season is not None else None
+    found: Format[Any] = kind(kind.rules_type.model_validate(rules or changed or opened.contest["rules"]))
+    return found
+
+
+def eligibilities(contest_format: Format[Any], season: Season, opened: events.RoundOpened) -> dict[str, Eligibility]:
+    """Returns what a season says of the submissions to the task of a round, by submission."""
+    where = RoundOfSeason(opened.round, opened.task.name, season)
+    return {entry.id: contest_format.eligibility(entry, where) for entry in season.entries_of_task(where.task)}

@@ -1,0 +1,99 @@
+"""What each attack made, put together once for everybody in this process who reads it.
+
+Jobs, scores and reports read the same pictures again and again, several at a time. They lie in files without a name
+that are mapped into memory: the kernel may write them out where memory is short, and a file goes with its last reader.
+"""
+
+import os
+import tempfile
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.domain import events
+from orchestrator.domain.samples import AdversarialExamples, Pixels
+from orchestrator.errors import StoreFault
+from orchestrator.ledger.stores.base import Blobs, get_array
+
+_FIRST_FILE_BYTES = 1024**2
+_ARRAYS = ("index", "candidates", "forfeits", "violations", "distances")
+
+
+class SharedExamples:
+    """Reads adversarial examples from the blobs of an attack's steps. Threads may share it."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._memory = _MappedMemory()
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[list[tuple[str, ...]], AdversarialExamples]] = {}
+
+    def read(self, attack: str, steps: Sequence[events.StepFinished]) -> AdversarialExamples:
+        """Returns what an attack made in these steps, in the order of the samples. Nobody may write to its arrays.
+
+        Raises:
+            StoreFault: a blob is missing or damaged, or holds no pictures like those of the other steps.
+        """
+        digests = [tuple(step.blobs[name] for name in _ARRAYS) for step in steps]
+        with self._lock:  # whoever wants the same meanwhile waits for it
+            known = self._known.get(attack)
+            if known is None or known[0] != digests:
+                known = self._known[attack] = digests, self._read(steps)
+            return known[1]
+
+    def _read(self, steps: Sequence[events.StepFinished]) -> AdversarialExamples:
+        indexes, forfeits, violations, distances = (
+            [get_array(self._blobs, step.blobs[name]) for step in steps]
+            for name in ("index", "forfeits", "violations", "distances")
+        )
+        permutation = np.argsort(np.concatenate(indexes))
+        places = np.empty_like(permutation)
+        places[permutation] = np.arange(len(permutation))
+        pixels, start = None, 0
+        for step, index in zip(steps, indexes, strict=True):
+            candidates = get_array(self._blobs, step.blobs["candidates"])
+            if pixels is None:
+                pixels = self._memory.array((len(places), *candidates.shape[1:]))
+            if candidates.dtype != np.uint8 or candidates.shape != (len(index), *pixels.shape[1:]):
+                found = f"{candidates.dtype} {candidates.shape}, not u8 {(len(index), *pixels.shape[1:])}"
+                raise StoreFault(f"the pictures of step {step.step} of job {step.job} are {found}")
+            pixels[places[start : start + len(index)]] = candidates
+            start += len(index)
+        assert pixels is not None  # noqa: S101  an attack has steps
+        examples = AdversarialExamples(
+            pixels=pixels,
+            forfeits=np.concatenate(forfeits)[permutation],
+            violations=np.concatenate(violations)[permutation],
+            distances=np.concatenate(distances)[permutation],
+        )
+        for array in (examples.pixels, examples.forfeits, examples.violations, examples.distances):
+            array.flags.writeable = False
+        return examples
+
+
+class _MappedMemory:
+    """Hands out arrays u8 that lie in few files, each twice as large as the last: a mapping keeps its file open."""
+
+    def __init__(self) -> None:
+        self._free = np.empty(0, np.uint8)
+        self._next_bytes = _FIRST_FILE_BYTES
+
+    def array(self, shape: tuple[int, ...]) -> Pixels:
+        """Returns a new array, in memory where no file of that size can be made."""
+        size = int(np.prod(shape))
+        if size > len(self._free):
+            self._free = _mapped_file(max(size, self._next_bytes))
+            self._next_bytes = 2 * len(self._free)
+        taken, self._free = self._free[:size], self._free[size:]
+        return taken.reshape(shape)
+
+
+def _mapped_file(size: int) -> NDArray[np.uint8]:
+    try:
+        with tempfile.TemporaryFile() as file:
+            os.posix_fallocate(file.fileno(), 0, size)  # a disk that is full says so here, not by a signal later
+            return np.memmap(file, np.uint8, "r+", shape=(size,)).view(np.ndarray)
+    except OSError:  # no folder to write to, or no room in it
+        return np.empty(size, np.uint8)

@@ -1,0 +1,296 @@
+"""What the public does not see of results and of the ledgers in bundles, until when, and why: all of it in this file.
+
+| what is hidden | until | why | by |
+| --- | --- | --- | --- |
+| labels, and answers: one that held is the label | labels are released | rule A2 | `redact_sealed_event` |
+| digests without a salt that depend on them: one can try the few labels | labels are released | A2 | `WITHHELD` |
+| evidence, which has answers | labels are released | A2 | `redact_finding`, `redact_replay`, `redact_results` |
+| the tail of a number that an attack, which sees labels, can choose | labels are released | A2 | `FIGURES` |
+| messages about faults of ours | always, on pages | they may name our machines | `redact_results` |
+| what people are called | always | a name may be an address | `redact_contest_event` |
+| what a format withholds of its events | always | `FormatEvent.withheld_fields` | `redact_contest_event` |
+
+Whatever is written for a team or for the web is made from what `redact_results` returns, never from the results
+themselves, and a bundle shows of each event what the function for its ledger returns. A kind of event that is not
+listed here as shown is withheld. In place of the withheld events of a round a sealed bundle states counts and rounded
+amounts (`bundles.sealed_lists`), and which arrays are in a full bundle says `bundles.revealed_lists.blob_digests`.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from math import floor, log10
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from orchestrator.domain import contest_events, events
+from orchestrator.domain.findings import FindingKind
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import NotGenuine, UsageError
+from orchestrator.integrity.findings import MAX_SHOWN as RECORDED
+from orchestrator.ledger.event_registry import format_event_type
+from orchestrator.scoring.results_file import (
+    CellPart,
+    FindingPart,
+    JobPart,
+    LeaderboardPart,
+    ReplayPart,
+    Results,
+    RowPart,
+    SubmissionPart,
+    ValuePart,
+    WaitingPart,
+)
+
+WITHHELD = "sha256:" + "0" * 64
+"""Stands in place of a digest that is not shown."""
+FIGURES = 2
+"""Measured amounts keep so many."""
+SHARE_DIGITS, POINT_DIGITS = 4, 2
+"""Decimals of accuracies and of points: a hundredth of a point."""
+MEASURED_AMOUNTS = ("cpu_seconds", "peak_bytes", "bytes_in", "bytes_out")
+"""Of a submission's results, what was measured of its sandboxes, which it can choose finely."""
+
+_PUBLIC_EVENTS = (
+    contest_events.ContestOpened,
+    contest_events.SubmissionReceived,
+    contest_events.SubmissionWithdrawn,
+    contest_events.SubmissionDisqualified,
+    contest_events.SubmissionCorrected,
+    contest_events.RoundPlayed,
+    contest_events.RulesChanged,
+    contest_events.RejudgementDropped,
+    contest_events.BundlePublished,
+)
+"""What every bundle shows of a contest's ledger: not what names people, whose names may be their addresses."""
+_SEALED_EVENTS = (events.SubmissionAdmitted, events.RoundClosed)
+"""What a sealed bundle shows of a round's ledger."""
+
+
+def redact_results(results: Results) -> Results:
+    """Returns the results as everybody may see them."""
+    names = {finding.id: f"finding-{number}" for number, finding in enumerate(results.findings, start=1)}
+    jobs = {job.id: f"job-{number}" for number, job in enumerate(results.jobs, start=1)}
+    return results.model_copy(
+        update={
+            "task": results.task.model_copy(update={"digest": WITHHELD}),
+            "submissions": [_submission_part(part, names) for part in results.submissions],
+            "cells": [_cell_part(part) for part in results.cells],
+            "boards": [_board_part(part, names) for part in results.boards],
+            "replays": [_replay_part(part, jobs) for part in results.replays],
+            "findings": [_finding_part(part, names[part.id], jobs) for part in results.findings],
+            "waiting": [_waiting_part(part, jobs) for part in results.waiting],
+            "jobs": [_job_part(part, jobs) for part in results.jobs],
+        }
+    )
+
+
+def round_to_figures(amount: float | None) -> float | None:
+    """Returns a measured amount to two figures."""
+    if not amount:
+        return amount
+    rounded = round(amount, FIGURES - 1 - floor(log10(abs(amount))))
+    return int(rounded) if isinstance(amount, int) else rounded
+
+
+def _finding_summary(finding: FindingPart) -> str:
+    """Returns what a finding rests on, in counts: on record are the first disagreements only."""
+    if finding.kind is FindingKind.REFUSED:
+        return f"{finding.compared:,} compared."
+    mismatches = len(finding.disagreements)
+    least = "at least " if mismatches >= RECORDED else ""
+    return f"{finding.compared:,} compared, {least}{mismatches:,} of them disagree."
+
+
+def _waiting_part(part: WaitingPart, jobs: Mapping[str, str]) -> WaitingPart:
+    """Returns who waits, without the words of the fault: they may name our machines."""
+    return part.model_copy(update={"job": jobs.get(part.job, "job"), "message": ""})
+
+
+def _submission_part(part: SubmissionPart, names: Mapping[str, str]) -> SubmissionPart:
+    rounded = {name: round_to_figures(getattr(part, name)) for name in ("seconds", *MEASURED_AMOUNTS)}
+    return part.model_copy(
+        update={**rounded, "largest": None, "findings": [names.get(found, "finding") for found in part.findings]}
+    )
+
+
+def _cell_part(part: CellPart) -> CellPart:
+    low, high = part.accuracy_interval
+    return replace(
+        part,
+        accuracy=round(part.accuracy, SHARE_DIGITS),
+        accuracy_interval=(round(low, SHARE_DIGITS), round(high, SHARE_DIGITS)),
+        delta=None if part.delta is None else round(part.delta, POINT_DIGITS),
+        delta_interval=_rounded_limits(part.delta_interval),
+    )
+
+
+def _board_part(part: LeaderboardPart, names: Mapping[str, str]) -> LeaderboardPart:
+    return part.model_copy(update={"rows": [_row_part(row, names) for row in part.rows]})
+
+
+def _row_part(part: RowPart, names: Mapping[str, str]) -> RowPart:
+    return part.model_copy(
+        update={
+            "score": None if part.score is None else round(part.score, POINT_DIGITS),
+            "exact": None,
+            "interval": _rounded_limits(part.interval),
+            "values": {name: _value_part(value) for name, value in part.values.items()},
+            "reason": _with_new_names(part.reason, names),
+        }
+    )
+
+
+def _value_part(part: ValuePart) -> ValuePart:
+    value = None if part.value is None else round(part.value, POINT_DIGITS)
+    return part.model_copy(update={"value": value, "exact": None, "interval": _rounded_limits(part.interval)})
+
+
+def _with_new_names(text: str, names: Mapping[str, str]) -> str:
+    """Returns our words with the findings that they name under their new names."""
+    for old, new in names.items():
+        text = text.replace(f"finding {old}", new).replace(old, new)
+    return text
+
+
+def _replay_part(part: ReplayPart, jobs: Mapping[str, str]) -> ReplayPart:
+    return part.model_copy(update={"job": jobs.get(part.job, "job")})
+
+
+def _finding_part(part: FindingPart, name: str, jobs: Mapping[str, str]) -> FindingPart:
+    return part.model_copy(
+        update={
+            "id": name,
+            "summary": _finding_summary(part),
+            "disagreements": [],
+            "job": jobs.get(part.job, "job"),
+            "steps": [],
+            "seeds": [],
+            "sequence": [],
+            "length": 0,
+            "answer_alone": None,
+            "p_value": None,
+        }
+    )
+
+
+def _job_part(part: JobPart, jobs: Mapping[str, str]) -> JobPart:
+    return replace(part, id=jobs[part.id], seconds=round_to_figures(part.seconds))
+
+
+def _rounded_limits(limits: tuple[float, float] | None) -> tuple[float, float] | None:
+    return None if limits is None else (round(limits[0], POINT_DIGITS), round(limits[1], POINT_DIGITS))
+
+
+def redact_contest_event(event: events.Event) -> dict[str, Any] | None:
+    """Returns what is shown of a withheld event of a contest's ledger; None where all of it is shown."""
+    match event:
+        case contest_events.TeamAdded():
+            organizers = sum(person.organizer for person in event.people)
+            return {"kind": event.kind, "organizers": organizers, "people": len(event.people), "team": event.team}
+        case contest_events.SubmissionRefused():
+            return event.model_dump(mode="json", include={"kind", "team", "task", "side"})
+        case contest_events.FormatEvent():
+            hidden = event.withheld_fields
+            return event.model_dump(mode="json", exclude={"actor", *hidden}) if hidden else None
+        case _:
+            return None if isinstance(event, _PUBLIC_EVENTS) else {}
+
+
+def redact_sealed_event(event: events.Event) -> dict[str, Any] | None:
+    """Returns what a sealed bundle shows of an event of a round: a few in full, of the others the leaf alone."""
+    return None if isinstance(event, _SEALED_EVENTS) else {}
+
+
+def redact_full_event(event: events.Event) -> dict[str, Any] | None:
+    """Returns what a full bundle shows of an event of a round: everything."""
+    del event
+    return None
+
+
+class _RedactedTeam(BaseModel):
+    """What is said of a team in place of its people."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    kind: Literal["team_added"]
+    team: str
+    people: Annotated[int, Field(ge=1, le=1000)]
+    organizers: Annotated[int, Field(ge=0, le=1000)]
+
+    def to_event(self) -> contest_events.TeamAdded:
+        """Returns the act with nobody's name; Season asks of people only whether they are organizers."""
+        named = [
+            contest_events.PersonRecord(id=f"{self.team} {number}", name="withheld", organizer=number < self.organizers)
+            for number in range(self.people)
+        ]
+        return contest_events.TeamAdded(actor="withheld", team=self.team, people=named)
+
+
+class _RedactedRefusal(BaseModel):
+    """What is said of a refused submission; the reasons name people."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    kind: Literal["submission_refused"]
+    team: str
+    task: str
+    side: Side | None
+
+    def to_event(self) -> contest_events.SubmissionRefused:
+        """Returns the act without its reasons."""
+        return contest_events.SubmissionRefused(
+            actor="withheld", name="", team=self.team, task=self.task, side=self.side, problems=["withheld"]
+        )
+
+
+_redacted_events: TypeAdapter[_RedactedTeam | _RedactedRefusal] = TypeAdapter(
+    Annotated[_RedactedTeam | _RedactedRefusal, Field(discriminator="kind")]
+)
+
+
+def parse_redacted_event(public: dict[str, Any], place: str) -> contest_events.ContestEvent:
+    """Returns the act that a withheld entry of a contest's ledger is said to be. Raises NotGenuine for none."""
+    kind = public.get("kind")
+    try:
+        if isinstance(kind, str) and "." in kind:
+            return format_event_type(kind).model_validate(public | {"actor": "withheld"})
+        return _redacted_events.validate_python(public).to_event()
+    except UsageError as error:
+        raise NotGenuine(place, str(error)) from None
+    except ValidationError:
+        raise NotGenuine(place, "is withheld, and what is said in its place is not enough") from None
+
+
+def redact_round_opened(event: events.RoundOpened) -> dict[str, Any]:
+    """Returns a round's first event without digests that labels could be guessed from."""
+    task = event.task.model_dump(mode="json") | {"digest": WITHHELD, "pixels": WITHHELD, "labels": WITHHELD}
+    return event.model_dump(mode="json") | {"task": task}
+
+
+def redact_finding(number: int, event: events.FindingMade) -> dict[str, Any]:
+    """Returns a finding without answers: against whom, of which kind, and how many comparisons there were."""
+    public_fields = {"kind", "submission", "finding", "rules", "compared", "length", "batch", "image"}
+    summary = f"a finding of the kind {event.finding.value}; its evidence is withheld until the labels are released"
+    return _blank_fields(event, public_fields) | {"id": f"finding-{number}", "summary": summary}
+
+
+def redact_replay(number: int, event: events.ReplayJudged) -> dict[str, Any]:
+    """Returns what a replay covered, without the job's id, which is a digest."""
+    body = event.model_dump(mode="json")
+    counts = {key: value for key, value in body.items() if isinstance(value, int | float)}
+    return _blank_fields(event, {"kind", "submission"}) | counts | {"job": f"replay-{number}"}
+
+
+def _blank_fields(event: BaseModel, public_fields: AbstractSet[str]) -> dict[str, Any]:
+    """Returns an event as JSON with every field but the shown ones empty."""
+    body = event.model_dump(mode="json")
+    kinds = type(event).model_fields
+    return {key: value if key in public_fields else _empty_value(kinds[key].annotation) for key, value in body.items()}
+
+
+def _empty_value(annotation: Any) -> Any:
+    if annotation is NoneType or NoneType in get_args(annotation):
+        return None
+    kind = get_origin(annotation) or annotation
+    return kind()

@@ -1,0 +1,40 @@
+"""What `sparring doctor` shows of what an engine says of itself."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.domain.text import printable
+from orchestrator.sandboxes.base import Check, CheckStatus
+
+
+def engine_checks(info: Mapping[str, Any]) -> list[Check]:
+    """Returns what matters of what the engine says of itself (`docker info`)."""
+    options = [str(option) for option in info.get("SecurityOptions") or []]
+    seccomp = next((option for option in options if option.startswith("name=seccomp")), "")
+    filtered = seccomp != "" and "unconfined" not in seccomp
+    runtimes = sorted(info.get("Runtimes") or {})
+    version, cgroup = info.get("ServerVersion", "?"), info.get("CgroupVersion", "1")
+    devices = [str(device.get("ID")) for device in info.get("DiscoveredDevices") or []]
+    gpus = "nvidia" in runtimes or any(device.startswith("nvidia.com/gpu") for device in devices)
+    warnings = [str(warning) for warning in info.get("Warnings") or [] if "limit" in str(warning)]
+    return [
+        Check("docker: engine", CheckStatus.OK, f"{version}, cgroup v{cgroup}, {info.get('Driver')}"),
+        Check(
+            "docker: default seccomp",
+            CheckStatus.OK if filtered else CheckStatus.FAIL,
+            seccomp or "none",
+            "" if filtered else "start the engine with its default seccomp profile",
+        ),
+        Check(
+            "docker: GPUs",
+            CheckStatus.OK if gpus else CheckStatus.ABSENT,
+            "nvidia runtime or device interface"
+            if gpus
+            else "no nvidia runtime, no device of the container device interface",
+            "" if gpus else "install nvidia-container-toolkit 1.17.8 or newer if players need GPUs",
+        ),
+        *(
+            Check("docker: warning", CheckStatus.WARN, printable(warning), "see the engine's manual")
+            for warning in warnings
+        ),
+    ]

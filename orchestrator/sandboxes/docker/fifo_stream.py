@@ -1,0 +1,137 @@
+"""A player's streams over FIFOs, with an attach stream beside them that tells when its container has ended.
+
+The container's init program keeps the engine's own pipes, so the attach stream ends when the container does or when
+the engine does, as it would if it carried the player's bytes. That alone is the end of this stream: a player that
+closes its stdout has not ended. What the init program says on stderr, which is why a program could not be started, is
+taken for the player's.
+"""
+
+import os
+import select
+
+from orchestrator.sandboxes.docker.attach_stream import Attachment
+from orchestrator.sandboxes.docker.player_fifos import FifoEnds
+from orchestrator.sandboxes.linux.pipe_io import CHUNK_BYTES, PipeSandbox
+
+_STDERR_BLOCK_BYTES = 64 * 1024
+_LAST_READS = 64
+"""Reads after which a pipe is empty that nobody writes to any more; what a survivor writes on is not waited for."""
+_DRAIN_TURNS = 64
+
+
+class FifoStream(PipeSandbox):
+    """Bytes to a player and from it, with deadlines of `time.monotonic()`; the ends and the attachment are its own."""
+
+    def __init__(self, ends: FifoEnds, attachment: Attachment) -> None:
+        super().__init__()
+        self._ends, self._attachment = ends, attachment
+        self.stderr_tail = attachment.stderr_tail
+        self.stdout_bytes = 0
+        """How many bytes of stdout were read."""
+        self._stderr_bytes = 0
+        self._poll = select.poll()
+        self._stdin, self._stdout, self._stderr = ends.stdin, ends.stdout, ends.stderr
+        self._end_watch = attachment.fileno()
+        self._open = {self._stdout, self._stderr}
+        for handle in (*self._open, self._end_watch):
+            self._poll.register(handle, select.POLLIN)
+
+    @property
+    def stream_ended(self) -> bool:
+        """Whether the stream from the player has ended; nothing here says why."""
+        return self._stdout_ended
+
+    @property
+    def stdin_bytes(self) -> int:
+        """How many bytes were written to stdin."""
+        return self._stdin_bytes
+
+    @property
+    def stderr_bytes(self) -> int:
+        """How many bytes of stderr were read, the init program's among them."""
+        return self._stderr_bytes + self._attachment.stderr_bytes
+
+    def receive(self, deadline: float) -> bytes | None:
+        """Returns stdout as it comes; see `Sandbox.receive`. After the deadline only what is there is looked at."""
+        return self._buffer.take() if self._wait_for_stdout(deadline) else None
+
+    def drain(self) -> None:
+        """Takes what has arrived by now, for the sake of stderr and of noticing the end; drops stdout."""
+        for _ in range(_DRAIN_TURNS):
+            while self._buffer.take():
+                pass
+            if self._stdout_ended or not self._wait_once(0.0):
+                return
+
+    def close(self) -> None:
+        """Lets go of everything. Safe to call twice."""
+        self._stdin_closed = self._stdout_ended = True
+        self._attachment.close()
+        self._ends.close()
+
+    @property
+    def _stdin_handle(self) -> int:
+        return self._stdin
+
+    @property
+    def _player_ended(self) -> bool:
+        return self._attachment.stream_ended
+
+    def _wait_once(self, seconds: float, *, writing: bool = False) -> bool:
+        """Waits once, for at most so long, and takes what is there; returns whether anything happened."""
+        paused = writing and self._buffer.is_full and self._stdout in self._open
+        if writing:
+            self._poll.register(self._stdin, select.POLLOUT)
+        if paused:
+            self._poll.unregister(self._stdout)
+        ready = dict(self._poll.poll(min(seconds * 1000, 2**31 - 1)))
+        if writing:
+            self._poll.unregister(self._stdin)
+        if paused:
+            self._poll.register(self._stdout, select.POLLIN)
+        if self._stderr in ready:
+            self._read_stderr()
+        if self._stdout in ready:
+            self._read_stdout()
+        if self._end_watch in ready:
+            self._attachment.read_available()
+            if self._attachment.stream_ended:
+                self._end()
+        return bool(ready)
+
+    def _end(self) -> None:
+        """Takes what the player left in its FIFOs; they can be read when it is gone."""
+        for read in (self._read_stderr, self._read_stdout):
+            for _ in range(_LAST_READS):
+                if not read():
+                    break
+        self._stdout_ended = True
+
+    def _read_stdout(self) -> bool:
+        data = self._read(self._stdout, CHUNK_BYTES)
+        self.stdout_bytes += len(data)
+        self._buffer.add(data)
+        return bool(data)
+
+    def _read_stderr(self) -> bool:
+        data = self._read(self._stderr, _STDERR_BLOCK_BYTES)
+        self._stderr_bytes += len(data)
+        self.stderr_tail.add(data)
+        return bool(data)
+
+    def _read(self, handle: int, count: int) -> bytes:
+        """Takes what is there in a FIFO, once; b"" where there is nothing, or nobody writes to it any more."""
+        if handle not in self._open:
+            return b""
+        try:
+            data = os.read(handle, count)
+        except BlockingIOError:
+            return b""
+        if not data:
+            self._open.discard(handle)
+            self._poll.unregister(handle)
+        return data
+
+    def _close_stdin(self) -> None:
+        self._stdin_closed = True
+        self._ends.close_stdin()

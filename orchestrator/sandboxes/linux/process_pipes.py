@@ -1,0 +1,162 @@
+"""A process behind three pipes of ours, and a handle on its life (a pidfd).
+
+There are no threads: `send` and `receive` wait on all of its pipes at once. A small frame costs one write; an answer
+costs one poll and one read.
+"""
+
+import contextlib
+import fcntl
+import os
+import select
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Self
+
+from orchestrator.sandboxes.linux.pipe_io import CHUNK_BYTES, PipeSandbox
+
+_PIPE_BYTES = 1024 * 1024
+_STDERR_BLOCK_BYTES = 64 * 1024
+_MAX_STDERR_READS = 64
+"""Reads after which a stderr is empty: a pipe holds no more than 1 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandardPipes:
+    """Three pipes: our ends, and those that become stdin, stdout and stderr of a process."""
+
+    ours: tuple[int, int, int]
+    theirs: tuple[int, int, int]
+
+    @classmethod
+    def open(cls) -> Self:
+        """Opens them; our ends do not block. Raises OSError, with none left open."""
+        with contextlib.ExitStack() as opened:
+            pairs = []
+            for _ in range(3):
+                pairs.append(os.pipe())
+                for handle in pairs[-1]:
+                    opened.callback(os.close, handle)
+            (their_stdin, stdin), (stdout, their_stdout), (stderr, their_stderr) = pairs
+            for handle in (stdin, stdout, stderr):
+                os.set_blocking(handle, False)
+                with contextlib.suppress(OSError):  # a user's share of pipe memory may be used up; small pipes work too
+                    fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+            opened.pop_all()
+            return cls((stdin, stdout, stderr), (their_stdin, their_stdout, their_stderr))
+
+    def close_ours(self) -> None:
+        """Closes our ends, where nobody is to have them."""
+        for handle in self.ours:
+            os.close(handle)
+
+    def close_theirs(self) -> None:
+        """Closes the other ends, once a process has them or none will."""
+        for handle in self.theirs:
+            os.close(handle)
+
+
+class ProcessPipes(PipeSandbox):
+    """A process and our ends of its pipes, which it closes in the end; `pidfd` too."""
+
+    def __init__(self, pipes: StandardPipes, pidfd: int) -> None:
+        super().__init__()
+        self._stdin, self._stdout, self._stderr = pipes.ours
+        self._pidfd = pidfd
+        self._ended = False  # its first process has ended
+        self._stderr_ended = False  # its stderr has ended
+        self._stdout_bytes = self._stderr_bytes = 0  # bytes through its stdout and stderr
+        self._poll = select.poll()
+        for handle in (self._stdout, self._stderr, self._pidfd):
+            self._poll.register(handle, select.POLLIN)
+
+    def receive(self, deadline: float) -> bytes | None:
+        """Returns stdout as it comes; see `Sandbox.receive`."""
+        if not self._wait_for_stdout(deadline):
+            return None
+        if self._buffer.size:
+            self._sample()
+        return self._buffer.take()
+
+    @abstractmethod
+    def _sample(self) -> None:
+        """Notes now and then what it uses, where that cannot be told afterwards."""
+
+    @property
+    def _stdin_handle(self) -> int:
+        return self._stdin
+
+    @property
+    def _player_ended(self) -> bool:
+        return self._ended
+
+    def _wait_once(self, seconds: float, *, writing: bool = False) -> None:
+        """Waits once, for at most so long, and takes what is there."""
+        was_dead = self._ended
+        wait = 0 if was_dead else min(seconds * 1000, 2**31 - 1)
+        listening = not (self._stdout_ended or (writing and self._buffer.is_full))
+        if writing:
+            self._poll.register(self._stdin, select.POLLOUT)
+        if not listening and not self._stdout_ended:
+            self._poll.unregister(self._stdout)
+        ready = dict(self._poll.poll(wait))
+        if writing:
+            self._poll.unregister(self._stdin)
+        if not listening and not self._stdout_ended:
+            self._poll.register(self._stdout, select.POLLIN)
+        if self._pidfd in ready:
+            self._poll.unregister(self._pidfd)
+            self._ended = True
+        if self._stderr in ready:
+            self._read_stderr()
+        if self._stdout in ready:
+            self._read_stdout()
+        elif was_dead and listening:  # what it wrote has been read; a child of its own may still hold the pipe
+            self._end_stdout()
+
+    def _read_stdout(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(self._stdout, CHUNK_BYTES)
+            self._stdout_bytes += len(data)
+            self._buffer.add(data)
+            if not data:
+                self._end_stdout()
+
+    def _end_stdout(self) -> None:
+        if not self._stdout_ended:
+            self._poll.unregister(self._stdout)
+            self._stdout_ended = True
+
+    def _read_stderr(self) -> bool:
+        """Reads what is there, once; returns whether there may be more."""
+        try:
+            data = os.read(self._stderr, _STDERR_BLOCK_BYTES)
+        except BlockingIOError:
+            return False
+        self._stderr_bytes += len(data)
+        self._stderr_tail.add(data)
+        if not (data or self._stderr_ended):
+            self._stderr_ended = True
+            self._poll.unregister(self._stderr)
+        return bool(data)
+
+    def _close_stdin(self) -> None:
+        if not self._stdin_closed:
+            self._stdin_closed = True
+            os.close(self._stdin)
+
+    def _wait_for_exit(self, seconds: float) -> bool:
+        """Returns whether its first process has ended, waiting for at most so long."""
+        if not self._ended:
+            life = select.poll()
+            life.register(self._pidfd, select.POLLIN)
+            self._ended = bool(life.poll(seconds * 1000))
+        return self._ended
+
+    def _close_pipes(self) -> None:
+        """Takes the rest of its stderr, and closes everything."""
+        left = _MAX_STDERR_READS
+        while left and self._read_stderr():
+            left -= 1
+        self._close_stdin()
+        for handle in (self._pidfd, self._stdout, self._stderr):
+            os.close(handle)

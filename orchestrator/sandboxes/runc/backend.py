@@ -1,0 +1,205 @@
+"""Players in containers that runc starts, without an engine: the backend for strangers' submissions where we are root.
+
+A container is what it is on docker (see `sandboxes.docker`): no network, a read-only root, a small /tmp in memory, no
+capabilities, a user id of its own, our seccomp profile, limits on memory, processors, processes and open files. What
+is different: it talks over plain pipes, it starts in a fraction of the time, and its root is a mount of its own, so
+that the kernel keeps nothing of what it looked up or read for the next sandbox of the same image. Images come from the
+Docker engine of this machine. There are no GPUs here.
+"""
+
+import os
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from orchestrator.domain.policy import Runtime
+from orchestrator.errors import BackendUnavailable, SandboxLost
+from orchestrator.sandboxes import self_probe
+from orchestrator.sandboxes.base import (
+    BackendSettings,
+    Check,
+    CheckStatus,
+    Image,
+    Sandbox,
+    SandboxSpec,
+)
+from orchestrator.sandboxes.docker.engine import START_ENGINE_REMEDY
+from orchestrator.sandboxes.docker.images.admission import inspection_labels
+from orchestrator.sandboxes.docker.images.engine_images import EngineImages
+from orchestrator.sandboxes.linux import applied_policy, constant_files, masked_paths, uid_pool
+from orchestrator.sandboxes.linux.applied_policy import PolicyNotAppliedError, RequestedPolicy
+from orchestrator.sandboxes.linux.cgroup_counters import CGROUP_ROOT, hierarchies, is_version_2
+from orchestrator.sandboxes.linux.constant_files import ConstantFiles
+from orchestrator.sandboxes.linux.host_limits import FIRST_UID, HostLimits
+from orchestrator.sandboxes.linux.owner import Owner
+from orchestrator.sandboxes.linux.parent_cgroup import ParentCgroup
+from orchestrator.sandboxes.linux.proc_view import ProcView
+from orchestrator.sandboxes.linux.process_pipes import StandardPipes
+from orchestrator.sandboxes.linux.process_tree import ProcessTag
+from orchestrator.sandboxes.pending_cleanup import PendingCleanup, Rollback
+from orchestrator.sandboxes.retry_start import StartFailedError, retry_start
+from orchestrator.sandboxes.runc import bundle, cleanup, container, rootfs_images, runtime
+from orchestrator.sandboxes.runc.bundle import BundleFiles
+from orchestrator.sandboxes.runc.cleanup import RUN_FOLDER
+from orchestrator.sandboxes.runc.container import RuncContainer
+from orchestrator.sandboxes.runc.rootfs_images import RootfsImages
+
+_INIT_PROGRAMS = ("docker-init", "tini-static", "catatonit")
+"""Static programs that reap zombies as process 1; the first that is there is taken."""
+_PROGRAMS = {
+    "runc": "runc",
+    "losetup": "mount",
+    "mksquashfs": "squashfs-tools",
+    "mount": "mount",
+    "prlimit": "util-linux",
+    "unshare": "util-linux",
+}
+"""The programs that are needed, with the Debian package of each."""
+_RUNTIME_FILES = frozenset({"/", bundle.INIT, bundle.HOSTS})
+"""What is mounted in a container besides what a policy names: all of it read-only."""
+
+
+class RuncBackend(EngineImages):
+    """Opens players as containers of runc."""
+
+    name: ClassVar[str] = "runc"
+
+    def __init__(self, settings: BackendSettings) -> None:  # noqa: ARG002  every backend is built the same way
+        super().__init__()
+        self._rootfs = RootfsImages(self._engine, rootfs_images.cache_folder())
+        self._constants = ConstantFiles()
+        self._pending_cleanup = PendingCleanup()  # what could not be ended
+
+    def require_available(self, runtime: Runtime | None = None) -> None:
+        """Raises BackendUnavailable, with the remedy, for want of root, a program, control groups, or an engine."""
+        if runtime not in {None, Runtime.RUNC}:
+            raise BackendUnavailable(f"the runc backend starts no containers with {runtime}; use docker")
+        if os.geteuid() != 0:
+            raise BackendUnavailable("the runc backend mounts images, which only root may; use docker")
+        missing = {package for program, package in _PROGRAMS.items() if shutil.which(program) is None}
+        if missing:
+            raise BackendUnavailable(f"programs are missing; install {', '.join(sorted(missing))}, or use docker")
+        _init_program()
+        if not all(os.access(folder, os.W_OK) for folder in hierarchies(CGROUP_ROOT)):
+            raise BackendUnavailable(f"control groups cannot be made below {CGROUP_ROOT}; use docker")
+        if "squashfs" not in Path("/proc/filesystems").read_text("ascii").split():
+            raise BackendUnavailable("the kernel has no squashfs; `modprobe squashfs`, or use docker")
+        try:
+            self._engine.info()
+        except SandboxLost as error:
+            raise BackendUnavailable(f"{error}; images come from the Docker engine: {START_ENGINE_REMEDY}") from error
+
+    def diagnose(self) -> list[Check]:
+        """Returns which version plays, and which limits really hold, tried in a container."""
+        try:
+            self.require_available()
+            image = self._known_image()
+        except (BackendUnavailable, SandboxLost) as error:
+            return [Check("runc: available", CheckStatus.ABSENT, str(error), "see the message, if you want to use it")]
+        start = None if image is None else partial(self.start, self_probe.probe_spec(image))
+        found = Check(
+            "runc: available", CheckStatus.OK, f"{runtime.version()}; images in {rootfs_images.cache_folder()}"
+        )
+        return [found, *self_probe.run_probe(self.name, start)]
+
+    def fresh_copy(self, image: Image, run: str) -> Image:  # noqa: ARG002  nothing is made
+        """Returns the image: every sandbox has a mount of its own, of which the kernel knows nothing."""
+        return image
+
+    def start(self, spec: SandboxSpec) -> Sandbox:
+        """Starts a player; one that its image keeps from starting has ended before it began."""
+        self._pending_cleanup.run()
+        if spec.policy.runtime is not Runtime.RUNC:
+            raise BackendUnavailable(f"the runc backend starts no containers with {spec.policy.runtime}; use docker")
+        if spec.device is not None:
+            raise BackendUnavailable("the runc backend has no GPUs; use docker")
+        try:
+            return self._start_container(spec)
+        except (StartFailedError, PolicyNotAppliedError) as error:
+            return retry_start(self._start_container, spec, error, self._known_image())
+
+    def clean_up(self, *, spare_run: str | None = None, ended_run: str | None = None) -> int:
+        """Removes what dead orchestrators left, and what is left of our run that `ended_run`; returns how many things.
+
+        Raises:
+            InfrastructureFault: something could not be removed; everything else was.
+        """
+        self._pending_cleanup.run()
+        removed = constant_files.remove_dead_folders(Owner.current_process()) + cleanup.clean_up(spare_run, ended_run)
+        return removed if ended_run is not None else removed + self._rootfs.remove_unknown()
+
+    def _start_container(self, spec: SandboxSpec) -> Sandbox:
+        """Makes everything that a container needs, and starts it; where that fails, all of it is removed again.
+
+        Raises:
+            StartFailedError: runc does not start it.
+            SandboxLost: this machine lacks room, files or processes for it.
+            PolicyNotAppliedError: it started, weaker than it should be.
+        """
+        try:
+            return self._make_container(spec)
+        except OSError as error:
+            raise SandboxLost(f"a container cannot be made: {error}") from error
+
+    def _make_container(self, spec: SandboxSpec) -> Sandbox:
+        config = self._admission.config_of(spec.image)
+        image = self._rootfs.file(spec.image.digest, config.folder, inspection_labels())
+        container.become_subreaper()
+        owner, host = Owner.current_process(), self._host(spec)
+        with Rollback(self._pending_cleanup) as rollback:
+            uid = uid_pool.take_uid(FIRST_UID)
+            rollback.add(partial(uid_pool.release_uid, uid))
+            home = RUN_FOLDER / ProcessTag.create(owner, spec.run).text
+            home.mkdir(mode=0o700, parents=True)
+            rollback.add(partial(cleanup.remove_home, home))
+            cgroup = ParentCgroup.open(owner, spec.run, spec.limits.memory)
+            if cgroup is None:
+                raise SandboxLost(f"a control group cannot be made below {CGROUP_ROOT}")
+            rollback.add(cgroup.close)
+            files = BundleFiles(home / "rootfs", _init_program(), rootfs_images.hosts_file(image.parent))
+            described = bundle.container_config(spec, config, uid, host, f"{cgroup.path}/{home.name}", files)
+            pipes = StandardPipes.open()
+            rollback.add(pipes.close_ours)
+            writable = not spec.policy.read_only_root
+            try:
+                pid = runtime.start_container(home, home.name, described, image, pipes.theirs, writable=writable)
+            finally:
+                pipes.close_theirs()
+            rollback.add(partial(container.kill_process, pid))
+            runtime.wait_until_executed(pid)
+            _require_applied(RequestedPolicy(spec, uid, host), pid, home.name)
+            release = partial(_release, home, uid)
+            return RuncContainer(home.name, pid, pipes, cgroup, release, self._pending_cleanup)
+
+    def _host(self, spec: SandboxSpec) -> HostLimits:
+        """Returns what the machine allows, with what a player does not see and what it sees instead."""
+        return HostLimits(
+            cpus=os.cpu_count() or 1,
+            max_open_files=uid_pool.max_open_files(),
+            cgroup1=not is_version_2(),
+            masked_paths=masked_paths.masked_paths(),
+            constants=self._constants.sources(spec.limits.memory) if spec.policy.masked_proc else (),
+        )
+
+
+def _init_program() -> Path:
+    """Returns a static program that reaps zombies as process 1. Raises BackendUnavailable where there is none."""
+    found = next((path for name in _INIT_PROGRAMS if (path := shutil.which(name))), None)
+    if found is None:
+        raise BackendUnavailable("there is no static init program; install tini or docker.io, or use docker")
+    return Path(found)
+
+
+def _require_applied(requested: RequestedPolicy, pid: int, name: str) -> None:
+    """Reads back a container that was just started, if its first process still lives. Raises PolicyNotAppliedError."""
+    view = ProcView.read_process(pid, name, masks=requested.masked_paths)
+    if view is not None:
+        claims = applied_policy.kernel_claims(requested, view, _RUNTIME_FILES)
+        if found := applied_policy.unmet_claims(claims):
+            raise PolicyNotAppliedError("runc", found)
+
+
+def _release(home: Path, uid: int) -> None:
+    cleanup.remove_home(home)
+    uid_pool.release_uid(uid)

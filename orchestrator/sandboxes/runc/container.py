@@ -1,0 +1,156 @@
+"""One container as a sandbox: three pipes, the process id of its first process, and its control group."""
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+
+from orchestrator.errors import SandboxLost
+from orchestrator.sandboxes.base import Ending, Exit
+from orchestrator.sandboxes.linux.parent_cgroup import ParentCgroup
+from orchestrator.sandboxes.linux.process_pipes import ProcessPipes, StandardPipes
+from orchestrator.sandboxes.pending_cleanup import PendingCleanup, StopOnce
+from orchestrator.sandboxes.runc.thrashing import SAMPLE_SECONDS, ThrashingDetector
+
+_GRACE_SECONDS = 2.0
+_KILL_SECONDS = 10.0
+_SET_CHILD_SUBREAPER = 36
+"""PR_SET_CHILD_SUBREAPER of prctl(2)."""
+
+
+@cache
+def become_subreaper() -> None:
+    """Makes this process the parent of every orphan below it, such as a container's first process once runc has ended.
+
+    Only a parent is told by the kernel how a process ended. Raises SandboxLost where the kernel refuses.
+    """
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise SandboxLost(f"this process cannot become a subreaper: {os.strerror(ctypes.get_errno())}")
+
+
+class RuncContainer(ProcessPipes):
+    """One running container.
+
+    Args:
+        container: its name.
+        pid: its first process, a child of ours.
+        pipes: its three pipes.
+        cgroup: the group above its own.
+        release: called once, when nothing of it lives any more.
+        pending: ends it again later, where that failed.
+    """
+
+    def __init__(
+        self,
+        container: str,
+        pid: int,
+        pipes: StandardPipes,
+        cgroup: ParentCgroup,
+        release: Callable[[], None],
+        pending: PendingCleanup,
+    ) -> None:
+        super().__init__(pipes, os.pidfd_open(pid))
+        self._container, self._pid, self._cgroup = container, pid, cgroup
+        self._release, self._stop = release, StopOnce(self._end, pending)
+        self._started_at = time.monotonic()
+        self._ended_at: float | None = None
+        self._itself: bool | None = None  # whether it ended by itself; None until `stop` looks
+        self._status: int | None = None  # its wait status, once it was waited for
+        self._memory = ThrashingDetector(cgroup.file_cache)
+        self._is_starved = False  # we ended it, because its memory was used up
+
+    def stop(self) -> Exit:
+        """Ends the container and removes what it used; see `Sandbox.stop`.
+
+        Raises:
+            SandboxLost: something of it survives. A second call tries again.
+        """
+        return self._stop()
+
+    def _sample(self) -> None:
+        """Does nothing: the group above its own keeps the counters."""
+
+    def _wait_once(self, seconds: float, *, writing: bool = False) -> None:
+        """Waits once, but not for long; ends a player whose memory is used up."""
+        super()._wait_once(min(seconds, SAMPLE_SECONDS), writing=writing)
+        self._end_if_starved()
+
+    def _end_if_starved(self) -> None:
+        if not self._ended and self._memory.is_thrashing():
+            self._is_starved = True
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def _wait_for_end(self, seconds: float) -> bool:
+        """Returns whether its first process has ended, waiting for at most so long."""
+        until = time.monotonic() + seconds
+        while not self._wait_for_exit(max(0.0, min(SAMPLE_SECONDS, until - time.monotonic()))):
+            if time.monotonic() >= until:
+                return False
+            self._end_if_starved()
+        return True
+
+    def _end(self) -> Exit:
+        if self._itself is None:
+            # Without its pipes it is most likely about to end by itself, and its exit code says more than our kill.
+            self._itself = self._wait_for_end(_GRACE_SECONDS if self._stdout_ended or self._stdin_broken else 0)
+            self._ended_at = time.monotonic()
+        self._close_stdin()
+        if self._status is None:
+            self._status = self._kill_and_wait()
+        usage = self._cgroup.usage()
+        self._cgroup.close()  # kills what is left of it: the end of a first process ends all others, in a moment
+        self._close_pipes()
+        self._release()
+        code = self._status if self._status >= 0 else 128 - self._status
+        kills = 0 if usage is None else usage.kills
+        if kills or self._is_starved:
+            ending = Ending.OUT_OF_MEMORY
+        elif not self._itself:
+            ending = Ending.STOPPED
+        else:
+            ending = Ending.CLEAN if code == 0 else Ending.CRASHED
+        return Exit(
+            ending=ending,
+            code=code if self._itself else None,
+            wall_seconds=(self._ended_at or self._started_at) - self._started_at,
+            cpu_seconds=None if usage is None else usage.cpu_seconds,
+            peak_bytes=None if usage is None else usage.peak_bytes,
+            peak_pids=None if usage is None else usage.peak_pids,
+            kills=kills,
+            stdin_bytes=self._stdin_bytes,
+            stdout_bytes=self._stdout_bytes,
+            stderr_bytes=self._stderr_bytes,
+            stderr=bytes(self._stderr_tail),
+        )
+
+    def _kill_and_wait(self) -> int:
+        """Ends the first process, and with it all others; returns its exit code, or minus the signal that ended it."""
+        if not self._ended:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            if not self._wait_for_exit(_KILL_SECONDS):
+                raise SandboxLost(
+                    f"process {self._pid} of container {self._container} survives SIGKILL; end it by hand"
+                )
+        # Not waitpid: a process that has itself traced is stopped for its parent, and has not ended.
+        try:
+            found = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
+        except ChildProcessError as error:
+            raise SandboxLost(
+                f"the kernel does not say how container {self._container} ended; start this program with the signal "
+                "SIGCHLD at its default, not ignored"
+            ) from error
+        assert found is not None  # noqa: S101  it is only where nobody waits
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+
+def kill_process(pid: int) -> None:
+    """Ends a container's first process, a child of ours that was just started, and forgets it."""
+    with suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED)

@@ -1,0 +1,74 @@
+"""A submission that is killed at any moment, while a round is played: nothing is lost, doubled or left behind."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.application.contests import seasons
+from orchestrator.domain import contest_events
+
+from .conftest import HOW
+
+CHILD = Path(__file__).with_name("submit_and_die.py")
+KILLS = 60 if os.environ.get("SPARRING_SOAK") else 8
+SEED = 11
+
+
+def hand_in(cup, folder: Path, team: str, number: int) -> int:
+    """Hands a folder in, killed at the n-th change to files; returns how many there were, 0 where it was killed."""
+    told = cup.path / "told"
+    words = [sys.executable, str(CHILD), str(cup.folder.path), str(folder), team, str(number), str(told)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if number:
+        assert done.returncode == -signal.SIGKILL, (number, done.stderr)
+        return 0
+    assert done.returncode == 0, done.stderr
+    return int(told.read_text())
+
+
+def kept(cup) -> set[str]:
+    """Returns what lies in the contest's folder, without the rounds and what a database keeps beside itself."""
+    path = cup.folder.path
+    every = (each.relative_to(path) for each in path.rglob("*") if not each.name.endswith(("-wal", "-shm")))
+    return {str(each) for each in every if each.parts[0] not in {"rounds", "blobs"}}
+
+
+@pytest.mark.slow
+def test_a_submission_killed_at_any_moment_is_handed_in_again(cup) -> None:
+    """Each kill leaves a whole chain, with the entry once or not at all; handed in again, it is there once."""
+    for team, kind in (("One", "attack_honest"), ("Two", "defence_honest")):
+        cup.submit(team, cup.player(kind))
+    moments = hand_in(cup, cup.player("attack_noop", "first"), "Three", 0)
+    assert moments > 20
+    before, files = len(cup.acts(contest_events.SubmissionReceived)), kept(cup)
+    folder = cup.player("attack_noop", "second")
+    (folder / "note.txt").write_text("other files than the first")
+    points = sorted(random.Random(SEED).sample(range(1, moments + 1), min(KILLS, moments)))
+    begun = []
+
+    def happens(_: object) -> None:
+        if begun:
+            return
+        begun.append(True)
+        for point in points:
+            hand_in(cup, folder, "Three", point)
+            received = cup.acts(contest_events.SubmissionReceived)[before:]
+            assert [act.name for act in received] in ([], ["second"]), point
+
+    with cup.desk() as desk:
+        (played,) = seasons.play_round(desk, "initial", HOW, happens, "quarters")
+    assert played.complete
+    assert "second" not in {part.id for part in played.submissions}
+    known = [part.image for part in played.submissions]  # the round brought the baselines' files
+    receipt = cup.submit("Three", folder)
+    (received,) = cup.acts(contest_events.SubmissionReceived)[before:]
+    assert receipt.document()["submission"] == received.id == "second"
+    new = kept(cup) - files
+    assert (cup.folder.path / received.folder).is_dir()
+    images = {f"images/{digest.removeprefix('sha256:')}" for digest in (received.digest, *known)}
+    assert {name for name in new if not any(name.startswith(image) for image in images)} == {"receipts/second.json"}

@@ -1,0 +1,303 @@
+"""What the runc backend owes beyond the contract: what was applied, mounts, images, and whose fault a start is."""
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.domain.policy import Network, Runtime, Seccomp, User
+from orchestrator.domain.tasks import Limits
+from orchestrator.errors import BackendUnavailable, InfrastructureFault, SandboxLost, UsageError
+from orchestrator.sandboxes.base import Ending, ImageSource, Sandbox, SandboxSpec
+from orchestrator.sandboxes.linux import uid_pool
+from orchestrator.sandboxes.linux.host_limits import HOME
+from orchestrator.sandboxes.retry_start import StartFailedError
+from orchestrator.sandboxes.runc import backend as runc_backend
+from orchestrator.sandboxes.runc import bundle, rootfs_images, runtime
+from orchestrator.sandboxes.runc.cleanup import RUN_FOLDER
+from orchestrator.sandboxes.runc.rootfs_images import RootfsImages
+
+pytestmark = [pytest.mark.docker, pytest.mark.parametrize("backend", ["runc"], indirect=True, scope="module")]
+
+MIB = 1024 * 1024
+SHARED = "/dev/shm"  # noqa: S108  the sandbox's own
+DENTRIES = Path("/proc/sys/fs/dentry-state")
+NAMES = 50_000
+"""So many that what else goes on on this machine, which is counted too, does not matter."""
+LOOK_UP = """
+import os, sys
+sys.stdin.readline()
+for number in range(int(sys.argv[2])):
+    os.path.lexists(f"/players/none-{sys.argv[1]}-{number}")
+print("done", flush=True)
+sys.stdin.read()
+"""
+ALLOWED = ["CAP_NET_RAW", "CAP_SYS_PTRACE"]
+BEHIND = {
+    "user": lambda config: config["process"].update(user={"uid": 0, "gid": 0}),
+    "groups": lambda config: config["process"]["user"].update(additionalGids=[0]),
+    "namespaces": lambda config: drop_namespace(config, "network"),
+    "capabilities": lambda config: config["process"]["capabilities"].update(bounding=ALLOWED, permitted=ALLOWED),
+    "no_new_privileges": lambda config: config["process"].update(noNewPrivileges=False),
+    "seccomp": lambda config: config["linux"].pop("seccomp"),
+    "masked_proc": lambda config: config["linux"]["maskedPaths"].pop(),
+    "read-only paths": lambda config: config["linux"].update(readonlyPaths=[]),
+    "tmp": lambda config: mount_of(config, HOME)["options"].remove("noexec"),
+    "limits.tmp": lambda config: drop_option(mount_of(config, HOME), "size="),
+    "limits.shm": lambda config: drop_option(mount_of(config, SHARED), "size="),
+    "mounts": lambda config: config["mounts"].append(bundle._bind("/usr/share", "/mnt", "ro")),
+    "constants": lambda config: config["mounts"].remove(mount_of(config, "/proc/stat")),
+    "limits.memory": lambda config: config["linux"]["resources"]["memory"].update(swap=2**34),
+    "limits.pids": lambda config: config["linux"]["resources"].pop("pids"),
+    "limits.cpus": lambda config: config["linux"]["resources"].pop("cpu"),
+    "devices": lambda config: config["linux"]["resources"].update(devices=[{"allow": True, "access": "rwm"}]),
+    "limits.files": lambda config: config["process"]["rlimits"][0].update(soft=100, hard=100),
+    "oom score": lambda config: config["process"].update(oomScoreAdj=0),
+}
+
+
+def mount_of(config, place: str) -> dict:
+    """Returns the mount at a place."""
+    return next(each for each in config["mounts"] if each["destination"] == place)
+
+
+def drop_option(mount, start: str) -> None:
+    """Takes an option of a mount away."""
+    mount["options"] = [option for option in mount["options"] if not option.startswith(start)]
+
+
+def drop_namespace(config, kind: str) -> None:
+    """Has a container share a namespace with the host."""
+    config["linux"]["namespaces"] = [each for each in config["linux"]["namespaces"] if each["type"] != kind]
+
+
+@pytest.fixture
+def start(backend, image, run, policy) -> Iterator[Callable[..., Sandbox]]:
+    """Returns a function that starts a player with a command; whatever it started is stopped afterwards."""
+    started = []
+
+    def start(*command: str, image=image, policy=policy) -> Sandbox:
+        started.append(backend.start(order(image, run, policy, *command)))
+        return started[-1]
+
+    yield start
+    for sandbox in started:
+        sandbox.stop()
+
+
+def order(image, run, policy, *command: str) -> SandboxSpec:
+    """Returns the order for a player; without a command it says nothing."""
+    return SandboxSpec(replace(image, command=command or ("python3", "silent.py")), policy, run, "job")
+
+
+@pytest.mark.parametrize("control", BEHIND)
+def test_a_container_made_weaker_is_refused(backend, image, run, policy, monkeypatch, control) -> None:
+    """Behind the backend's back one control is weakened: start names it, and nothing of the container is left."""
+    described = bundle.container_config
+
+    def weakened(*arguments):
+        config = described(*arguments)
+        BEHIND[control](config)
+        return config
+
+    before = set(RUN_FOLDER.iterdir())
+    monkeypatch.setattr(bundle, "container_config", weakened)
+    with pytest.raises(SandboxLost, match=rf"policy demands.*[:;] {control}: wanted"):
+        backend.start(order(image, run, policy))
+    assert not [home for home in set(RUN_FOLDER.iterdir()) - before if f"-{os.getpid()}-" in home.name]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"network": Network.HOST},
+        {"user": User.ROOT, "capabilities": ("NET_ADMIN",)},
+        {"no_new_privileges": False},
+        {"seccomp": Seccomp.NONE},
+        {"private_ipc": False},
+        {"private_cgroup": False},
+        {"masked_proc": False},
+        {"noexec_tmp": False},
+        {"read_only_root": False},
+        {"init": False},
+    ],
+    ids=str,
+)
+def test_a_weaker_policy_is_applied_as_well(start, policy, change) -> None:
+    """With a control removed by policy the sandbox starts, and the kernel says that it is off."""
+    start(policy=replace(policy, **change))
+
+
+def test_what_only_others_have_is_refused(backend, image, run, policy) -> None:
+    """An engine's profile and logs, other runtimes and GPUs: the message names the backend that has them."""
+    for change in ({"seccomp": Seccomp.ENGINE}, {"engine_logs": True}):
+        with pytest.raises(UsageError, match="docker only"):
+            backend.start(order(image, run, replace(policy, **change)))
+    for changed in (
+        replace(order(image, run, policy), device="GPU-1"),
+        order(image, run, replace(policy, runtime=Runtime.RUNSC)),
+    ):
+        with pytest.raises(BackendUnavailable, match="use docker"):
+            backend.start(changed)
+
+
+def negative_entries() -> int:
+    """Returns how many names the kernel remembers as being nowhere, on the whole machine."""
+    return int(DENTRIES.read_text().split()[4])
+
+
+def test_a_look_up_is_new_in_every_sandbox(start, listen) -> None:
+    """Names looked up in vain are as new to the kernel in a second sandbox, at the same time, and in a third, later.
+
+    On files that sandboxes share, those that were looked up before are not counted again.
+    """
+    word = secrets.token_hex(4)
+
+    def look_up():
+        sandbox = start("python3", "-c", LOOK_UP, word, str(NAMES))
+        before = negative_entries()
+        assert sandbox.send(b"go\n", time.monotonic() + 60)
+        assert listen.exactly(sandbox, 5, 60) == b"done\n"
+        assert negative_entries() - before > 0.5 * NAMES
+        return sandbox
+
+    first, second = look_up(), look_up()
+    first.stop()
+    second.stop()
+    look_up()
+
+
+def test_a_player_that_fills_its_memory_is_out_of_memory(start, policy, listen) -> None:
+    """Also where the pages of its program could be thrown out and read again without end: five of five."""
+    small = replace(policy, limits=replace(Limits(), memory=64 * MIB))
+    hoard = "import sys\nhoard = []\nwhile True: hoard.append(bytearray(b'x' * 1048576))"
+    for _ in range(5):
+        sandbox = start("python3", "-I", "-S", "-c", hoard, policy=small)
+        assert listen.end(sandbox, 120) == b""
+        assert sandbox.stop().ending is Ending.OUT_OF_MEMORY
+
+
+def test_an_image_that_cannot_be_started_has_ended_before_it_began(start, policy) -> None:
+    """A program that is not there is the image's doing: said on stderr, with others started as they should be."""
+    sandbox = start("/no/such/program", policy=replace(policy, init=False))
+    assert sandbox.receive(0.0) == b""
+    ended = sandbox.stop()
+    assert ended.ending is Ending.CRASHED
+    assert b"no such file" in ended.stderr
+
+
+def test_a_machine_that_cannot_start_anything_is_at_fault(backend, image, run, policy, monkeypatch) -> None:
+    """Where a known image fares no better, the first failure is not the submission's."""
+
+    def fails(*_, **__):
+        raise StartFailedError("no such file or directory", unfit=True)
+
+    monkeypatch.setattr(runtime, "start_container", fails)
+    with pytest.raises(SandboxLost, match=r"nor can .* be started"):
+        backend.start(order(image, run, policy))
+
+
+def test_no_mount_is_ever_seen_on_the_host(start, monkeypatch) -> None:
+    """Others would take a copy of it into their own namespaces, and whoever is killed would leave it."""
+    run, seen = runtime.subprocess.run, []
+
+    def watched(words, **options):
+        done = run(words, **options)
+        seen.append(Path("/proc/self/mountinfo").read_text())
+        return done
+
+    monkeypatch.setattr(runtime.subprocess, "run", watched)
+    inside = Path(f"/proc/{start()._pid}/mountinfo").read_text()
+    assert seen
+    assert not any(str(RUN_FOLDER) in text for text in seen)
+    assert " - squashfs /dev/loop" in inside
+
+
+def test_what_a_dead_orchestrator_began_is_swept(backend, image) -> None:
+    """One that was killed before its container started leaves a folder, which goes."""
+    word = secrets.token_hex(4)
+    program = f"""
+import os, signal
+from orchestrator.sandboxes.linux.owner import Owner
+from orchestrator.sandboxes.linux.process_tree import ProcessTag
+from orchestrator.sandboxes.runc import cleanup
+home = cleanup.RUN_FOLDER / ProcessTag.create(Owner.current_process(), {word!r}).text
+(home / "rootfs").mkdir(parents=True)
+print(home, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    backend.clean_up()
+    assert not Path(done.stdout.strip()).exists()
+
+
+def test_a_machine_without_room_is_at_fault(backend, image, run, policy, monkeypatch, tmp_path) -> None:
+    """Where a container's folder cannot be made the sandbox is lost, and its user id is free again."""
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(runc_backend, "RUN_FOLDER", tmp_path / "file" / "below")
+    before = set(uid_pool._uids_in_use)
+    with pytest.raises(SandboxLost, match="cannot be made"):
+        backend.start(order(image, run, policy))
+    assert uid_pool._uids_in_use == before
+
+
+def test_an_image_file_that_cannot_be_mounted_is_ours(backend, image, run, policy, monkeypatch, tmp_path) -> None:
+    """A file that was damaged on the disk: the submission did nothing."""
+    broken = tmp_path / "broken.squashfs"
+    broken.write_bytes(bytes(4096))
+    monkeypatch.setattr(backend._rootfs, "file", lambda *_: broken)
+    with pytest.raises(SandboxLost, match="cannot be mounted"):
+        backend.start(order(image, run, policy))
+
+
+def test_an_image_without_a_place_for_files_gets_one(backend, build, start, listen) -> None:
+    """Where the image has no /tmp, a sandbox has it all the same, as every other."""
+    bare = backend.admit(ImageSource(image=build("USER 0\nRUN rm -rf /tmp\n")))
+    assert listen.report(start("python3", "surroundings.py", image=bare))["left"]
+
+
+def test_an_image_is_flattened_once(backend, image, tmp_path, monkeypatch) -> None:
+    """Four that want it at the same moment wait for one; afterwards it is there."""
+    images, made = RootfsImages(backend._engine, tmp_path), []
+    write = rootfs_images._write_squashfs
+    monkeypatch.setattr(rootfs_images, "_write_squashfs", lambda *given: made.append(1) or write(*given))
+    with ThreadPoolExecutor(4) as pool:
+        files = set(pool.map(lambda _: images.file(image.digest, "/", {}), range(4)))
+    [file] = files
+    assert made == [1]
+    assert file.stat().st_mode & 0o777 == 0o400
+    assert images.remove_unknown() == 0
+    file.rename(tmp_path / f"{'ab' * 32}.squashfs")
+    assert images.remove_unknown() == 1
+
+
+def test_an_image_that_cannot_be_flattened_leaves_nothing(backend, image, tmp_path, monkeypatch) -> None:
+    """What the engine exports is cut short: that is ours, and no half of a file is kept."""
+    images = RootfsImages(backend._engine, tmp_path)
+    monkeypatch.setattr(backend._engine, "export", lambda _: (piece for piece in [b"no tar at all" * 100]))
+    with pytest.raises(InfrastructureFault, match="mksquashfs ended with code"):
+        images.file(image.digest, "/", {})
+    assert list(tmp_path.glob("*.squashfs*")) == []
+
+
+def test_a_full_disk_is_ours(backend, image, tmp_path, monkeypatch) -> None:
+    """Where there is no room for an image the message says how much is missing, and where."""
+    monkeypatch.setattr(rootfs_images, "_MIN_FREE_BYTES", 2**60)
+    with pytest.raises(InfrastructureFault, match="stay free"):
+        RootfsImages(backend._engine, tmp_path).file(image.digest, "/", {})
+
+
+def test_without_root_another_backend_is_named(backend, monkeypatch) -> None:
+    """Only root may mount: everybody else is told to use docker."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(BackendUnavailable, match="use docker"):
+        backend.require_available()

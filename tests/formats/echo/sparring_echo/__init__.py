@@ -1,0 +1,1 @@
+"""A contest format of another distribution: classifiers, week after week."""

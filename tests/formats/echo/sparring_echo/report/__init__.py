@@ -1,0 +1,1 @@
+"""What echo adds to report pages."""

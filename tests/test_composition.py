@@ -1,0 +1,52 @@
+"""What `--backend container` stands for, and why."""
+
+import os
+
+import pytest
+
+from orchestrator import composition
+from orchestrator.domain.policy import Runtime
+from orchestrator.errors import BackendUnavailable, UsageError
+
+
+@pytest.mark.parametrize(
+    ("runtime", "gpus", "reason"),
+    [
+        (None, 1, "has no GPUs"),
+        (Runtime.RUNSC, 0, "starts no containers with runsc"),
+        (Runtime.KATA, 0, "starts no containers with kata"),
+    ],
+)
+def test_what_runc_cannot_do_is_docker_s(runtime, gpus, reason, tmp_path) -> None:
+    """GPUs and other runtimes are docker's on every machine, and it is said why."""
+    name, why = composition.choose_container_backend(tmp_path, runtime, gpus)
+    assert name == "docker"
+    assert reason in why
+    made = composition.make_backend(composition.CONTAINER, tmp_path, runtime=runtime, gpus=gpus)
+    assert made.name == "docker"
+
+
+def test_without_root_it_is_docker(tmp_path, monkeypatch) -> None:
+    """Mounts are root's."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert composition.choose_container_backend(tmp_path) == (
+        "docker",
+        "the runc backend mounts images, which only root may; use docker",
+    )
+
+
+def test_a_misspelt_backend_is_told_all_names(tmp_path) -> None:
+    """`container` is among them, though no backend bears that name."""
+    with pytest.raises(UsageError, match="no 'contaner' among the sandboxes: there is container, docker"):
+        composition.make_backend("contaner", tmp_path)
+
+
+@pytest.mark.docker
+def test_it_is_runc_where_that_works(require, tmp_path) -> None:
+    """With root, the programs and an engine, nothing is said against it."""
+    try:
+        composition.make_backend("runc", tmp_path).require_available()
+    except BackendUnavailable as error:
+        require("docker", str(error))
+    assert composition.choose_container_backend(tmp_path) == ("runc", "")
+    assert composition.make_backend(composition.CONTAINER, tmp_path).name == "runc"

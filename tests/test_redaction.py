@@ -1,0 +1,179 @@
+"""The gate for what leaves the house: before labels are released (A2), and ever."""
+
+import json
+from dataclasses import fields, is_dataclass
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal, get_args
+
+import pytest
+
+from orchestrator import redaction
+from orchestrator.domain.contest_events import CoreContestEvent, FormatEvent
+from orchestrator.domain.findings import FindingKind
+from orchestrator.formats.tournament.events import FinalistsPromoted
+from orchestrator.scoring import results_file
+from tests.reports.pages import parts, results_of
+
+PASSED: dict[str, set[str]] = {
+    "Results": {
+        *("schema_version", "contest", "title", "format", "round", "complete", "isolation", "backend", "seed", "notes"),
+        *("rules", "commitment", "ledger", "software", "replay", "alarms"),
+    },
+    "TaskPart": {"name", "classes", "shape", "pictures", "norm", "epsilon"},
+    "FaultPart": {"code", "reason", "times", "pictures", "message"},
+    "SubmissionPart": {
+        *("id", "name", "team", "side", "baseline", "image", "status", "forfeits", "violations", "faults"),
+        *("forfeit_reasons", "sandboxes", "endings"),
+    },
+    "CellPart": {"defence", "attack", "total", "held", "fooled", "abstained", "forfeits", "faults", "not_played"},
+    "RowPart": {"rank", "submission", "ranks", "prize_rank", "no_prize"},
+    "ColumnPart": {"name", "title", "unit", "more_is_better", "measure"},
+    "ValuePart": set(),
+    "LeaderboardPart": {"name", "title", "measure", "unit", "more_is_better", "columns", "rules"},
+    "ReplayPart": {
+        *("submission", "questions", "changed", "drawn", "decided", "achieved", "mismatches", "noise", "refused"),
+        *("late", "accused", "fresh_copy"),
+    },
+    "DetectionPart": {"sequence", "chance", "start"},
+    "FindingPart": {"submission", "kind", "rules", "compared", "image", "batch"},
+    "JobPart": {"stage", "submission", "status"},
+    "WaitingPart": {"submission", "stage", "code"},
+}
+"""Fields that go out as they are: names from before the play, words of ours, codes, counts, public digests."""
+MENDED: dict[str, set[str]] = {
+    "Results": {"task", "submissions", "cells", "boards", "replays", "findings", "jobs", "waiting"},
+    "TaskPart": {"digest"},
+    "FaultPart": set(),
+    "SubmissionPart": {"findings", "largest", "seconds", "cpu_seconds", "peak_bytes", "bytes_in", "bytes_out"},
+    "CellPart": {"accuracy", "accuracy_interval", "delta", "delta_interval"},
+    "RowPart": {"score", "exact", "interval", "values", "reason"},
+    "ColumnPart": set(),
+    "ValuePart": {"value", "exact", "interval"},
+    "LeaderboardPart": {"rows"},
+    "ReplayPart": {"job"},
+    "DetectionPart": set(),
+    "FindingPart": {
+        *("id", "summary", "disagreements", "job", "steps", "seeds", "sequence", "length", "answer_alone", "p_value"),
+    },
+    "JobPart": {"id", "seconds"},
+    "WaitingPart": {"job", "message"},
+}
+"""Fields that are rounded, renamed or emptied on the way."""
+
+
+@pytest.mark.parametrize("name", PASSED)
+def test_every_field_was_decided_about(name):
+    """A new field of the results goes out only once somebody wrote down here that it may, or how it is mended."""
+    kind = getattr(results_file, name)
+    known = {field.name for field in fields(kind)} if is_dataclass(kind) else set(kind.model_fields)
+    assert PASSED[name] | MENDED[name] == known
+    assert not PASSED[name] & MENDED[name]
+
+
+def test_fields_pass_as_they_are_or_are_mended():
+    """What is said to pass is equal on both sides; every other field of the sample round differs or holds nothing."""
+    inside, outside = (
+        results_of().model_dump(mode="json"),
+        redaction.redact_results(results_of()).model_dump(mode="json"),
+    )
+    for name in PASSED["Results"]:
+        assert inside[name] == outside[name], name
+    lists = {"submissions": "SubmissionPart", "cells": "CellPart", "replays": "ReplayPart", "findings": "FindingPart"}
+    for key, kind in lists.items():
+        for before, after in zip(inside[key], outside[key], strict=True):
+            assert {field: before[field] for field in PASSED[kind]} == {field: after[field] for field in PASSED[kind]}
+
+
+def test_nothing_that_a_label_could_be_read_from_goes_out():
+    """Digests of hidden data, evidence, and every tail of a number that a submission can choose are gone."""
+    inside = results_of()
+    shown = redaction.redact_results(inside).model_dump(mode="json")
+    text = json.dumps(shown).replace(redaction.WITHHELD, "")
+    secret = {inside.task.digest, *(job.id for job in inside.jobs), *(finding.id for finding in inside.findings)}
+    secret |= {finding.job for finding in inside.findings} | {replay.job for replay in inside.replays}
+    assert len(secret) > 3
+    assert any("F1" in row.reason for board in inside.boards for row in board.rows)
+    assert [word for word in secret if word in text] == []
+    [finding] = shown["findings"]
+    assert finding["id"] == "finding-1"
+    for name in ("disagreements", "sequence", "steps", "seeds"):
+        assert finding[name] == []
+    assert (finding["answer_alone"], finding["p_value"], finding["length"]) == (None, None, 0)
+    for part in shown["submissions"]:
+        assert part["largest"] is None
+        for name in ("seconds", "cpu_seconds", "peak_bytes", "bytes_in", "bytes_out"):
+            assert part[name] is None or float(f"{part[name]:.1e}") == part[name], name
+    assert all(job["seconds"] is None or float(f"{job['seconds']:.1e}") == job["seconds"] for job in shown["jobs"])
+    rows = [row for board in shown["boards"] for row in board["rows"]]
+    assert {row["exact"] for row in rows} == {None}
+    numbers = [row["score"] for row in rows if row["score"] is not None]
+    numbers += [limit for row in rows for limit in row["interval"] or ()]
+    numbers += [cell["delta"] for cell in shown["cells"] if cell["delta"] is not None]
+    assert all(round(number, 2) == number for number in numbers)
+    assert all(round(cell["accuracy"], 4) == cell["accuracy"] for cell in shown["cells"])
+
+
+def test_findings_of_a_submission_keep_pointing_at_them():
+    """A submission's findings are named as the findings are."""
+    shown = redaction.redact_results(results_of())
+    assert [found for part in shown.submissions for found in part.findings] == ["finding-1"]
+
+
+@pytest.mark.parametrize(("amount", "told"), [(1234567, 1200000), (0.0456, 0.046), (99.9, 100.0), (0, 0), (None, None)])
+def test_amounts_keep_two_figures(amount: Any, told: Any):
+    """A whole number stays whole; nothing and zero stay themselves."""
+    assert redaction.round_to_figures(amount) == told
+    assert type(redaction.round_to_figures(amount)) is type(told)
+
+
+@pytest.mark.parametrize(
+    ("mismatches", "kind", "said"),
+    [
+        (1, "state", "90 compared, 1 of them disagree."),
+        (8, "state", "90 compared, at least 8 of them disagree."),
+        (0, "refused", "90 compared."),
+    ],
+)
+def test_a_finding_is_told_in_counts(mismatches, kind, said):
+    """How many were compared and disagree; where the record holds the first ones only, that there may be more."""
+    found = {**parts(findings="F1"), "kind": FindingKind(kind)}
+    found["disagreements"] = found["disagreements"] * mismatches
+    [shown] = redaction.redact_results(results_of(findings=[found])).findings
+    assert shown.summary == said
+
+
+class Payment(FormatEvent):
+    """A format's event with a field that nobody outside may read."""
+
+    withheld_fields: ClassVar[frozenset[str]] = frozenset({"account"})
+    kind: Literal["echo.paid"] = "echo.paid"
+    amount: int
+    account: str = ""
+
+
+def test_a_field_that_a_format_withholds_is_in_no_bundle():
+    """Of an event with such fields the others are shown in its place; who acted is one of those that are not."""
+    paid = Payment(actor="organizer", amount=3, account="DE00", reason="first")
+    assert redaction.redact_contest_event(paid) == {"kind": "echo.paid", "amount": 3, "reason": "first"}
+
+
+def test_an_event_of_a_format_that_withholds_nothing_is_shown():
+    """It stands in the bundle as it is in the ledger."""
+    assert redaction.redact_contest_event(FinalistsPromoted.model_construct()) is None
+
+
+def test_a_kind_of_event_that_nobody_decided_about_is_withheld():
+    """New kinds show their leaf alone until somebody lists them: in a contest's ledger and in a sealed round's."""
+    unknown = SimpleNamespace(kind="new")
+    assert redaction.redact_contest_event(unknown) == {}
+    assert redaction.redact_sealed_event(unknown) == {}
+
+
+def test_every_kind_of_a_contests_event_is_shown_or_stands_for_itself():
+    """Those that name people are told in counts and places; the other kinds are shown whole."""
+    told = {
+        kind.__name__
+        for kind in get_args(CoreContestEvent)
+        if redaction.redact_contest_event(kind.model_construct(people=[], team="", task="", side=None)) is not None
+    }
+    assert told == {"TeamAdded", "SubmissionRefused"}
