@@ -1,0 +1,140 @@
+"""What an attack on one picture is, and how several are played at the same time."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.domain.outcomes import FAULTED
+from orchestrator.domain.samples import Pixels
+
+Floats = NDArray[np.float32]
+"""Pictures with values from 0 to 1; what is asked may lie outside, and is cut where the defence takes bytes."""
+Scores = NDArray[np.float64]
+"""Two scores for each picture [k, 2], infinite ones included; NaN where the defence gave none (rule B1)."""
+_LARGEST = 1e30
+"""What stands for infinity in a sum: its square is still a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttackResult:
+    """What an attack made of one picture: the picture that is judged [c, h, w], and why it stopped early, if it did."""
+
+    picture: Floats
+    give_up_reason: str = ""
+
+
+AttackSteps = Generator[Floats, Scores, AttackResult]
+"""An attack on one picture: yields pictures [k, c, h, w], is sent their scores, returns the outcome."""
+
+
+class Attack(ABC):
+    """One of the organizers' attacks, with its sizes."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def attack(self, picture: Floats, label: int, rng: np.random.Generator) -> AttackSteps:
+        """Returns the attack on one picture [c, h, w] of the class `label`, 0 or 1."""
+
+
+class Clean(Attack):
+    """No attack: the pictures as they are."""
+
+    name = "clean"
+
+    def attack(self, picture: Floats, label: int, rng: np.random.Generator) -> AttackSteps:
+        """Returns the picture, and asks nothing."""
+        del label, rng
+        yield from ()
+        return AttackResult(picture)
+
+
+def predicted_classes(scores: Scores) -> NDArray[np.int64]:
+    """Returns the class with the larger score, class 0 for a tie, `FAULTED` where a score is missing (rule B1)."""
+    classes = (scores[:, 0] < scores[:, 1]).astype(np.int64)
+    return np.where(np.isnan(scores).any(axis=1), FAULTED, classes)
+
+
+def margins(scores: Scores, label: int) -> NDArray[np.float64]:
+    """Returns by how much the score of the true class exceeds the other: infinity becomes a large finite number.
+
+    Two equal infinities are a tie, 0. A missing score is the worst that can be: a picture without scores counts as
+    misclassified where it is judged.
+    """
+    finite = np.clip(scores, -_LARGEST, _LARGEST)
+    return np.where(np.isnan(scores).any(axis=1), -2 * _LARGEST, finite[:, label] - finite[:, 1 - label])
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedAttack:
+    """One finished attack: its number, what it made, and how many pictures the defence was asked about."""
+
+    number: int
+    result: AttackResult
+    queries: int
+
+
+def play_attacks(
+    attacks: Iterable[AttackSteps], ask: Callable[[Floats], Scores], at_a_time: int
+) -> Iterator[FinishedAttack]:
+    """Yields what each attack came to, as they finish; their questions are put together, `at_a_time` attacks at once.
+
+    Args:
+        attacks: one generator for each picture.
+        ask: returns the scores of pictures [k, c, h, w], of any number.
+        at_a_time: how many attacks are open at once. What becomes of a picture does not depend on it.
+    """
+    waiting = enumerate(attacks)
+    open_attacks: dict[int, _OpenAttack] = {}
+    while True:
+        for number, steps in islice(waiting, at_a_time - len(open_attacks)):
+            open_attacks[number] = _OpenAttack(steps)
+        if not open_attacks:
+            return
+        for number, each in [*open_attacks.items()]:
+            if each.result is not None:
+                yield FinishedAttack(number, each.result, each.queries)
+                del open_attacks[number]
+        if open_attacks:
+            questions = [each.question for each in open_attacks.values()]
+            scores = ask(np.concatenate(questions))
+            ends = np.cumsum([len(question) for question in questions])[:-1]
+            for each, part in zip(open_attacks.values(), np.split(scores, ends), strict=True):
+                each.answer(part)
+
+
+class _OpenAttack:
+    """An attack that is being played: it has an open question, or a result."""
+
+    def __init__(self, steps: AttackSteps) -> None:
+        self._steps = steps
+        self.queries = 0
+        self.question: Floats = np.empty((0,), np.float32)
+        self.result: AttackResult | None = None
+        self._advance(None)
+
+    def answer(self, scores: Scores) -> None:
+        """Answers the open question."""
+        self.queries += len(scores)
+        self._advance(scores)
+
+    def _advance(self, scores: Scores | None) -> None:
+        try:
+            self.question = next(self._steps) if scores is None else self._steps.send(scores)
+        except StopIteration as end:
+            self.result = end.value
+
+
+def to_floats(pixels: Pixels) -> Floats:
+    """Returns bytes as values from 0 to 1."""
+    return pixels.astype(np.float32) / np.float32(255)
+
+
+def to_pixels(pictures: Floats) -> Pixels:
+    """Returns values as the nearest bytes; what lies outside 0 to 1 is cut."""
+    return np.rint(np.clip(pictures, 0, 1) * 255).astype(np.uint8)
