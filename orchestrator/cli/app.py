@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import __version__
+from orchestrator import __version__, logs
 from orchestrator.cli import (
     baseline,
     cluster,
@@ -74,6 +74,7 @@ def _root(
     ] = False,
 ) -> None:
     """Attack-versus-defence competitions for image classifiers, played between isolated containers."""
+    logs.configure_logging(quiet=True)  # commands with options for logs set them up again
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ class ExecutionOptions:
         str | None,
         typer.Option(
             "--backend",
-            help="Where players run: process (the default), runc, docker, or container: runc where it works, else docker.",
+            help="Where players run: process (the default), runc, docker or container (runc, else docker).",
         ),
     ] = None
     slots: Slots = None

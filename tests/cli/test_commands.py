@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import structlog
 from typer.testing import CliRunner
 
 from orchestrator import errors, resources
@@ -251,6 +252,15 @@ def test_doctor_sweeps_on_request() -> None:
     """`doctor --sweep` says for each backend what it removed."""
     names = [check["name"] for check in json.loads(sparring("doctor", "--sweep", "--json").stdout)["checks"]]
     assert {"sweep process", "sweep docker"} <= set(names)
+
+
+def test_no_command_logs_to_standard_output(capsys) -> None:
+    """There is the command's own document, for a program to read; what is logged on the way goes to standard error."""
+    structlog.reset_defaults()
+    assert sparring("contest", "check", DEMO).exit_code == 0
+    structlog.get_logger().warning("something_happened")
+    out, err = capsys.readouterr()
+    assert (out, "something_happened" in err) == ("", True)
 
 
 @pytest.mark.slow
