@@ -184,18 +184,20 @@ def _work_events(work: WorkPart) -> list[events.Event]:
     job = _work_job(work)
     faults = [events.FaultRecord(**fault.model_dump(), message="") for fault in work.faults]
     step = events.StepFinished(
-        job=job.id, stage=job.stage, submission=job.submission, step=0, cells=[], blobs={}, faults=faults, seconds=0.0
+        job=job.id,
+        stage=job.stage,
+        submission=job.submission,
+        step=0,
+        cells=[],
+        blobs={},
+        faults=faults,
+        seconds=0.0,
+        fresh_copy=redaction.WITHHELD if work.fresh_copy else "",
     )
     if not work.finished:
         return [step]
     done = events.JobFinished(
-        job=job.id,
-        stage=job.stage,
-        submission=job.submission,
-        device=None,
-        seconds=work.seconds,
-        sandboxes=[],
-        fresh_copy=redaction.WITHHELD if work.fresh_copy else "",
+        job=job.id, stage=job.stage, submission=job.submission, device=None, seconds=work.seconds, sandboxes=[]
     )
     return [step, done]
 

@@ -191,6 +191,8 @@ class StepFinished(_Event):
     first question met a fresh one: a fault, a fault of ours or a killed orchestrator lies before it, or nothing.
     `fault_seconds` is what faults of a defence cost in it (limits.fault_seconds). `node` is the cluster's node on which
     it was played, as the controller saw it; empty elsewhere, and where the pod was gone before it was seen.
+    `fresh_copy` is the digest of the copy of the image's files that a replay's sandboxes run from; empty where none was
+    made, also because no sandbox was started.
     """
 
     kind: Literal["step_finished"] = "step_finished"
@@ -206,14 +208,12 @@ class StepFinished(_Event):
     node: str = ""
     sandboxes: list[SandboxRecord] = []
     fresh: bool = True
+    fresh_copy: str = ""
     session: SessionRecord | None = None
 
 
 class JobFinished(_Event):
-    """Every step of a job was played. `sandboxes` are those that no step accounts for: lost, or started in vain.
-
-    `fresh_copy` is the digest of the copy of the image's files that a replay ran from last; empty where there was none.
-    """
+    """Every step of a job was played. `sandboxes` are those that no step accounts for: lost, or started in vain."""
 
     kind: Literal["job_finished"] = "job_finished"
     job: str
@@ -222,7 +222,6 @@ class JobFinished(_Event):
     device: str | None
     seconds: Seconds
     sandboxes: list[SandboxRecord]
-    fresh_copy: str = ""
 
 
 class JobsReused(_Event):

@@ -49,10 +49,13 @@ class Round:
         return [self.finished_jobs[job] for job in self.jobs_of.get(submission, ()) if job in self.finished_jobs]
 
     def copied(self, submission: str) -> bool:
-        """Returns whether every planned replay of a submission is known to have run from a fresh copy of its image."""
+        """Returns whether every finished replay of a submission is known to have run from a fresh copy of its image.
+
+        A step that started no sandbox, because faults had used up the job's time, names no copy; another one does.
+        """
         replays = [job.id for job in self.planned_jobs_of.get(submission, ()) if job.stage is Stage.REPLAY]
-        ends = [self.finished_jobs[job] for job in replays if job in self.finished_jobs]
-        return bool(ends) and all(end.fresh_copy for end in ends)
+        finished = [self.steps.get(job, {}).values() for job in replays if job in self.finished_jobs]
+        return bool(finished) and all(any(step.fresh_copy for step in steps) for steps in finished)
 
     def sandboxes_of(self, submission: str) -> list[events.SandboxRecord]:
         """Returns every sandbox that a submission is known to have had, those of unfinished jobs included."""

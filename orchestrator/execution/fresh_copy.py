@@ -22,6 +22,8 @@ class FreshCopy:
         self._backend, self._original, self._run = backend, image, run
         self._lock = threading.Lock()
         self._copy: Image | None = None
+        self.digest = ""
+        """The copy's digest, also after its removal; empty until it is made, and where nothing is copied."""
 
     @classmethod
     def of(cls, context: RoundContext, submission: str) -> "FreshCopy | None":
@@ -39,20 +41,20 @@ class FreshCopy:
         with self._lock:
             if self._copy is None:
                 self._copy = self._backend.fresh_copy(self._original, self._run)
+                if self._copy.digest != self._original.digest:
+                    self.digest = self._copy.digest
             return self._copy
 
-    def discard(self) -> str:
-        """Removes the copy and returns its digest; empty where there was none.
+    def discard(self) -> None:
+        """Removes the copy, if one was made.
 
         What cannot be removed now is left for the sweep at the end of the round.
         """
         with self._lock:
             copied, self._copy = self._copy, None
-        if copied is None or copied.digest == self._original.digest:
-            return ""
+        if copied is None or copied.digest == self._original.digest or copied.rollback is None:
+            return
         try:
-            if copied.rollback is not None:
-                copied.rollback()
+            copied.rollback()
         except InfrastructureFault as fault:
             _log.warning("copy_left", image=copied.digest, reason=str(fault))
-        return copied.digest

@@ -145,12 +145,13 @@ class JobRunner:
             self._carry_over(len(finished))
             raise
         finally:
-            copied = self._discard_copy()
-        self._finish(emit, finished, self._context.clock() - started_at, copied)
+            self._discard_copy()
+        self._finish(emit, finished, self._context.clock() - started_at)
 
-    def _discard_copy(self) -> str:
-        """Removes the copy that a replay's sandboxes ran from and returns its digest; empty where there was none."""
-        return self._copy.discard() if self._copy else ""
+    def _discard_copy(self) -> None:
+        """Removes the copy that a replay's sandboxes ran from, if there is one."""
+        if self._copy:
+            self._copy.discard()
 
     def _wait_for_backend(self, emit: Emit) -> None:
         """Waits until the backend can play, which takes no attempt. Raises BackendUnavailable, or Cancelled."""
@@ -201,7 +202,7 @@ class JobRunner:
                 update={"sandboxes": sandboxes, "seed": self._pool.latest_seed}
             )
 
-    def _finish(self, emit: Emit, finished: dict[int, events.StepFinished], wall: float, copied: str) -> None:
+    def _finish(self, emit: Emit, finished: dict[int, events.StepFinished], wall: float) -> None:
         seconds = sum(step.seconds for step in finished.values())
         faults = sum(fault.pictures for step in finished.values() for fault in step.faults)
         self._log.info(
@@ -219,7 +220,6 @@ class JobRunner:
                 device=self._device,
                 seconds=seconds,
                 sandboxes=self._take_sandbox_records(),
-                fresh_copy=copied,
             ),
         )
 
@@ -240,6 +240,7 @@ class JobRunner:
             fault_seconds=outcome.fault_seconds,
             sandboxes=sandboxes,
             fresh=outcome.fresh,
+            fresh_copy=self._copy.digest if self._copy else "",
             session=outcome.session,
         )
 

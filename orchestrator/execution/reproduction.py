@@ -155,8 +155,9 @@ class FindingReproducer:
         try:
             reproduction = self._reproduce_attack() if attack else self._reproduce_defence()
         finally:
-            copied = self._copy.discard() if self._copy else ""
-        return replace(reproduction, fresh_copy=copied)
+            if self._copy:
+                self._copy.discard()
+        return replace(reproduction, fresh_copy=self._copy.digest if self._copy else "")
 
     def _reproduce_defence(self) -> Reproduction:
         finding, on_record = self._finding, self._view.steps(JobId(self._finding.job))

@@ -15,10 +15,10 @@ COPY = "sha256:" + "c" * 64
 def work(stage: Stage, copied: str) -> sealed_lists.WorkPart:
     """Returns what a sealed bundle says of a submission's only job."""
     job = events.JobRecord(id="j", stage=stage, submission="a")
-    end = events.JobFinished(
-        job="j", stage=stage, submission="a", device=None, seconds=1.0, sandboxes=[], fresh_copy=copied
-    )
-    return sealed_lists._work_part(RoundView(MemoryBlobs(), [events.PlanMade(jobs=[job]), end]), "a", stage)
+    own = {"job": "j", "stage": stage, "submission": "a", "seconds": 1.0}
+    step = events.StepFinished(**own, step=0, cells=[], blobs={}, faults=[], fresh_copy=copied)
+    end = events.JobFinished(**own, device=None, sandboxes=[])
+    return sealed_lists._work_part(RoundView(MemoryBlobs(), [events.PlanMade(jobs=[job]), step, end]), "a", stage)
 
 
 @pytest.mark.parametrize("copied", [COPY, ""])
@@ -31,8 +31,8 @@ def test_a_recount_tells_the_same(copied):
         MemoryBlobs(), [events.PlanMade(jobs=[sealed_lists._work_job(told)]), *sealed_lists._work_events(told)]
     )
     assert again.round.copied("a") is bool(copied)
-    ends = again.round.finished_jobs_of("a")
-    assert [end.fresh_copy for end in ends] == [WITHHELD if copied else ""]
+    [steps] = again.round.steps.values()
+    assert [step.fresh_copy for step in steps.values()] == [WITHHELD if copied else ""]
 
 
 def test_other_work_has_no_copy():

@@ -130,19 +130,30 @@ def test_only_a_probe_that_was_overridden_is_kept():
 
 
 @pytest.mark.parametrize(
-    ("copies", "copied"), [([], False), ([""], False), ([ZERO], True), ([ZERO, ""], False), ([ZERO, ONE], True)]
+    ("copies", "copied"),
+    [
+        ([], False),
+        ([[""]], False),
+        ([[ZERO]], True),
+        ([[ZERO], [""]], False),
+        ([[ZERO], [ONE]], True),
+        ([[ZERO, ""], ["", ONE]], True),
+    ],
 )
 def test_replays_run_from_a_copy_where_each_of_them_did(copies, copied):
-    """A submission's planned replays all name one; other jobs, and replays that nobody plans any more, do not count."""
+    """A submission's planned replays all name one; other jobs, and replays that nobody plans any more, do not count.
+
+    One step of a replay is enough: an orchestrator that was killed after the last step finishes the job without one.
+    """
     names = [f"r{number}" for number in range(len(copies))]
     jobs = [events.JobRecord(id=name, stage=Stage.REPLAY, submission="a") for name in names]
     plan = [*(job.id for job in jobs), "j1", "old"]
-    ends = [
-        FINISHED.model_copy(update={"job": job, "stage": stage, "fresh_copy": copy})
-        for job, stage, copy in zip(
-            plan, [*[Stage.REPLAY] * len(copies), Stage.PERTURB, Stage.REPLAY], [*copies, ZERO, ""], strict=True
-        )
-    ]
+    ends = []
+    for job, stage, named in zip(
+        plan, [*[Stage.REPLAY] * len(copies), Stage.PERTURB, Stage.REPLAY], [*copies, [ZERO], [""]], strict=True
+    ):
+        ends += [step(n, job=job, stage=stage, fresh_copy=copy) for n, copy in enumerate(named)]
+        ends.append(FINISHED.model_copy(update={"job": job, "stage": stage}))
     old = events.JobRecord(id="old", stage=Stage.REPLAY, submission="a")
     past = told(OPENED, events.PlanMade(jobs=[old]), events.PlanMade(jobs=[*JOBS, *jobs]), *ends)
     assert past.copied("a") is copied

@@ -7,6 +7,7 @@ import pytest
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import JobsParked, SandboxLost
 from orchestrator.execution.fresh_copy import FreshCopy
+from orchestrator.ledger.stores.memory import MemoryLedger
 from orchestrator.sandboxes.base import Image
 
 from .cheats import EVERYTHING, Counts
@@ -22,10 +23,24 @@ def test_replays_run_from_a_copy_and_the_play_does_not(stage) -> None:
     started = {(order.job in replays, "-copy-" in order.image.digest) for order in played.backend.orders}
     assert started == {(True, True), (False, False)}
     assert len({order.image.digest for order in played.backend.orders if order.job in replays}) == len(replays)
-    ended = {event.job: event.fresh_copy for event in played.events("job_finished")}
-    assert {job for job, copied in ended.items() if copied} == replays
+    named = {(event.job in replays, "-copy-" in event.fresh_copy) for event in played.events("step_finished")}
+    assert named == {(True, True), (False, False)}
     assert played.backend.copied == []
     assert {finding.image for finding in record.round.findings} == {"sha256:cheat"}
+
+
+def test_a_kill_before_the_end_of_a_job_leaves_its_copy_on_record(stage) -> None:
+    """The ledger ends with the last step of a replay: its end is written without another sandbox."""
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
+    played.run()
+    whole = list(played.ledger.read())
+    ends = [entry.event.kind == "job_finished" and entry.event.stage is Stage.REPLAY for entry in whole]
+    played.ledger = MemoryLedger()
+    for entry in whole[: ends.index(True)]:
+        played.ledger.append(entry.event, time=entry.time)
+    started = len(played.backend.orders)
+    assert played.go_on().round.copied("cheat")
+    assert len(played.backend.orders) == started
 
 
 def test_a_copy_goes_with_a_job_that_fails(stage) -> None:
@@ -66,8 +81,9 @@ def test_it_is_made_once_whoever_asks() -> None:
     for thread in threads:
         thread.join()
     assert (seen, backend.made) == (["sha256:copy"] * 8, 1)
-    assert copied.discard() == "sha256:copy"
-    assert (copied.discard(), backend.removed) == ("", 1)
+    copied.discard()
+    copied.discard()
+    assert (copied.digest, backend.removed) == ("sha256:copy", 1)
 
 
 def test_a_backend_that_copies_nothing_removes_nothing() -> None:
@@ -75,12 +91,13 @@ def test_a_backend_that_copies_nothing_removes_nothing() -> None:
     backend = Copier(copies=False)
     copied = FreshCopy(backend, ORIGINAL, "run")
     assert copied.get_image() is ORIGINAL
-    assert copied.discard() == ""
-    assert backend.removed == 0
+    copied.discard()
+    assert (copied.digest, backend.removed) == ("", 0)
 
 
 def test_a_copy_that_cannot_be_removed_ends_nothing() -> None:
     """It is left for the sweep at the end of the round: the answers are not lost for it."""
     copied = FreshCopy(Copier(fails=True), ORIGINAL, "run")
     copied.get_image()
-    assert copied.discard() == "sha256:copy"
+    copied.discard()
+    assert copied.digest == "sha256:copy"
