@@ -107,6 +107,11 @@ class TarHeader:
         """How many bytes of content follow."""
         return field_number(self.block[124:136])
 
+    @property
+    def modified(self) -> int:
+        """When the content was changed last, in seconds since 1970."""
+        return field_number(self.block[136:148])
+
     def require_plain_prefix(self) -> None:
         """Raises TarDefectError where programs read the prefix in different ways."""
         if self.has_prefix and self.trailer == _STAR_TRAILER:

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from orchestrator import composition
+from orchestrator.application.submissions import load_image
 from orchestrator.cli import console
 from orchestrator.cli.console import ExitCode, Json, out, safe_text
 from orchestrator.domain.text import printable
@@ -16,18 +17,45 @@ from orchestrator.errors import Problem
 from orchestrator.intake import image_check
 from orchestrator.intake.image_check import Inspection
 
-app = typer.Typer(no_args_is_help=True, help="Look at images before they run.")
+app = typer.Typer(no_args_is_help=True, help="Look at images before they run, and bring them in.")
+ImageBackendName = Annotated[
+    str, typer.Option("--backend", help="Where the image is or goes: runc, docker, or container (runc, else docker).")
+]
 
 
 @app.callback()
 def _group() -> None:
-    """Look at images before they run."""
+    """Look at images before they run, and bring them in."""
+
+
+@app.command("load", epilog="Example: sparring image load my_attack.sparring.tar --name team/entry:1")
+@console.command
+def load(
+    path: Annotated[
+        Path, typer.Argument(help="A package, or a folder with one image in the OCI layout.", show_default=False)
+    ],
+    name: Annotated[str, typer.Option("--name", help="What the image is called here.", show_default=False)],
+    backend: ImageBackendName = composition.CONTAINER,
+    as_json: Json = False,
+) -> None:
+    """Bring in the image of a package or of a folder, so that contest files and commands can name it; print its id.
+
+    Every byte is looked at first, as those of a submission are. Exits with 1 when it is refused.
+    """
+    with tempfile.TemporaryDirectory(prefix="sparring-image-") as workspace:
+        image_store = composition.make_backend(backend, Path(workspace)).image_store()
+        identity = load_image.load_image(path, name, image_store, Path(workspace))
+    if as_json:
+        console.print_json({"name": name, "id": identity})
+    else:
+        out.print(f"{safe_text(name)}  {identity}", soft_wrap=True)
 
 
 @app.command("inspect", epilog="Example: sparring image inspect team/entry:1")
 @console.command
 def inspect(
     reference: Annotated[str, typer.Argument(help="The image's name or id. Nothing is pulled.", show_default=False)],
+    backend: ImageBackendName = composition.CONTAINER,
     as_json: Json = False,
 ) -> None:
     """Read an image's configuration and files without starting it, and say what would be refused.
@@ -35,7 +63,7 @@ def inspect(
     Exits with 1 when the image would not be admitted.
     """
     with tempfile.TemporaryDirectory(prefix="sparring-image-") as workspace:
-        inspection = image_check.inspect_image(composition.make_backend("docker", Path(workspace)), reference)
+        inspection = image_check.inspect_image(composition.make_backend(backend, Path(workspace)), reference)
     document = _document(inspection)
     if as_json:
         console.print_json(document)

@@ -267,11 +267,11 @@ def test_an_image_without_a_place_for_files_gets_one(backend, build, start, list
 
 def test_an_image_is_flattened_once(backend, image, tmp_path, monkeypatch) -> None:
     """Four that want it at the same moment wait for one; afterwards it is there."""
-    images, made = RootfsImages(backend._engine, tmp_path), []
+    images, made = RootfsImages(backend._images, tmp_path), []
     write = rootfs_images._write_squashfs
     monkeypatch.setattr(rootfs_images, "_write_squashfs", lambda *given: made.append(1) or write(*given))
     with ThreadPoolExecutor(4) as pool:
-        files = set(pool.map(lambda _: images.file(image.digest, "/", {}), range(4)))
+        files = set(pool.map(lambda _: images.file(image.digest, "/"), range(4)))
     [file] = files
     assert made == [1]
     assert file.stat().st_mode & 0o777 == 0o400
@@ -282,10 +282,10 @@ def test_an_image_is_flattened_once(backend, image, tmp_path, monkeypatch) -> No
 
 def test_an_image_that_cannot_be_flattened_leaves_nothing(backend, image, tmp_path, monkeypatch) -> None:
     """What the engine exports is cut short: that is ours, and no half of a file is kept."""
-    images = RootfsImages(backend._engine, tmp_path)
-    monkeypatch.setattr(backend._engine, "export", lambda _: (piece for piece in [b"no tar at all" * 100]))
+    images = RootfsImages(backend._images, tmp_path)
+    monkeypatch.setattr(backend._images._engine, "export", lambda _: (piece for piece in [b"no tar at all" * 100]))
     with pytest.raises(InfrastructureFault, match="mksquashfs ended with code"):
-        images.file(image.digest, "/", {})
+        images.file(image.digest, "/")
     assert list(tmp_path.glob("*.squashfs*")) == []
 
 
@@ -293,7 +293,7 @@ def test_a_full_disk_is_ours(backend, image, tmp_path, monkeypatch) -> None:
     """Where there is no room for an image the message says how much is missing, and where."""
     monkeypatch.setattr(rootfs_images, "_MIN_FREE_BYTES", 2**60)
     with pytest.raises(InfrastructureFault, match="stay free"):
-        RootfsImages(backend._engine, tmp_path).file(image.digest, "/", {})
+        RootfsImages(backend._images, tmp_path).file(image.digest, "/")
 
 
 def test_without_root_another_backend_is_named(backend, monkeypatch) -> None:

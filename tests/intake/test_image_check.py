@@ -245,4 +245,4 @@ def test_an_image_that_is_not_there_is_a_usage_error(build, name):
 def test_no_engine_is_infrastructure(monkeypatch):
     """Exit code 3 without an engine."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/engine")
-    assert inspect("x").exit_code == 3
+    assert inspect("x", "--backend", "docker").exit_code == 3

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest
+from orchestrator.application.submissions.load_image import load_packaged_image
 from orchestrator.bundles.receipts import Receipt
-from orchestrator.domain.ids import digest
 from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
-from orchestrator.intake import archive, build_log, image_archive, image_build, manifest
+from orchestrator.intake import archive, build_log, image_build, manifest
 from orchestrator.intake.archive import UnpackedArchive
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import lock_folder
@@ -106,12 +106,7 @@ def _load_or_build_image(
 ) -> str:
     """Returns the id of the image that is started for an archive, brought in or built. Raises Rejected."""
     if unpacked.image is not None:
-        parts = image_archive.read_image_layout(unpacked.image)
-        identity = digest(image_store.normalise_config(parts.config))
-        if unpacked.declared_image != identity:
-            mismatch = f"{identity}, the package says {unpacked.declared_image or 'nothing'}"
-            raise Rejected("image", [Problem("image", mismatch, "pack it again with `sparring submission pack`")])
-        return image_store.load(parts.config, parts.layers, tag)
+        return load_packaged_image(unpacked, image_store, tag)
     submission_manifest = manifest.read_manifest(unpacked.source)
     recipe = image_build.untrusted_recipe(
         unpacked.source, tag, cuda=bool(admin.contest.file.limits.gpus and submission_manifest.gpu)

@@ -35,14 +35,14 @@ from orchestrator.sandboxes.docker import (
     verify_policy,
 )
 from orchestrator.sandboxes.docker.container_sandbox import ContainerSandbox, PlayerStream, remove_container
-from orchestrator.sandboxes.docker.engine import START_ENGINE_REMEDY
+from orchestrator.sandboxes.docker.engine import START_ENGINE_REMEDY, DockerEngine
 from orchestrator.sandboxes.docker.engine_errors import UnseenFileError
 from orchestrator.sandboxes.docker.fifo_stream import FifoStream
 from orchestrator.sandboxes.docker.images import image_copy
-from orchestrator.sandboxes.docker.images.admission import inspection_labels
-from orchestrator.sandboxes.docker.images.engine_images import EngineImages
+from orchestrator.sandboxes.docker.images.engine_images import EngineImages, inspection_labels
 from orchestrator.sandboxes.docker.pipe_folders import FifosRefusedError, PipeFolders
 from orchestrator.sandboxes.docker.player_fifos import PlayerFifos
+from orchestrator.sandboxes.image_backend import ImageBackend
 from orchestrator.sandboxes.linux import constant_files, masked_paths, uid_pool
 from orchestrator.sandboxes.linux.applied_policy import PolicyNotAppliedError, RequestedPolicy
 from orchestrator.sandboxes.linux.constant_files import ConstantFiles
@@ -55,13 +55,14 @@ from orchestrator.sandboxes.retry_start import StartFailedError, retry_start
 _log = structlog.get_logger()
 
 
-class DockerBackend(EngineImages):
+class DockerBackend(ImageBackend):
     """Opens players as containers."""
 
     name: ClassVar[str] = "docker"
 
     def __init__(self, settings: BackendSettings) -> None:  # noqa: ARG002  every backend is built the same way
-        super().__init__()
+        self._engine = DockerEngine()
+        super().__init__(EngineImages(self._engine))
         self._constants = ConstantFiles()
         self._pipes = PipeFolders()
         self._pending_cleanup = PendingCleanup()  # what could not be ended while the engine was away

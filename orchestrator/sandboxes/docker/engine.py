@@ -52,6 +52,14 @@ class DockerEngine:
         self._liveness = LivenessMonitor()
         weakref.finalize(self, self._liveness.close)
 
+    def is_listening(self) -> bool:
+        """Returns whether somebody listens where the engine is expected, on this machine."""
+        try:
+            self._require_listening()
+        except BackendUnavailable:
+            return False
+        return True
+
     def connect(self) -> tuple[Any, Any]:
         """Returns two docker.APIClient, the second with a short time-out, for endings. Raises BackendUnavailable."""
         with self._lock:

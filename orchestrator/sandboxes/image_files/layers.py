@@ -33,7 +33,7 @@ _ENTRY_OVERHEAD_BYTES = 200
 _MAX_PATH_LENGTH = 4096
 """Bytes of a path. No kernel takes a longer one."""
 _EXECUTABLE = 0o001
-_OPAQUE, _WHITEOUT, _META = ".wh..wh..opq", ".wh.", ".wh..wh."
+OPAQUE, WHITEOUT, WHITEOUT_OF_META = ".wh..wh..opq", ".wh.", ".wh..wh."
 _FOLDER_ENTRY = PathEntry(FileKind.FOLDER)
 _PLAIN_FILES: dict[int, PathEntry] = {}
 """Short files of which nothing but the mode is kept: one and the same, so that they take no memory."""
@@ -144,26 +144,40 @@ def _gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def _add_member(layer: Layer, member: TarMember, stream: BoundedStream, room: RemainingBytes) -> None:
     """Keeps what a member says."""
-    path = _path(member.name)
+    path = member_path(member)
     folder, name = posixpath.split(path)
-    if name == _OPAQUE:
+    if name == OPAQUE:
         _add_parents(layer, folder)
         if folder != "/":
             layer.put(folder, PathEntry(FileKind.OPAQUE))
-    elif name.startswith(_WHITEOUT) and not name.startswith(_META):
-        gone = name.removeprefix(_WHITEOUT)
+    elif is_whiteout(name):
+        gone = name.removeprefix(WHITEOUT)
         if gone in {"", ".", ".."}:
             raise ValueError("a whiteout of no name")
         _add_parents(layer, folder)
         if posixpath.join(folder, gone) not in layer.paths:
             layer.put(posixpath.join(folder, gone), PathEntry(FileKind.REMOVED))
-    elif path != "/" and not name.startswith(_META):
+    elif path != "/" and not name.startswith(WHITEOUT_OF_META):
         _add_parents(layer, folder)
         _add_path(layer, path, _path_entry(layer, path, member, stream, room))
 
 
-def _path(name: bytes) -> str:
+def is_whiteout(name: str) -> bool:
+    """Whether a member of this name removes one other name of the layers below."""
+    return name.startswith(WHITEOUT) and not name.startswith(WHITEOUT_OF_META)
+
+
+def member_path(member: TarMember) -> str:
     """Returns a member's path below the image's root, beyond which none leads."""
+    return _path(member.name)
+
+
+def link_path(member: TarMember) -> str:
+    """Returns the path of the file that a hard link is."""
+    return _path(member.target)
+
+
+def _path(name: bytes) -> str:
     if len(name) > _MAX_PATH_LENGTH:
         raise ValueError(f"a path of {len(name)} bytes, at most {_MAX_PATH_LENGTH}")
     return "/" + posixpath.normpath("/" + name.decode("utf-8", "surrogateescape")).lstrip("/")
@@ -197,7 +211,7 @@ def _path_entry(layer: Layer, path: str, member: TarMember, stream: BoundedStrea
         return _FOLDER_ENTRY
     mode = member.mode & 0o7777
     if member.hard:
-        other = layer.paths.get(_path(member.target))
+        other = layer.paths.get(link_path(member))
         if other is None or other.kind in {FileKind.FOLDER, FileKind.OPAQUE, FileKind.REMOVED}:
             raise ValueError(f"{printable(path, 120)} is a hard link to no file before it in the same layer")
         return other

@@ -6,6 +6,7 @@ otherwise is refused (a name said twice in different ways, a prefix where there 
 other files than the machines that play get. The format itself is `tar_format`; these are the rules and the bounds.
 """
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ _WITH_CONTENT = frozenset({tar_format.FILE, tar_format.OLD_FILE, tar_format.RESE
 """Of the others Go takes the next block for a header, whatever size they say."""
 _DEVICES = frozenset({tar_format.CHARACTER_DEVICE, tar_format.BLOCK_DEVICE})
 _CAPABILITY, _PATH, _LINK_PATH, _SIZE = b"SCHILY.xattr.security.capability", b"path", b"linkpath", b"size"
+_MODIFIED, _SECONDS, _LATEST = b"mtime", re.compile(rb"\d{1,10}"), 10**10 - 1
 _SPARSE = tar_format.SPARSE_RECORD.encode()
 
 
@@ -98,6 +100,8 @@ class TarMember:
     hard: bool = False
     capable: bool = False
     device: bool = False
+    modified: int = 0
+    """When its content was changed last, in seconds since 1970; 0 where that is not known."""
 
 
 def read_members(stream: BoundedStream) -> Iterator[TarMember]:
@@ -153,7 +157,19 @@ class _LayerRules:
             hard=header.kind == tar_format.HARD_LINK,
             capable=_CAPABILITY in records,
             device=header.kind in _DEVICES,
+            modified=_modified(header, records.get(_MODIFIED)),
         )
+
+
+def _modified(header: TarHeader, recorded: bytes | None) -> int:
+    """Returns a member's time in whole seconds. It decides nothing, so one that is no time is 0 and no error."""
+    if recorded is not None:
+        seconds = recorded.partition(b".")[0]
+        return int(seconds) if _SECONDS.fullmatch(seconds) else 0
+    try:
+        return min(header.modified, _LATEST)
+    except tar_format.TarDefectError:
+        return 0
 
 
 def _effective_name(recorded: bytes | None, extended: bytes | None, short: bytes) -> bytes:

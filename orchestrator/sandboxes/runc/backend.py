@@ -3,8 +3,8 @@
 A container is what it is on docker (see `sandboxes.docker`): no network, a read-only root, a small /tmp in memory, no
 capabilities, a user id of its own, our seccomp profile, limits on memory, processors, processes and open files. What
 is different: it talks over plain pipes, it starts in a fraction of the time, and its root is a mount of its own, so
-that the kernel keeps nothing of what it looked up or read for the next sandbox of the same image. Images come from the
-Docker engine of this machine. There are no GPUs here.
+that the kernel keeps nothing of what it looked up or read for the next sandbox of the same image. Images are those of
+the Docker engine of this machine, or, where none listens, those in a folder of ours. There are no GPUs here.
 """
 
 import os
@@ -24,9 +24,10 @@ from orchestrator.sandboxes.base import (
     Sandbox,
     SandboxSpec,
 )
-from orchestrator.sandboxes.docker.engine import START_ENGINE_REMEDY
-from orchestrator.sandboxes.docker.images.admission import inspection_labels
+from orchestrator.sandboxes.docker.engine import START_ENGINE_REMEDY, DockerEngine
 from orchestrator.sandboxes.docker.images.engine_images import EngineImages
+from orchestrator.sandboxes.image_backend import ImageBackend
+from orchestrator.sandboxes.image_files.admission import ImageCollection
 from orchestrator.sandboxes.linux import applied_policy, constant_files, masked_paths, uid_pool
 from orchestrator.sandboxes.linux.applied_policy import PolicyNotAppliedError, RequestedPolicy
 from orchestrator.sandboxes.linux.cgroup_counters import CGROUP_ROOT, hierarchies, is_version_2
@@ -39,10 +40,11 @@ from orchestrator.sandboxes.linux.process_pipes import StandardPipes
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
 from orchestrator.sandboxes.pending_cleanup import PendingCleanup, Rollback
 from orchestrator.sandboxes.retry_start import StartFailedError, retry_start
-from orchestrator.sandboxes.runc import bundle, cleanup, container, rootfs_images, runtime
+from orchestrator.sandboxes.runc import bundle, cleanup, container, image_folder, rootfs_images, runtime
 from orchestrator.sandboxes.runc.bundle import BundleFiles
 from orchestrator.sandboxes.runc.cleanup import RUN_FOLDER
 from orchestrator.sandboxes.runc.container import RuncContainer
+from orchestrator.sandboxes.runc.image_folder import ImageFolder
 from orchestrator.sandboxes.runc.rootfs_images import RootfsImages
 
 _INIT_PROGRAMS = ("docker-init", "tini-static", "catatonit")
@@ -60,19 +62,28 @@ _RUNTIME_FILES = frozenset({"/", bundle.INIT, bundle.HOSTS})
 """What is mounted in a container besides what a policy names: all of it read-only."""
 
 
-class RuncBackend(EngineImages):
+class RuncBackend(ImageBackend):
     """Opens players as containers of runc."""
 
     name: ClassVar[str] = "runc"
 
     def __init__(self, settings: BackendSettings) -> None:  # noqa: ARG002  every backend is built the same way
-        super().__init__()
-        self._rootfs = RootfsImages(self._engine, rootfs_images.cache_folder())
+        engine = DockerEngine()
+        images: ImageCollection
+        if engine.is_listening():
+            self._engine: DockerEngine | None = engine
+            images, flattened = EngineImages(engine), rootfs_images.cache_folder()
+        else:
+            self._engine = None
+            images = ImageFolder(image_folder.default_folder())
+            flattened = images.folder / "flattened"
+        super().__init__(images)
+        self._rootfs = RootfsImages(images, flattened)
         self._constants = ConstantFiles()
         self._pending_cleanup = PendingCleanup()  # what could not be ended
 
     def require_available(self, runtime: Runtime | None = None) -> None:
-        """Raises BackendUnavailable, with the remedy, for want of root, a program, control groups, or an engine."""
+        """Raises BackendUnavailable, with the remedy, for want of root, a program, or control groups."""
         if runtime not in {None, Runtime.RUNC}:
             raise BackendUnavailable(f"the runc backend starts no containers with {runtime}; use docker")
         if os.geteuid() != 0:
@@ -86,7 +97,8 @@ class RuncBackend(EngineImages):
         if "squashfs" not in Path("/proc/filesystems").read_text("ascii").split():
             raise BackendUnavailable("the kernel has no squashfs; `modprobe squashfs`, or use docker")
         try:
-            self._engine.info()
+            if self._engine is not None:
+                self._engine.info()
         except SandboxLost as error:
             raise BackendUnavailable(f"{error}; images come from the Docker engine: {START_ENGINE_REMEDY}") from error
 
@@ -98,8 +110,9 @@ class RuncBackend(EngineImages):
         except (BackendUnavailable, SandboxLost) as error:
             return [Check("runc: available", CheckStatus.ABSENT, str(error), "see the message, if you want to use it")]
         start = None if image is None else partial(self.start, self_probe.probe_spec(image))
+        origin = "of the Docker engine, flattened" if self._engine else "without an engine,"
         found = Check(
-            "runc: available", CheckStatus.OK, f"{runtime.version()}; images in {rootfs_images.cache_folder()}"
+            "runc: available", CheckStatus.OK, f"{runtime.version()}; images {origin} in {self._rootfs.folder}"
         )
         return [found, *self_probe.run_probe(self.name, start)]
 
@@ -144,7 +157,7 @@ class RuncBackend(EngineImages):
 
     def _make_container(self, spec: SandboxSpec) -> Sandbox:
         config = self._admission.config_of(spec.image)
-        image = self._rootfs.file(spec.image.digest, config.folder, inspection_labels())
+        image = self._rootfs.file(spec.image.digest, config.folder)
         container.become_subreaper()
         owner, host = Owner.current_process(), self._host(spec)
         with Rollback(self._pending_cleanup) as rollback:

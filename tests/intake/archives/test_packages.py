@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from orchestrator.errors import InfrastructureFault, Rejected, UsageError
 from orchestrator.intake import archive, image_archive, package, package_writer
 from orchestrator.intake.package import Package
-from orchestrator.sandboxes.docker.images import load
+from orchestrator.sandboxes.image_files import image_config
 
 
 class Engine:
@@ -28,7 +28,7 @@ class Engine:
         assert reference == "team/entry:cpu"
         yield from (self.saved[at : at + 1000] for at in range(0, len(self.saved), 1000))
 
-    normalise_config = staticmethod(load.normalise_config)
+    normalise_config = staticmethod(image_config.normalise_config)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_the_image_is_packed_as_it_will_be(packed, tmp_path) -> None:
     """The configuration in a package is plain already, so its digest is the id that it will have."""
     with archive.open_archive(packed.path, tmp_path / "w") as unpacked:
         config = image_archive.read_image_layout(unpacked.image).config
-    assert packed.image == f"sha256:{hashlib.sha256(load.normalise_config(config)).hexdigest()}"
+    assert packed.image == f"sha256:{hashlib.sha256(image_config.normalise_config(config)).hexdigest()}"
     assert config["config"] == {"Cmd": ["python", "player.py"], "WorkingDir": "/opt", "Env": ["A=1", "PATH=/bin"]}
     assert config.keys() == {"architecture", "os", "config", "rootfs"}
 

@@ -1,31 +1,67 @@
-"""Images of the Docker engine, for the backends that play them."""
+"""The images that the Docker engine of this machine has."""
 
-from orchestrator.sandboxes import self_probe
-from orchestrator.sandboxes.base import Image, ImageFacts, ImageSource
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, ClassVar
+
+from orchestrator.domain.images import ImageConfig
+from orchestrator.errors import Problem
+from orchestrator.sandboxes.base import ImageFacts
+from orchestrator.sandboxes.docker import container_spec
 from orchestrator.sandboxes.docker.engine import DockerEngine
-from orchestrator.sandboxes.docker.images.admission import ImageAdmission
 from orchestrator.sandboxes.docker.images.store import DockerImageStore
+from orchestrator.sandboxes.image_files import file_checks, image_facts
+from orchestrator.sandboxes.linux.owner import Owner
 
 
 class EngineImages:
-    """The part of a backend that finds, judges and looks into images, where the engine of this machine has them."""
+    """See `ImageCollection`. Files are read in containers that never start."""
 
-    def __init__(self) -> None:
-        self._engine = DockerEngine()
-        self._admission = ImageAdmission(self._engine)
+    place: ClassVar[str] = "the engine"
+    remedy: ClassVar[str] = "build it (`make images` builds ours), or bring it with `docker load`"
 
-    def admit(self, source: ImageSource) -> Image:
-        """Returns the image by its id. Raises Rejected with everything that its configuration may not say."""
-        return self._admission.admit(source)
+    def __init__(self, engine: DockerEngine) -> None:
+        self._engine = engine
 
-    def inspect_image(self, reference: str, *, files: bool = True, max_bytes: int | None = None) -> ImageFacts:
-        """Returns what an image is, without starting it; see `Backend.inspect_image`."""
-        return self._admission.inspect_image(reference, files=files, max_bytes=max_bytes)
+    def image(self, reference: str) -> Mapping[str, Any] | None:
+        """Returns what the engine says of an image, None when it has none of that name or id."""
+        return self._engine.image(reference)
 
-    def image_store(self) -> DockerImageStore:
-        """Returns where images are built and brought in."""
+    def images(self, pattern: str) -> list[Mapping[str, Any]]:
+        """Returns the images with such a name."""
+        return self._engine.images(pattern)
+
+    def architecture(self) -> str:
+        """Returns the engine's architecture."""
+        return self._engine.architecture()
+
+    def file_problems(self, image: Mapping[str, Any], config: ImageConfig) -> list[Problem]:
+        """Returns what of an image's files keeps it from playing."""
+        return file_checks.image_file_problems(
+            self._engine, image, config, self._engine.architecture(), inspection_labels()
+        )
+
+    def facts(self, image: Mapping[str, Any], problems: Sequence[Problem], *, files: bool) -> ImageFacts:
+        """Returns what an image is."""
+        return image_facts.inspect_image(self._engine, image, problems, inspection_labels(), files=files)
+
+    @contextmanager
+    def export(self, image: Mapping[str, Any], working_folder: str) -> Iterator[Iterator[bytes]]:
+        """Gives the files as the engine exports them; it makes a working folder that the image lacks."""
+        options = image_facts.inert_container_options(image, inspection_labels()) | {"WorkingDir": working_folder}
+        container = self._engine.create(options, f"sparring-rootfs-{secrets.token_hex(8)}")
+        try:
+            with closing(self._engine.export(container)) as tar:
+                yield tar
+        finally:
+            self._engine.remove(container)
+
+    def store(self) -> DockerImageStore:
+        """Returns the engine as a store of images."""
         return DockerImageStore(self._engine)
 
-    def _known_image(self) -> Image | None:
-        """Returns an image of ours, to compare others with or to look from inside of."""
-        return self_probe.choose_image(self._engine.images(self_probe.PROBE_IMAGE_PATTERN))
+
+def inspection_labels() -> dict[str, str]:
+    """Returns the labels of a container that is only looked at."""
+    return {container_spec.RUN_LABEL: "look", container_spec.OWNER_LABEL: str(Owner.current_process())}

@@ -1,7 +1,6 @@
 """Images that come from outside, and images that go there.
 
-What an image says of itself is written anew from a list of what a player needs (see `normalise_config`), so nothing
-else of it arrives: no volume, health check, trigger, label, user, history, or name. The archive that the engine gets is
+What an image says of itself is written anew (see `image_files.image_config`). The archive that the engine gets is
 ours, made of that configuration and of layers that were looked at; the image's id is the digest of the configuration,
 known before, and has to be what the engine says afterwards.
 """
@@ -14,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from orchestrator.domain import environment
 from orchestrator.domain.ids import canonical_json, digest
 from orchestrator.domain.images import is_image_reference
 from orchestrator.domain.text import printable
@@ -28,15 +26,12 @@ from orchestrator.sandboxes.docker.engine_http import (
     engine_request,
     progress_messages,
 )
+from orchestrator.sandboxes.image_files import image_config
+from orchestrator.sandboxes.image_files.image_config import REMEDY
 
 TIMEOUT_SECONDS = 1800.0
 _UNTAG_TIMEOUT_SECONDS = 60.0
-MAX_LAYERS = 120
-"""The engine's file system stacks 125 at most."""
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_PLATFORM = re.compile(r"[a-z0-9_]{1,20}")
 _DISK_FULL = re.compile(r"no space left", re.IGNORECASE)
-_REMEDY = "build it with an ordinary Dockerfile, and pack it again"
 
 
 class LoadEngine(Protocol):
@@ -53,57 +48,9 @@ class LoadEngine(Protocol):
         ...
 
 
-def normalise_config(config: Mapping[str, Any]) -> bytes:
-    """Returns an image's configuration written anew; see `ImageStore.normalise_config`."""
-    problems: list[Problem] = []
-    inner = config.get("config")
-    given = inner if isinstance(inner, Mapping) else {}
-    settings: dict[str, Any] = {}
-    for name in ("Entrypoint", "Cmd", "Env"):
-        values = given.get(name)
-        if values is None:
-            continue
-        if not isinstance(values, list) or not all(isinstance(word, str) and "\0" not in word for word in values):
-            problems.append(Problem(name, "not a list of texts", _REMEDY))
-        else:
-            settings[name] = (
-                [f"{key}={value}" for key, value in environment.allowed_variables(values).items()]
-                if name == "Env"
-                else values
-            )
-    folder = given.get("WorkingDir") or ""
-    if not isinstance(folder, str):
-        problems.append(Problem("WorkingDir", "not a text", _REMEDY))
-    elif folder:
-        settings["WorkingDir"] = folder
-    platform = {name: config.get(name) for name in ("architecture", "os")}
-    if not all(isinstance(value, str) and _PLATFORM.fullmatch(value) for value in platform.values()):
-        problems.append(Problem("platform", "no architecture or no system", _REMEDY))
-    if problems:
-        raise Rejected("image configuration", problems)
-    rootfs = {"type": "layers", "diff_ids": layer_digests(config)}
-    return canonical_json({"config": settings, "rootfs": rootfs, **platform}).encode()
-
-
-def layer_digests(config: Mapping[str, Any]) -> list[str]:
-    """Returns the digests of an image's layers, the lowest first. Raises Rejected when they are none."""
-    root = config.get("rootfs")
-    digests = root.get("diff_ids") if isinstance(root, Mapping) else None
-    if not isinstance(digests, list) or not 1 <= len(digests) <= MAX_LAYERS:
-        description = f"{len(digests)} layers" if isinstance(digests, list) else "no list of layers"
-        raise Rejected(
-            "image configuration", [Problem("rootfs", f"{description}; 1 to {MAX_LAYERS} are read", _REMEDY)]
-        )
-    if not all(isinstance(each, str) and _DIGEST.fullmatch(each) for each in digests):
-        raise Rejected("image configuration", [Problem("rootfs", "a layer that is not named by its SHA-256", _REMEDY)])
-    return digests
-
-
 def load_image(engine: LoadEngine, config: Mapping[str, Any], layers: Sequence[ImageLayer], tag: str) -> str:
     """Brings an image in and returns its id; see `ImageStore.load`."""
-    text = normalise_config(config)
-    if layer_digests(config) != [layer.diff_id for layer in layers]:
-        raise Rejected("image", [Problem("layers", "not those that its configuration names", _REMEDY)])
+    text = image_config.normalise_layered_config(config, layers)
     identity = digest(text)
     objection = deadline_objection(time.monotonic() + TIMEOUT_SECONDS, f"it took more than {TIMEOUT_SECONDS:g} s")
     archive = _docker_archive(text, layers, tag)
@@ -117,7 +64,7 @@ def load_image(engine: LoadEngine, config: Mapping[str, Any], layers: Sequence[I
     except EngineRefusal as error:
         if _DISK_FULL.search(str(error)):
             raise InfrastructureFault(f"the engine's disk is full: {error}; free space (`docker system df`)") from error
-        raise Rejected("image", [Problem("layers", f"the engine cannot unpack them: {error}", _REMEDY)]) from error
+        raise Rejected("image", [Problem("layers", f"the engine cannot unpack them: {error}", REMEDY)]) from error
     found = engine.image(tag)
     if found is None or found.get("Id") != identity:
         actual = printable(str(found.get("Id"))) if found else "nothing"

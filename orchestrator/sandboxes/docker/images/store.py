@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from orchestrator.sandboxes.base import BuildRequest, ImageLayer
 from orchestrator.sandboxes.docker.images import build, load, push
+from orchestrator.sandboxes.image_files import image_config
 
 
 class ImageStoreEngine(build.BuildEngine, load.LoadEngine, push.PushEngine, Protocol):
@@ -23,7 +24,7 @@ class DockerImageStore:
 
     def normalise_config(self, config: Mapping[str, Any]) -> bytes:
         """Returns a configuration written anew."""
-        return load.normalise_config(config)
+        return image_config.normalise_config(config)
 
     def load(self, config: Mapping[str, Any], layers: Sequence[ImageLayer], tag: str) -> str:
         """Brings an image in."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import Rejected
 from orchestrator.sandboxes.docker.images import load
+from orchestrator.sandboxes.image_files import image_config
 
 LAYER = "sha256:" + "0" * 64
 WHOLE = {"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [LAYER]}}
@@ -21,7 +22,7 @@ ALLOWED = {"Entrypoint", "Cmd", "Env", "WorkingDir"}
 
 def plain(**config):
     """Returns what is left of a configuration whose inner part says this."""
-    return json.loads(load.normalise_config(WHOLE | {"config": config}))
+    return json.loads(image_config.normalise_config(WHOLE | {"config": config}))
 
 
 def test_only_what_a_player_needs_is_left():
@@ -36,8 +37,10 @@ def test_only_what_a_player_needs_is_left():
 
 def test_what_is_plain_stays_as_it_is():
     """A second time changes no byte, so the digest of a packed configuration is the id that it gets."""
-    once = load.normalise_config(WHOLE | {"config": {"Cmd": ["x"], "Env": ["A=1"]}, "created": "now", "history": []})
-    assert load.normalise_config(json.loads(once)) == once
+    once = image_config.normalise_config(
+        WHOLE | {"config": {"Cmd": ["x"], "Env": ["A=1"]}, "created": "now", "history": []}
+    )
+    assert image_config.normalise_config(json.loads(once)) == once
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,7 @@ def test_what_is_plain_stays_as_it_is():
 def test_what_is_not_of_its_type_is_refused(change, place):
     """A configuration that no builder writes is refused, with the place."""
     with pytest.raises(Rejected) as caught:
-        load.normalise_config(WHOLE | change)
+        image_config.normalise_config(WHOLE | change)
     assert [problem.place for problem in caught.value.problems] == [place]
 
 
@@ -69,7 +72,7 @@ def test_what_is_not_of_its_type_is_refused(change, place):
 def test_nothing_else_ever_gets_through(outer, inner):
     """Whatever is said, the result has the allowed keys, or it is refused."""
     try:
-        found = json.loads(load.normalise_config(WHOLE | outer | {"config": inner}))
+        found = json.loads(image_config.normalise_config(WHOLE | outer | {"config": inner}))
     except Rejected:
         return
     assert found.keys() == {"architecture", "os", "config", "rootfs"}
