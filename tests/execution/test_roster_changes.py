@@ -1,5 +1,6 @@
 """A round that was killed in the middle of its replays, and is played on with other players than before (X4)."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -139,6 +140,26 @@ def test_a_half_replayed_round_is_played_on_by_others(playing, change, kind, cou
     told = half.told
     half.play(CHANGES[change])
     assert half.told == told
+
+
+def test_an_attack_that_comes_starts_itself_and_each_defence_once(playing) -> None:
+    """1 + D sandboxes, replays aside, and nothing is asked twice: every step is of the attack or of its cells."""
+    played = playing()
+    first = played.play(TOGETHER)
+    orders, told = played.setting.backend.orders, len(played.told)
+    started = len(orders)
+    record = played.play(CHANGES["an attack comes"])
+    replays = {job.id for job in record.round.planned_jobs if job.stage is Stage.REPLAY}
+    fresh = Counter(order.image.name for order in orders[started:] if order.job not in replays)
+    assert fresh == {"apart": 1, "cheat": 1, "early": 1}
+    steps = [event for event in played.told[told:] if isinstance(event, events.StepFinished)]
+    played_again = [step for step in steps if step.stage is not Stage.REPLAY]
+    assert {cell.attack for step in played_again for cell in step.cells} == {"apart"}
+    assert {step.submission for step in played_again if step.stage is Stage.PERTURB} == {"apart"}
+    for defence in ("cheat", "early"):
+        before, after = (view.answers(defence, 12) for view in (first, record))
+        assert before.keys() < after.keys()
+        assert all((after[cell] == answers).all() for cell, answers in before.items())
 
 
 def test_what_was_judged_stays(playing) -> None:
