@@ -1,12 +1,17 @@
 """A round's wall time against its players' own compute, as ratios of one run.
 
-    python bench/round.py [--backend process|docker] [--slots 2] [--gpu] [--json] [--record bench/results]
+    python bench/round.py [--backend process|docker|runc] [--pictures 200] [--slots 2] [--gpu] [--json]
+        [--record bench/results]
 
 Plays the demo's contest, with --gpu with CUDA and a slot for each GPU, and prints:
 
-    overhead    wall time x slots / processor seconds that the players used, loading included; 1.0 is perfect
+    overhead    wall time x slots / (processor seconds that the players used, loading included, + what it takes to
+                start and end as many empty containers); 1.0 is perfect
     own share   processor seconds of the orchestrator / processor seconds of the players
     work share  seconds between question and last reply / processor seconds of the players
+
+Empty containers are started before the round, as many at a time as there are slots: on docker by the engine, on runc by
+runc over the same mounts, each running `true`. On the process backend an empty container is a process.
 
 The figures are ratios of one run on one machine; absolute seconds are shown to read them by. --record also writes them
 into a file of today's date, with the machine and the boards.
@@ -16,13 +21,20 @@ import argparse
 import json
 import os
 import resource
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from orchestrator import logs, resources
+import docker
+
+from orchestrator import composition, logs, resources
 from orchestrator.application.rounds import gpu_check, play_rounds
 from orchestrator.errors import BackendUnavailable
 from orchestrator.gpus import list_gpus
@@ -30,14 +42,74 @@ from orchestrator.intake.contest_file import Contest
 from orchestrator.scoring.results_file import Results
 
 Figures = dict[str, float | str | int]
+BASE = "sparring/base:cpu"
+BARE_STARTS = 20
 
 
-def measure(backend: str, slots: int, *, gpu: bool = False) -> tuple[Figures, Results]:
+def with_pictures(contest: Contest, count: int) -> Contest:
+    """Returns the same contest on so many of the digits that are there for training, of which there are more."""
+    changed, task = copy(contest), contest.file.task
+    assert task is not None
+    dataset = {"kind": "digits", "split": "train", "first": count}
+    changed.file = contest.file.model_copy(update={"task": task.model_copy(update={"dataset": dataset})})
+    return changed
+
+
+def start_process(_: int) -> None:
+    """Starts and ends a process."""
+    subprocess.run(["true"], check=True)
+
+
+def start_on_docker(_: int) -> None:
+    """Has the engine create, start and remove a container."""
+    client = docker.from_env()
+    client.containers.run(BASE, ["true"], entrypoint=[], network_disabled=True, remove=True)
+    client.close()
+
+
+def start_on_runc(image: Path, folder: Path) -> Callable[[int], None]:
+    """Returns what has runc create, start and remove a container over a mount of its own."""
+
+    def start(number: int) -> None:
+        bundle = folder / str(number)
+        (bundle / "rootfs").mkdir(parents=True)
+        subprocess.run(["runc", "spec"], cwd=bundle, check=True)
+        config: dict[str, Any] = json.loads((bundle / "config.json").read_text())
+        config["process"] |= {"args": ["true"], "terminal": False}
+        (bundle / "config.json").write_text(json.dumps(config))
+        words = (
+            f"mount -t squashfs -o ro,loop {image} {bundle}/rootfs && runc run -b {bundle} bench-{os.getpid()}-{number}"
+        )
+        subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", words], check=True)
+
+    return start
+
+
+def bare_start_seconds(backend: str, slots: int) -> float:
+    """Returns how long a slot needs to start and end an empty container, when all slots do."""
+    with tempfile.TemporaryDirectory(prefix="sparring-bench-") as folder:
+        start: Callable[[int], object] = start_on_docker
+        if backend == "process":
+            start = start_process
+        elif backend == "runc":
+            runner = composition.make_backend("runc", Path(folder))
+            identity = runner.inspect_image(BASE, files=False).image_id
+            start = start_on_runc(runner._rootfs.file(identity, "/"), Path(folder))  # noqa: SLF001  the same file
+        start(-1)
+        began = time.perf_counter()
+        with ThreadPoolExecutor(slots) as pool:
+            list(pool.map(start, range(BARE_STARTS)))
+        return (time.perf_counter() - began) * slots / BARE_STARTS
+
+
+def measure(backend: str, slots: int, pictures: int, *, gpu: bool = False) -> tuple[Figures, Results]:
     """Plays the demo once and returns the figures and the results. Raises BackendUnavailable without a GPU to use."""
     contest, computing = Contest(resources.resource_path("examples", "demo", "contest.yaml")), f"{os.cpu_count()} cores"
+    contest = with_pictures(contest, pictures) if pictures else contest
     if gpu:
         contest, slots = gpu_check.with_gpus(contest), len(list_gpus())
         computing = gpu_check.require_gpu(contest, backend)
+    bare = bare_start_seconds(backend, slots)
     how = play_rounds.RunOptions(backend=backend, slots=slots, allow_unisolated=True)
     with tempfile.TemporaryDirectory(prefix="sparring-bench-") as folder:
         before = resource.getrusage(resource.RUSAGE_SELF)
@@ -48,17 +120,20 @@ def measure(backend: str, slots: int, *, gpu: bool = False) -> tuple[Figures, Re
     own = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     players = sum(part.cpu_seconds or 0.0 for part in results.submissions)
     work = sum(part.seconds for part in results.submissions)
+    sandboxes = sum(part.sandboxes for part in results.submissions)
     questions = sum(cell.total - cell.forfeits for cell in results.cells)
     figures: Figures = {
         "computing": computing,
         "gpus": slots if gpu else 0,
         "backend": backend,
         "slots": slots,
-        "sandboxes": sum(part.sandboxes for part in results.submissions),
+        "pictures": results.task.pictures,
+        "sandboxes": sandboxes,
         "questions": questions,
         "wall_seconds": round(wall, 2),
         "players_cpu_seconds": round(players, 2),
-        "overhead": round(wall * slots / players, 3),
+        "bare_start_seconds": round(bare, 3),
+        "overhead": round(wall * slots / (players + bare * sandboxes), 3),
         "own_share": round(own / players, 3),
         "work_share": round(work / players, 3),
     }
@@ -86,6 +161,7 @@ def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description="A round's wall time against its players' own compute.")
     parser.add_argument("--backend", default="process")
+    parser.add_argument("--pictures", type=int, default=0, help="default: the demo's 200")
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--json", action="store_true")
@@ -93,7 +169,7 @@ def main() -> None:
     asked = parser.parse_args()
     logs.configure_logging(quiet=True)
     try:
-        figures, results = measure(asked.backend, asked.slots, gpu=asked.gpu)
+        figures, results = measure(asked.backend, asked.slots, asked.pictures, gpu=asked.gpu)
     except BackendUnavailable as error:
         print(f"{error.code}: {error}", file=sys.stderr)
         sys.exit(3)

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator import plugins
+from orchestrator import logs, plugins
 from orchestrator.cli.console import GC_THRESHOLDS
 from orchestrator.domain import events
 from orchestrator.domain.outcomes import OnMissing, OnViolation
@@ -130,7 +130,7 @@ def play(stage: RoundContext, address: str, rules: Any) -> None:
     )
     contest = {"contest": "scale", "title": "Scale", "format": "tournament", "isolation": "attack", "seed": 1}
     dispatcher.open_round(contest | {"limits": {"classify_batch": 1}, "replay": asdict(stage.replay)})
-    dispatcher.run(ScriptedEngine(stage), rules.cells(stage.roster))
+    dispatcher.run(ScriptedEngine(stage), rules.schedule(stage.roster))
     ledger.close()
 
 
@@ -169,6 +169,7 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=1000)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    logs.configure_logging(quiet=True)
     gc.set_threshold(*GC_THRESHOLDS)  # as the command line does
     if given.one:
         print(json.dumps(one(given.one, given.pictures)))

@@ -5,6 +5,7 @@ of the entry in front of it: what is earlier is the ledger's order, and the time
 """
 
 import io
+import json
 import re
 import secrets
 from collections.abc import Iterator
@@ -74,10 +75,13 @@ def new_salt() -> str:
     return secrets.token_hex(SALT_BYTES)
 
 
+_json_text = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def leaf_hash(seq: int, time: str, salt: str, text: str) -> str:
     """Returns the leaf of an entry whose event, as canonical JSON, is `text`."""
-    rest = canonical_json({"salt": salt, "seq": seq, "time": time})
-    return digest(f'{{"event":{text},{rest[1:]}')  # `event` sorts before the others: canonical as a whole
+    # In the order of their names, and so canonical as a whole; RFC 8785 writes texts as `json` does.
+    return digest(f'{{"event":{text},"salt":{_json_text(salt)},"seq":{seq:d},"time":{_json_text(time)}}}')
 
 
 def entry_hash(previous: str, leaf: str) -> str:

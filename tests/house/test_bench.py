@@ -1,0 +1,34 @@
+"""The benchmarks run, in their shortest form; their figures are not judged here."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        (["scale.py", "--one", "4", "--pictures", "5"], {"size", "cells", "play", "read", "score", "megabytes"}),
+        (["cluster.py", "--jobs", "300", "--json"], {"jobs", "seconds", "calls a job", "looks", "grows"}),
+        pytest.param(
+            ["round.py", "--pictures", "10", "--json"],
+            {"pictures", "sandboxes", "bare_start_seconds", "overhead"},
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=lambda given: given[0] if isinstance(given, list) else "",
+)
+def test_a_benchmark_prints_its_figures(words, keys) -> None:
+    """As one JSON document, every figure there."""
+    program, *options = words
+    done = subprocess.run([sys.executable, f"bench/{program}", *options], capture_output=True, text=True, check=False)
+    assert keys <= json.loads(done.stdout).keys(), done.stderr
+
+
+def test_one_that_is_too_short_says_so() -> None:
+    """There is nothing to compare where nobody looked."""
+    command = [sys.executable, "bench/cluster.py", "--jobs", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "give --jobs" in done.stderr) == (1, True)
