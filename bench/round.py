@@ -20,6 +20,7 @@ into a file of today's date, with the machine and the boards.
 import argparse
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -27,7 +28,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -46,13 +46,17 @@ BASE = "sparring/base:cpu"
 BARE_STARTS = 20
 
 
-def with_pictures(contest: Contest, count: int) -> Contest:
-    """Returns the same contest on so many of the digits that are there for training, of which there are more."""
-    changed, task = copy(contest), contest.file.task
-    assert task is not None
-    dataset = {"kind": "digits", "split": "train", "first": count}
-    changed.file = contest.file.model_copy(update={"task": task.model_copy(update={"dataset": dataset})})
-    return changed
+def demo_contest(pictures: int, folder: Path) -> Contest:
+    """Returns the demo's contest; on so many digits of those for training, of which there are more, where asked to."""
+    shipped = resources.resource_path("examples", "demo")
+    if not pictures:
+        return Contest(shipped / "contest.yaml")
+    text = (shipped / "contest.yaml").read_text("utf-8")
+    text, count = re.subn(r"split: test, first: \d+", f"split: train, first: {pictures}", text)
+    assert count == 1
+    path = folder / "contest.yaml"
+    path.write_text(re.sub(r"folder: (\S+?)([,}])", rf"folder: {shipped}/\1\2", text), "utf-8")
+    return Contest(path)
 
 
 def start_process(_: int) -> None:
@@ -104,14 +108,14 @@ def bare_start_seconds(backend: str, slots: int) -> float:
 
 def measure(backend: str, slots: int, pictures: int, *, gpu: bool = False) -> tuple[Figures, Results]:
     """Plays the demo once and returns the figures and the results. Raises BackendUnavailable without a GPU to use."""
-    contest, computing = Contest(resources.resource_path("examples", "demo", "contest.yaml")), f"{os.cpu_count()} cores"
-    contest = with_pictures(contest, pictures) if pictures else contest
-    if gpu:
-        contest, slots = gpu_check.with_gpus(contest), len(list_gpus())
-        computing = gpu_check.require_gpu(contest, backend)
-    bare = bare_start_seconds(backend, slots)
-    how = play_rounds.RunOptions(backend=backend, slots=slots, allow_unisolated=True)
+    computing = f"{os.cpu_count()} cores"
     with tempfile.TemporaryDirectory(prefix="sparring-bench-") as folder:
+        contest = demo_contest(pictures, Path(folder))
+        if gpu:
+            contest, slots = gpu_check.with_gpus(contest), len(list_gpus())
+            computing = gpu_check.require_gpu(contest, backend)
+        bare = bare_start_seconds(backend, slots)
+        how = play_rounds.RunOptions(backend=backend, slots=slots, allow_unisolated=True)
         before = resource.getrusage(resource.RUSAGE_SELF)
         began = time.perf_counter()
         results = play_rounds.play_round(contest, Path(folder) / "out", how, lambda _: None).results
