@@ -1,6 +1,6 @@
 """A round of ours against the runner of the NIPS 2017 competition: five attacks x five defences, side by side.
 
-    python bench/peer.py --runner run_attacks_and_defenses.py [--backend docker|runc] [--work NAME ...]
+    python bench/peer.py --runner run_attacks_and_defenses.py [--backend docker|runc] [--work NAME]
         [--repetitions 3] [--json] [--record bench/results]
 
 The runner is not ours and not in this repository: https://github.com/cleverhans-lab/cleverhans has it, in version 3.1.0

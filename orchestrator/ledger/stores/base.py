@@ -4,14 +4,17 @@ A ledger is of one version (`domain.versions`), which its first event states. Th
 of the entry in front of it: what is earlier is the ledger's order, and the times do not contradict it.
 """
 
+import functools
 import io
 import json
+import math
 import re
 import secrets
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +78,9 @@ def new_salt() -> str:
     return secrets.token_hex(SALT_BYTES)
 
 
+_ARRAY_1_0 = np.lib.format.magic(1, 0)
+_ARRAY_PREFIX = struct.Struct(f"<{len(_ARRAY_1_0)}sH")
+"""How a file of NumPy begins, in version 1.0 of its format, with the length of the rest of its header."""
 _json_text = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -141,6 +147,8 @@ class Blobs(Protocol):
 
 def put_array(blobs: Blobs, array: NDArray[Any]) -> str:
     """Keeps an array in NumPy's file format and returns its digest."""
+    if array.flags.c_contiguous and not array.dtype.hasobject:
+        return blobs.put(_array_header(array.shape, array.dtype) + array.tobytes())
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return blobs.put(buffer.getvalue())
@@ -148,8 +156,38 @@ def put_array(blobs: Blobs, array: NDArray[Any]) -> str:
 
 def get_array(blobs: Blobs, digest: str) -> NDArray[Any]:
     """Returns a kept array, without unpickling anything. Raises StoreFault when the blob is missing or no array."""
+    data = blobs.get(digest)
     try:
-        array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(blobs.get(digest)), allow_pickle=False)
-    except ValueError as error:
+        return _parse_array(data)
+    except (ValueError, struct.error) as error:
         raise StoreFault(f"blob {digest} is not an array: {error}") from error
-    return array
+
+
+def _parse_array(data: bytes) -> NDArray[Any]:
+    """Returns the array in a file of NumPy. Raises ValueError or struct.error where it is none."""
+    if not data.startswith(_ARRAY_1_0):
+        array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+        return array
+    start = _ARRAY_PREFIX.size + _ARRAY_PREFIX.unpack_from(data)[1]
+    shape, order, dtype = _array_layout(data[:start])
+    if math.prod(shape) * dtype.itemsize > len(data) - start:
+        raise ValueError(f"{shape} of {dtype} in {len(data)} bytes")
+    return np.frombuffer(data, dtype, math.prod(shape), start).reshape(shape, order=order).copy(order)
+
+
+@functools.lru_cache(256)
+def _array_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+    """Returns what stands in a file before an array's bytes in C order: a round has few of these, and many files."""
+    buffer = io.BytesIO()
+    described = {"shape": shape, "fortran_order": False, "descr": np.lib.format.dtype_to_descr(dtype)}
+    np.lib.format.write_array_header_1_0(buffer, described)
+    return buffer.getvalue()
+
+
+@functools.lru_cache(256)
+def _array_layout(header: bytes) -> tuple[tuple[int, ...], Literal["C", "F"], np.dtype[Any]]:
+    """Returns the shape, order and type that a header says. Raises ValueError for objects, and for what is no shape."""
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(io.BytesIO(header[len(_ARRAY_1_0) :]))
+    if dtype.hasobject or min(shape, default=0) < 0:
+        raise ValueError("an array of objects, or of a negative size")
+    return shape, "F" if fortran else "C", dtype

@@ -1,6 +1,7 @@
 """Bytes kept by what they are."""
 
 import hashlib
+import io
 import pickle
 from pathlib import Path
 
@@ -119,6 +120,48 @@ def test_the_layout_in_memory_does_not_change_the_values(blobs):
     """An array that is not contiguous comes back the same."""
     array = np.arange(12, dtype=np.int32).reshape(3, 4)[::-1, ::2]
     assert np.array_equal(get_array(blobs, put_array(blobs, array)), array)
+
+
+@EACH
+@given(
+    array=hnp.arrays(
+        st.sampled_from([np.uint8, ">i4", np.bool_, np.float64, "<U3"]),
+        hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3),
+    ),
+    columns_first=st.booleans(),
+)
+def test_the_bytes_are_those_that_numpy_writes(blobs, array, columns_first):
+    """Who has NumPy can read what is kept, and an array has one digest."""
+    array = np.asfortranarray(array) if columns_first else array
+    written = io.BytesIO()
+    np.save(written, array, allow_pickle=False)
+    name = put_array(blobs, array)
+    assert blobs.get(name) == written.getvalue()
+    found = get_array(blobs, name)
+    assert (found.dtype, found.shape, found.tolist()) == (array.dtype, array.shape, array.tolist())
+    assert found.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"shape": (-1,), "fortran_order": False, "descr": "|u1"},
+        {"shape": (10**30,), "fortran_order": False, "descr": "|u1"},
+        {"shape": (2, 2**62), "fortran_order": True, "descr": "<f8"},
+        {"shape": (2**62, 4), "fortran_order": False, "descr": "|u1"},
+        {"shape": (33,), "fortran_order": False, "descr": "|u1"},
+        {"shape": (1,), "fortran_order": False, "descr": "|O"},
+        {"shape": (1,), "fortran_order": False, "descr": "|V0"},
+    ],
+    ids=str,
+)
+def test_a_header_that_promises_something_else_is_a_fault(blobs, header):
+    """A negative or huge size, more than there is, objects: each is a StoreFault, and takes no memory."""
+    made = io.BytesIO()
+    np.lib.format.write_array_header_1_0(made, header)
+    name = blobs.put(made.getvalue() + bytes(32))
+    with pytest.raises(StoreFault, match=f"blob {name} is not an array"):
+        get_array(blobs, name)
 
 
 def test_objects_are_never_kept(blobs):
