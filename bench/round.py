@@ -1,7 +1,7 @@
 """A round's wall time against its players' own compute, as ratios of one run.
 
-    python bench/round.py [--backend process|docker|runc] [--pictures 200] [--slots 2] [--gpu] [--json]
-        [--record bench/results]
+    python bench/round.py [--backend process|docker|runc] [--pictures 200] [--isolation round|attack]
+        [--slots 2] [--gpu] [--json] [--record bench/results]
 
 Plays the demo's contest, with --gpu with CUDA and a slot for each GPU, and prints:
 
@@ -46,14 +46,18 @@ BASE = "sparring/base:cpu"
 BARE_STARTS = 20
 
 
-def demo_contest(pictures: int, folder: Path) -> Contest:
-    """Returns the demo's contest; on so many digits of those for training, of which there are more, where asked to."""
+def demo_contest(pictures: int, isolation: str, folder: Path) -> Contest:
+    """Returns the demo's contest with this isolation.
+
+    With a number of pictures it is on so many digits of those for training, of which there are more.
+    """
     shipped = resources.resource_path("examples", "demo")
-    if not pictures:
-        return Contest(shipped / "contest.yaml")
     text = (shipped / "contest.yaml").read_text("utf-8")
-    text, count = re.subn(r"split: test, first: \d+", f"split: train, first: {pictures}", text)
+    text, count = re.subn(r"^isolation: \w+", f"isolation: {isolation}", text, flags=re.MULTILINE)
     assert count == 1
+    if pictures:
+        text, count = re.subn(r"split: test, first: \d+", f"split: train, first: {pictures}", text)
+        assert count == 1
     path = folder / "contest.yaml"
     path.write_text(re.sub(r"folder: (\S+?)([,}])", rf"folder: {shipped}/\1\2", text), "utf-8")
     return Contest(path)
@@ -106,11 +110,11 @@ def bare_start_seconds(backend: str, slots: int) -> float:
         return (time.perf_counter() - began) * slots / BARE_STARTS
 
 
-def measure(backend: str, slots: int, pictures: int, *, gpu: bool = False) -> tuple[Figures, Results]:
+def measure(backend: str, slots: int, pictures: int, isolation: str, *, gpu: bool = False) -> tuple[Figures, Results]:
     """Plays the demo once and returns the figures and the results. Raises BackendUnavailable without a GPU to use."""
     computing = f"{os.cpu_count()} cores"
     with tempfile.TemporaryDirectory(prefix="sparring-bench-") as folder:
-        contest = demo_contest(pictures, Path(folder))
+        contest = demo_contest(pictures, isolation, Path(folder))
         if gpu:
             contest, slots = gpu_check.with_gpus(contest), len(list_gpus())
             computing = gpu_check.require_gpu(contest, backend)
@@ -132,6 +136,7 @@ def measure(backend: str, slots: int, pictures: int, *, gpu: bool = False) -> tu
         "backend": backend,
         "slots": slots,
         "pictures": results.task.pictures,
+        "isolation": results.isolation,
         "sandboxes": sandboxes,
         "questions": questions,
         "wall_seconds": round(wall, 2),
@@ -166,6 +171,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A round's wall time against its players' own compute.")
     parser.add_argument("--backend", default="process")
     parser.add_argument("--pictures", type=int, default=0, help="default: the demo's 200")
+    parser.add_argument("--isolation", choices=["round", "attack"], default="round", help="default: the demo's, round")
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--json", action="store_true")
@@ -173,7 +179,7 @@ def main() -> None:
     asked = parser.parse_args()
     logs.configure_logging(quiet=True)
     try:
-        figures, results = measure(asked.backend, asked.slots, asked.pictures, gpu=asked.gpu)
+        figures, results = measure(asked.backend, asked.slots, asked.pictures, asked.isolation, gpu=asked.gpu)
     except BackendUnavailable as error:
         print(f"{error.code}: {error}", file=sys.stderr)
         sys.exit(3)
