@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from orchestrator.cli import console
 from orchestrator.cli.app import app
 
+from .conftest import IMAGE
+
 ACCUSED = {"defence_counter": "state", "defence_moody": "environment", "attack_own_chance": "chance"}
 
 
@@ -200,8 +202,8 @@ def test_an_image_that_is_gone_proves_nothing(lab) -> None:
         return  # what stands for it on the process backend is above
     lab.play("attack_noop", "defence_counter", out="built")
     tag, mark = f"sparring-test/replay:{secrets.token_hex(4)}", secrets.token_hex(8)
-    image(tag, "sparring-test/player:defence-counter", mark)
-    players = [{"image": "sparring-test/player:attack-noop", "name": "attack_noop", "side": "attack"}]
+    image(tag, f"{IMAGE}:defence-counter", mark)
+    players = [{"image": f"{IMAGE}:attack-noop", "name": "attack_noop", "side": "attack"}]
     players.append({"image": tag, "name": "defence_counter", "side": "defence"})
     results = lab.play(submissions=players)
     out, found = lab.folder / "out", finding(results, "defence_counter")
@@ -209,7 +211,7 @@ def test_an_image_that_is_gone_proves_nothing(lab) -> None:
         assert replay(results, out, "defence_counter").exit_code == 0
         subprocess.run(["docker", "rmi", tag], check=True, capture_output=True)
         gone = replay(results, out, "defence_counter")
-        image(tag, "sparring-test/player:defence-counter", mark + "-again")
+        image(tag, f"{IMAGE}:defence-counter", mark + "-again")
         other = replay(results, out, "defence_counter")
     finally:
         subprocess.run(["docker", "rmi", "--force", tag], check=True, capture_output=True)
