@@ -24,6 +24,8 @@ from orchestrator.protocol import session as wire
 from orchestrator.protocol.messages import LimitsHeader, TaskHeader
 from orchestrator.sandboxes.base import POLL_SECONDS, Ending, Exit, Sandbox
 
+QueryAnswer = Callable[[wire.AttackQuery], bytes]
+"""Returns the message that answers a query (`Session.answer_query`)."""
 GRACE_SECONDS = 1.0
 """Seconds after a deadline in which bytes that were already on their way are still read."""
 EXIT_SECONDS = 0.5
@@ -47,18 +49,46 @@ class Player:
         self._sandbox, self._session = sandbox, session
         self._clock, self._cancelled = clock, cancelled
         self._ambiguous_exits = ambiguous_exits or AmbiguousExitTracker()
+        self.paused_seconds = 0.0
+        """How long others had the move in the questions so far: it is part of no limit of this player's."""
 
     def say_hello(self, task: TaskHeader, limits: LimitsHeader, seed: int) -> None:
         """Says hello and waits until the player has loaded."""
         self._ask(self._session.ask_hello(task, limits, seed), limits.ready_seconds)
 
-    def perturb(self, pixels: Pixels, labels: list[int] | None, limits: Limits) -> Iterator[wire.CandidatesReply]:
-        """Yields an attack's candidates for pixels [n, c, h, w] as they arrive, each position once (rule A15)."""
-        deadline = self._send(self._session.ask_perturb(pixels, labels), limits.perturb_limit(len(pixels)))
+    def perturb(
+        self, pixels: Pixels, labels: list[int] | None, limits: Limits, answer: QueryAnswer | None = None
+    ) -> Iterator[wire.CandidatesReply]:
+        """Yields an attack's candidates for pixels [n, c, h, w] as they arrive, each position once (rule A15).
+
+        `answer` is given each query of the attack's and returns the message that answers it; the attack's time stands
+        still meanwhile.
+        """
+        seconds = limits.perturb_limit(len(pixels))
+        deadline = self._send(self._session.ask_perturb(pixels, labels), seconds)
         while self._session.has_open_question:
+            query = None
             for reply in self._replies(deadline):
                 if isinstance(reply, wire.CandidatesReply):
                     yield reply
+                elif isinstance(reply, wire.AttackQuery):
+                    query = reply
+                    break  # before it is looked whether the time is over, which stands still now
+            if query is not None:
+                deadline += self._answer_query(query, answer, deadline)
+
+    def _answer_query(self, query: wire.AttackQuery, answer: QueryAnswer | None, deadline: float) -> float:
+        """Has a query answered and sends the answer; returns the seconds for which the attack waited."""
+        if answer is None:  # pragma: no cover  the session allows queries only where somebody answers them
+            raise TypeError("nobody answers queries here")
+        began = self._clock()
+        if began - deadline > GRACE_SECONDS:
+            raise DeadlinePassed("a query after the deadline")
+        message = answer(query)
+        paused = self._clock() - began
+        self.paused_seconds += paused
+        self._send(message, max(deadline - began, GRACE_SECONDS), "the answer to its query")
+        return paused
 
     def classify(self, pixels: Pixels, limits: Limits) -> wire.AnswersReply:
         """Returns a defence's labels for pixels [n, c, h, w], None where it abstains, and scores if it gives them."""
@@ -89,17 +119,17 @@ class Player:
             for reply in self._replies(deadline):
                 return reply
 
-    def _send(self, question: bytes, seconds: float) -> float:
+    def _send(self, message: bytes, seconds: float, what: str = "its question") -> float:
         deadline = self._clock() + seconds
         with self._resolving_ambiguous_exits():
-            sent = self._sandbox.send(question, deadline, self._cancelled)
+            sent = self._sandbox.send(message, deadline, self._cancelled)
             if not sent:
                 self._raise_if_cancelled()
             closed = not sent and self._sandbox.receive(self._clock()) == b""
         if closed:
             self._raise_player_died()
         if not sent:
-            raise DeadlinePassed(f"the player did not read its question of {len(question)} bytes in {seconds:g} s")
+            raise DeadlinePassed(f"the player did not read {what} of {len(message)} bytes in {seconds:g} s")
         return deadline
 
     def _replies(self, deadline: float) -> Iterator[wire.PlayerReply]:

@@ -34,6 +34,21 @@ class Capability(StrEnum):
     GRADIENT = "gradient"
 
 
+class Want(StrEnum):
+    """What an attack may ask of the defence, by what it learns from it."""
+
+    DECISION = "decision"
+    SCORES = "scores"
+    GRADIENT = "gradient"
+
+
+class Refusal(StrEnum):
+    """Why a query was not put to the defence."""
+
+    BUDGET = "budget"
+    """It costs more than a position that it is asked for has left."""
+
+
 class Dtype(StrEnum):
     """Array element types: unsigned bytes (pixels) and little-endian 32-bit floats (scores, gradients)."""
 
@@ -80,6 +95,17 @@ class TaskHeader(BaseModel):
     """Absent where the contest's format has no attacks."""
 
 
+class QueriesHeader(BaseModel):
+    """What an attack may ask the defence about."""
+
+    model_config = ConfigDict(frozen=True)
+    per_picture: int = Field(ge=1, description="what the queries for one picture of a question may cost together")
+    batch: int = Field(ge=1, description="the most pictures in one query")
+    prices: dict[Want, Annotated[int, Field(ge=1)]] = Field(
+        description="what one picture of a query costs, for each kind that is allowed"
+    )
+
+
 class LimitsHeader(BaseModel):
     """What the player may use."""
 
@@ -92,6 +118,8 @@ class LimitsHeader(BaseModel):
     payload_bytes: int = Field(description="the longest payload the orchestrator reads")
     memory_bytes: int
     threads: int
+    queries: QueriesHeader | None = None
+    """Absent where the contest allows none, and for a defence."""
 
 
 class Hello(_Message):
@@ -126,9 +154,11 @@ class Gradient(_ArrayMessage):
 
 
 class Reply(_Message):
-    """Answers an attack's query: labels for `decision`; an f32 payload for `scores` and `gradient`."""
+    """Answers an attack's query: labels for `decision`; an f32 payload for `scores` and `gradient`; or why not."""
 
     type: Literal["reply"] = "reply"
+    left: list[int] = Field(description="what each position that was named has left")
+    refused: Refusal | None = None
     labels: list[int | None] | None = None
     dtype: Dtype | None = None
     shape: Shape | None = None
@@ -174,7 +204,10 @@ class Query(_ArrayMessage):
     """An attack asks the defence something, where the contest's access model allows it. Payload: u8 pixels."""
 
     type: Literal["query"] = "query"
-    want: Literal["decision", "scores", "gradient"]
+    want: Want
+    asked_for: list[Size] = Field(
+        alias="for", min_length=1, description="the position in the question that each picture is asked for"
+    )
 
 
 class Fault(_Message):

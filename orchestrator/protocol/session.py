@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from orchestrator.domain.text import printable
 from orchestrator.errors import OutputFlood, PlayerReported, ProtocolFault, SubmissionFault
 from orchestrator.protocol import frames, messages
-from orchestrator.protocol.messages import Capability, Dtype, Role
+from orchestrator.protocol.messages import Capability, Dtype, Refusal, Role, Want
 
 Pixels = NDArray[np.uint8]
 PICTURE_AXES = 4
@@ -61,10 +61,14 @@ class GradientsReply:
 
 @dataclass(frozen=True, slots=True)
 class AttackQuery:
-    """An attack asks about pictures of its own making; answer with `Session.reply`."""
+    """An attack asks about pictures u8 [n, c, h, w] of its own making; answer with `Session.answer_query`.
 
-    kind: str
-    pixels: NDArray[Any]
+    `positions` say for which picture of the question each is asked.
+    """
+
+    want: Want
+    pixels: Pixels
+    positions: tuple[int, ...]
 
 
 PlayerReply = ReadyReply | CandidatesReply | AnswersReply | GradientsReply | AttackQuery
@@ -77,10 +81,12 @@ class Session:
         role: the side the player plays.
         classes: how many classes the task has; larger labels are malformed.
         payload_limit: the longest payload accepted, in bytes; the player is told in `hello`.
-        queries: whether an attack may send `query` (the contest's access model).
+        queries: what an attack may ask the defence about; None for nothing. It is told in `hello`.
     """
 
-    def __init__(self, role: Role, classes: int, payload_limit: int, *, queries: bool = False) -> None:
+    def __init__(
+        self, role: Role, classes: int, payload_limit: int, *, queries: messages.QueriesHeader | None = None
+    ) -> None:
         self.role = role
         self._classes = classes
         self._payload_limit = payload_limit
@@ -113,7 +119,7 @@ class Session:
         """Returns the opening message. It comes first, and once."""
         if self._id:
             raise ValueError("hello comes first, and once")
-        limits = limits.model_copy(update={"payload_bytes": self._payload_limit})
+        limits = limits.model_copy(update={"payload_bytes": self._payload_limit, "queries": self._queries})
         return self._send_question(
             messages.Hello(id=self._next_id("hello"), role=self.role, task=task, limits=limits, seed=seed)
         )
@@ -141,8 +147,21 @@ class Session:
         message = messages.Gradient(id=identity, dtype=Dtype.U8, shape=list(pixels.shape), labels=labels)
         return self._send_question(message, pixels)
 
-    def answer_query(self, labels: list[int | None] | None = None, values: NDArray[np.float32] | None = None) -> bytes:
-        """Returns the answer to the attack's open query: labels, or scores or gradients as `values`.
+    def answer_query(
+        self,
+        left: list[int],
+        *,
+        labels: list[int | None] | None = None,
+        values: NDArray[np.float32] | None = None,
+        refused: Refusal | None = None,
+    ) -> bytes:
+        """Returns the answer to the attack's open query.
+
+        Args:
+            left: what each position of the query has left.
+            labels: of its pictures, None where the defence gave none.
+            values: scores or gradients f32, NaN where the defence gave none.
+            refused: why the defence was not asked; then there are neither labels nor values.
 
         Raises:
             OutputFlood: the player wrote on without waiting for this reply.
@@ -152,6 +171,8 @@ class Session:
         self._raise_if_unsolicited()
         header = messages.Reply(
             id=self._query,
+            left=left,
+            refused=refused,
             labels=labels,
             dtype=None if values is None else Dtype.F32,
             shape=None if values is None else list(values.shape),
@@ -237,9 +258,8 @@ class Session:
                 return ReadyReply(printable(message.name, 80), self._capabilities)
             case "perturb", messages.Candidates():
                 return self._candidates(frame, message)
-            case "perturb", messages.Query() if self._queries:
-                self._query = message.id
-                return AttackQuery(message.want, messages.payload_array(frame, message.dtype, message.shape))
+            case "perturb", messages.Query() if self._queries is not None:
+                return self._attack_query(frame, message, self._queries)
             case "classify", messages.Answers():
                 return self._answers(frame, message)
             case "gradient", messages.Gradients():
@@ -260,6 +280,23 @@ class Session:
         if not self._undelivered:
             self._open_question = None
         return CandidatesReply(tuple(message.index), pixels)
+
+    def _attack_query(
+        self, frame: frames.Frame, message: messages.Query, allowed: messages.QueriesHeader
+    ) -> AttackQuery:
+        pixels = messages.payload_array(frame, message.dtype, message.shape)
+        if message.want not in allowed.prices:
+            raise ProtocolFault("unexpected", f"a query for {message.want}, which this contest does not allow")
+        if message.dtype is not Dtype.U8 or pixels.shape[1:] != self._shape[1:]:
+            raise ProtocolFault("shape", f"a query of {message.dtype} {message.shape} about {list(self._shape)}")
+        if len(pixels) > allowed.batch:
+            raise ProtocolFault("count", f"a query of {len(pixels)} pictures, at most {allowed.batch}")
+        if len(message.asked_for) != len(pixels):
+            raise ProtocolFault("index", f"{len(message.asked_for)} positions for {len(pixels)} pictures")
+        if not self._undelivered.issuperset(message.asked_for):
+            raise ProtocolFault("index", "a query for a position that was not asked for, or was delivered")
+        self._query = message.id
+        return AttackQuery(message.want, pixels, tuple(message.asked_for))
 
     def _answers(self, frame: frames.Frame, message: messages.Answers) -> AnswersReply:
         count = self._shape[0]

@@ -71,7 +71,7 @@ class Player:
             memory_bytes=2**31,
             threads=1,
         )
-        self.session = Session(role, 10, options.get("payload_limit", 2**24))
+        self.session = Session(role, 10, options.get("payload_limit", 2**24), queries=options.get("queries"))
         self.log = (folder / f"{id(self)}.stderr") if options.get("keep_log") else None
         environment = dict(os.environ, PYTHONPATH=str(HELPERS), PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1")
         with open(self.log or os.devnull, "wb") as log:  # noqa: PTH123  devnull is no Path

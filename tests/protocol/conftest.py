@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from orchestrator.protocol import frames
-from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
+from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, QueriesHeader, Role, TaskHeader, Want
 from orchestrator.protocol.session import Session
 
 HERE = Path(__file__).parent
 VECTORS = HERE.parents[1] / "schemas" / "vectors"
 CLASSES = 10
 PAYLOAD_LIMIT = 4096
+QUERIES = QueriesHeader(per_picture=5, batch=2, prices={Want.DECISION: 1, Want.SCORES: 2})
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +42,7 @@ def greeted(hello) -> Callable[..., Session]:
     """Makes a session whose player is ready and gives gradients."""
 
     def make(role: Role, *, queries: bool = False, payload_limit: int = PAYLOAD_LIMIT) -> Session:
-        session = Session(role, CLASSES, payload_limit, queries=queries)
+        session = Session(role, CLASSES, payload_limit, queries=QUERIES if queries else None)
         session.ask_hello(**hello)
         [_] = session.feed(frames.encode_frame({"type": "ready", "id": 1, "gives": ["label", "scores", "gradient"]}))
         return session

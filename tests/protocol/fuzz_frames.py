@@ -29,11 +29,12 @@ if __name__ == "__main__":
 
 from orchestrator.errors import OutputFlood, ProtocolFault, SubmissionFault
 from orchestrator.protocol import frames
-from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
+from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, QueriesHeader, Role, TaskHeader, Want
 from orchestrator.protocol.session import AnswersReply, AttackQuery, Session
 
 CLASSES = 10
 PAYLOAD_LIMIT = 1 << 16
+QUERIES = QueriesHeader(per_picture=5, batch=2, prices={Want.DECISION: 1, Want.SCORES: 2})
 SLOWEST_SECONDS = 1.0
 GROWTH_BYTES = 64 << 20
 TOKEN = re.compile(rb'"[^"]*"|-?\d+|[][{}:,]')
@@ -67,7 +68,7 @@ VALUES = [
         b'"query"',
         b'"fault"',
     ),
-    *(b'"gradients"', b'"bye"', b'"scores"', b'"decision"', b'"' + b"x" * 5000 + b'"'),
+    *(b'"gradients"', b'"bye"', b'"scores"', b'"decision"', b'"for"', b'"' + b"x" * 5000 + b'"'),
     *(b'null,"dtype":"f32"', b'1,"shape":[2,10]', b'2,"more":{"a":[1,{"b":null}]}'),
 ]
 BROKEN = [
@@ -105,7 +106,7 @@ def seeds() -> list[Seed]:
             Role.ATTACK,
             lambda session: session.ask_perturb(pixels, [1, 2]),
             (
-                (b'{"type":"query","id":2,"dtype":"u8","shape":[1,1,2,2],"want":"decision"}', bytes(4)),
+                (b'{"type":"query","id":2,"dtype":"u8","shape":[1,1,2,2],"want":"decision","for":[1]}', bytes(4)),
                 (b'{"type":"candidates","id":2,"dtype":"u8","shape":[1,1,2,2],"index":[1]}', bytes(4)),
                 (b'{"type":"candidates","id":2,"dtype":"u8","shape":[1,1,2,2],"index":[0]}', bytes(4)),
             ),
@@ -135,7 +136,7 @@ def seeds() -> list[Seed]:
 
 
 def _opened(role: Role, ask: Callable[[Session], bytes] | None) -> Session:
-    session = Session(role, CLASSES, PAYLOAD_LIMIT, queries=True)
+    session = Session(role, CLASSES, PAYLOAD_LIMIT, queries=QUERIES if role is Role.ATTACK else None)
     budget = BudgetHeader(norm="linf", epsilon=8)
     limits = LimitsHeader(ready_seconds=1, step_seconds=1, batch=2, payload_bytes=0, memory_bytes=1, threads=1)
     session.ask_hello(TaskHeader(name="t", classes=["c"] * CLASSES, shape=[1, 2, 2], budget=budget), limits, 0)
@@ -234,7 +235,7 @@ def play(session: Session, pieces: list[bytes]) -> str:
             fed += len(piece)
             for reply in session.feed(piece):
                 if isinstance(reply, AttackQuery):
-                    session.answer_query(labels=[0])
+                    session.answer_query([0] * len(reply.positions), labels=[0] * len(reply.positions))
                 if isinstance(reply, AnswersReply):
                     assert len(reply.labels) == 2, "an answer of another length"
             assert session._decoder.pending_bytes <= fed, "the decoder holds more than it was fed"

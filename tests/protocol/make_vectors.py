@@ -137,15 +137,19 @@ VALID = [
         "gradients-one", PLAYER, '{"type":"gradients","id":2,"dtype":"f32","shape":[1,1,2,2]}', floats(0.5, -0.5, 0, 1)
     ),
     Valid(
-        "query-decision", PLAYER, '{"type":"query","id":2,"dtype":"u8","shape":[1,1,2,2],"want":"decision"}', bytes(4)
+        "query-decision",
+        PLAYER,
+        '{"type":"query","id":2,"dtype":"u8","shape":[1,1,2,2],"want":"decision","for":[0]}',
+        bytes(4),
     ),
-    Valid("reply-decision", ORCHESTRATOR, '{"id":2,"type":"reply","labels":[null]}'),
+    Valid("reply-decision", ORCHESTRATOR, '{"id":2,"type":"reply","left":[4],"labels":[null]}'),
     Valid(
         "reply-scores",
         ORCHESTRATOR,
-        '{"id":2,"type":"reply","dtype":"f32","shape":[1,10]}',
+        '{"id":2,"type":"reply","left":[4],"dtype":"f32","shape":[1,10]}',
         floats(0, 1, 2, 3, 4, 5, 6, 7, 8, 9),
     ),
+    Valid("reply-refused", ORCHESTRATOR, '{"id":2,"type":"reply","left":[0],"refused":"budget"}'),
     Valid("fault", PLAYER, '{"type":"fault","id":2,"code":"no-memory","text":"batch of 64 is too large for me"}'),
     Valid(
         "fault-brackets",
@@ -227,7 +231,13 @@ MALFORMED = [
     Malformed(
         "header-want-unknown",
         "header",
-        frame('{"type":"query","id":2,"dtype":"u8","shape":[1],"want":"logits"}', b"\0"),
+        frame('{"type":"query","id":2,"dtype":"u8","shape":[1],"want":"logits","for":[0]}', b"\0"),
+        "message",
+    ),
+    Malformed(
+        "header-for-missing",
+        "header",
+        frame('{"type":"query","id":2,"dtype":"u8","shape":[1],"want":"decision"}', b"\0"),
         "message",
     ),
     Malformed(
@@ -288,7 +298,7 @@ MALFORMED = [
     Malformed(
         "unexpected-query",
         "unexpected",
-        frame('{"type":"query","id":2,"dtype":"u8","shape":[1,1,2,2],"want":"scores"}', bytes(4)),
+        frame('{"type":"query","id":2,"dtype":"u8","shape":[1,1,2,2],"want":"scores","for":[0]}', bytes(4)),
         "session",
         "perturb-two",
     ),

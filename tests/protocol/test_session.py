@@ -7,8 +7,10 @@ import pytest
 
 from orchestrator.errors import OutputFlood, PlayerReported, ProtocolFault, SubmissionFault
 from orchestrator.protocol import frames
-from orchestrator.protocol.messages import Capability, Role
+from orchestrator.protocol.messages import Capability, Refusal, Role, Want
 from orchestrator.protocol.session import AnswersReply, AttackQuery, GradientsReply, PlayerReply, ReadyReply, Session
+
+from .conftest import QUERIES
 
 
 def said(data: bytes) -> tuple[dict, bytes]:
@@ -31,10 +33,11 @@ def answers(identity: int, *labels: int | None) -> bytes:
     return frames.encode_frame({"type": "answers", "id": identity, "labels": list(labels)})
 
 
-def query(identity: int = 2) -> bytes:
-    """Returns an attack's question for the decision on one picture."""
-    header = {"type": "query", "id": identity, "dtype": "u8", "shape": [1, 1, 2, 2], "want": "decision"}
-    return frames.encode_frame(header, b"\1\2\3\4")
+def query(*positions: int, payload: bytes = b"", **changes) -> bytes:
+    """Returns an attack's query for the decision on a picture for each of these positions, 0 if none is given."""
+    places = list(positions) or [0]
+    header = {"type": "query", "id": 2, "dtype": "u8", "shape": [len(places), 1, 2, 2], "want": "decision"}
+    return frames.encode_frame(header | {"for": places} | changes, payload or b"\1\2\3\4" * len(places))
 
 
 def heard(session: Session, pieces: list[bytes]) -> tuple[list[PlayerReply], SubmissionFault | None]:
@@ -162,13 +165,53 @@ def test_a_query_is_answered_within_the_question(greeted, pixels):
     session = greeted(Role.ATTACK, queries=True)
     session.ask_perturb(pixels, None)
     [asked] = session.feed(query())
-    assert (asked.kind, asked.pixels.tolist()) == ("decision", [[[[1, 2], [3, 4]]]])
-    assert said(session.answer_query(labels=[None])) == ({"type": "reply", "id": 2, "labels": [None]}, b"")
-    [again] = session.feed(query())
+    assert (asked.want, asked.positions, asked.pixels.tolist()) == (Want.DECISION, (0,), [[[[1, 2], [3, 4]]]])
+    answer = {"type": "reply", "id": 2, "left": [4], "labels": [None]}
+    assert said(session.answer_query([4], labels=[None])) == (answer, b"")
+    [again] = session.feed(query(1, 1, want="scores"))
     assert isinstance(again, AttackQuery)
-    header, payload = said(session.answer_query(values=np.array([[0.5, 1.5]])))
-    assert (header["dtype"], header["shape"], payload) == ("f32", [1, 2], np.array([0.5, 1.5], "<f4").tobytes())
+    assert (again.want, again.positions) == (Want.SCORES, (1, 1))
+    header, payload = said(session.answer_query([1, 1], values=np.array([[0.5, 1.5], [np.nan, 2]])))
+    assert (header["dtype"], header["shape"], header["left"]) == ("f32", [2, 2], [1, 1])
+    assert payload == np.array([0.5, 1.5, np.nan, 2], "<f4").tobytes()
+    list(session.feed(query()))
+    refused = said(session.answer_query([0], refused=Refusal.BUDGET))
+    assert refused == ({"type": "reply", "id": 2, "left": [0], "refused": "budget"}, b"")
     assert [reply.index for reply in session.feed(candidates(0, 1))] == [(0, 1)]
+
+
+def test_an_attack_is_told_what_it_may_ask(hello):
+    """In `hello`; where the contest allows nothing, nothing is said of queries."""
+    for queries in (QUERIES, None):
+        limits = said(Session(Role.ATTACK, 10, 4096, queries=queries).ask_hello(**hello))[0]["limits"]
+        told = {"per_picture": 5, "batch": 2, "prices": {"decision": 1, "scores": 2}} if queries else None
+        assert limits.get("queries") == told
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (query(0, want="gradient"), "unexpected"),
+        (query(0, shape=[1, 2, 2, 1]), "shape"),
+        (query(0, shape=[4]), "shape"),
+        (query(0, dtype="f32", payload=bytes(16)), "shape"),
+        (query(0, 0, 0), "count"),
+        (query(0, **{"for": [0, 1]}), "index"),
+        (query(2), "index"),
+        (query(0, **{"for": []}), "header"),
+        (query(0, **{"for": None}), "header"),
+        (query(0, **{"for": [-1]}), "header"),
+        (query(0, payload=bytes(5)), "payload-size"),
+        (candidates(0) + query(0), "index"),
+    ],
+)
+def test_a_query_that_cannot_be_put_is_a_fault(greeted, pixels, message, reason):
+    """Something without a price, other pictures, too many, positions that are not there or were delivered."""
+    session = greeted(Role.ATTACK, queries=True)
+    session.ask_perturb(pixels, None)
+    replies, fault = heard(session, [message])
+    assert fault.reason == reason
+    assert not any(isinstance(reply, AttackQuery) for reply in replies)
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
@@ -241,7 +284,7 @@ def test_an_attack_waits_for_its_reply(greeted, pixels):
     session.ask_perturb(pixels, None)
     assert len(list(session.feed(query() + candidates(0)))) == 1
     with pytest.raises(OutputFlood):
-        session.answer_query(labels=[1])
+        session.answer_query([1], labels=[1])
     session = greeted(Role.ATTACK, queries=True)
     session.ask_perturb(pixels, None)
     list(session.feed(query()))
@@ -270,7 +313,7 @@ def test_a_player_may_report_a_fault(greeted, pixels):
         (Role.ATTACK, lambda session, pixels: session.ask_perturb(pixels[0], None), "n, c, h, w"),
         (Role.ATTACK, lambda session, pixels: session.ask_perturb(pixels, [1]), "1 labels for 2 pictures"),
         (Role.ATTACK, lambda session, pixels: session.ask_perturb(pixels, ["x", "y"]), "valid integer"),
-        (Role.ATTACK, lambda session, pixels: session.answer_query(labels=[1]), "no query"),
+        (Role.ATTACK, lambda session, pixels: session.answer_query([1], labels=[1]), "no query"),
     ],
 )
 def test_our_own_mistakes_leave_the_session_as_it_was(greeted, pixels, role, ask, complaint):

@@ -44,7 +44,8 @@ def reasons() -> set[str]:
 def fields(model: type[BaseModel]) -> list[str]:
     """Returns the names of a model's fields, those of models in it with a dot."""
     names = []
-    for name, field in model.model_fields.items():
+    for own, field in model.model_fields.items():
+        name = field.alias or own
         parts = getattr(field.annotation, "__args__", (field.annotation,))
         inner = next((part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)), None)
         names += [name] if inner is None or len(parts) > 1 else []

@@ -58,6 +58,10 @@ class WrongReply(Exception):
     """The player's class returned something that cannot be sent; the message says what would be right."""
 
 
+class BudgetSpent(Exception):
+    """A query costs more than is left for a picture; the defence was not asked, and nothing was spent."""
+
+
 class Task:
     """What is played for, as `hello` said it.
 
@@ -66,6 +70,11 @@ class Task:
     pictures in one question and `seconds` the time for that many; `threads` is how many threads numerical libraries
     should use. `seed` is for an attack's chance. A defence is told another one in every sandbox: an answer that depends
     on it is found and disqualifies the defence (rule A10).
+
+    `queries` is what an attack may ask the defence, None where the contest allows nothing: `per_picture`, what the
+    queries for one picture of a question may cost together; `batch`, the most pictures in one query; and `prices`, what
+    one of them costs, by what is asked ("decision", "scores", "gradient"). `left` is what each picture of the open
+    question has left, int [n].
     """
 
     def __init__(self, hello: dict) -> None:
@@ -81,6 +90,68 @@ class Task:
         self.threads: int = limits["threads"]
         self.batch: int = limits["batch"]
         self.seconds: float = limits["step_seconds"]
+        self.queries: dict | None = limits.get("queries")
+        self.left = np.zeros(0, np.int64)
+        self._question = 0  # the id of the open one, 0 for none
+
+    def ask(self, pixels: object, positions: object = None, want: str = "decision") -> np.ndarray:
+        """Asks the defence about pictures of an attack's own making, uint8 [k, channels, height, width].
+
+        `positions` says for which picture of the question each is asked, and is charged; it may be left out where the
+        question has one picture, or as many as are asked about. Only pictures that were not delivered yet have
+        positions. The attack's time stands still while the defence has the move.
+
+        Returns labels int [k] for "decision", -1 where the defence gave none; float32 [k, classes] for "scores", and
+        float32 like the pictures for "gradient", of the loss for the true label; NaN where the defence gave none.
+
+        Raises BudgetSpent where a picture has not enough left for all of it: then the defence was asked nothing.
+        """
+        pixels = _array("pixels", pixels)
+        pixels = _pixels(pixels, (len(pixels), *self.shape) if pixels.ndim > len(self.shape) else (1, *self.shape))
+        if not self._question:
+            raise WrongReply("ask belongs into perturb: queries are part of a question")
+        prices = (self.queries or {}).get("prices", {})
+        if want not in prices:
+            raise WrongReply(f"this contest allows no queries for {want!r}, but for {sorted(prices) or 'nothing'}")
+        places = self._places(len(pixels), positions)
+        cost = np.bincount(places, minlength=len(self.left)) * prices[want]
+        if (cost > self.left).any():
+            short = np.flatnonzero(cost > self.left).tolist()
+            raise BudgetSpent(f"the pictures at positions {short[:20]} have {self.left[short[:20]].tolist()} left")
+        size = self.queries["batch"]
+        parts = [slice(start, start + size) for start in range(0, len(pixels), size)]
+        return np.concatenate([self._put_query(pixels[part], places[part], want) for part in parts])
+
+    def _places(self, count: int, positions: object) -> np.ndarray:
+        """Returns the position that each of so many pictures is asked for."""
+        if positions is None and len(self.left) == 1:
+            return np.zeros(count, np.int64)
+        if positions is None and count == len(self.left):
+            return np.arange(count)
+        if positions is None:
+            raise WrongReply(f"{count} pictures for a question of {len(self.left)}: say for which, as `positions`")
+        places = np.array(_positions(positions), np.int64)
+        if len(places) != count or (count and not 0 <= places.min() <= places.max() < len(self.left)):
+            raise WrongReply(f"positions must be {count} numbers from 0 to {len(self.left) - 1}")
+        return places
+
+    def _put_query(self, pixels: np.ndarray, places: np.ndarray, want: str) -> np.ndarray:
+        header = {"type": "query", "id": self._question, "dtype": "u8", "shape": list(pixels.shape), "want": want}
+        _write(dict(header, **{"for": places.tolist()}), np.ascontiguousarray(pixels).tobytes())
+        answered = _read()
+        if answered is None or answered[0].get("type") != "reply":
+            raise BrokenPipeError  # the orchestrator is gone
+        reply, payload = answered
+        self.left[places] = reply["left"]
+        if "refused" in reply:
+            raise BudgetSpent(f"refused: {reply['refused']}")
+        if want == "decision":
+            return np.array([-1 if label is None else label for label in reply["labels"]], np.int64)
+        return np.frombuffer(payload, "<f4").reshape(reply["shape"]).copy()
+
+    def _begin_question(self, question: int, count: int) -> None:
+        self._question = question
+        self.left = np.full(count, self.queries["per_picture"] if self.queries else 0, np.int64)
 
     def rng(self, pixels: np.ndarray | None = None) -> np.random.Generator:
         """Returns a random generator; what it starts from depends on who asks.
@@ -237,6 +308,7 @@ class _Speaker:
     def _perturb(self, header: dict, pixels: np.ndarray) -> None:
         labels = header.get("labels")
         count, waiting = len(pixels), set(range(len(pixels)))
+        self.task._begin_question(header["id"], count)  # noqa: SLF001  of this file
         made = _unwrapped(self.player.perturb(pixels, None if labels is None else np.array(labels, np.int64)))
         for piece in [(range(count), made)] if isinstance(made, np.ndarray) else _pieces(made):
             if not isinstance(piece, tuple) or len(piece) != 2:  # noqa: PLR2004  a pair
@@ -246,6 +318,7 @@ class _Speaker:
                 raise WrongReply(f"positions {index} were not asked for, or came twice; the batch has {count}")
             waiting -= set(index)
             self._send_candidates(header["id"], index, _pixels(piece[1], (len(index), *self.task.shape)))
+            self.task.left[index] = 0
         if waiting:
             raise WrongReply(f"perturb ended without the pictures at positions {sorted(waiting)[:20]}")
 
