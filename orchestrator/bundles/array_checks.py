@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from orchestrator.domain import events
 from orchestrator.domain.contest_format import PlayRules
 from orchestrator.domain.ids import digest
-from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_PLAYED, Forfeit, OnMissing, OnViolation
+from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_PLAYED, Forfeit, OnViolation
 from orchestrator.domain.plan import Cell, Stage
 from orchestrator.domain.samples import AdversarialExamples, Samples
 from orchestrator.domain.submissions import Side
@@ -39,7 +39,7 @@ def check_arrays(record: RoundView, place: str, rules: PlayRules) -> None:
             _check_attack(record, steps, count, f"{place} attack {attack.id}", rules.on_violation)
             examples[attack.id] = record.adversarial_examples(attack.id)
     for defence in record.round.roster.by_side(Side.DEFENCE):
-        _check_defence(record, defence.id, count, examples, rules.on_missing, place)
+        _check_defence(record, defence.id, count, examples, rules, place)
 
 
 def check_pictures(record: RoundView, place: str) -> None:
@@ -109,23 +109,14 @@ def _check_defence(
     defence: str,
     count: int,
     examples: Mapping[str, AdversarialExamples | None],
-    on_missing: OnMissing,
+    rules: PlayRules,
     place: str,
 ) -> None:
-    classes = len(record.samples.classes)
     seen: dict[Cell, list[NDArray[np.int32]]] = {}
     for step in (step for job in record.finished_steps(Stage.CLASSIFY, defence) for step in job):
-        where = f"{place} defence {defence} job {step.job} step {step.step}"
-        rows: NDArray[Any] = record.read_array(step, "rows") if "rows" in step.blobs else np.empty(0)
-        if rows.dtype != np.int32 or rows.shape[1:] != (4,):
-            raise NotGenuine(where, "its rows are not four integers each")
-        cells, pictures, answers = rows[:, 0], rows[:, 1], rows[:, 2]
-        if not (((cells >= 0) & (cells < len(step.cells))).all() and ((pictures >= 0) & (pictures < count)).all()):
-            raise NotGenuine(where, "answers for a cell or a picture that there is not")
-        if not _possible_answers(answers, classes, step).all():
-            raise NotGenuine(where, "has an answer that is none")
+        rows = _checked_rows(record, step, count, rules, f"{place} defence {defence} job {step.job} step {step.step}")
         for position, named in enumerate(step.cells):
-            seen.setdefault(Cell(named.defence, named.attack), []).append(pictures[cells == position])
+            seen.setdefault(Cell(named.defence, named.attack), []).append(rows[rows[:, 0] == position, 1])
     for cell, parts in seen.items():
         where = f"{place} cell {cell.defence} against {cell.attack or 'clean pictures'}"
         attack_examples = examples.get(cell.attack) if cell.attack else None
@@ -136,10 +127,38 @@ def _check_defence(
         expected = (
             np.arange(count)
             if attack_examples is None
-            else np.flatnonzero(question_mask(attack_examples.forfeits, on_missing))
+            else np.flatnonzero(question_mask(attack_examples.forfeits, rules.on_missing))
         )
         if not np.array_equal(np.sort(np.concatenate(parts)), expected):
             raise NotGenuine(where, "not every picture that had to be asked was answered, once each")
+
+
+def _checked_rows(
+    record: RoundView, step: events.StepFinished, count: int, rules: PlayRules, where: str
+) -> NDArray[np.int32]:
+    """Returns the rows of one step of a defence: of cells and pictures that there are, with possible answers."""
+    classes = len(record.samples.classes)
+    rows: NDArray[Any] = record.read_array(step, "rows") if "rows" in step.blobs else np.empty(0)
+    if rows.dtype != np.int32 or rows.shape[1:] != (4,):
+        raise NotGenuine(where, "its rows are not four integers each")
+    cells, pictures, answers = rows[:, 0], rows[:, 1], rows[:, 2]
+    if not (((cells >= 0) & (cells < len(step.cells))).all() and ((pictures >= 0) & (pictures < count)).all()):
+        raise NotGenuine(where, "answers for a cell or a picture that there is not")
+    if not _possible_answers(answers, classes, step).all():
+        raise NotGenuine(where, "has an answer that is none")
+    if ("scores" in step.blobs) != rules.keep_scores:
+        raise NotGenuine(where, "its scores are missing" if rules.keep_scores else "has scores, which nobody keeps")
+    if rules.keep_scores:
+        _check_scores(record.read_array(step, "scores"), answers, classes, where)
+    return rows
+
+
+def _check_scores(scores: NDArray[Any], answers: NDArray[np.int32], classes: int, where: str) -> None:
+    if scores.dtype != np.float32 or scores.shape != (len(answers), classes):
+        raise NotGenuine(where, f"its scores are {scores.dtype} {scores.shape}")
+    missing = np.isnan(scores)
+    if (missing.any(axis=1) != missing.all(axis=1)).any() or not missing[np.isin(answers, (FAULTED, NOT_PLAYED))].all():
+        raise NotGenuine(where, "has half of a picture's scores, or scores of a picture without an answer")
 
 
 def _possible_answers(answers: NDArray[np.int32], classes: int, step: events.StepFinished) -> NDArray[np.bool_]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from orchestrator.domain.contest_events import FormatEvent, SubmissionReceived
 from orchestrator.domain.findings import Finding, OnFinding
 from orchestrator.domain.leaderboard import Leaderboard
-from orchestrator.domain.outcomes import Answers, OnMissing, OnViolation, Tally
+from orchestrator.domain.outcomes import Answers, OnMissing, OnViolation, Scores, Tally
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.samples import Labels
 from orchestrator.domain.season import Entry, Person, Season
@@ -46,6 +46,8 @@ class PlayRules:
     """Rule A8."""
     on_violation: OnViolation = OnViolation.FORFEIT
     """Rule A14."""
+    keep_scores: bool = False
+    """Whether the scores that defences give with their labels are kept, because the format judges by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,10 @@ class Observations:
     """The true labels [n]. A sealed bundle has none: there every picture is of class 0, see `answers_of`."""
     answers_of: Callable[[str], Mapping[Cell, Answers]] = lambda _: {}
     """Returns the answers [n] of one defence, by cell; read when they are asked for, since together they are large."""
+    scores_of: Callable[[str], Mapping[Cell, Scores]] = lambda _: {}
+    """Returns the scores [n, classes] of one defence, by cell, where they are kept; NaN where it gave none.
+
+    A sealed bundle has none."""
 
     def eligibility(self, submission: str) -> Eligibility:
         """Returns what the season says of a submission."""

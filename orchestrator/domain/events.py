@@ -185,8 +185,9 @@ class StepFinished(_Event):
     `blobs` are its arrays, one row per picture. PERTURB: `index` (which pictures), `candidates` (what is played),
     `forfeits` (see domain.outcomes.Forfeit), `violations` and `distances` (steps of 1/255, NaN where nothing came).
     CLASSIFY: `rows`, int32 [k, 4]: position in `cells`, picture, answer, and the sandbox that it was put to last,
-    counted from 0 within the step. REPLAY of a defence, one session a step: `rows` as in CLASSIFY without the sandbox,
-    and `margins`, `at` and `refused` of integrity.replay_session.SessionAnswers. REPLAY of an attack: as PERTURB.
+    counted from 0 within the step; where the format keeps scores, `scores`, f32 [k, classes], NaN where none came.
+    REPLAY of a defence, one session a step: `rows` as in CLASSIFY without the sandbox, and `margins`, `at` and
+    `refused` of integrity.replay_session.SessionAnswers. REPLAY of an attack: as PERTURB.
     `sandboxes` are those that ended in this step, which the ledger so keeps or loses with it. `fresh` says that its
     first question met a fresh one: a fault, a fault of ours or a killed orchestrator lies before it, or nothing.
     `fault_seconds` is what faults of a defence cost in it (limits.fault_seconds). `node` is the cluster's node on which

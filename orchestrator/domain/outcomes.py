@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from orchestrator.domain.samples import Labels
 
+Scores = NDArray[np.float32]
+"""A score for each class, larger for likelier ones [n, classes]; infinite ones included, NaN where there are none."""
 Answers = NDArray[np.int32]
 """A label, or one of the four negative values below."""
 

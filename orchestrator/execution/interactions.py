@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from orchestrator.domain.assignment import PartialStep
 from orchestrator.domain.events import FaultRecord
-from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_PLAYED, Forfeit
+from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_PLAYED, Forfeit, Scores
 from orchestrator.domain.samples import AdversarialExamples, Labels, Pixels
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import DeadlinePassed, GaveUp, OutputFlood, ProtocolFault, SubmissionFault
@@ -27,7 +27,7 @@ from orchestrator.execution.round_context import Clock
 from orchestrator.ledger.stores.base import Blobs, get_array, put_array
 from orchestrator.protocol.session import AnswersReply
 
-_ARRAYS = ("answers", "margins", "answer_times", "refused", "late", "sandbox")
+_ARRAYS = ("answers", "margins", "answer_times", "refused", "late", "sandbox", "scores")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class QuestionPlan:
 class DefenceAnswers:
     """What a run of questions to a defence gave, with its faults and its seconds of work.
 
-    The arrays are those of `integrity.replay_session.SessionAnswers`. `completed` is how many pictures have an outcome:
+    The arrays are those of `integrity.replay_session.SessionAnswers`. `scores` has a column for each class, or none
+    where scores are not kept; it is NaN where there are none. `completed` is how many pictures have an outcome:
     the first ones. The next `singles_left` are to be asked alone, because a question with all of them ended with a
     fault. `sandbox` says which sandbox of the run each picture was put to, counted from 0; `sandbox_count` is how many
     there were. `fault_seconds` is what faults cost (FaultBudget).
@@ -68,6 +69,7 @@ class DefenceAnswers:
     refused: NDArray[np.bool_]
     late: NDArray[np.bool_]
     sandbox: NDArray[np.int32]
+    scores: Scores
     faults: list[FaultRecord] = field(default_factory=list)
     seconds: float = 0.0
     completed: int = 0
@@ -76,12 +78,13 @@ class DefenceAnswers:
     fault_seconds: float = 0.0
 
     @classmethod
-    def empty(cls, count: int) -> "DefenceAnswers":
-        """Returns a run in which nothing was answered."""
+    def empty(cls, count: int, score_columns: int = 0) -> "DefenceAnswers":
+        """Returns a run in which nothing was answered; `score_columns` is how many scores of each picture are kept."""
         nan = np.full(count, np.nan)
         none, faulted = np.zeros(count, bool), np.full(count, FAULTED, np.int32)
         first = np.zeros(count, np.int32)
-        return cls(faulted, nan.astype(np.float32), nan, none, none.copy(), first)
+        scores = np.full((count, score_columns), np.nan, np.float32)
+        return cls(faulted, nan.astype(np.float32), nan, none, none.copy(), first, scores)
 
     @property
     def elapsed(self) -> float:
@@ -219,6 +222,7 @@ class _QuestionRun:
         outcome.answers[part] = [ABSTAINED if label is None else label for label in answered.labels]
         if answered.scores is not None:
             outcome.margins[part] = relative_margins(answered.scores)
+            outcome.scores[part] = answered.scores[:, : outcome.scores.shape[1]]
         alone = outcome.singles_left > 0
         self._mark_completed(part)
         if self.questions.fresh_sandbox_each or (alone and self.questions.batch > 1):

@@ -115,7 +115,8 @@ class JobSteps:
     ) -> tuple[DefenceAnswers, bool]:
         """Asks a defence what a step asks; returns what it said, and whether a fresh sandbox met the first question."""
         resumed, fresh = self._resumed_step, not self._pool.has_active_player
-        answers = DefenceAnswers.empty(len(pictures))
+        kept = self._context.keep_scores and self._job.stage is Stage.CLASSIFY
+        answers = DefenceAnswers.empty(len(pictures), len(self._context.task.classes) if kept else 0)
         if resumed is not None and resumed.step == number and resumed.blobs:
             answers, fresh = DefenceAnswers.resume(resumed, self._context.blobs), resumed.fresh
         self._in_progress = (number, answers, fresh)
@@ -171,6 +172,8 @@ class JobSteps:
                 answers.faults += self._pool.retire_player()
             rows = np.column_stack([part, answers.answers, answers.sandbox]).astype(np.int32)
             blobs = {"rows": put_array(context.blobs, rows)}
+            if context.keep_scores:
+                blobs["scores"] = put_array(context.blobs, answers.scores)
             last = start == starts[-1]
             yield StepResult(
                 number,

@@ -121,6 +121,7 @@ def _defence_jobs(
         isolation=context.isolation,
         task=_task_key(context),
         policy=repr(context.policy),
+        **({"scores": True} if context.keep_scores else {}),
     )
     keys = {cell: job_id(play=play, source=_source(cell, perturb)) for cell in cells}
     jobs, left = _reused(keys, known.get((Stage.CLASSIFY, defence), []))

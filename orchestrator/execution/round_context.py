@@ -44,6 +44,8 @@ class RoundContext:
     backend: Backend
     blobs: Blobs
     clock: Clock
+    keep_scores: bool = False
+    """Whether the scores that defences give in play are kept."""
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     @property

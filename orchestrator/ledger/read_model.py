@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from orchestrator.domain import events
 from orchestrator.domain.ids import JobId
-from orchestrator.domain.outcomes import NOT_ASKED, Answers
+from orchestrator.domain.outcomes import NOT_ASKED, Answers, Scores
 from orchestrator.domain.plan import Cell, Stage
 from orchestrator.domain.round import Round
 from orchestrator.domain.samples import AdversarialExamples, Samples
@@ -75,6 +75,23 @@ class RoundView:
                 cell_rows = rows if len(step.cells) == 1 else rows[rows[:, 0] == position]
                 into = cells.setdefault(Cell(named.defence, named.attack), np.full(count, NOT_ASKED, np.int32))
                 into[cell_rows[:, 1]] = cell_rows[:, 2]
+        return cells
+
+    def scores(self, defence: str, count: int) -> dict[Cell, Scores]:
+        """Returns the scores [n, classes] that a defence gave, per cell, NaN where it gave none.
+
+        Nothing of a round whose format keeps none.
+        """
+        cells: dict[Cell, Scores] = {}
+        for step in self._steps_of_submission(Stage.CLASSIFY, defence):
+            if "scores" not in step.blobs:
+                continue
+            rows, scores = (get_array(self._blobs, step.blobs[name]) for name in ("rows", "scores"))
+            for position, named in enumerate(step.cells):
+                nothing = np.full((count, scores.shape[1]), np.nan, np.float32)
+                into = cells.setdefault(Cell(named.defence, named.attack), nothing)
+                of_cell = rows[:, 0] == position
+                into[rows[of_cell, 1]] = scores[of_cell]
         return cells
 
     def cells(self) -> Iterator[tuple[Cell, Answers]]:

@@ -87,6 +87,7 @@ class RoundScoring:
             eligibilities=self._eligibilities,
             labels=self._samples.labels,
             answers_of=lambda defence: self._record.answers(defence, len(self._samples)),
+            scores_of=lambda defence: self._record.scores(defence, len(self._samples)),
         )
 
     def outcome(self, *, actor: str, task: str, reason: str = "") -> FormatEvent | None:

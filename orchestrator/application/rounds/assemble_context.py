@@ -43,6 +43,7 @@ def assemble_context(
         isolation=file.isolation,
         labels=file.labels is True,
         on_missing=rules.on_missing,
+        keep_scores=rules.keep_scores,
         on_violation=rules.on_violation,
         replay=file.replay.design(),
         seed=file.seed,
