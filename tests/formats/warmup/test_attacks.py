@@ -114,6 +114,13 @@ def test_questions_are_put_together(model, pictures):
     assert model.pictures == COUNT * 5 * 17
 
 
+@pytest.mark.parametrize("samples", [0, 1, 7, -2])
+def test_spsa_needs_pairs(samples) -> None:
+    """A random sign without its mirror image would shift every gradient."""
+    with pytest.raises(ValueError, match="an even number"):
+        Spsa(0.1, samples=samples)
+
+
 class TestSpsa:
     """Gradients from scores alone."""
 

@@ -47,6 +47,11 @@ class Spsa(Attack):
     stop_margin: float = 1.0
     stop: StopReading = StopReading.BEFORE
 
+    def __post_init__(self) -> None:
+        """Raises ValueError where the random signs cannot have mirror images."""
+        if self.samples < 2 or self.samples % 2:  # noqa: PLR2004  a pair
+            raise ValueError(f"samples is {self.samples}; an even number of at least 2 is needed")
+
     def attack(self, picture: Floats, label: int, rng: np.random.Generator) -> AttackSteps:
         """See `Attack.attack`."""
         start = picture.astype(np.float64)
