@@ -4,6 +4,7 @@ A new kind is one file in this folder whose last line is `plugin = TheClass`.
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Generic, TypeVar
 
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.domain.samples import Samples
+from orchestrator.domain.samples import Pixels, Samples
+from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
 
 MAX_SIDE = 4096
@@ -27,6 +29,8 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     first: Annotated[int, Field(gt=0, description="use only the first so many pictures")] | None = None
     classes: Annotated[list[str], Field(min_length=2, description="class names, index = label")] | None = None
+    only: Annotated[list[str], Field(min_length=2, description="use only pictures of these classes")] | None = None
+    side: Annotated[int, Field(ge=1, le=MAX_SIDE, description="resize to so many pixels a side")] | None = None
 
 
 O = TypeVar("O", bound=Options)  # noqa: E741  the parameter's conventional one-letter name
@@ -47,14 +51,57 @@ class Dataset(ABC, Generic[O]):
         """
 
     def load_samples(self, options: O, folder: Path) -> Samples:
-        """Returns the samples that the contest file asks for. Raises Rejected also when there are too few."""
-        samples = self.read_samples(options, folder)
-        if options.first is None:
-            return samples
-        if options.first > len(samples):
-            problem = f"{options.first} pictures, there are {len(samples)}"
-            raise Rejected(f"dataset {self.name}", [Problem("first", problem, "ask for fewer, or leave it out")])
-        return samples.first(options.first)
+        """Returns the samples that the contest file asks for. Raises Rejected also when they cannot be had."""
+        samples, subject = self.read_samples(options, folder), f"dataset {self.name}"
+        if options.only is not None:
+            samples = _select_classes(samples, options.only, subject)
+        if options.first is not None:
+            if options.first > len(samples):
+                problem = f"{options.first} pictures, there are {len(samples)}"
+                raise Rejected(subject, [Problem("first", problem, "ask for fewer, or leave it out")])
+            samples = samples.first(options.first)
+        if options.side is not None:
+            samples = _resize(samples, options.side, subject)
+        return samples
+
+
+def _select_classes(samples: Samples, only: list[str], subject: str) -> Samples:
+    """Returns the pictures of these classes; a label is the place of its class among them."""
+    if unknown := [name for name in only if name not in samples.classes]:
+        problem = f"there is no class {', '.join(map(repr, unknown))}"
+        shown = ", ".join(map(printable, samples.classes[:20]))
+        raise Rejected(subject, [Problem("only", problem, f"name classes of the data: {shown}")])
+    if len(set(only)) < len(only):
+        raise Rejected(subject, [Problem("only", "names a class twice", "name each once")])
+    places = np.full(len(samples.classes), -1)
+    places[[samples.classes.index(name) for name in only]] = np.arange(len(only))
+    labels = places[samples.labels]
+    return Samples(np.ascontiguousarray(samples.pixels[labels >= 0]), labels[labels >= 0], tuple(only))
+
+
+def _resize(samples: Samples, side: int, subject: str) -> Samples:
+    height, width = samples.pixels.shape[2:]
+    if height != width:
+        raise Rejected(subject, [Problem("side", f"pictures of {width} x {height}", "cut them to squares first")])
+    if len(samples) * samples.pixels.shape[1] * side * side > MAX_TOTAL_BYTES:
+        raise Rejected(subject, [Problem("side", f"more than {MAX_TOTAL_BYTES} bytes", "use a smaller one")])
+    return replace(samples, pixels=_resized_pictures(samples.pixels, side))
+
+
+def _resized_pictures(pixels: Pixels, side: int) -> Pixels:
+    """Returns pictures u8 [n, c, h, w] as [n, c, side, side], each channel interpolated by Pillow (bilinear).
+
+    Where a picture gets smaller, Pillow averages over what is left out.
+    """
+    from PIL import Image  # noqa: PLC0415  every command imports this module, and few contests need Pillow
+
+    count, channels = pixels.shape[:2]
+    resized = np.empty((count, channels, side, side), np.uint8)
+    for number in range(count):
+        for channel in range(channels):
+            grey = Image.fromarray(pixels[number, channel])
+            resized[number, channel] = np.asarray(grey.resize((side, side), Image.Resampling.BILINEAR))
+    return resized
 
 
 def make_samples(

@@ -16,7 +16,7 @@ from orchestrator.sandboxes.base import BackendSettings
 
 KINDS = tuple(sorted(plugins.PACKAGES))
 FOUND = {
-    "datasets": ["digits", "folder", "npz"],
+    "datasets": ["digits", "folder", "idx", "npz"],
     "executors": ["kubernetes", "local"],
     "formats": ["tournament"],
     "sandboxes": ["docker", "pod", "process", "runc"],
