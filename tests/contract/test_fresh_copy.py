@@ -1,6 +1,7 @@
 """The docker backend copies an image's files: the same content under other inodes, removed when it is done with."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -98,6 +99,14 @@ def test_an_image_with_a_name_is_never_taken_for_a_copy(backend):
         ("sha256:copy", {"sparring.run": "run"}),
         ("sha256:other", {}),
     ]
+
+
+def test_many_remove_a_copy_at_a_time(backend, image, run):
+    """Nobody is told of a failure, and it is gone."""
+    copied, engine = backend.fresh_copy(image, run), DockerEngine()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: image_copy.remove_copy(engine, copied.digest), range(8)))
+    assert engine.image(copied.digest) is None
 
 
 def test_a_full_disk_is_ours(backend, image, run, monkeypatch):

@@ -21,7 +21,7 @@ from orchestrator.sandboxes.linux import uid_pool
 from orchestrator.sandboxes.linux.host_limits import HOME
 from orchestrator.sandboxes.retry_start import StartFailedError
 from orchestrator.sandboxes.runc import backend as runc_backend
-from orchestrator.sandboxes.runc import bundle, rootfs_images, runtime
+from orchestrator.sandboxes.runc import bundle, image_storage, rootfs_images, runtime
 from orchestrator.sandboxes.runc.cleanup import RUN_FOLDER
 from orchestrator.sandboxes.runc.rootfs_images import RootfsImages
 
@@ -291,7 +291,7 @@ def test_an_image_that_cannot_be_flattened_leaves_nothing(backend, image, tmp_pa
 
 def test_a_full_disk_is_ours(backend, image, tmp_path, monkeypatch) -> None:
     """Where there is no room for an image the message says how much is missing, and where."""
-    monkeypatch.setattr(rootfs_images, "_MIN_FREE_BYTES", 2**60)
+    monkeypatch.setattr(image_storage, "MIN_FREE_BYTES", 2**60)
     with pytest.raises(InfrastructureFault, match="stay free"):
         RootfsImages(backend._images, tmp_path).file(image.digest, "/")
 

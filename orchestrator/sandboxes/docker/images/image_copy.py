@@ -89,9 +89,15 @@ def copy_image(engine: CopyEngine, image: Mapping[str, Any], labels: Mapping[str
 
 def remove_copy(engine: CopyEngine, image_id: str) -> None:
     """Removes a copy; nothing happens when it is gone. Raises SandboxLost where it is still there."""
-    untag_image(engine, image_id)
+    failure = None
+    try:
+        untag_image(engine, image_id)
+    except SandboxLost as error:  # of several who remove it at a time, some hear of an image that nobody knows
+        failure = error
     if engine.image(image_id) is not None:
-        raise SandboxLost(f"the copy {image_id} of an image could not be removed; `docker image rm {image_id}`")
+        raise SandboxLost(
+            f"the copy {image_id} of an image could not be removed; `docker image rm {image_id}`"
+        ) from failure
 
 
 def find_copies(engine: CopyEngine, label: str) -> Iterator[tuple[str, Mapping[str, str]]]:
