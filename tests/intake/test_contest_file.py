@@ -262,10 +262,10 @@ def test_the_plug_ins_problems_come_together(problems):
 @pytest.mark.parametrize(
     ("dataset", "problem"),
     [
-        ("{kind: digitz}", "task.dataset.kind: no 'digitz' among the datasets: there is digits, folder, npz"),
-        ("{kind: base}", "task.dataset.kind: no 'base' among the datasets: there is digits, folder, npz"),
-        ("{path: x}", "task.dataset: `kind` is missing; add it: one of digits, folder, npz"),
-        ("{kind: 3}", "task.dataset: `kind` is missing; add it: one of digits, folder, npz"),
+        ("{kind: digitz}", "task.dataset.kind: no 'digitz' among the datasets: there is digits, folder, idx, npz"),
+        ("{kind: base}", "task.dataset.kind: no 'base' among the datasets: there is digits, folder, idx, npz"),
+        ("{path: x}", "task.dataset: `kind` is missing; add it: one of digits, folder, idx, npz"),
+        ("{kind: 3}", "task.dataset: `kind` is missing; add it: one of digits, folder, idx, npz"),
         ("{kind: npz}", "task.dataset.path: field required"),
         ("{kind: digits, classes: [one]}", "task.dataset.classes: list should have at least 2 items"),
         ("digits", "task.dataset: input should be a valid dictionary, got 'digits'"),
@@ -373,7 +373,7 @@ def test_every_tasks_problems_are_named(problems):
     listed = f"\n  - {{name: one, dataset: {{kind: digits}}, budget: {{epsilon: 0}}}}\n  - {wrong}"
     assert problems(task=None, tasks=listed) == [
         "line 6, tasks[0].budget.epsilon: input should be greater than 0, got 0",
-        "line 7, tasks[1].dataset.kind: no 'dgits' among the datasets: there is digits, folder, npz",
+        "line 7, tasks[1].dataset.kind: no 'dgits' among the datasets: there is digits, folder, idx, npz",
     ]
 
 
