@@ -162,8 +162,9 @@ class ImageFolder:
         """Writes an image whole or not at all."""
         require_disk_space(self.folder, sum(layer.size for layer in layers))
         files = FlattenedImage(layers)
-        used, _ = read_image_config({"Config": config["config"]})
-        for path in (*_MOUNT_FOLDERS, posixpath.normpath(used.folder)):
+        used, problems = read_image_config({"Config": config["config"]})
+        # What is refused is never started, and its working folder may lead anywhere.
+        for path in (*_MOUNT_FOLDERS, *(() if problems else (posixpath.normpath(used.folder),))):
             files.add_folder(path)
         for path in _MOUNT_FILES:
             files.add_file(path)

@@ -1,8 +1,10 @@
 """Images in a folder: brought in whole or not at all, found by name and id, judged as an engine's are."""
 
 import hashlib
+import io
 import json
 import platform
+import tarfile
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -91,6 +93,20 @@ def test_files_that_keep_it_from_playing_are_named(images, members, what) -> Non
     layer = layer_of(executable(tar_of(*members)))
     images.load(config_of(layer), [layer], TAG)
     with pytest.raises(Rejected, match=what):
+        ImageAdmission(images).admit(ImageSource(image=TAG))
+
+
+@pytest.mark.parametrize("folder", ["../../away", "/proc/self", "work"])
+def test_a_working_folder_that_is_refused_is_not_made(images, layer, folder) -> None:
+    """No member of the stream leads out of the image, and the image is not admitted."""
+    identity = images.load(config_of(layer, WorkingDir=folder), [layer], TAG)
+    with (
+        images.export(images.image(identity), "/") as pieces,
+        tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as tar,
+    ):
+        names = tar.getnames()
+    assert not {"..", "away", "proc/self", "work"} & {*names, *(name.split("/")[0] for name in names)}
+    with pytest.raises(Rejected, match="WORKDIR"):
         ImageAdmission(images).admit(ImageSource(image=TAG))
 
 
