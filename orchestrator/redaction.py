@@ -139,6 +139,7 @@ def _row_part(part: RowPart, names: Mapping[str, str]) -> RowPart:
             "interval": _rounded_limits(part.interval),
             "values": {name: _value_part(value) for name, value in part.values.items()},
             "reason": _with_new_names(part.reason, names),
+            "remark": _with_new_names(part.remark, names),
         }
     )
 

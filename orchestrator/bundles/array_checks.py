@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from orchestrator.domain import events
 from orchestrator.domain.contest_format import PlayRules
 from orchestrator.domain.ids import digest
-from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_PLAYED, Forfeit, OnViolation
+from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_ASKED, NOT_PLAYED, Forfeit, OnViolation
 from orchestrator.domain.plan import Cell, Stage
+from orchestrator.domain.queries import QueryFailure
 from orchestrator.domain.samples import AdversarialExamples, Samples
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.tasks import Budget
@@ -25,6 +26,8 @@ from orchestrator.measures import norms
 
 _ATTACK_ARRAYS = {"index": ("iu", 1), "forfeits": ("u", 1), "violations": ("b", 1), "distances": ("f", 1)}
 """Kind and number of axes of an attack's arrays."""
+_QUERY_ARRAYS = {"queries": "i", "fooled_at": "i", "failures": "u", "given_up": "b"}
+"""Kinds of the arrays that say what was asked while pictures were made."""
 
 
 def check_arrays(record: RoundView, place: str, rules: PlayRules) -> None:
@@ -38,6 +41,8 @@ def check_arrays(record: RoundView, place: str, rules: PlayRules) -> None:
         if steps:
             _check_attack(record, steps, count, f"{place} attack {attack.id}", rules.on_violation)
             examples[attack.id] = record.adversarial_examples(attack.id)
+    for cell in record.queried_cells():
+        _check_queries(record, cell, count, f"{place} attack {cell.attack} on {cell.defence}", rules.on_violation)
     for defence in record.round.roster.by_side(Side.DEFENCE):
         _check_defence(record, defence.id, count, examples, rules, place)
 
@@ -58,6 +63,11 @@ def check_pictures(record: RoundView, place: str) -> None:
         if budget is None:
             raise NotGenuine(where, "made pictures for a task without a budget")
         _check_distances(samples, examples, where, budget)
+    for cell in record.queried_cells():
+        made = record.cell_examples(cell)
+        attack = record.round.roster[cell.attack or ""]
+        if made is not None and attack.image and (budget := opening.task.budget()) is not None:
+            _check_distances(samples, made, f"{place} attack {cell.attack} on {cell.defence}", budget)
 
 
 def _check_distances(samples: Samples, examples: AdversarialExamples, where: str, budget: Budget) -> None:
@@ -80,9 +90,42 @@ def _check_labels(samples: Samples, record: RoundView, place: str) -> None:
         raise NotGenuine(f"{place} labels", f"are not all among the {len(task.classes)} classes")
 
 
+def _check_queries(record: RoundView, cell: Cell, count: int, place: str, on_violation: OnViolation) -> None:
+    """Checks what was made for one defence: of the first pictures, and as many queries as there are replies."""
+    steps = record.query_steps(cell)
+    _check_attack(record, steps, count, place, on_violation, some=True)
+    for step in steps:
+        where = f"{place} step {step.step}"
+        index = record.read_array(step, "index")
+        arrays = {}
+        for name, kinds in _QUERY_ARRAYS.items():
+            if name not in step.blobs:
+                raise NotGenuine(where, f"has no {name}")
+            arrays[name] = record.read_array(step, name)
+            if arrays[name].dtype.kind not in kinds or arrays[name].shape != index.shape:
+                raise NotGenuine(where, f"its {name} are {arrays[name].dtype} {arrays[name].shape}")
+        replies = record.read_array(step, "replies") if "replies" in step.blobs else np.empty(0)
+        if replies.dtype != np.int32 or replies.shape[1:] != (2,):
+            raise NotGenuine(where, "its replies are not two integers each")
+        asked = np.array([(replies[:, 0] == picture).sum() for picture in index])
+        if not np.array_equal(asked, arrays["queries"]) or len(replies) != asked.sum():
+            raise NotGenuine(where, "counts other queries than it holds replies")
+        if (arrays["fooled_at"] < 0).any() or (arrays["fooled_at"] > arrays["queries"]).any():
+            raise NotGenuine(where, "was fooled by a query that was not asked")
+        if arrays["failures"].max(initial=0) > max(QueryFailure):
+            raise NotGenuine(where, "has a failure of no known kind")
+
+
 def _check_attack(
-    record: RoundView, steps: Iterable[events.StepFinished], count: int, place: str, on_violation: OnViolation
+    record: RoundView,
+    steps: Iterable[events.StepFinished],
+    count: int,
+    place: str,
+    on_violation: OnViolation,
+    *,
+    some: bool = False,
 ) -> None:
+    """Checks an attack's arrays; `some` says that it may have played the first pictures only."""
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in _ATTACK_ARRAYS}
     for step in steps:
         for name, (kinds, axes) in _ATTACK_ARRAYS.items():
@@ -95,7 +138,7 @@ def _check_attack(
         if len({len(each[-1]) for each in parts.values()}) > 1:
             raise NotGenuine(f"{place} step {step.step}", "its arrays are of several lengths")
     index, forfeits, violations, _ = (np.concatenate(part) for part in parts.values())
-    if not np.array_equal(np.sort(index), np.arange(count)):
+    if not np.array_equal(np.sort(index), np.arange(len(index) if some else count)) or not 0 < len(index) <= count:
         raise NotGenuine(place, f"its steps do not hold each of the {count} pictures once")
     if forfeits.max(initial=0) > max(Forfeit):
         raise NotGenuine(place, "has a forfeit of no known kind")
@@ -119,16 +162,16 @@ def _check_defence(
             seen.setdefault(Cell(named.defence, named.attack), []).append(rows[rows[:, 0] == position, 1])
     for cell, parts in seen.items():
         where = f"{place} cell {cell.defence} against {cell.attack or 'clean pictures'}"
-        attack_examples = examples.get(cell.attack) if cell.attack else None
-        if cell.attack and cell.attack not in examples and cell.defence == defence:
+        queried = record.query_record(cell)
+        attack_examples = examples.get(cell.attack or "") if queried is None else record.cell_examples(cell)
+        if cell.attack and queried is None and cell.attack not in examples and cell.defence == defence:
             continue  # of one who left before this round: a sandbox of an earlier one saw it too; it is on no board
         if cell.defence != defence or (cell.attack and attack_examples is None):
             raise NotGenuine(where, "was answered by somebody else, or for an attack that did not play")
-        expected = (
-            np.arange(count)
-            if attack_examples is None
-            else np.flatnonzero(question_mask(attack_examples.forfeits, rules.on_missing))
-        )
+        expected = np.arange(count)
+        if attack_examples is not None:
+            asked = question_mask(attack_examples.forfeits, rules.on_missing)
+            expected = np.flatnonzero(asked if queried is None else asked & (queried.settled_answers() == NOT_ASKED))
         if not np.array_equal(np.sort(np.concatenate(parts)), expected):
             raise NotGenuine(where, "not every picture that had to be asked was answered, once each")
 

@@ -11,13 +11,14 @@ from orchestrator.domain.outcomes import (
     ABSTAINED,
     FAULTED,
     MALFORMED_FORFEITS,
+    NOT_ATTACKED,
     NOT_PLAYED,
     Answers,
     Forfeit,
     PictureOutcome,
     decide_outcomes,
 )
-from orchestrator.domain.plan import Cell, Stage
+from orchestrator.domain.plan import Cell
 from orchestrator.domain.samples import GREY_VALUE, AdversarialExamples, Labels, Samples
 from orchestrator.errors import StoreFault
 from orchestrator.ledger.read_model import RoundView
@@ -30,9 +31,10 @@ OUTCOME_LETTERS = {
     PictureOutcome.MISCLASSIFIED: "f",
     PictureOutcome.ABSTAINED: "a",
     PictureOutcome.NOT_PLAYED: "n",
+    PictureOutcome.NOT_ATTACKED: "-",
 }
 _LETTER_CODES = np.array([ord(OUTCOME_LETTERS[call]) for call in PictureOutcome], np.uint8)
-_LETTER_ANSWERS = {"h": 0, "f": 1, "a": ABSTAINED, "n": NOT_PLAYED, FAULT: FAULTED}
+_LETTER_ANSWERS = {"h": 0, "f": 1, "a": ABSTAINED, "n": NOT_PLAYED, "-": NOT_ATTACKED, FAULT: FAULTED}
 """Answers that, to pictures of class 0, are called as the letters say."""
 
 
@@ -105,26 +107,44 @@ class SealedRoundView(RoundView):
     """
 
     def __init__(
-        self, past: Iterable[events.Event], calls: Mapping[Cell, str], counted: Mapping[str, AttackCounts], count: int
+        self,
+        past: Iterable[events.Event],
+        calls: Mapping[Cell, str],
+        counted: Mapping[tuple[str, str], AttackCounts],
+        count: int,
     ) -> None:
         super().__init__(UnavailableBlobs(), past)
-        self._outcomes, self._attack_counts, self._picture_count = calls, counted, count
+        self._outcomes, self._attack_counts, self._count = calls, counted, count
 
     @property
     def samples(self) -> Samples:
         """So many grey pictures of class 0."""
-        return Samples(*_grey_pictures(self._picture_count), self._class_names)
+        return Samples(*_grey_pictures(self._count), self._class_names)
 
     def adversarial_examples(self, attack: str) -> AdversarialExamples | None:
         """Returns as many forfeits and violations as are counted. Which pictures they are is not known."""
-        counted = self._attack_counts.get(attack)
+        return self._counted_examples(attack, "")
+
+    def cell_examples(self, cell: Cell) -> AdversarialExamples | None:
+        """Returns the same of what an attack made for one defence."""
+        return self._counted_examples(cell.attack or "", cell.defence) or self.adversarial_examples(cell.attack or "")
+
+    def queried_cells(self) -> list[Cell]:
+        """Returns the cells whose pictures were made for one defence."""
+        return [Cell(defence, attack) for attack, defence in self._attack_counts if defence]
+
+    def query_record(self, cell: Cell) -> None:
+        """Returns None: a sealed bundle does not say what was asked."""
+
+    def _counted_examples(self, attack: str, defence: str) -> AdversarialExamples | None:
+        counted = self._attack_counts.get((attack, defence))
         if counted is None:
             return None
         return AdversarialExamples(
-            pixels=_grey_pictures(self._picture_count)[0],
-            forfeits=counted.forfeit_array(self._picture_count),
-            violations=np.arange(self._picture_count) < counted.violations,
-            distances=np.full(self._picture_count, np.nan),
+            pixels=_grey_pictures(self._count)[0],
+            forfeits=counted.forfeit_array(self._count),
+            violations=np.arange(self._count) < counted.violations,
+            distances=np.full(self._count, np.nan),
         )
 
     def answers(self, defence: str, count: int) -> dict[Cell, Answers]:
@@ -153,19 +173,23 @@ class FullRoundView(RoundView):
         labels = get_array(self._array_blobs, task.labels)
         return Samples(_grey_pictures(len(labels))[0], labels, tuple(task.classes))
 
-    def adversarial_examples(self, attack: str) -> AdversarialExamples | None:
+    def _read_examples(self, key: tuple[str, str], steps: list[events.StepFinished]) -> AdversarialExamples:
         """Returns what became of an attack's candidates, with grey in their place."""
-        steps = [step for job in self.finished_steps(Stage.PERTURB, attack) for step in job]
-        if not steps:
-            return None
         index, forfeits, violations, distances = (
             np.concatenate([self.read_array(step, name) for step in steps])
             for name in ("index", "forfeits", "violations", "distances")
         )
-        permutation = np.argsort(index)
-        return AdversarialExamples(
-            _grey_pictures(len(index))[0], forfeits[permutation], violations[permutation], distances[permutation]
+        count = self._picture_count() if key[1] else len(index)
+        examples = AdversarialExamples(
+            pixels=_grey_pictures(count)[0],
+            forfeits=np.full(count, Forfeit.NONE, np.uint8),
+            violations=np.zeros(count, np.bool_),
+            distances=np.full(count, np.nan),
         )
+        places = index if key[1] else np.argsort(np.argsort(index))
+        for name, values in (("forfeits", forfeits), ("violations", violations), ("distances", distances)):
+            getattr(examples, name)[places] = values
+        return examples
 
 
 def _grey_pictures(count: int) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.uint8]], Labels]:

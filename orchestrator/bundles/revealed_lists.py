@@ -10,6 +10,7 @@ from orchestrator.bundles.layout import ATTACKS, CELLS, PICTURES
 from orchestrator.bundles.pseudonyms import PicturePseudonyms, commitments
 from orchestrator.bundles.sealed_lists import sorted_cells
 from orchestrator.domain import events
+from orchestrator.domain.samples import AdversarialExamples
 from orchestrator.domain.submissions import Side
 from orchestrator.ledger.read_model import RoundView
 
@@ -44,12 +45,28 @@ def _attacks(record: RoundView) -> Iterator[dict[str, Any]]:
     for attack in sorted(attack.id for attack in record.round.roster.by_side(Side.ATTACK)):
         examples = record.adversarial_examples(attack)
         if examples is not None:
+            yield {"attack": attack, **_counted(examples)}
+    for cell in sorted(record.queried_cells(), key=lambda cell: (cell.attack or "", cell.defence)):
+        examples, asked = record.cell_examples(cell), record.query_record(cell)
+        if examples is not None and asked is not None:
             yield {
-                "attack": attack,
-                "forfeits": examples.forfeits.tolist(),
-                "violations": examples.violations.astype(int).tolist(),
-                "distances": _distances(examples.distances),
+                "attack": cell.attack,
+                "defence": cell.defence,
+                **_counted(examples),
+                "attacked": asked.attacked.astype(int).tolist(),
+                "queries": asked.queries.tolist(),
+                "fooled_at": asked.fooled_at.tolist(),
+                "failures": asked.failures.tolist(),
+                "given_up": asked.given_up.astype(int).tolist(),
             }
+
+
+def _counted(examples: AdversarialExamples) -> dict[str, Any]:
+    return {
+        "forfeits": examples.forfeits.tolist(),
+        "violations": examples.violations.astype(int).tolist(),
+        "distances": _distances(examples.distances),
+    }
 
 
 def _distances(distances: NDArray[np.float64]) -> list[float | None]:

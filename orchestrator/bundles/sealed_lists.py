@@ -65,9 +65,10 @@ class MalformedPart(_SealedModel):
 
 
 class AttackPart(_SealedModel):
-    """See bundles.bundle_records.AttackCounts."""
+    """See bundles.bundle_records.AttackCounts; `defence` is for whom the pictures were made, empty for all."""
 
     attack: str
+    defence: str = ""
     forfeits: _Count
     beyond: _Count
     violations: _Count
@@ -114,7 +115,9 @@ def _round_document(record: RoundView) -> dict[str, Any]:
     round_ = record.round
     if round_.opening is None:
         raise ValueError("no round was opened")
-    attacks = {attack.id: record.adversarial_examples(attack.id) for attack in round_.roster.by_side(Side.ATTACK)}
+    for_all = {(attack.id, ""): record.adversarial_examples(attack.id) for attack in round_.roster.by_side(Side.ATTACK)}
+    queried = sorted(record.queried_cells(), key=lambda cell: (cell.attack or "", cell.defence))
+    for_one = {(cell.attack or "", cell.defence): record.cell_examples(cell) for cell in queried}
     findings = [event for event in round_.judgements if isinstance(event, events.FindingMade)]
     replays = sorted(round_.replay_coverage.values(), key=lambda event: (event.submission, event.job))
     return {
@@ -123,9 +126,10 @@ def _round_document(record: RoundView) -> dict[str, Any]:
         "attacks": [
             {
                 "attack": attack,
+                **({"defence": defence} if defence else {}),
                 **{name: getattr(AttackCounts.from_examples(pictures), name) for name in AttackCounts.__slots__},
             }
-            for attack, pictures in attacks.items()
+            for (attack, defence), pictures in (for_all | for_one).items()
             if pictures is not None
         ],
         "replays": [redaction.redact_replay(number, event) for number, event in enumerate(replays, start=1)],
@@ -135,7 +139,8 @@ def _round_document(record: RoundView) -> dict[str, Any]:
 
 def _work_keys(record: RoundView) -> list[tuple[str, Stage]]:
     stages = list(Stage)
-    found = {(job.submission, job.stage) for job in record.round.planned_jobs}
+    by_submission = record.round.planned_jobs_of.items()
+    found = {(submission, job.stage) for submission, jobs in by_submission for job in jobs}
     return sorted(found, key=lambda key: (stages.index(key[1]), key[0]))
 
 
@@ -144,10 +149,10 @@ def _work_part(record: RoundView, submission: str, stage: Stage) -> WorkPart:
     jobs = [job.id for job in round_.planned_jobs_of.get(submission, ()) if job.stage is stage]
     times: Counter[tuple[str, str]] = Counter()
     counts: Counter[tuple[str, str]] = Counter()
-    for fault in (fault for job in jobs for step in round_.steps.get(job, {}).values() for fault in step.faults):
+    for fault in round_.faults_of(submission, stage):
         times[fault.code, fault.reason] += fault.times
         counts[fault.code, fault.reason] += fault.pictures
-    seconds = sum(round_.finished_jobs[job].seconds for job in jobs if job in round_.finished_jobs)
+    seconds = sum(end.seconds for end in round_.finished_jobs_of(submission) if end.job in set(jobs))
     return WorkPart(
         submission=submission,
         stage=stage,
@@ -172,7 +177,7 @@ def sealed_round_view(
         past += _work_events(work)
     past += [*sealed.replays, *sealed.findings]
     past += [event for event in shown if isinstance(event, events.RoundClosed)]
-    counted = {part.attack: part.counts() for part in sealed.attacks}
+    counted = {(part.attack, part.defence): part.counts() for part in sealed.attacks}
     return SealedRoundView(past, calls, counted, pictures)
 
 

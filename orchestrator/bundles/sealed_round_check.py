@@ -83,7 +83,7 @@ def read_round(
     name = f"{part.folder}/{ROUND}"
     sealed = parse_model(SealedRound, bundle.read_document(name), name)
     file = check_opened(sealed.opened, part, f"{name} opened")
-    if sealed.model_dump(mode="json") != bundle.read_document(name):
+    if sealed.model_dump(mode="json", exclude_unset=True) != bundle.read_document(name):
         raise NotGenuine(name, "is not written as this software writes it")
     pictures = list(_read_pictures(bundle, part))
     if len(pictures) != sealed.opened.task.count or not pictures:
@@ -144,13 +144,18 @@ def _read_cells(bundle: Bundle, part: RoundPart, count: int, roster: Roster) -> 
 
 
 def _check_attacks(sealed: SealedRound, record: SealedRoundView, calls: Any, place: str, count: int) -> None:
-    attacks = [part.attack for part in sealed.attacks]
-    admitted = [attack.id for attack in record.round.roster.by_side(Side.ATTACK)]
+    roster = record.round.roster
+    attacks = [part.attack for part in sealed.attacks if not part.defence]
+    admitted = [attack.id for attack in roster.by_side(Side.ATTACK)]
     if attacks != [attack for attack in admitted if attack in attacks]:
         raise NotGenuine(place, "are not those whom the ledger admitted, each once, in its order")
+    pairs = [(part.attack, part.defence) for part in sealed.attacks if part.defence]
+    defences = {defence.id for defence in roster.by_side(Side.DEFENCE)}
+    if pairs != sorted({pair for pair in pairs if pair[0] in admitted and pair[1] in defences}):
+        raise NotGenuine(place, "are not pairs whom the ledger admitted, each once, in order")
     for part in sealed.attacks:
         if not part.counts().is_possible(count):
             raise NotGenuine(f"{place} {part.attack}", "has counts that no attack can have")
     for cell in calls:
-        if cell.attack is not None and cell.attack not in attacks:
+        if cell.attack is not None and cell.attack not in attacks and (cell.attack, cell.defence) not in pairs:
             raise NotGenuine(place, f"have no {cell.attack}, whose pictures were answered")

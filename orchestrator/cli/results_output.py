@@ -168,7 +168,7 @@ def _leaderboard_table(board: LeaderboardPart, document: Results) -> Table:
             "" if row.interval is None else "{:.1f} to {:.1f}".format(*row.interval),
             "" if row.ranks is None else _rank_range(*row.ranks),
             *(_value_text(row.values.get(column.name)) for column in board.columns),
-            safe_text(row.reason or (row.no_prize and f"no prize: {row.no_prize}")),
+            safe_text(row.reason or row.remark or (row.no_prize and f"no prize: {row.no_prize}")),
             style=None if row.rank else "dim",
         )
     return table

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +27,18 @@ from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.scoring import fault_texts
 from orchestrator.scoring.results_file import Results
 
-_DEMO = resources.resource_path("examples", "demo", "contest.yaml")
+
+class DemoFormat(StrEnum):
+    """The contests that `sparring demo` plays."""
+
+    TOURNAMENT = "tournament"
+    WARMUP = "warmup"
+
+
+_DEMOS = {
+    DemoFormat.TOURNAMENT: resources.resource_path("examples", "demo", "contest.yaml"),
+    DemoFormat.WARMUP: resources.resource_path("examples", "warmup", "contest.yaml"),
+}
 _DEMO_NEEDS = ("foolbox", "safetensors", "sklearn", "torch")
 """What the demo's baselines import in their own processes."""
 
@@ -289,13 +301,18 @@ def report(
 @console.command
 def demo(
     out_dir: Out = Path("demo"),
+    format_name: Annotated[DemoFormat, typer.Option("--format", help="Which contest.")] = DemoFormat.TOURNAMENT,
     backend: Backend = "process",
     slots: Slots = None,
     gpu: Annotated[bool, typer.Option("--gpu", help="Give every player a GPU: baselines compute with CUDA.")] = False,
     logs: LogOptions = LogOptions(),
     as_json: Json = False,
 ) -> None:
-    """Play a whole tournament on handwritten digits: nine baselines and six submissions, under a minute."""
+    """Play a whole contest on handwritten digits.
+
+    The tournament has nine baselines and six submissions and takes under a minute. The warm-up attacks three defences
+    of sixes and sevens and takes two minutes on two cores.
+    """
     console.quiet_logs(log_json=logs.log_json, verbose=logs.verbose)
     missing = [name for name in _DEMO_NEEDS if backend == "process" and importlib.util.find_spec(name) is None]
     if missing:
@@ -305,7 +322,7 @@ def demo(
     options = play_rounds.RunOptions(
         backend, slots, allow_unisolated=True, announce_replays=replay_output.forecast_announcer(log_json=logs.log_json)
     )
-    contest = Contest(_DEMO)
+    contest = Contest(_DEMOS[format_name])
     if gpu:
         contest = gpu_check.with_gpus(contest)
         gpu_check.require_gpu(contest, backend)

@@ -18,11 +18,14 @@ from pydantic import BaseModel, ConfigDict
 from orchestrator.domain.contest_events import FormatEvent, SubmissionReceived
 from orchestrator.domain.findings import Finding, OnFinding
 from orchestrator.domain.leaderboard import Leaderboard
+from orchestrator.domain.organizer_attacks import OrganizerAttack
 from orchestrator.domain.outcomes import Answers, OnMissing, OnViolation, Scores, Tally
 from orchestrator.domain.plan import Cell
+from orchestrator.domain.queries import QueryRecord
 from orchestrator.domain.samples import Labels
 from orchestrator.domain.season import Entry, Person, Season
 from orchestrator.domain.submissions import Roster, Side, Submission
+from orchestrator.domain.tasks import Task
 from orchestrator.errors import Problem
 
 
@@ -111,6 +114,10 @@ class Observations:
     """Returns the scores [n, classes] of one defence, by cell, where they are kept; NaN where it gave none.
 
     A sealed bundle has none."""
+    queries_of: Callable[[Cell], QueryRecord | None] = lambda _: None
+    """Returns what the defence of a cell was asked while its pictures were made; None where it was not.
+
+    A sealed bundle has none."""
 
     def eligibility(self, submission: str) -> Eligibility:
         """Returns what the season says of a submission."""
@@ -173,6 +180,15 @@ class Format(ABC, Generic[R]):
     def play_rules(self) -> PlayRules:
         """Returns how adversarial examples are taken."""
         return PlayRules()
+
+    def organizer_attacks(self) -> tuple[OrganizerAttack, ...]:
+        """Returns the attacks that the format brings itself: each is in every roster, by its name. Default: none."""
+        return ()
+
+    def task_problems(self, task: Task) -> list[Problem]:
+        """Returns why this format cannot be played on a task; places are relative to it. Default: nothing."""
+        del task
+        return []
 
     # A season
 
@@ -242,6 +258,11 @@ class Format(ABC, Generic[R]):
     @abstractmethod
     def leaderboards(self, observed: Observations) -> tuple[Leaderboard, ...]:
         """Returns the boards of what is observed so far."""
+
+    def notes(self, observed: Observations) -> list[str]:
+        """Returns what a reader of the boards has to know, a sentence or two each. Default: nothing."""
+        del observed
+        return []
 
     def disqualification(self, observed: Observations, submission: Submission) -> str:
         """Returns why what was observed takes a submission out of the ranking, "" where nothing does.

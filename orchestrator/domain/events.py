@@ -132,7 +132,8 @@ class FaultRecord(_Event):
     None is where a sandbox did not get ready, or ended with a question that was then asked again picture by picture.
     None either for what a player writes after its last reply. `question_pictures` is how many pictures the question
     held that it ended, or that waited for its sandbox; 0 where there was none. `times` is more than 1 in a sealed
-    bundle only, which keeps counts and not each fault.
+    bundle only, which keeps counts and not each fault. `submission` is whose fault it was where it was not that of the
+    job's own: an attack's, in a query job.
     """
 
     code: str
@@ -141,6 +142,7 @@ class FaultRecord(_Event):
     pictures: int = Field(ge=0)
     question_pictures: int = Field(default=0, ge=0)
     times: int = Field(default=1, ge=1)
+    submission: str = ""
 
 
 class SandboxRecord(_Event):
@@ -150,6 +152,7 @@ class SandboxRecord(_Event):
     player ended by itself. `kills` counts the kernel's kills at the memory limit. `sampled` says that processor time
     and peaks were looked at now and then while it ran, not read from the kernel's counters after its end. Bytes are
     what went through our hands. `stderr` is the blob with its last bytes. None is what the backend cannot tell.
+    `submission` is whose sandbox it was where it was not the job's own: an attack's, in a query job.
     """
 
     ending: str
@@ -165,6 +168,7 @@ class SandboxRecord(_Event):
     stdout_bytes: Annotated[int, Field(ge=0)] | None
     stderr_bytes: Annotated[int, Field(ge=0)] | None
     stderr: Digest | None
+    submission: str = ""
 
 
 class SessionRecord(_Event):
@@ -184,6 +188,8 @@ class StepFinished(_Event):
 
     `blobs` are its arrays, one row per picture. PERTURB: `index` (which pictures), `candidates` (what is played),
     `forfeits` (see domain.outcomes.Forfeit), `violations` and `distances` (steps of 1/255, NaN where nothing came).
+    QUERY: as PERTURB, and of domain.queries.QueryRecord `queries`, `fooled_at`, `failures` and `given_up`; and
+    `replies`, int32 [q, 2], of every query its picture and the answer, in the order of the queries.
     CLASSIFY: `rows`, int32 [k, 4]: position in `cells`, picture, answer, and the sandbox that it was put to last,
     counted from 0 within the step; where the format keeps scores, `scores`, f32 [k, classes], NaN where none came.
     REPLAY of a defence, one session a step: `rows` as in CLASSIFY without the sandbox, and `margins`, `at` and
@@ -192,6 +198,9 @@ class StepFinished(_Event):
     first question met a fresh one: a fault, a fault of ours or a killed orchestrator lies before it, or nothing.
     `fault_seconds` is what faults of a defence cost in it (limits.fault_seconds). `node` is the cluster's node on which
     it was played, as the controller saw it; empty elsewhere, and where the pod was gone before it was seen.
+    `transcript` is, in a query job, the SHA-256 of a chain over the queries: each link is the hash of the one before,
+    of the pictures that were asked about, and of the answers and scores. `attack_seconds` is there the attack's work
+    alone, where it is a submission's.
     `fresh_copy` is the digest of the copy of the image's files that a replay's sandboxes run from; empty where none was
     made, also because no sandbox was started.
     """
@@ -210,6 +219,8 @@ class StepFinished(_Event):
     sandboxes: list[SandboxRecord] = []
     fresh: bool = True
     fresh_copy: str = ""
+    transcript: str = ""
+    attack_seconds: Seconds = 0.0
     session: SessionRecord | None = None
 
 

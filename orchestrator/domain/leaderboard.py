@@ -27,10 +27,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number in a column. `terms` say what it is made of where it has an interval, see `Row.score_terms`."""
+    """A number in a column. `terms` say what it is made of where it has an interval, see `Row.score_terms`.
+
+    A format that has another measure of how sure a number is gives the 95 % `interval` itself.
+    """
 
     number: Fraction | int | None
     terms: ScoreTerms = field(default_factory=dict)
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,10 @@ class Row:
     """When its organizers say that it came; it only orders what no ledger received."""
     score_terms: ScoreTerms = field(default_factory=dict)
     """What the score is made of: it is 100 times the sum of weight x accuracy, in points."""
+    interval: tuple[float, float] | None = None
+    """The score's 95 % interval, where it has no terms and the format has another measure of how sure it is."""
+    remark: str = ""
+    """What a reader has to know of this row, which is ranked all the same; a few words."""
     no_prize: str = ""
     """Why this row gets no prize although it is ranked (rule A5)."""
     prize_rank: int | None = None

@@ -13,7 +13,7 @@ from orchestrator.domain.samples import Labels
 Scores = NDArray[np.float32]
 """A score for each class, larger for likelier ones [n, classes]; infinite ones included, NaN where there are none."""
 Answers = NDArray[np.int32]
-"""A label, or one of the four negative values below."""
+"""A label, or one of the five negative values below."""
 
 ABSTAINED = -1
 FAULTED = -2
@@ -22,15 +22,16 @@ NOT_ASKED = -3
 """The candidate was forfeited and the rules do not ask the defence (rule A8)."""
 NOT_PLAYED = -4
 """Nobody asked, because faults of the defence had used up what they may cost (rule A7)."""
+NOT_ATTACKED = -5
+"""The picture is no part of the cell: its attack plays fewer pictures than the task has (rule B2)."""
 
 
 def answer_text(answer: int, classes: Sequence[str]) -> str:
     """Returns an answer in words: a class's name, or what stands where there is no label."""
     if 0 <= answer < len(classes):
         return classes[answer]
-    return {ABSTAINED: "abstained", FAULTED: "no answer", NOT_ASKED: "not asked", NOT_PLAYED: "not played"}.get(
-        answer, str(answer)
-    )
+    names = {ABSTAINED: "abstained", FAULTED: "no answer", NOT_ASKED: "not asked", NOT_PLAYED: "not played"}
+    return (names | {NOT_ATTACKED: "not attacked"}).get(answer, str(answer))
 
 
 class Forfeit(IntEnum):
@@ -65,6 +66,7 @@ class PictureOutcome(IntEnum):
     MISCLASSIFIED = 1
     ABSTAINED = 2
     NOT_PLAYED = 3
+    NOT_ATTACKED = 4
 
 
 class OnMissing(StrEnum):
@@ -85,7 +87,7 @@ class OnViolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A cell counted. `held + fooled + abstained + not_played == total`: always all pictures of the task.
+    """A cell counted. `held + fooled + abstained + not_played == total`: all pictures of the task that are attacked.
 
     `forfeits` are the attack's (rules A8 and A14) and `violations` those of them beyond the budget; `faults` are the
     defence's (rule A7), and are among `fooled`.
@@ -131,13 +133,15 @@ def decide_outcomes(labels: Labels, answers: Answers) -> NDArray[np.int8]:
     """Returns one `PictureOutcome` per picture.
 
     A picture that was not asked is held (A8). An abstention is its own call, and so is a picture that was not played
-    (A7). Every other answer than the true label, and every fault of the defence (A7), is fooled.
+    (A7), or is no part of the cell. Every other answer than the true label, and every fault of the defence (A7), is
+    fooled.
     """
     calls = np.full(answers.shape, PictureOutcome.MISCLASSIFIED, np.int8)
     calls[answers == labels] = PictureOutcome.CORRECT
     calls[answers == NOT_ASKED] = PictureOutcome.CORRECT
     calls[answers == ABSTAINED] = PictureOutcome.ABSTAINED
     calls[answers == NOT_PLAYED] = PictureOutcome.NOT_PLAYED
+    calls[answers == NOT_ATTACKED] = PictureOutcome.NOT_ATTACKED
     return calls
 
 
@@ -149,11 +153,11 @@ def credited_pictures(outcomes: NDArray[np.int8]) -> NDArray[np.bool_]:
 
 def tally_cell(labels: Labels, answers: Answers, forfeits: NDArray[np.uint8] | None = None) -> Tally:
     """Returns the counts of one cell; `forfeits` holds a `Forfeit` per picture, None for clean pictures."""
-    correct, fooled, abstained, not_played = np.bincount(
+    correct, fooled, abstained, not_played, not_attacked = np.bincount(
         decide_outcomes(labels, answers), minlength=len(PictureOutcome)
     ).tolist()
     return Tally(
-        total=len(labels),
+        total=len(labels) - not_attacked,
         held=correct,
         fooled=fooled,
         abstained=abstained,

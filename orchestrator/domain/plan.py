@@ -14,8 +14,13 @@ class Stage(StrEnum):
     """What kind of work a job is."""
 
     PERTURB = "perturb"
+    """An attack makes pictures for all defences at once."""
+    QUERY = "query"
+    """An attack makes pictures for one defence, which it asks about them meanwhile."""
     CLASSIFY = "classify"
+    """A defence classifies pictures."""
     REPLAY = "replay"
+    """A submission is asked again what it was asked before (rules A9, A10, X3)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,8 +35,9 @@ class Cell:
 class Job:
     """What a sandbox is started for.
 
-    `submission` is who plays. `cells` are the cells whose pictures a defence sees; empty for an attack. `needs` are the
-    jobs that must be finished before. `keys` hold, per cell, a digest of everything that goes into it (X4).
+    `submission` is who plays; in a query job the defence. `cells` are the cells whose pictures a defence sees; empty
+    for an attack. `needs` are the jobs that must be finished before. `keys` hold, per cell, a digest of everything that
+    goes into it (X4).
     """
 
     id: JobId

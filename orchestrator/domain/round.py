@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.domain import events
 from orchestrator.domain.findings import Disagreement, Finding, SequenceQuestion
-from orchestrator.domain.plan import Stage
+from orchestrator.domain.plan import Cell, Stage
 from orchestrator.domain.submissions import Roster, Submission
 
 
@@ -16,11 +16,13 @@ class Round:
     submissions: list[Submission] = field(default_factory=list)
     planned_jobs: tuple[events.JobRecord, ...] = ()
     planned_jobs_of: dict[str, list[events.JobRecord]] = field(default_factory=dict)
-    """The same by submission, in the plan's order."""
+    """The same by submission, in the plan's order; a query job is also with the attack that queries."""
+    query_jobs: dict[Cell, str] = field(default_factory=dict)
+    """Of the planned jobs those in which an attack queries a defence, by cell."""
     jobs: dict[str, events.JobRecord] = field(default_factory=dict)
     """Every job that was ever planned."""
     jobs_of: dict[str, dict[str, events.JobRecord]] = field(default_factory=dict)
-    """The same by submission."""
+    """The same by submission; a query job is also with the attack that queries."""
     steps: dict[str, dict[int, events.StepFinished]] = field(default_factory=dict)
     finished_jobs: dict[str, events.JobFinished] = field(default_factory=dict)
     failed_attempts: list[events.AttemptFailed] = field(default_factory=list)
@@ -45,8 +47,9 @@ class Round:
         return Roster(tuple(self.submissions))
 
     def finished_jobs_of(self, submission: str) -> list[events.JobFinished]:
-        """Returns the ends of a submission's jobs."""
-        return [self.finished_jobs[job] for job in self.jobs_of.get(submission, ()) if job in self.finished_jobs]
+        """Returns the ends of a submission's own jobs."""
+        ends = (self.finished_jobs[job] for job in self.jobs_of.get(submission, ()) if job in self.finished_jobs)
+        return [end for end in ends if end.submission == submission]
 
     def copied(self, submission: str) -> bool:
         """Returns whether every finished replay of a submission is known to have run from a fresh copy of its image.
@@ -59,9 +62,17 @@ class Round:
 
     def sandboxes_of(self, submission: str) -> list[events.SandboxRecord]:
         """Returns every sandbox that a submission is known to have had, those of unfinished jobs included."""
-        steps = [step for job in self.jobs_of.get(submission, ()) for step in self.steps.get(job, {}).values()]
-        ends = self.finished_jobs_of(submission)
-        return [s for step in steps for s in step.sandboxes] + [s for end in ends for s in end.sandboxes]
+        jobs = self.jobs_of.get(submission, {})
+        steps = [step for job in jobs for step in self.steps.get(job, {}).values()]
+        ends = [self.finished_jobs[job] for job in jobs if job in self.finished_jobs]
+        parts: list[events.StepFinished | events.JobFinished] = [*steps, *ends]
+        return [s for part in parts for s in part.sandboxes if (s.submission or part.submission) == submission]
+
+    def faults_of(self, submission: str, stage: Stage | None = None) -> list[events.FaultRecord]:
+        """Returns every fault of a submission in the planned jobs, or in those of one stage."""
+        planned = [job for job in self.planned_jobs_of.get(submission, ()) if stage in {None, job.stage}]
+        steps = [step for job in planned for step in self.steps.get(job.id, {}).values()]
+        return [f for step in steps for f in step.faults if (f.submission or step.submission) == submission]
 
     def apply(self, event: events.Event) -> None:
         """Learns one event. What changes nothing, such as how long an engine was waited for, is passed over."""
@@ -73,10 +84,14 @@ class Round:
                 self.submissions.append(Submission(**event.model_dump(exclude={"kind"})))
             case events.PlanMade():
                 self.planned_jobs, self.answers_digest = tuple(event.jobs), None
-                self.planned_jobs_of = {}
+                self.planned_jobs_of, self.query_jobs = {}, {}
                 for job in event.jobs:
-                    self.planned_jobs_of.setdefault(job.submission, []).append(job)
-                    self.jobs[job.id] = self.jobs_of.setdefault(job.submission, {})[job.id] = job
+                    self.jobs[job.id] = job
+                    if job.stage is Stage.QUERY:
+                        self.query_jobs |= {Cell(cell.defence, cell.attack): job.id for cell in job.cells}
+                    for submission in _who_plays(job):
+                        self.planned_jobs_of.setdefault(submission, []).append(job)
+                        self.jobs_of.setdefault(submission, {})[job.id] = job
                 again = self.planned_jobs_of.keys()
                 self.parked_jobs = {
                     job: parked for job, parked in self.parked_jobs.items() if parked.submission not in again
@@ -116,6 +131,12 @@ class Round:
             case events.FindingMade():
                 self.findings.append(_finding(event))
                 self.judgements.append(event)
+
+
+def _who_plays(job: events.JobRecord) -> list[str]:
+    """Returns the submissions that have a part in a job: its own, and the attack that queries."""
+    attacks = [cell.attack for cell in job.cells if cell.attack] if job.stage is Stage.QUERY else []
+    return [job.submission, *attacks]
 
 
 def _finding(event: events.FindingMade) -> Finding:

@@ -129,7 +129,9 @@ def _job_workload(context: RoundContext, job: Job) -> _JobWorkload:
     limits, count = context.limits, context.task.count
     seconds, batch = limits.classify_seconds, limits.classify_batch
     sandboxes = 1
-    if context.roster[job.submission].side is Side.ATTACK:
+    if job.stage is Stage.QUERY:
+        questions = _query_count(context, job)
+    elif context.roster[job.submission].side is Side.ATTACK:
         seconds, batch = limits.perturb_seconds, limits.perturb_batch
         again = ceil(context.replay.attacks * ceil(count / batch)) * batch
         questions = count if job.stage is Stage.PERTURB else min(count, again)
@@ -143,6 +145,18 @@ def _job_workload(context: RoundContext, job: Job) -> _JobWorkload:
             sandboxes = questions
     starts = (sandboxes + limits.restarts) * limits.ready_seconds
     return _JobWorkload(questions, sandboxes, ceil(questions / batch) * seconds + starts)
+
+
+def _query_count(context: RoundContext, job: Job) -> int:
+    """Returns how many pictures the defence is asked about in a query job, at most."""
+    count = 0
+    for cell in job.cells:
+        attack = context.organizer_attacks.get(cell.attack or "")
+        if attack is None:
+            count += context.task.count * context.access.queries
+        else:
+            count += attack.pictures(context.task.count) * attack.queries_per_picture
+    return count
 
 
 def _expected_seconds(rates: SecondsPerQuestion, job: Job, work: _JobWorkload) -> float | None:

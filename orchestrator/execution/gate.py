@@ -58,6 +58,17 @@ class Gate:
         into.pixels[positions] = delivered[inside]
 
 
+def no_examples(originals: Pixels) -> AdversarialExamples:
+    """Returns candidates that are the pictures themselves, to be replaced by those of a trusted attack."""
+    count = len(originals)
+    return AdversarialExamples(
+        pixels=originals.copy(),
+        forfeits=np.full(count, Forfeit.NONE, np.uint8),
+        violations=np.zeros(count, np.bool_),
+        distances=np.full(count, np.nan),
+    )
+
+
 def question_mask(forfeits: NDArray[np.uint8], on_missing: OnMissing) -> NDArray[np.bool_]:
     """Returns for each picture whether the defence is asked: a forfeit is not, unless the rules say so (A8)."""
     everything = np.ones(len(forfeits), np.bool_)

@@ -22,6 +22,7 @@ from orchestrator.domain.samples import AdversarialExamples, Labels, Pixels
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import DeadlinePassed, GaveUp, OutputFlood, ProtocolFault, SubmissionFault
 from orchestrator.execution.gate import Gate
+from orchestrator.execution.player import QueryAnswer
 from orchestrator.execution.player_pool import PlayerPool, fault_record
 from orchestrator.execution.round_context import Clock
 from orchestrator.ledger.stores.base import Blobs, get_array, put_array
@@ -127,27 +128,29 @@ def ask_attack(
     labels: Labels | None,
     clock: Clock,
     output: AttackOutput,
+    answer: QueryAnswer | None = None,
 ) -> None:
     """Asks the attack at hand for candidates for `pixels` [n, c, h, w]; what arrives in time counts (A15).
 
-    What is no reply may be what a player wrote after its last one, if it answered before: then a fresh one is asked.
+    `answer` answers its queries, where it may ask any; its own time stands still meanwhile. What is no reply may be
+    what a player wrote after its last one, if it answered before: then a fresh one is asked.
     """
     truth = None if labels is None else [int(label) for label in labels]
-    started_at, fresh = clock(), not pool.has_active_player
+    started_at, fresh, player, paused = clock(), not pool.has_active_player, None, 0.0
     try:
         player = pool.acquire_player()
-        started_at = clock()
-        for delivered in player.perturb(pixels, truth, limits):
+        started_at, paused = clock(), player.paused_seconds
+        for delivered in player.perturb(pixels, truth, limits, answer):
             gate.admit(output.examples, pixels, delivered.index, delivered.pixels)
-        output.seconds += clock() - started_at
+        output.seconds += clock() - started_at - (player.paused_seconds - paused)
     except SubmissionFault as fault:
-        output.seconds += clock() - started_at
+        output.seconds += clock() - started_at - ((player.paused_seconds if player else 0.0) - paused)
         pool.discard_faulty_player(fault)
         missing = int((output.examples.forfeits == Forfeit.MISSING).sum())
         if not fresh and missing == len(pixels) and isinstance(fault, OutputFlood | ProtocolFault):
             output.faults.append(fault_record(fault, asked=len(pixels)))
             output.restarted = True
-            ask_attack(pool, gate, limits, pixels, labels, clock, output)
+            ask_attack(pool, gate, limits, pixels, labels, clock, output, answer)
         else:
             output.faults.append(fault_record(fault, missing, len(pixels)))
 

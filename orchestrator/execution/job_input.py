@@ -7,7 +7,7 @@ tests/execution/test_one_player_per_process.py shows by playing whole rounds fro
 from collections.abc import Iterator
 
 from orchestrator.domain import events
-from orchestrator.domain.plan import Job, Stage
+from orchestrator.domain.plan import Cell, Job, Stage
 from orchestrator.errors import StoreFault
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.ledger.read_model import RoundView
@@ -30,6 +30,7 @@ def events_for_job(job: Job, context: RoundContext, view: RoundView) -> list[eve
         for planned in view.round.planned_jobs
         if planned.id == job.id
         or (planned.stage is Stage.PERTURB and planned.submission in submissions)
+        or (planned.stage is Stage.QUERY and not set(job.cells).isdisjoint(_cells(planned)))
         or (planned.stage is Stage.CLASSIFY and job.stage is Stage.REPLAY and planned.submission == job.submission)
     ]
     job_events: list[events.Event] = [view.round.opening]
@@ -47,6 +48,10 @@ def events_for_job(job: Job, context: RoundContext, view: RoundView) -> list[eve
             events.AnswersCommitted(head=view.round.replay_head, answers_digest=view.round.answers_digest)
         )
     return job_events
+
+
+def _cells(job: events.JobRecord) -> Iterator[Cell]:
+    return (Cell(cell.defence, cell.attack) for cell in job.cells)
 
 
 _ADMISSION_FIELDS = tuple(name for name in events.SubmissionAdmitted.model_fields if name != "kind")

@@ -7,6 +7,8 @@ does not come back.
 """
 
 import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 
 import structlog
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
@@ -22,6 +24,7 @@ from orchestrator.execution.fresh_copy import FreshCopy
 from orchestrator.execution.job_input import events_for_job
 from orchestrator.execution.job_steps import JobSteps, StepResult
 from orchestrator.execution.player_pool import PlayerPool, SandboxExit, child_process_oom_faults
+from orchestrator.execution.query_steps import OrganizerQuerySteps, SubmittedQuerySteps
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.executors.base import Emit
 from orchestrator.ledger.read_model import RoundView
@@ -56,9 +59,10 @@ class JobRunner:
             job.id,
             lambda: context.secret_seed("seed", *job.seed_parts, str(next(sandbox_numbers))),
             device=device,
-            prestart_allowed=device is None,
+            prestart_allowed=device is None and not self._joins_attack,
             fresh_copy=self._copy,
         )
+        self._attack_pool = self._make_attack_pool()
         if partial_step is not None:
             self._pool.latest_seed = partial_step.seed
         self._begin_attempt(finished)
@@ -71,6 +75,20 @@ class JobRunner:
             stage=job.stage.value,
             submission=job.submission,
         )
+
+    @property
+    def _joins_attack(self) -> bool:
+        """Whether a second submission plays: an attack that queries."""
+        job = self._job
+        return job.stage is Stage.QUERY and all(c.attack not in self._context.organizer_attacks for c in job.cells)
+
+    def _make_attack_pool(self) -> PlayerPool | None:
+        """Returns the players of the attack that queries; they are known to the backend as those of a job beside."""
+        if not self._joins_attack:
+            return None
+        (cell,) = self._job.cells
+        attack = self._context.roster[cell.attack or ""]
+        return PlayerPool(self._context, attack, f"{self._job.id}-attack", lambda: 0)
 
     def prepare(self) -> None:
         """Starts the first sandbox in the background, unless none is opened or, in a replay, it may repeat a seed."""
@@ -103,7 +121,8 @@ class JobRunner:
         """Cancels the whole round: every job of it that runs ends itself. This one's waiting sandbox is ended here."""
         self._context.cancelled.set()
         if not self._running:
-            self._pool.close()
+            for pool in self._pools:
+                pool.close()
             self._discard_copy()
 
     def run(self, emit: Emit) -> None:
@@ -164,9 +183,9 @@ class JobRunner:
     def _attempt(self, emit: Emit, finished: dict[int, events.StepFinished], number: int) -> None:
         if number > 1:
             self._begin_attempt(finished)
-        steps = JobSteps(self._job, self._context, self._view, self._pool, self._partial_step)
+        steps = self._steps()
         try:
-            self._pool.ambiguous_exits.begin_step(len(finished), number)
+            self._begin_step(len(finished), number)
             for outcome in steps.play_remaining(finished):
                 step = self._step_event(outcome)
                 if outcome.last:
@@ -175,16 +194,35 @@ class JobRunner:
                     self._emit_step(emit, step)
                 finished[step.step] = step  # not before it is kept: a job's record has no holes
                 self._partial_step = None
-                self._pool.ambiguous_exits.begin_step(len(finished), number)
+                self._begin_step(len(finished), number)
         except PodUsedUp:
             self._partial_step = steps.partial_step()
             raise
         finally:
-            self._pool.close()
+            with ExitStack() as ending:  # which goes on where one of them cannot be ended
+                for pool in self._pools:
+                    ending.callback(pool.close)
+
+    @property
+    def _pools(self) -> list[PlayerPool]:
+        return [self._pool, *([self._attack_pool] if self._attack_pool else [])]
+
+    def _begin_step(self, step: int, attempt: int) -> None:
+        for pool in self._pools:
+            pool.ambiguous_exits.begin_step(step, attempt)
+
+    def _steps(self) -> JobSteps | OrganizerQuerySteps | SubmittedQuerySteps:
+        if self._attack_pool:
+            return SubmittedQuerySteps(self._job, self._context, self._pool, self._attack_pool)
+        if self._job.stage is Stage.QUERY:
+            return OrganizerQuerySteps(self._job, self._context, self._pool, self._partial_step)
+        return JobSteps(self._job, self._context, self._view, self._pool, self._partial_step)
 
     def _begin_attempt(self, finished: dict[int, events.StepFinished]) -> None:
         """Opens the pool for an attempt; what faults cost in finished steps counts."""
         self._pool.begin_attempt(self._fault_budget(finished), replacement_due=self._partial_step is not None)
+        if self._attack_pool:
+            self._attack_pool.begin_attempt(FaultBudget.for_attack(self._context.limits))
 
     def _emit_step(self, emit: Emit, step: events.StepFinished) -> None:
         """Hands out a step. One that cannot be kept is played again: then its sandboxes are in no event."""
@@ -235,13 +273,15 @@ class JobRunner:
             step=outcome.number,
             cells=[events.CellRecord(defence=cell.defence, attack=cell.attack) for cell in outcome.cells],
             blobs=outcome.blobs,
-            faults=[*outcome.faults, *child_process_oom_faults(sandboxes, outcome.faults)],
+            faults=[*outcome.faults, *_oom_faults(sandboxes, outcome.faults)],
             seconds=outcome.seconds,
             fault_seconds=outcome.fault_seconds,
             sandboxes=sandboxes,
             fresh=outcome.fresh,
             fresh_copy=self._copy.digest if self._copy else "",
             session=outcome.session,
+            transcript=outcome.transcript,
+            attack_seconds=outcome.attack_seconds,
         )
 
     def _fault_budget(self, finished: dict[int, events.StepFinished]) -> FaultBudget:
@@ -249,7 +289,7 @@ class JobRunner:
         context = self._context
         steps: list[events.StepFinished | PartialStep] = [*finished.values()]
         steps += [self._partial_step] if self._partial_step else []
-        faults = [fault for part in steps for fault in part.faults]
+        faults = [fault for part in steps for fault in part.faults if not fault.submission]
         if self._job.stage is Stage.REPLAY:
             return FaultBudget.for_determinism_check(context.limits, sum(fault.code != GaveUp.code for fault in faults))
         if context.roster[self._job.submission].side is Side.ATTACK:
@@ -264,6 +304,10 @@ class JobRunner:
     def _take_sandbox_records(self) -> list[events.SandboxRecord]:
         """Returns the sandboxes that ended and are in no event yet."""
         records = [*self._carried_sandboxes, *map(self._sandbox_record, self._pool.take_exits())]
+        if self._attack_pool:
+            attack = self._job.cells[0].attack
+            own = map(self._sandbox_record, self._attack_pool.take_exits())
+            records += [record.model_copy(update={"submission": attack}) for record in own]
         self._carried_sandboxes.clear()
         return records
 
@@ -284,6 +328,17 @@ class JobRunner:
             stderr_bytes=player_exit.stderr_bytes,
             stderr=self._context.blobs.put(player_exit.stderr) if player_exit.stderr else None,
         )
+
+
+def _oom_faults(
+    sandboxes: Sequence[events.SandboxRecord], faults: Sequence[events.FaultRecord]
+) -> Iterator[events.FaultRecord]:
+    """Yields `child_process_oom_faults`, of each of those who play by itself."""
+    for submission in dict.fromkeys(sandbox.submission for sandbox in sandboxes):
+        own = [sandbox for sandbox in sandboxes if sandbox.submission == submission]
+        known = [fault for fault in faults if fault.submission == submission]
+        for fault in child_process_oom_faults(own, known):
+            yield fault.model_copy(update={"submission": submission})
 
 
 def _may_retry(error: BaseException) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from orchestrator.domain import events
 from orchestrator.domain.assignment import PartialStep
+from orchestrator.domain.outcomes import NOT_ASKED
 from orchestrator.domain.plan import Cell, Job, Stage
 from orchestrator.domain.samples import AdversarialExamples, Pixels
 from orchestrator.domain.submissions import Side
@@ -50,6 +51,8 @@ class StepResult:
     cells: tuple[Cell, ...] = ()
     fresh: bool = True
     session: events.SessionRecord | None = None
+    transcript: str = ""
+    attack_seconds: float = 0.0
     last: bool = False
     """Whether the job ends with it, as far as that is known beforehand."""
 
@@ -81,6 +84,8 @@ class JobSteps:
         match self._job.stage:
             case Stage.PERTURB:
                 return self._perturb_steps(finished)
+            case Stage.QUERY:
+                raise ValueError("the steps of a query job are those of execution.query_steps")
             case Stage.CLASSIFY:
                 return self._classify_steps(finished)
             case Stage.REPLAY:
@@ -243,7 +248,7 @@ class JobSteps:
             pictures = np.arange(count)
             if cell.attack is not None:
                 pictures = np.flatnonzero(
-                    question_mask(self._examples_of(cell.attack).forfeits, self._context.on_missing)
+                    self._unsettled(cell) & question_mask(self._examples_of(cell).forfeits, self._context.on_missing)
                 )
             rows += [(position, int(picture)) for picture in pictures]
         permutation = np.random.default_rng(self._context.secret_seed("order", *self._job.seed_parts)).permutation(
@@ -255,14 +260,22 @@ class JobSteps:
         """Returns the pictures that a cell's defence is shown [n, c, h, w]."""
         if cell not in self._pictures_by_cell:
             clean = self._context.samples.pixels
-            self._pictures_by_cell[cell] = clean if cell.attack is None else self._examples_of(cell.attack).pixels
+            self._pictures_by_cell[cell] = clean if cell.attack is None else self._examples_of(cell).pixels
         return self._pictures_by_cell[cell]
 
-    def _examples_of(self, attack: str) -> AdversarialExamples:
-        examples = self._view.adversarial_examples(attack)
+    def _examples_of(self, cell: Cell) -> AdversarialExamples:
+        examples = self._view.cell_examples(cell)
         if examples is None:
-            raise StoreFault(f"the pictures of {attack!r} are not in the record")
+            raise StoreFault(f"the pictures of {cell.attack!r} are not in the record")
         return examples
+
+    def _unsettled(self, cell: Cell) -> NDArray[np.bool_]:
+        """Returns which pictures of a cell [n] are judged by the defence's answer, as all are that nobody queried."""
+        asked = self._view.query_record(cell)
+        if asked is None:
+            return np.ones(len(self._context.samples), np.bool_)
+        unsettled: NDArray[np.bool_] = asked.settled_answers() == NOT_ASKED
+        return unsettled
 
 
 def _session_seed(finished: FinishedSteps, session: ReplaySession) -> int | None:

@@ -2,7 +2,7 @@
 
 A job's id is a digest of all that goes into it, so the same work has the same id on every machine and is never done
 twice. Whose work it is goes in too: two entries with the same image are two entries. Attacks are played once and shared
-by all defences. What a defence's sandbox sees follows `isolation`.
+by all defences; those that query are played once for each. What a defence's sandbox sees follows `isolation`.
 
 Every cell has a key, a digest of what goes into it and of nothing else. What was finished before, in this round or an
 earlier one of the contest, is planned as it was; only cells without an answer become new jobs (X4). What this round
@@ -13,6 +13,7 @@ played.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
+from typing import TypeVar
 
 from orchestrator.domain.events import JobRecord
 from orchestrator.domain.ids import JobId, job_id
@@ -22,8 +23,11 @@ from orchestrator.domain.tasks import Isolation
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.protocol.messages import PROTOCOL_VERSION
 
+K = TypeVar("K")
 FinishedJobs = dict[tuple[Stage, str], list[JobRecord]]
 """Finished jobs by stage and submission."""
+_Sources = dict[tuple[str | None, str], Job]
+"""The jobs that make pictures, by defence and attack; the defence is None for what is made for all."""
 
 
 def make_plan(
@@ -32,26 +36,29 @@ def make_plan(
     reusable: Iterable[JobRecord] = (),
     finished_planned: Sequence[JobRecord] = (),
 ) -> Plan:
-    """Returns the plan that plays `cells`: attacks first, then defences, then replays of everything classified.
+    """Returns the plan that plays `cells`: attacks first, then queries, defences, and replays of everything classified.
 
     Args:
         context: what stays the same through the round.
         cells: what has to be played by those who take part now.
         reusable: jobs whose answers are at hand: where their keys are wanted they are planned instead of new ones.
         finished_planned: the finished jobs of this round's last plan, in its order: they stay, those of submissions
-        that take
-            part no more included.
+            that take part no more included.
     """
     known: FinishedJobs = {}
     for record in reusable:
         known.setdefault((record.stage, record.submission), []).append(record)
-    attacks = {cell.attack for cell in cells}
+    attacks = {cell.attack for cell in cells if cell.attack is not None and not context.queries(cell.attack)}
     perturb = {a.id: _attack_job(context, a.id) for a in context.roster.by_side(Side.ATTACK) if a.id in attacks}
     attack_jobs = _in_planned_order({**_finished_attack_jobs(finished_planned), **perturb}, finished_planned)
+    queried = [cell for cell in cells if cell.attack is not None and context.queries(cell.attack)]
+    query = {cell: _query_job(context, cell) for cell in sorted(queried, key=_cell_key)}
+    query_jobs = _in_planned_order({**_finished_query_jobs(finished_planned), **query}, finished_planned)
+    sources: _Sources = {**{(None, attack): job for attack, job in perturb.items()}, **_by_pair(query)}
     classify = [
         job
         for defence, defence_cells in _cells_by_defence(cells)
-        for job in _defence_jobs(context, defence, defence_cells, perturb, known)
+        for job in _defence_jobs(context, defence, defence_cells, sources, known)
     ]
     classify = sorted(
         [*classify, *_finished_defence_jobs(finished_planned, classify)],
@@ -60,7 +67,7 @@ def make_plan(
     replay = list(_replay_jobs(context, classify, attack_jobs, known))
     # Who could carry something from one cell to the next is not to know which one it is in.
     classify.sort(key=lambda job: (job.submission, context.secret_seed("place", *job.seed_parts)))
-    return Plan((*attack_jobs.values(), *classify, *replay))
+    return Plan((*attack_jobs.values(), *query_jobs.values(), *classify, *replay))
 
 
 def _finished_attack_jobs(records: Iterable[JobRecord]) -> dict[str, Job]:
@@ -68,10 +75,16 @@ def _finished_attack_jobs(records: Iterable[JobRecord]) -> dict[str, Job]:
     return {record.submission: _job_from_record(record) for record in records if record.stage is Stage.PERTURB}
 
 
-def _in_planned_order(perturb: Mapping[str, Job], finished: Sequence[JobRecord]) -> dict[str, Job]:
-    """Returns jobs of attacks in the order in which they were planned before; new ones follow."""
+def _finished_query_jobs(records: Iterable[JobRecord]) -> dict[Cell, Job]:
+    """Returns the finished jobs in which a defence was queried, by cell."""
+    jobs = (_job_from_record(record) for record in records if record.stage is Stage.QUERY)
+    return {cell: job for job in jobs for cell in job.cells}
+
+
+def _in_planned_order(jobs: Mapping[K, Job], finished: Sequence[JobRecord]) -> dict[K, Job]:
+    """Returns jobs that make pictures in the order in which they were planned before; new ones follow."""
     before = {record.id: place for place, record in enumerate(finished)}
-    return dict(sorted(perturb.items(), key=lambda item: before.get(item[1].id, len(before))))
+    return dict(sorted(jobs.items(), key=lambda item: before.get(item[1].id, len(before))))
 
 
 def _finished_defence_jobs(records: Iterable[JobRecord], classify: Iterable[Job]) -> Iterator[Job]:
@@ -104,13 +117,38 @@ def _attack_job(context: RoundContext, attack: str) -> Job:
     return Job(key, Stage.PERTURB, attack)
 
 
+def _query_job(context: RoundContext, cell: Cell) -> Job:
+    attack, defence = context.roster[cell.attack or ""], context.roster[cell.defence]
+    key = job_id(
+        stage=Stage.QUERY,
+        protocol=PROTOCOL_VERSION,
+        attack=[attack.id, attack.digest],
+        defence=[defence.id, defence.digest],
+        access=asdict(context.access) if attack.id not in context.organizer_attacks else "organizers",
+        chance=context.query_key(attack),
+        labels=context.labels,
+        rules=[context.on_missing, context.on_violation],
+        task=_task_key(context),
+        policy=repr(context.policy),
+    )
+    return Job(key, Stage.QUERY, defence.id, (cell,))
+
+
+def _by_pair(jobs: Mapping[Cell, Job]) -> _Sources:
+    return {(cell.defence, cell.attack or ""): job for cell, job in jobs.items()}
+
+
+def _cell_key(cell: Cell) -> tuple[str, str]:
+    return cell.defence, cell.attack or ""
+
+
 def _cells_by_defence(cells: Sequence[Cell]) -> Iterator[tuple[str, tuple[Cell, ...]]]:
     for defence, group in groupby(sorted(cells, key=lambda cell: cell.defence), key=lambda cell: cell.defence):
         yield defence, tuple(sorted(group, key=lambda cell: cell.attack or ""))
 
 
 def _defence_jobs(
-    context: RoundContext, defence: str, cells: tuple[Cell, ...], perturb: dict[str, Job], known: FinishedJobs
+    context: RoundContext, defence: str, cells: tuple[Cell, ...], sources: _Sources, known: FinishedJobs
 ) -> list[Job]:
     """Returns the jobs that answer for these cells of one defence: those at hand and new ones."""
     play = job_id(
@@ -123,20 +161,22 @@ def _defence_jobs(
         policy=repr(context.policy),
         **({"scores": True} if context.keep_scores else {}),
     )
-    keys = {cell: job_id(play=play, source=_source(cell, perturb)) for cell in cells}
+    made_by = {cell: _source(cell, sources) for cell in cells}
+    keys = {cell: job_id(play=play, source=made_by[cell]) for cell in cells}
     jobs, left = _reused(keys, known.get((Stage.CLASSIFY, defence), []))
     parts = [left] if context.isolation is Isolation.ROUND else [(cell,) for cell in left]
     for part in filter(None, parts):
-        sources = frozenset(perturb[cell.attack].id for cell in part if cell.attack is not None)
+        needs = frozenset(source for cell in part if (source := made_by[cell]) is not None)
         part_keys = tuple(keys[cell] for cell in part)
-        jobs.append(
-            Job(job_id(stage=Stage.CLASSIFY, keys=part_keys), Stage.CLASSIFY, defence, part, sources, part_keys)
-        )
+        jobs.append(Job(job_id(stage=Stage.CLASSIFY, keys=part_keys), Stage.CLASSIFY, defence, part, needs, part_keys))
     return sorted(jobs, key=_sort_key)
 
 
-def _source(cell: Cell, perturb: dict[str, Job]) -> str | None:
-    return None if cell.attack is None else perturb[cell.attack].id
+def _source(cell: Cell, sources: _Sources) -> JobId | None:
+    """Returns the job that makes a cell's pictures, None for clean ones."""
+    if cell.attack is None:
+        return None
+    return (sources.get((cell.defence, cell.attack)) or sources[None, cell.attack]).id
 
 
 def _reused(keys: Mapping[Cell, str], known: Sequence[JobRecord]) -> tuple[list[Job], tuple[Cell, ...]]:

@@ -24,8 +24,8 @@ from orchestrator.protocol import session as wire
 from orchestrator.protocol.messages import LimitsHeader, TaskHeader
 from orchestrator.sandboxes.base import POLL_SECONDS, Ending, Exit, Sandbox
 
-QueryAnswer = Callable[[wire.AttackQuery], bytes]
-"""Returns the message that answers a query (`Session.answer_query`)."""
+QueryAnswer = Callable[[wire.AttackQuery], wire.QueryReply]
+"""Returns what an attack is told in answer to a query."""
 GRACE_SECONDS = 1.0
 """Seconds after a deadline in which bytes that were already on their way are still read."""
 EXIT_SECONDS = 0.5
@@ -61,8 +61,8 @@ class Player:
     ) -> Iterator[wire.CandidatesReply]:
         """Yields an attack's candidates for pixels [n, c, h, w] as they arrive, each position once (rule A15).
 
-        `answer` is given each query of the attack's and returns the message that answers it; the attack's time stands
-        still meanwhile.
+        `answer` is given each query of the attack's and returns what it is told; the attack's time stands still
+        meanwhile.
         """
         seconds = limits.perturb_limit(len(pixels))
         deadline = self._send(self._session.ask_perturb(pixels, labels), seconds)
@@ -84,10 +84,10 @@ class Player:
         began = self._clock()
         if began - deadline > GRACE_SECONDS:
             raise DeadlinePassed("a query after the deadline")
-        message = answer(query)
+        reply = answer(query)
         paused = self._clock() - began
         self.paused_seconds += paused
-        self._send(message, max(deadline - began, GRACE_SECONDS), "the answer to its query")
+        self._send(self._session.answer_query(reply), max(deadline - began, GRACE_SECONDS), "the answer to its query")
         return paused
 
     def classify(self, pixels: Pixels, limits: Limits) -> wire.AnswersReply:

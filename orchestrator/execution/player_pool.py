@@ -157,7 +157,12 @@ class PlayerPool:
             job=self._job,
             device=self._device,
         )
-        session = Session(Role(self._submission.side.value), len(context.task.classes), context.payload_limit)
+        session = Session(
+            Role(self._submission.side.value),
+            len(context.task.classes),
+            context.payload_limit,
+            queries=context.queries_header() if attack else None,
+        )
         sandbox = self._wrap_sandbox(context.backend.start(spec))
         player = Player(sandbox, session, context.clock, context.cancelled.is_set, self.ambiguous_exits)
         seed = context.attack_seed(self._submission) if attack else self._next_seed()

@@ -142,7 +142,7 @@ class FindingReproducer:
         self._copy = FreshCopy.of(context, finding.submission)
         self._seeds: dict[int, int] = {}
         self._faults: list[events.FaultRecord] = []
-        self._examples: dict[str, AdversarialExamples] = {}
+        self._examples: dict[Cell, AdversarialExamples] = {}
 
     def reproduce(self) -> Reproduction:
         """Returns what comes of it.
@@ -306,12 +306,12 @@ class FindingReproducer:
         if cell.attack is None:
             original: Pixels = self._context.samples.pixels[picture]
             return original
-        if cell.attack not in self._examples:
-            examples = self._view.adversarial_examples(cell.attack)
+        if cell not in self._examples:
+            examples = self._view.cell_examples(cell)
             if examples is None:
                 raise StoreFault(f"the pictures of {cell.attack!r} are not in the record")
-            self._examples[cell.attack] = examples
-        candidate: Pixels = self._examples[cell.attack].pixels[picture]
+            self._examples[cell] = examples
+        candidate: Pixels = self._examples[cell].pixels[picture]
         return candidate
 
 

@@ -88,7 +88,15 @@ def damaged_jobs(view: RoundView, blobs: Blobs) -> tuple[set[str], str]:
                 break
     jobs = view.round.jobs
     attacks = {jobs[job].submission for job in lost if job in jobs and jobs[job].stage is Stage.PERTURB}
-    built = {job.id for job in jobs.values() if any(cell.attack in attacks for cell in job.cells)}
+    queried = {
+        (c.defence, c.attack) for job in lost if job in jobs and jobs[job].stage is Stage.QUERY for c in jobs[job].cells
+    }
+    built = {
+        job.id
+        for job in jobs.values()
+        if any(cell.attack in attacks for cell in job.cells)
+        or (job.stage is Stage.CLASSIFY and _any_cell_in(job.cells, queried))
+    }
     lost |= built & view.round.steps.keys()
     cells = {(c.defence, c.attack) for job in lost if job in jobs for c in jobs[job].cells}
     lost |= {

@@ -4,7 +4,9 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from orchestrator.domain.ids import derive_seed
+from orchestrator.domain.access import Access, AccessKind
+from orchestrator.domain.ids import derive_seed, digest
+from orchestrator.domain.organizer_attacks import OrganizerAttack
 from orchestrator.domain.outcomes import OnMissing, OnViolation
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.samples import Samples
@@ -14,7 +16,7 @@ from orchestrator.execution.gate import Gate
 from orchestrator.integrity.findings import CheckParameters
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.ledger.stores.base import Blobs
-from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, TaskHeader
+from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, QueriesHeader, TaskHeader, Want
 from orchestrator.sandboxes.base import Backend, Image
 
 Clock = Callable[[], float]
@@ -46,6 +48,9 @@ class RoundContext:
     clock: Clock
     keep_scores: bool = False
     """Whether the scores that defences give in play are kept."""
+    access: Access = field(default_factory=Access)
+    organizer_attacks: Mapping[str, OrganizerAttack] = field(default_factory=dict)
+    """The attacks of the roster that have no image, by their names."""
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -63,6 +68,10 @@ class RoundContext:
         if self.task.budget is None:
             raise ValueError(f"the task {self.task.name} has no budget, and an attack plays it")
         return Gate(self.task.budget, self.on_missing, self.on_violation)
+
+    def queries(self, attack: str) -> bool:
+        """Returns whether an attack asks each defence while it makes pictures, and so makes others for each."""
+        return attack in self.organizer_attacks or self.access.allows_queries
 
     def task_header(self) -> TaskHeader:
         """Returns what a player is told of the task (rule A2)."""
@@ -85,16 +94,30 @@ class RoundContext:
             threads=self.limits.threads,
         )
 
+    def queries_header(self) -> QueriesHeader | None:
+        """Returns what an attack is told of its queries; None where the contest allows none."""
+        if not self.access.allows_queries:
+            return None
+        wants = [Want.DECISION, *([Want.SCORES] if self.access.kind is AccessKind.SCORES else [])]
+        return QueriesHeader(per_picture=self.access.queries, batch=self.access.batch, prices=dict.fromkeys(wants, 1))
+
     @property
     def payload_limit(self) -> int:
         """The longest payload read from a player: the largest batch as 32-bit floats, and no less than 64 KiB."""
         c, h, w = self.task.shape
-        batch = max(self.limits.perturb_batch, self.limits.classify_batch)
+        batch = max(self.limits.perturb_batch, self.limits.classify_batch, self.access.batch)
         return max(4 * batch * max(c * h * w, len(self.task.classes)), 65_536)
 
     def attack_seed(self, attack: Submission) -> int:
         """Returns an attack's seed: public, on record, and the same on every backend."""
         return derive_seed(b"attack", str(self.seed), self.task.digest, attack.id)
+
+    def query_key(self, attack: Submission) -> str:
+        """Returns what an attack's chance follows from where it queries.
+
+        The organizers' own draw from the round's secret: who knew it could prepare a defence for their pictures.
+        """
+        return digest(self.secret) if attack.id in self.organizer_attacks else str(self.attack_seed(attack))
 
     def secret_seed(self, *parts: str) -> int:
         """Returns a seed that nobody knows before the round's secret is revealed."""

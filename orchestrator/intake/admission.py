@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 
-from orchestrator.domain.submissions import Roster, Submission
+from orchestrator.domain.organizer_attacks import ORGANIZERS, OrganizerAttack
+from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Task
 from orchestrator.errors import Problem, Rejected, UsageError
 from orchestrator.intake import contest_entries
 from orchestrator.intake.contest_entries import EntryDescription, EntrySection
 from orchestrator.intake.contest_file import Contest
 from orchestrator.sandboxes.base import Image, ImageSource
+
+_RENAME = "give one of them a `name:`"
 
 
 @dataclass(frozen=True)
@@ -49,16 +52,37 @@ def admit_entries(
                 problems += [contest.problem_at(at, str(each)) for each in error.problems]
                 continue
             if submission.id in images:
-                problems.append(contest.problem_at(at, f"a second {submission.id!r}", "give one of them a `name:`"))
+                problems.append(contest.problem_at(at, f"a second {submission.id!r}", _RENAME))
                 continue
             submissions.append(submission)
             images[submission.id] = image
+    for attack in contest.format.organizer_attacks():
+        if attack.name in images:
+            problems.append(
+                contest.problem_at(
+                    ("format",), f"{attack.name!r} is an attack that the format brings", "give yours another `name:`"
+                )
+            )
+        submissions.append(_organizer_submission(attack))
     roster = Roster(tuple(submissions))
     if not problems and complete:
         problems = _format_problems(contest, roster)
     if problems:
         raise Rejected(str(contest.path), problems)
     return AdmittedRoster(roster, images)
+
+
+def _organizer_submission(attack: OrganizerAttack) -> Submission:
+    """Returns an attack that has no image as the roster has it: its digest is that of its code and settings."""
+    return Submission(
+        id=attack.name,
+        name=attack.name,
+        team=ORGANIZERS,
+        side=Side.ATTACK,
+        digest=attack.digest,
+        image="",
+        baseline=True,
+    )
 
 
 def require_playable(contest: Contest, roster: Roster, round_name: str) -> None:

@@ -26,6 +26,7 @@ from pydantic import (
 
 from orchestrator import plugins
 from orchestrator.datasets.base import Dataset
+from orchestrator.domain.access import Access, AccessKind
 from orchestrator.domain.contest_format import Format
 from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.samples import Samples
@@ -52,6 +53,7 @@ ByteCount = Annotated[ByteSize, AfterValidator(_more_than_nothing)]
 """A number of bytes, as `1GiB` or plain."""
 _DEFAULT_LIMITS = Limits()
 _DEFAULT_REPLAY = SamplingDesign()
+_DEFAULT_ACCESS = Access()
 _ENTRY_KEYS = ("baselines", "submissions")
 """The keys under which entries are listed."""
 
@@ -104,6 +106,32 @@ class LimitsSection(_Section):
     fault_seconds: Annotated[float, Field(ge=0, le=1_000_000)] = _DEFAULT_LIMITS.fault_seconds
 
 
+class AccessSection(_Section):
+    """What an attack may ask the defence about (rule X6); see docs/access.md."""
+
+    kind: AccessKind = AccessKind.NONE
+    queries: Annotated[int, Field(ge=1, le=10_000_000)] = _DEFAULT_ACCESS.queries
+    """For each picture of the task, pictures of any kind that the defence is asked about."""
+    batch: Annotated[int, Field(ge=1, le=4096)] = _DEFAULT_ACCESS.batch
+    """The most pictures in one query."""
+    decimals: Annotated[int, Field(ge=0, le=9)] | None = None
+    """Scores are rounded to so many decimals."""
+    top_score_only: bool = False
+    """Whether all scores but the largest are withheld."""
+    reply_seconds: Annotated[float, Field(ge=0, le=10)] = 0.0
+    """Replies are sent on a grid of so many seconds, so that how long one took says less; 0: at once."""
+
+    @model_validator(mode="after")
+    def _scores_where_given(self) -> "AccessSection":
+        if self.kind is not AccessKind.SCORES and (self.decimals is not None or self.top_score_only):
+            raise ValueError("decimals and top_score_only are for `kind: scores`")
+        return self
+
+    def to_access(self) -> Access:
+        """Returns the access model."""
+        return Access(**dict(self))
+
+
 class ReplaySection(_Section):
     """How surely cheating classifiers are caught (rules A9, A10, X3); see docs/replay.md."""
 
@@ -150,6 +178,8 @@ class ContestFile(_Section):
     """Until when submissions are received."""
     labels: Literal[True, "none"] = True
     """Whether attacks get the true labels (rule A2)."""
+    access: AccessSection = AccessSection()
+    """What attacks may ask defences while they make pictures."""
     isolation: Isolation = Isolation.ATTACK
     runtime: Runtime = Runtime.RUNC
     """What runs the containers; `sparring doctor` says which there are."""
@@ -173,6 +203,8 @@ class ContestFile(_Section):
             raise ValueError("two tasks have the same name")
         if self.opens and self.closes and self.opens >= self.closes:
             raise ValueError("`closes` is not after `opens`")
+        if self.access.kind is not AccessKind.NONE and self.limits.gpus:
+            raise ValueError("`access` needs an attack and a defence at the same time, and a slot has one GPU")
         return self
 
     @property
@@ -251,13 +283,13 @@ class Contest:
         """Returns the task that these pictures and the file's budget make, the only one by default.
 
         Raises:
-            Rejected: the budget is wider than two such pictures can differ.
+            Rejected: the budget is wider than two such pictures can differ, or the format cannot be played on them.
         """
         task_name = name or self.only_task
         section = next(section for section in self.file.all_tasks if section.name == task_name)
         if vast := self._budget_problems((*self._task_key(task_name), "budget"), samples.shape):
             raise Rejected(str(self.path), vast)
-        return Task(
+        task = Task(
             name=section.name,
             classes=samples.classes,
             shape=samples.shape,
@@ -265,6 +297,11 @@ class Contest:
             digest=samples.digest,
             budget=section.budget.to_budget() if section.budget else None,
         )
+        unfit: list[Problem] = self.format.task_problems(task)
+        if unfit:
+            at = (*self._task_key(task_name), "dataset")
+            raise Rejected(str(self.path), [self.problem_at(at, f"{p.place} {p.what}", p.remedy) for p in unfit])
+        return task
 
     def _unbounded_budgets(self) -> list[Problem]:
         """Returns the budgets that no picture of any shape can leave."""

@@ -119,6 +119,7 @@ def shipped_folder_with_image(folder: Path, image: str) -> Path | None:
     for manifest_paths in (
         resources.resource_path().glob("images/*/submission.yaml"),
         resources.resource_path().glob("examples/demo/submissions/*/*.yaml"),
+        resources.resource_path().glob("examples/warmup/players/*/*.yaml"),
     ):
         for path in manifest_paths:
             if (

@@ -11,6 +11,7 @@ from orchestrator.domain import events
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.outcomes import NOT_ASKED, Answers, Scores
 from orchestrator.domain.plan import Cell, Stage
+from orchestrator.domain.queries import QueryRecord
 from orchestrator.domain.round import Round
 from orchestrator.domain.samples import AdversarialExamples, Samples
 from orchestrator.domain.submissions import Side
@@ -62,9 +63,38 @@ class RoundView:
         Everybody gets the same arrays, and nobody may write to them.
         """
         steps = self._steps_of_submission(Stage.PERTURB, attack)
+        return self._read_examples((attack, ""), steps) if steps else None
+
+    def cell_examples(self, cell: Cell) -> AdversarialExamples | None:
+        """Returns the pictures that a cell's defence is shown, made for it alone or for all; None until they are there.
+
+        Where its attack plays only some of the pictures, the others are clean. Nobody may write to the arrays.
+        """
+        if cell.attack is None:
+            return None
+        steps = self.query_steps(cell)
+        if not steps:
+            return self.adversarial_examples(cell.attack)
+        return self._read_examples((cell.attack, cell.defence), steps)
+
+    def queried_cells(self) -> list[Cell]:
+        """Returns the cells whose pictures were made by asking the defence."""
+        with self._lock:
+            return [cell for cell, job in self.round.query_jobs.items() if job in self.round.finished_jobs]
+
+    def query_record(self, cell: Cell) -> QueryRecord | None:
+        """Returns what a defence was asked while a cell's pictures were made, None where it was not."""
+        steps = self.query_steps(cell)
         if not steps:
             return None
-        return self._examples.read(attack, steps)
+        record = QueryRecord.empty(self._picture_count())
+        for step in steps:
+            index = self.read_array(step, "index")
+            record.attacked[index] = True
+            for name in ("queries", "fooled_at", "failures", "given_up"):
+                getattr(record, name)[index] = self.read_array(step, name)
+            record.seconds += step.seconds
+        return record
 
     def answers(self, defence: str, count: int) -> dict[Cell, Answers]:
         """Returns a defence's answers [n] per cell, `NOT_ASKED` where there is none."""
@@ -73,9 +103,16 @@ class RoundView:
             rows = get_array(self._blobs, step.blobs["rows"])
             for position, named in enumerate(step.cells):
                 cell_rows = rows if len(step.cells) == 1 else rows[rows[:, 0] == position]
-                into = cells.setdefault(Cell(named.defence, named.attack), np.full(count, NOT_ASKED, np.int32))
-                into[cell_rows[:, 1]] = cell_rows[:, 2]
+                cell = Cell(named.defence, named.attack)
+                if cell not in cells:
+                    cells[cell] = self._settled_answers(cell, count)
+                cells[cell][cell_rows[:, 1]] = cell_rows[:, 2]
         return cells
+
+    def _settled_answers(self, cell: Cell, count: int) -> Answers:
+        """Returns the answers [n] of a cell before its candidates are judged."""
+        asked = self.query_record(cell)
+        return np.full(count, NOT_ASKED, np.int32) if asked is None else asked.settled_answers()
 
     def scores(self, defence: str, count: int) -> dict[Cell, Scores]:
         """Returns the scores [n, classes] that a defence gave, per cell, NaN where it gave none.
@@ -125,6 +162,23 @@ class RoundView:
             violations=self.read_array(step, "violations"),
             distances=self.read_array(step, "distances"),
         )
+
+    def _picture_count(self) -> int:
+        if self.round.opening is None:
+            raise StoreFault("the ledger is empty: no round was opened here")
+        return self.round.opening.task.count
+
+    def _read_examples(self, key: tuple[str, str], steps: list[events.StepFinished]) -> AdversarialExamples:
+        """Returns what an attack made for a defence, or with "" for all, in these steps."""
+        return self._examples.read(key, steps, self.samples.pixels if key[1] else None)
+
+    def query_steps(self, cell: Cell) -> list[events.StepFinished]:
+        """Returns the steps in which a cell's pictures were made by asking its defence, once all of them are there."""
+        with self._lock:
+            job = self.round.query_jobs.get(cell, "")
+            if job not in self.round.finished_jobs:
+                return []
+            return [step for _, step in sorted(self.round.steps.get(job, {}).items())]
 
     def _steps_of_submission(self, stage: Stage, submission: str) -> list[events.StepFinished]:
         """Returns the steps of the planned, finished jobs of one submission."""

@@ -8,14 +8,18 @@ import os
 import tempfile
 import threading
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain import events
+from orchestrator.domain.outcomes import Forfeit
 from orchestrator.domain.samples import AdversarialExamples, Pixels
 from orchestrator.errors import StoreFault
 from orchestrator.ledger.stores.base import Blobs, get_array
+
+S = TypeVar("S", bound=np.generic)
 
 _FIRST_FILE_BYTES = 1024**2
 _ARRAYS = ("index", "candidates", "forfeits", "violations", "distances")
@@ -28,49 +32,63 @@ class SharedExamples:
         self._blobs = blobs
         self._memory = _MappedMemory()
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[list[tuple[str, ...]], AdversarialExamples]] = {}
+        self._known: dict[tuple[str, str], tuple[list[tuple[str, ...]], AdversarialExamples]] = {}
 
-    def read(self, attack: str, steps: Sequence[events.StepFinished]) -> AdversarialExamples:
+    def read(
+        self, key: tuple[str, str], steps: Sequence[events.StepFinished], clean: Pixels | None = None
+    ) -> AdversarialExamples:
         """Returns what an attack made in these steps, in the order of the samples. Nobody may write to its arrays.
+
+        Args:
+            key: the attack, and the defence that it made the pictures for, "" for all of them.
+            steps: the steps.
+            clean: the task's pictures [n, c, h, w], which stand where the attack played none; None where it played all.
 
         Raises:
             StoreFault: a blob is missing or damaged, or holds no pictures like those of the other steps.
         """
         digests = [tuple(step.blobs[name] for name in _ARRAYS) for step in steps]
         with self._lock:  # whoever wants the same meanwhile waits for it
-            known = self._known.get(attack)
+            known = self._known.get(key)
             if known is None or known[0] != digests:
-                known = self._known[attack] = digests, self._read(steps)
+                known = self._known[key] = digests, self._read(steps, clean)
             return known[1]
 
-    def _read(self, steps: Sequence[events.StepFinished]) -> AdversarialExamples:
+    def _read(self, steps: Sequence[events.StepFinished], clean: Pixels | None) -> AdversarialExamples:
         indexes, forfeits, violations, distances = (
             [get_array(self._blobs, step.blobs[name]) for step in steps]
             for name in ("index", "forfeits", "violations", "distances")
         )
-        permutation = np.argsort(np.concatenate(indexes))
-        places = np.empty_like(permutation)
-        places[permutation] = np.arange(len(permutation))
-        pixels, start = None, 0
+        places = np.concatenate(indexes)
+        count = len(places) if clean is None else len(clean)
+        pixels = None
+        if clean is not None:
+            pixels = self._memory.array(clean.shape)
+            pixels[:] = clean
         for step, index in zip(steps, indexes, strict=True):
             candidates = get_array(self._blobs, step.blobs["candidates"])
             if pixels is None:
-                pixels = self._memory.array((len(places), *candidates.shape[1:]))
+                pixels = self._memory.array((count, *candidates.shape[1:]))
             if candidates.dtype != np.uint8 or candidates.shape != (len(index), *pixels.shape[1:]):
                 found = f"{candidates.dtype} {candidates.shape}, not u8 {(len(index), *pixels.shape[1:])}"
                 raise StoreFault(f"the pictures of step {step.step} of job {step.job} are {found}")
-            pixels[places[start : start + len(index)]] = candidates
-            start += len(index)
+            pixels[index] = candidates
         assert pixels is not None  # noqa: S101  an attack has steps
         examples = AdversarialExamples(
             pixels=pixels,
-            forfeits=np.concatenate(forfeits)[permutation],
-            violations=np.concatenate(violations)[permutation],
-            distances=np.concatenate(distances)[permutation],
+            forfeits=_placed(places, np.concatenate(forfeits), np.full(count, Forfeit.NONE, np.uint8)),
+            violations=_placed(places, np.concatenate(violations), np.zeros(count, np.bool_)),
+            distances=_placed(places, np.concatenate(distances), np.full(count, np.nan)),
         )
         for array in (examples.pixels, examples.forfeits, examples.violations, examples.distances):
             array.flags.writeable = False
         return examples
+
+
+def _placed(places: NDArray[np.integer], values: NDArray[S], into: NDArray[S]) -> NDArray[S]:
+    """Returns an array with values at their places."""
+    into[places] = values
+    return into
 
 
 class _MappedMemory:

@@ -71,6 +71,23 @@ class AttackQuery:
     positions: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryReply:
+    """What an attack is told in answer to a query.
+
+    Attributes:
+        left: what each position of the query has left.
+        labels: of its pictures, None where the defence gave none.
+        values: scores or gradients f32, NaN where the defence gave none.
+        refused: why the defence was not asked; then there are neither labels nor values.
+    """
+
+    left: list[int]
+    labels: list[int | None] | None = None
+    values: NDArray[np.float32] | None = None
+    refused: Refusal | None = None
+
+
 PlayerReply = ReadyReply | CandidatesReply | AnswersReply | GradientsReply | AttackQuery
 
 
@@ -147,21 +164,8 @@ class Session:
         message = messages.Gradient(id=identity, dtype=Dtype.U8, shape=list(pixels.shape), labels=labels)
         return self._send_question(message, pixels)
 
-    def answer_query(
-        self,
-        left: list[int],
-        *,
-        labels: list[int | None] | None = None,
-        values: NDArray[np.float32] | None = None,
-        refused: Refusal | None = None,
-    ) -> bytes:
+    def answer_query(self, reply: QueryReply) -> bytes:
         """Returns the answer to the attack's open query.
-
-        Args:
-            left: what each position of the query has left.
-            labels: of its pictures, None where the defence gave none.
-            values: scores or gradients f32, NaN where the defence gave none.
-            refused: why the defence was not asked; then there are neither labels nor values.
 
         Raises:
             OutputFlood: the player wrote on without waiting for this reply.
@@ -169,11 +173,12 @@ class Session:
         if self._query is None:
             raise ValueError("there is no query to reply to")
         self._raise_if_unsolicited()
+        values = reply.values
         header = messages.Reply(
             id=self._query,
-            left=left,
-            refused=refused,
-            labels=labels,
+            left=reply.left,
+            refused=reply.refused,
+            labels=reply.labels,
             dtype=None if values is None else Dtype.F32,
             shape=None if values is None else list(values.shape),
         )

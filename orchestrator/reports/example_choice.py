@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from orchestrator.domain.outcomes import NOT_ASKED, Forfeit, answer_text
+from orchestrator.domain.outcomes import NOT_ASKED, NOT_ATTACKED, Forfeit, answer_text
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.samples import AdversarialExamples, Samples
 from orchestrator.domain.submissions import Side
@@ -27,15 +27,16 @@ def choose_examples(record: RoundView, scoring: RoundScoring, count: int = EXAMP
     answers = record.answers(defence.id, len(samples))
     clean = answers.get(Cell(defence.id))
     examples = []
-    for attack, candidates in scoring.adversarial_examples.items():
-        attacked = answers.get(Cell(defence.id, attack))
-        if clean is None or attacked is None:
+    for attack in record.round.roster.by_side(Side.ATTACK):
+        cell = Cell(defence.id, attack.id)
+        attacked, candidates = answers.get(cell), scoring.examples_of(cell)
+        if clean is None or attacked is None or candidates is None:
             continue
         fooled = (clean == samples.labels) & (attacked != samples.labels) & (attacked != NOT_ASKED)
-        permutation = np.argsort(~fooled, kind="stable")
-        for picture in permutation[:count]:
+        permutation = np.argsort(~fooled | (attacked == NOT_ATTACKED), kind="stable")
+        for picture in permutation[: min(count, int((attacked != NOT_ATTACKED).sum()))]:
             before, after = int(clean[picture]), int(attacked[picture])
-            examples.append(_example(samples, candidates, Cell(defence.id, attack), int(picture), before, after))
+            examples.append(_example(samples, candidates, cell, int(picture), before, after))
     return examples
 
 

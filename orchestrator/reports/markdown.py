@@ -63,7 +63,7 @@ def _leaderboard_lines(board: LeaderboardPart, results: Results) -> list[str]:
 
 
 def _leaderboard_row(row: RowPart, board: LeaderboardPart, team: str) -> tuple[str, ...]:
-    remarks = [row.reason, f"no prize: {row.no_prize}" if row.no_prize else ""]
+    remarks = [row.reason, row.remark, f"no prize: {row.no_prize}" if row.no_prize else ""]
     return (
         str(row.rank or ""),
         f"{row.ranks[0]} to {row.ranks[1]}" if row.ranks and row.ranks[0] != row.ranks[1] else "",

@@ -101,6 +101,7 @@ LEADERBOARDS: Final[tuple[Column[_LeaderboardRow], ...]] = (
     Column("prize_rank", int, lambda row: row.part.prize_rank),
     Column("no_prize", str, lambda row: row.part.no_prize or None),
     Column("reason", str, lambda row: row.part.reason or None),
+    Column("remark", str, lambda row: row.part.remark or None),
 )
 SUBMISSIONS: Final[tuple[Column[_SubmissionRow], ...]] = (
     Column("task", str, lambda row: row.results.task.name),

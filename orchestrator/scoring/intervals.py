@@ -6,7 +6,6 @@ one picture's contribution to it is the same sum of what held and what did not.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +51,7 @@ def leaderboard_intervals(board: Leaderboard, held: CorrectPictures) -> dict[str
     values = _value_intervals(board, held)
     sure = {}
     for row in board.rows:
-        interval = _interval(row.score_terms, held, largest) if row.score_terms else None
+        interval = _interval(row.score_terms, held, largest) if row.score_terms else row.interval
         sure[row.submission] = RowIntervals(interval, ranges.get(row.submission), values.get(row.submission, {}))
     return sure
 
@@ -61,11 +60,12 @@ def _value_intervals(board: Leaderboard, correct: CorrectPictures) -> dict[str, 
     """Returns the intervals of the columns beside the score, by submission and column."""
     intervals: dict[str, dict[str, tuple[float, float]]] = {}
     for column in board.columns:
-        parts = {row.submission: row.values[column.name].terms for row in board.rows if column.name in row.values}
-        largest = _largest(parts.values())
-        for submission, terms in parts.items():
-            if terms:
-                intervals.setdefault(submission, {})[column.name] = _interval(terms, correct, largest)
+        values = {row.submission: row.values[column.name] for row in board.rows if column.name in row.values}
+        largest = _largest(value.terms for value in values.values())
+        for submission, value in values.items():
+            interval = _interval(value.terms, correct, largest) if value.terms else value.interval
+            if interval is not None:
+                intervals.setdefault(submission, {})[column.name] = interval
     return intervals
 
 
@@ -79,36 +79,38 @@ def _largest(every: Iterable[ScoreTerms]) -> float:
     return uncertainty.MAX_DELTA_POINTS * max((_largest_contribution(terms) for terms in every if terms), default=1.0)
 
 
-def cell_intervals(cells: list[Cell], held: CorrectPictures) -> dict[Cell, CellIntervals]:
-    """Returns how sure each cell is."""
-    if not cells:
-        return {}
-    total = len(held[cells[0]])
-    counts = np.array([int(held[cell].sum()) for cell in cells])
-    accuracies = uncertainty.accuracy_intervals(counts, total)
-    changes = _delta_intervals(cells, held)
-    return {
-        cell: CellIntervals(_rounded_pair(low, high), changes.get(cell))
-        for cell, low, high in zip(cells, accuracies.low, accuracies.high, strict=True)
-    }
+def cell_intervals(
+    cells: list[Cell], held: CorrectPictures, attacked: CorrectPictures | None = None
+) -> dict[Cell, CellIntervals]:
+    """Returns how sure each cell is; `attacked` are the pictures of those cells that do not have all."""
+    attacked = attacked or {}
+    accuracies: dict[Cell, tuple[float, float]] = {}
+    by_size: dict[int, list[Cell]] = {}
+    for cell in cells:
+        by_size.setdefault(int(attacked[cell].sum()) if cell in attacked else len(held[cell]), []).append(cell)
+    for total, alike in by_size.items():
+        limits = uncertainty.accuracy_intervals([int(held[cell].sum()) for cell in alike], total)
+        accuracies |= {c: _rounded_pair(*pair) for c, *pair in zip(alike, limits.low, limits.high, strict=True)}
+    changes = _delta_intervals(cells, held, attacked)
+    return {cell: CellIntervals(accuracies[cell], changes.get(cell)) for cell in cells}
 
 
-def _delta_intervals(cells: list[Cell], correct: CorrectPictures) -> dict[Cell, tuple[float, float]]:
-    """Returns the limits of the deltas of the cells that have one, a defence at a time."""
+def _delta_intervals(
+    cells: list[Cell], correct: CorrectPictures, attacked: CorrectPictures
+) -> dict[Cell, tuple[float, float]]:
+    """Returns the limits of the deltas of the cells that have one, all that have the same pictures at a time."""
     intervals: dict[Cell, tuple[float, float]] = {}
-    for defence, group in groupby(sorted(cells, key=_defence_of), key=_defence_of):
-        attacked = [cell for cell in group if cell.attack is not None]
-        clean = correct.get(Cell(defence))
-        if clean is not None and attacked:
-            limits = uncertainty.delta_intervals(clean, np.stack([correct[cell] for cell in attacked]))
-            intervals |= {
-                c: _rounded_pair(low, high) for c, low, high in zip(attacked, limits.low, limits.high, strict=True)
-            }
+    several: dict[tuple[str, bytes], list[Cell]] = {}
+    for cell in cells:
+        if cell.attack is not None and Cell(cell.defence) in correct:
+            pictures = attacked[cell].tobytes() if cell in attacked else b""
+            several.setdefault((cell.defence, pictures), []).append(cell)
+    for (defence, _), group in several.items():
+        mask = attacked.get(group[0], slice(None))
+        clean = correct[Cell(defence)][mask]
+        limits = uncertainty.delta_intervals(clean, np.stack([correct[cell][mask] for cell in group]))
+        intervals |= {c: _rounded_pair(*pair) for c, *pair in zip(group, limits.low, limits.high, strict=True)}
     return intervals
-
-
-def _defence_of(cell: Cell) -> str:
-    return cell.defence
 
 
 def _largest_contribution(terms: ScoreTerms) -> float:

@@ -129,6 +129,7 @@ class RowPart(_Part):
     ranks: tuple[int, int] | None = Field(description="the best and the worst rank that the pictures cannot exclude")
     values: dict[str, ValuePart] = Field(description="what stands in the board's other columns, by their names")
     reason: str
+    remark: str = Field(default="", description="what a reader has to know of this row, which is ranked all the same")
     prize_rank: int | None = Field(description="the place among those who may get a prize (A5)")
     no_prize: str = Field(description="why it may not get one")
 

@@ -17,6 +17,7 @@ from orchestrator.domain.leaderboard import Leaderboard, Row, Value
 from orchestrator.domain.node_placement import replayed_where_played
 from orchestrator.domain.outcomes import (
     Forfeit,
+    PictureOutcome,
     Tally,
     accuracy_drop,
     count_by_reason,
@@ -71,8 +72,11 @@ class RoundScoring:
             raise ValueError("no round was opened")
         self._opened = self._round.opening
         self._samples = record.samples
-        self.adversarial_examples = self._collect_examples()
-        self.tallies, self._correct = self._count_cells()
+        self._examples = self._collect_examples()
+        self.tallies: dict[Cell, Tally] = {}
+        self._correct: dict[Cell, NDArray[np.bool_]] = {}
+        self._attacked: dict[Cell, NDArray[np.bool_]] = {}
+        self._count_cells()
 
     def observations(self) -> Observations:
         """Returns what the format's rules see."""
@@ -81,13 +85,15 @@ class RoundScoring:
             tallies=self.tallies,
             findings=tuple(self._round.findings),
             violations={
-                attack: int(examples.violations.sum()) for attack, examples in self.adversarial_examples.items()
+                attack: sum(int(examples.violations.sum()) for examples in made.values())
+                for attack, made in self._examples.items()
             },
             round=self._opened.phase,
             eligibilities=self._eligibilities,
             labels=self._samples.labels,
             answers_of=lambda defence: self._record.answers(defence, len(self._samples)),
             scores_of=lambda defence: self._record.scores(defence, len(self._samples)),
+            queries_of=self._record.query_record,
         )
 
     def outcome(self, *, actor: str, task: str, reason: str = "") -> FormatEvent | None:
@@ -98,7 +104,7 @@ class RoundScoring:
         """Returns the results file's content; `head` is the hash of the last ledger entry."""
         opening, contest, observed = self._opened, self._opened.contest, self.observations()
         cells = [cell for cell in self._format.schedule(self._round.roster) if cell in self.tallies]
-        cell_intervals = intervals.cell_intervals(cells, self._correct)
+        cell_intervals = intervals.cell_intervals(cells, self._correct, self._attacked)
         return doc.Results(
             contest=contest["contest"],
             title=contest["title"],
@@ -138,19 +144,34 @@ class RoundScoring:
             jobs=[self._job_part(job) for job in sorted(self._round.planned_jobs, key=_stage_order)],
         )
 
-    def _collect_examples(self) -> dict[str, AdversarialExamples]:
-        examples = {a.id: self._record.adversarial_examples(a.id) for a in self._round.roster.by_side(Side.ATTACK)}
-        return {attack: candidates for attack, candidates in examples.items() if candidates is not None}
+    def _collect_examples(self) -> dict[str, dict[str, AdversarialExamples]]:
+        """Returns what each attack made, by attack and defence; by "" what it made for all of them."""
+        examples: dict[str, dict[str, AdversarialExamples]] = {}
+        for attack in self._round.roster.by_side(Side.ATTACK):
+            if (made := self._record.adversarial_examples(attack.id)) is not None:
+                examples.setdefault(attack.id, {})[""] = made
+        for cell in self._record.queried_cells():
+            made = self._record.cell_examples(cell)
+            if made is not None and cell.attack is not None:
+                examples.setdefault(cell.attack, {})[cell.defence] = made
+        return examples
 
-    def _count_cells(self) -> tuple[dict[Cell, Tally], dict[Cell, NDArray[np.bool_]]]:
-        """Returns each cell's counts, and which of its pictures count as classified correctly."""
+    def examples_of(self, cell: Cell) -> AdversarialExamples | None:
+        """Returns the pictures that a cell's defence was shown; None for clean ones, and where there are none yet."""
+        made = self._examples.get(cell.attack or "", {})
+        return made.get(cell.defence, made.get(""))
+
+    def _count_cells(self) -> None:
+        """Counts each cell, and notes which of its pictures count as classified correctly."""
         labels = self._samples.labels
-        tallies, correct = {}, {}
         for cell, answers in self._record.cells():
-            examples = self.adversarial_examples.get(cell.attack) if cell.attack else None
-            tallies[cell] = tally_cell(labels, answers, None if examples is None else examples.forfeits)
-            correct[cell] = credited_pictures(decide_outcomes(labels, answers))
-        return tallies, correct
+            examples = self.examples_of(cell)
+            outcomes = decide_outcomes(labels, answers)
+            self.tallies[cell] = tally_cell(labels, answers, None if examples is None else examples.forfeits)
+            self._correct[cell] = credited_pictures(outcomes)
+            attacked = outcomes != PictureOutcome.NOT_ATTACKED
+            if not attacked.all():
+                self._attacked[cell] = attacked
 
     def _notes(self) -> list[str]:
         notes = []
@@ -165,6 +186,7 @@ class RoundScoring:
         if incomplete := sorted({cell.defence for cell, tally in self.tallies.items() if not tally.complete}):
             notes.append(NOT_PLAYED.format(", ".join(incomplete)))
         notes += self._uncleared_notes()
+        notes += self._format.notes(self.observations())
         if not self._round.closed:
             notes.append("The round is not finished; boards are of what is decided so far.")
         return notes
@@ -192,8 +214,8 @@ class RoundScoring:
         if submission.side is Side.DEFENCE:
             clean = self.tallies.get(Cell(submission.id))
             return clean is not None and (clean.faults == clean.total or not clean.complete)
-        examples = self.adversarial_examples.get(submission.id)
-        lost = examples is not None and bool((examples.forfeits == Forfeit.MISSING).all())
+        made = self._examples.get(submission.id, {}).values()
+        lost = bool(made) and all((examples.forfeits == Forfeit.MISSING).all() for examples in made)
         return lost and bool(self._fault_parts(submission.id))
 
     def _waiting_part(self, event: events.JobParked) -> doc.WaitingPart:
@@ -221,11 +243,13 @@ class RoundScoring:
     def _submission_part(self, submission: Submission, observed: Observations) -> doc.SubmissionPart:
         finished = self._round.finished_jobs_of(submission.id)
         sandboxes = self._round.sandboxes_of(submission.id)
-        examples = self.adversarial_examples.get(submission.id)
+        made = self._examples.get(submission.id, {}).values()
+        forfeits = np.concatenate([examples.forfeits for examples in made] or [np.empty(0, np.uint8)])
+        distances = np.concatenate([examples.distances for examples in made] or [np.empty(0)])
+        distances = distances[~np.isnan(distances)]
         findings = [finding.id for finding in self._round.findings if finding.submission == submission.id]
         faults = self._fault_parts(submission.id)
-        violations = int(examples.violations.sum()) if examples else 0
-        distances = examples.distances[~np.isnan(examples.distances)] if examples else np.empty(0)
+        violations = sum(int(examples.violations.sum()) for examples in made)
         return doc.SubmissionPart(
             id=submission.id,
             name=submission.name,
@@ -235,13 +259,13 @@ class RoundScoring:
             image=submission.digest,
             status=self._status(submission, observed, faults),
             findings=findings,
-            forfeits=int((examples.forfeits != Forfeit.NONE).sum()) if examples else 0,
-            forfeit_reasons=count_by_reason(examples.forfeits) if examples else {},
+            forfeits=int((forfeits != Forfeit.NONE).sum()),
+            forfeit_reasons=count_by_reason(forfeits),
             violations=violations,
             largest=round(float(distances.max()), 3) if distances.size else None,
             faults=faults,
             sandboxes=len(sandboxes),
-            seconds=round(sum(job.seconds for job in finished), 3),
+            seconds=round(sum(job.seconds for job in finished) + self._query_seconds(submission.id), 3),
             cpu_seconds=_sum_known([sandbox.cpu_seconds for sandbox in sandboxes]),
             peak_bytes=max((s.peak_bytes for s in sandboxes if s.peak_bytes is not None), default=None),
             bytes_in=_sum_bytes([s.stdin_bytes for s in sandboxes]),
@@ -249,25 +273,27 @@ class RoundScoring:
             endings=dict(sorted(Counter(s.reason or s.ending for s in sandboxes).items())),
         )
 
+    def _query_seconds(self, attack: str) -> float:
+        """Returns how long an attack worked in jobs in which it queried defences."""
+        jobs = [job.id for job in self._round.planned_jobs_of.get(attack, ()) if job.submission != attack]
+        return sum(step.attack_seconds for job in jobs for step in self._round.steps.get(job, {}).values())
+
     def _status(self, submission: Submission, observed: Observations, faults: list[doc.FaultPart]) -> Any:
         standing = observed.eligibility(submission.id)
         if standing.disqualified or self._format.disqualification(observed, submission):
             return "disqualified"
         waits = any(event.submission == submission.id for event in self._round.parked_jobs.values())
-        if waits or any(
-            job.id not in self._round.finished_jobs for job in self._round.planned_jobs_of.get(submission.id, ())
-        ):
+        planned = self._round.planned_jobs_of.get(submission.id, ())
+        if waits or any(job.id not in self._round.finished_jobs for job in planned):
             return "pending"
         return "faulted" if faults else "played"
 
     def _fault_parts(self, submission: str) -> list[doc.FaultPart]:
         times: Counter[tuple[str, str]] = Counter()
         counts: Counter[tuple[str, str]] = Counter()
-        planned = self._round.planned_jobs_of.get(submission, ())
-        for step in (step for job in planned for step in self._round.steps.get(job.id, {}).values()):
-            for fault in step.faults:
-                times[fault.code, fault.reason] += fault.times
-                counts[fault.code, fault.reason] += fault.pictures
+        for fault in self._round.faults_of(submission):
+            times[fault.code, fault.reason] += fault.times
+            counts[fault.code, fault.reason] += fault.pictures
         return [
             doc.FaultPart(code=code, reason=reason, times=times[code, reason], pictures=count, message=fault_text(code))
             for (code, reason), count in sorted(counts.items())
@@ -275,8 +301,8 @@ class RoundScoring:
 
     def _cell_part(self, cell: Cell, sure: intervals.CellIntervals) -> doc.CellPart:
         counts = self.tallies[cell]
-        clean = self.tallies.get(Cell(cell.defence))
-        delta = accuracy_drop(clean.accuracy, counts.accuracy) if clean and cell.attack else None
+        clean = self._clean_accuracy(cell)
+        delta = accuracy_drop(clean, counts.accuracy) if clean is not None and cell.attack else None
         return doc.CellPart(
             defence=cell.defence,
             attack=cell.attack,
@@ -291,6 +317,17 @@ class RoundScoring:
             accuracy_interval=sure.accuracy,
             delta=None if delta is None else float(delta),
             delta_interval=sure.delta,
+        )
+
+    def _clean_accuracy(self, cell: Cell) -> Fraction | None:
+        """Returns how much of a cell's pictures its defence gets right where nobody attacked them."""
+        correct, attacked = self._correct.get(Cell(cell.defence)), self._attacked.get(cell)
+        if correct is None:
+            return None
+        return (
+            Fraction(int(correct.sum()), len(correct))
+            if attacked is None
+            else Fraction(int((correct & attacked).sum()), int(attacked.sum()))
         )
 
     def _replay_part(self, coverage: events.ReplayJudged) -> doc.ReplayPart:
@@ -370,6 +407,7 @@ def _row_part(row: Row, sure: intervals.RowIntervals) -> doc.RowPart:
         ranks=sure.ranks,
         values={name: _value_part(value, sure.values.get(name)) for name, value in row.values.items()},
         reason=row.reason,
+        remark=row.remark,
         prize_rank=row.prize_rank,
         no_prize=row.no_prize,
     )

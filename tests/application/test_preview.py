@@ -104,7 +104,7 @@ def test_a_played_round_has_nothing_left(entered) -> None:
     """Then every job is finished and no second is expected."""
     entered.play("initial")
     found = preview(entered)
-    assert [part.jobs for part in found.stages] == [0, 0, 0]
+    assert [part.jobs for part in found.stages] == [0, 0, 0, 0]
     assert (found.expected_seconds, found.max_seconds) == (0.0, 0.0)
 
 

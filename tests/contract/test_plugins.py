@@ -18,7 +18,7 @@ KINDS = tuple(sorted(plugins.PACKAGES))
 FOUND = {
     "datasets": ["digits", "folder", "idx", "npz"],
     "executors": ["kubernetes", "local"],
-    "formats": ["tournament"],
+    "formats": ["tournament", "warmup"],
     "sandboxes": ["docker", "pod", "process", "runc"],
     "stores": ["folder", "memory", "sql"],
 }
@@ -90,7 +90,7 @@ def added(tmp_path, monkeypatch, entry):
 def test_another_distribution_adds_one(tmp_path, monkeypatch):
     """An entry point of the group `sparring.formats` is a format like ours."""
     added(tmp_path, monkeypatch, "echo = elsewhere:Echo")
-    assert plugins.plugin_names("formats") == ("echo", "tournament")
+    assert plugins.plugin_names("formats") == ("echo", "tournament", "warmup")
     assert plugins.load_plugin("formats", "echo").name == "echo"
     assert plugins.load_plugin("formats", "tournament").name == "tournament"
 

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from orchestrator.domain.access import Access
 from orchestrator.domain.events import SandboxRecord
+from orchestrator.domain.organizer_attacks import ORGANIZERS, AttackedPicture, OrganizerAttack
 from orchestrator.domain.outcomes import OnMissing, OnViolation
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.plan import Stage as JobStage
@@ -175,6 +177,32 @@ def first_value(header, payload):
     return frames.encode_frame({"type": "answers", "id": header["id"], "labels": labels})
 
 
+class Brighten(OrganizerAttack):
+    """Adds one to a picture until the defence is wrong, six times at most; its last value is drawn at random."""
+
+    name, queries_per_picture, digest = "brighten", 6, "sha256:brighten"
+
+    def __init__(self, first=12) -> None:
+        self.first, self.asked = first, []
+
+    def pictures(self, count):
+        """Returns the first so many."""
+        return min(count, self.first)
+
+    def play(self, samples, pictures, generators, ask):
+        """Asks about one picture after another."""
+        for picture, generator in zip(pictures, generators, strict=True):
+            pixels, queries = samples.pixels[picture].copy(), 0
+            pixels[0, -1, -1] = generator.integers(100, 200)
+            while queries < self.queries_per_picture:
+                self.asked.append(picture)
+                queries += 1
+                if ask(pixels[None], np.array([picture], np.int32)).answers[0] != samples.labels[picture]:
+                    break
+                pixels[0, 0, 0] += 1
+            yield AttackedPicture(picture, pixels, queries, "" if picture else "given up")
+
+
 @dataclass
 class Stage:
     """A round on the scripted backend, kept in memory."""
@@ -222,7 +250,9 @@ class Stage:
 def stage():
     """Returns a function that sets up a round of attacks and defences, each a function, on twelve small pictures."""
 
-    def make(attacks=None, defences=None, *, images=None, limits=None, **changes: Any) -> Stage:
+    def make(
+        attacks=None, defences=None, *, images=None, limits=None, organizer_attacks=(), access=None, **changes: Any
+    ) -> Stage:
         attacks = {"shift": shift} if attacks is None else attacks
         defences = {"first": first_value} if defences is None else defences
         names = {name: (images or {}).get(name, name) for name in (*attacks, *defences)}
@@ -230,6 +260,10 @@ def stage():
             Submission(name, name, f"team {name}", side, f"sha256:{names[name]}", names[name])
             for side, players in ((Side.ATTACK, attacks), (Side.DEFENCE, defences))
             for name in players
+        ]
+        submissions += [
+            Submission(each.name, each.name, ORGANIZERS, Side.ATTACK, each.digest, "", baseline=True)
+            for each in organizer_attacks
         ]
         backend = ScriptedBackend({**attacks, **defences})
         pixels = np.arange(12, dtype=np.uint8).repeat(4).reshape(12, 1, 2, 2)
@@ -256,6 +290,8 @@ def stage():
             backend=backend,
             blobs=blobs,
             clock=time.monotonic,
+            access=access or Access(),
+            organizer_attacks={each.name: each for each in organizer_attacks},
         )
         assert not changes, changes
         return Stage(backend, setting, MemoryLedger(), RoundView(blobs))

@@ -8,7 +8,7 @@ from orchestrator.errors import DeadlinePassed
 from orchestrator.execution.player import GRACE_SECONDS, Player
 from orchestrator.protocol import frames
 from orchestrator.protocol.messages import QueriesHeader, Role, Want
-from orchestrator.protocol.session import Session
+from orchestrator.protocol.session import QueryReply, Session
 
 from .conftest import ScriptedSandbox
 
@@ -53,10 +53,10 @@ class Attack:
     def perturb(self, takes: float) -> list[tuple[int, ...]]:
         """Returns what it delivers where each answer takes so many seconds."""
 
-        def answer(query) -> bytes:
+        def answer(query) -> QueryReply:
             assert (query.want, query.positions) == (Want.DECISION, (0,))
             self.clock.now += takes
-            return self.session.answer_query([5], labels=[3])
+            return QueryReply([5], labels=[3])
 
         return [reply.index for reply in self.player.perturb(PIXELS, None, LIMITS, answer)]
 

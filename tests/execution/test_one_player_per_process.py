@@ -18,7 +18,7 @@ from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Cell, Job, Stage
 from orchestrator.domain.tasks import Isolation
 from orchestrator.errors import PodUsedUp, StoreFault
-from orchestrator.execution import job_steps
+from orchestrator.execution import job_steps, query_steps
 from orchestrator.execution.job_runner import JobRunner
 from orchestrator.execution.round_runner import RoundRunner
 from orchestrator.integrity import diagnosis
@@ -40,7 +40,7 @@ from .cheats import (
     chatty,
     malformed,
 )
-from .conftest import EMPTY, first_value, shift
+from .conftest import EMPTY, Brighten, first_value, shift
 
 
 @pytest.fixture(autouse=True)
@@ -206,6 +206,11 @@ ROUNDS = {
         "replay": EVERYTHING,
         "epsilon": 12,
     },
+    "defences are queried": {
+        "attacks": {},
+        "organizer_attacks": [Brighten(first=9)],
+        "defences": {"tires": Tires, "coward": Coward, "never": never_ready, "first": first_value},
+    },
     "a refusal is found": {"defences": {"refuses": Refuses, "first": first_value}, "replay": EVERYTHING},
 }
 
@@ -280,7 +285,9 @@ def test_a_step_that_could_not_be_kept_is_played_again(stage, monkeypatch, which
     """The volume fails once, at any step that is handed out before the job's end: none is missing from the record."""
     monkeypatch.setattr(job_steps, "QUESTIONS_PER_STEP", 4)
     defence = Counts if which is Stage.REPLAY else Defence
-    played = stage(defences={"defence": defence}, replay=EVERYTHING, limits=LENIENT)
+    monkeypatch.setattr(query_steps, "PICTURES_PER_STEP", 4)
+    queries = {"attacks": {}, "organizer_attacks": [Brighten()]} if which is Stage.QUERY else {}
+    played = stage(defences={"defence": defence}, replay=EVERYTHING, limits=LENIENT, **queries)
     played.run(devices=("GPU-0",))
     job = next(job for job in played.plan().jobs if job.stage is which)
     told = [entry.event for entry in played.ledger.read()]

@@ -120,7 +120,9 @@ def test_every_reason_has_its_row(document, root) -> None:
 def test_every_contest_file_key_has_its_row(document) -> None:
     """Every key stands in docs/contest-file.md with its real default."""
     text = document("contest-file.md")
-    chapters = [section(text, f"### {name}") for name in ("The contest", "The task", "Limits", "Replay", "Cluster")]
+    chapters = [
+        section(text, f"### {name}") for name in ("The contest", "The task", "Limits", "Replay", "Access", "Cluster")
+    ]
     agree("\n".join(chapters), keys(ContestFile))
     agree(section(text, "### Entries"), keys(EntrySection))
     agree(section(text, "### The manifest"), keys(Manifest))

@@ -5,7 +5,7 @@ import pytest
 
 from orchestrator.errors import PlayerReported
 from orchestrator.protocol.messages import QueriesHeader, Refusal, Role, Want
-from orchestrator.protocol.session import AttackQuery
+from orchestrator.protocol.session import AttackQuery, QueryReply
 
 from .conftest import ATTACK, PIXELS
 
@@ -28,26 +28,26 @@ class Answers:
         for replies in self.player.each(self.player.session.ask_perturb(pixels, None)):
             for reply in replies:
                 if isinstance(reply, AttackQuery):
-                    self.player.process.stdin.write(self.answer(reply))
+                    self.player.process.stdin.write(self.player.session.answer_query(self.answer(reply)))
                     self.player.process.stdin.flush()
                 else:
                     made[list(reply.index)] = reply.pixels
         return made
 
-    def answer(self, query: AttackQuery) -> bytes:
+    def answer(self, query: AttackQuery) -> QueryReply:
         """Returns the answer to a query: even values are not answered."""
         self.asked.append((query.want, len(query.pixels), query.positions))
         for position in query.positions:
             self.left[position] -= self.queries.prices[query.want]
         left, first = [self.left[position] for position in query.positions], query.pixels[:, 0, 0, 0]
         if min(left) < 0:
-            return self.player.session.answer_query(left, refused=Refusal.BUDGET)
+            return QueryReply(left, refused=Refusal.BUDGET)
         if query.want is Want.DECISION:
             labels = [int(value) % 10 if value % 2 else None for value in first]
-            return self.player.session.answer_query(left, labels=labels)
+            return QueryReply(left, labels=labels)
         shape = (len(first), 10) if query.want is Want.SCORES else query.pixels.shape
         values = np.broadcast_to(np.where(first % 2, first, np.nan).reshape(-1, *[1] * (len(shape) - 1)), shape)
-        return self.player.session.answer_query(left, values=values)
+        return QueryReply(left, values=values)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ if __name__ == "__main__":
 from orchestrator.errors import OutputFlood, ProtocolFault, SubmissionFault
 from orchestrator.protocol import frames
 from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, QueriesHeader, Role, TaskHeader, Want
-from orchestrator.protocol.session import AnswersReply, AttackQuery, Session
+from orchestrator.protocol.session import AnswersReply, AttackQuery, QueryReply, Session
 
 CLASSES = 10
 PAYLOAD_LIMIT = 1 << 16
@@ -235,7 +235,7 @@ def play(session: Session, pieces: list[bytes]) -> str:
             fed += len(piece)
             for reply in session.feed(piece):
                 if isinstance(reply, AttackQuery):
-                    session.answer_query([0] * len(reply.positions), labels=[0] * len(reply.positions))
+                    session.answer_query(QueryReply([0] * len(reply.positions), labels=[0] * len(reply.positions)))
                 if isinstance(reply, AnswersReply):
                     assert len(reply.labels) == 2, "an answer of another length"
             assert session._decoder.pending_bytes <= fed, "the decoder holds more than it was fed"

@@ -8,7 +8,15 @@ import pytest
 from orchestrator.errors import OutputFlood, PlayerReported, ProtocolFault, SubmissionFault
 from orchestrator.protocol import frames
 from orchestrator.protocol.messages import Capability, Refusal, Role, Want
-from orchestrator.protocol.session import AnswersReply, AttackQuery, GradientsReply, PlayerReply, ReadyReply, Session
+from orchestrator.protocol.session import (
+    AnswersReply,
+    AttackQuery,
+    GradientsReply,
+    PlayerReply,
+    QueryReply,
+    ReadyReply,
+    Session,
+)
 
 from .conftest import QUERIES
 
@@ -167,15 +175,15 @@ def test_a_query_is_answered_within_the_question(greeted, pixels):
     [asked] = session.feed(query())
     assert (asked.want, asked.positions, asked.pixels.tolist()) == (Want.DECISION, (0,), [[[[1, 2], [3, 4]]]])
     answer = {"type": "reply", "id": 2, "left": [4], "labels": [None]}
-    assert said(session.answer_query([4], labels=[None])) == (answer, b"")
+    assert said(session.answer_query(QueryReply([4], labels=[None]))) == (answer, b"")
     [again] = session.feed(query(1, 1, want="scores"))
     assert isinstance(again, AttackQuery)
     assert (again.want, again.positions) == (Want.SCORES, (1, 1))
-    header, payload = said(session.answer_query([1, 1], values=np.array([[0.5, 1.5], [np.nan, 2]])))
+    header, payload = said(session.answer_query(QueryReply([1, 1], values=np.array([[0.5, 1.5], [np.nan, 2]]))))
     assert (header["dtype"], header["shape"], header["left"]) == ("f32", [2, 2], [1, 1])
     assert payload == np.array([0.5, 1.5, np.nan, 2], "<f4").tobytes()
     list(session.feed(query()))
-    refused = said(session.answer_query([0], refused=Refusal.BUDGET))
+    refused = said(session.answer_query(QueryReply([0], refused=Refusal.BUDGET)))
     assert refused == ({"type": "reply", "id": 2, "left": [0], "refused": "budget"}, b"")
     assert [reply.index for reply in session.feed(candidates(0, 1))] == [(0, 1)]
 
@@ -284,7 +292,7 @@ def test_an_attack_waits_for_its_reply(greeted, pixels):
     session.ask_perturb(pixels, None)
     assert len(list(session.feed(query() + candidates(0)))) == 1
     with pytest.raises(OutputFlood):
-        session.answer_query([1], labels=[1])
+        session.answer_query(QueryReply([1], labels=[1]))
     session = greeted(Role.ATTACK, queries=True)
     session.ask_perturb(pixels, None)
     list(session.feed(query()))
@@ -313,7 +321,7 @@ def test_a_player_may_report_a_fault(greeted, pixels):
         (Role.ATTACK, lambda session, pixels: session.ask_perturb(pixels[0], None), "n, c, h, w"),
         (Role.ATTACK, lambda session, pixels: session.ask_perturb(pixels, [1]), "1 labels for 2 pictures"),
         (Role.ATTACK, lambda session, pixels: session.ask_perturb(pixels, ["x", "y"]), "valid integer"),
-        (Role.ATTACK, lambda session, pixels: session.answer_query([1], labels=[1]), "no query"),
+        (Role.ATTACK, lambda session, pixels: session.answer_query(QueryReply([1], labels=[1])), "no query"),
     ],
 )
 def test_our_own_mistakes_leave_the_session_as_it_was(greeted, pixels, role, ask, complaint):

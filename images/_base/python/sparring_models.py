@@ -1,7 +1,7 @@
-"""The organizers' networks: DigitsCNN for 1 x 8 x 8 pictures and CifarNet for 3 x 32 x 32.
+"""The organizers' networks: DigitsCNN for 1 x 8 x 8 pictures, Digits28CNN for 1 x 28 x 28, CifarNet for 3 x 32 x 32.
 
-Both take float32 [n, channels, height, width] in [0, 1] and return logits [n, classes]. Which one a weights file
-belongs to follows from the task's shape, so one baseline folder serves both tasks with other weights.
+All take float32 [n, channels, height, width] in [0, 1] and return logits [n, classes]. Which one a weights file
+belongs to follows from the task's shape, so one baseline folder serves several tasks with other weights.
 """
 
 import os
@@ -44,6 +44,23 @@ class DigitsCNN(nn.Module):
         return self.fc2(functional.relu(self.fc1(x.flatten(1))))
 
 
+class Digits28CNN(nn.Module):
+    """Two convolutions with a stride of 2, two linear layers: 26,414 parameters for two classes; no normalisation."""
+
+    def __init__(self, classes: int = 10) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 8, 3, stride=2, padding=1)
+        self.conv2 = nn.Conv2d(8, 16, 3, stride=2, padding=1)
+        self.fc1 = nn.Linear(784, 32)
+        self.fc2 = nn.Linear(32, classes)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Returns logits [n, classes]."""
+        x = functional.relu(self.conv1(pictures))
+        x = functional.relu(self.conv2(x))
+        return self.fc2(functional.relu(self.fc1(x.flatten(1))))
+
+
 class CifarNet(nn.Module):
     """A small residual network: 191,514 trained parameters for ten classes; normalisation is inside."""
 
@@ -81,8 +98,9 @@ def _convolution(inputs: int, outputs: int, stride: int = 1) -> tuple[nn.Conv2d,
     return nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False), nn.BatchNorm2d(outputs)
 
 
-ARCHITECTURES: dict[str, tuple[tuple[int, int, int], type[DigitsCNN | CifarNet]]] = {
+ARCHITECTURES: dict[str, tuple[tuple[int, int, int], type[DigitsCNN | Digits28CNN | CifarNet]]] = {
     "digits_cnn": ((1, 8, 8), DigitsCNN),
+    "digits28_cnn": ((1, 28, 28), Digits28CNN),
     "cifar_net": ((3, 32, 32), CifarNet),
 }
 """By name: the shape of one picture, and the network for it."""

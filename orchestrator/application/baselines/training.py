@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,22 @@ class TrainingRecipe:
     architecture: str
     seed: int
     epsilon: float
+    epochs: int = 30
 
 
-def load_digits(split: str) -> Samples:
-    """Returns the training or test part of scikit-learn's digits."""
+ARCHITECTURES = {8: "digits_cnn", 28: "digits28_cnn"}
+"""The network for digits by their height and width."""
+
+
+def load_digits(split: str, only: Sequence[str] = (), side: int | None = None) -> Samples:
+    """Returns the training or test part of scikit-learn's digits, of some classes only, and enlarged to `side` pixels.
+
+    Raises:
+        Rejected: there is no such class.
+    """
     kind = plugins.load_plugin("datasets", "digits")
-    samples: Samples = kind().load_samples(kind.options_type(split=split), Path())
+    options = kind.options_type(split=split, only=list(only) or None, side=side)
+    samples: Samples = kind().load_samples(options, Path())
     return samples
 
 
@@ -54,7 +65,7 @@ def train_classifier(
         arguments = [
             *("--data", str(paths["data"]), "--test", str(paths["test"]), "--out", str(out)),
             *("--architecture", recipe.architecture, "--recipe", recipe.name),
-            *("--epsilon", str(recipe.epsilon), "--seed", str(recipe.seed)),
+            *("--epsilon", str(recipe.epsilon), "--seed", str(recipe.seed), "--epochs", str(recipe.epochs)),
         ]
         done = subprocess.run([sys.executable, str(program), *arguments], capture_output=True, text=True, check=False)
     if done.returncode == _ARGUMENT_ERROR:

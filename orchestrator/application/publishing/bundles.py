@@ -64,6 +64,11 @@ def publish_bundle(
         _require_finished(admin)
     if pictures and kind != "full":
         raise UsageError("a sealed bundle holds no pictures; give --full with --pictures")
+    if kind == "sealed" and admin.contest.format.play_rules().keep_scores:
+        format_name = admin.contest.file.format
+        raise UsageError(
+            f"the boards of {format_name} follow from scores, which a sealed bundle cannot hold; give --full"
+        )
     if out.exists():
         raise UsageError(f"{out} is there already; give a new folder")
     key = admin.signing_key()

@@ -48,5 +48,7 @@ def assemble_context(
         replay=file.replay.design(),
         seed=file.seed,
         clock=time.monotonic,
+        access=file.access.to_access(),
+        organizer_attacks={attack.name: attack for attack in contest_format.organizer_attacks()},
         **parts,
     )

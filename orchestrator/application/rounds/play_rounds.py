@@ -13,6 +13,7 @@ from orchestrator.application.rounds import entry_images, execution_target, repl
 from orchestrator.application.rounds.assemble_context import assemble_context
 from orchestrator.application.rounds.execution_target import ExecutionTarget, TargetSession
 from orchestrator.application.rounds.replay_cost import ReplayForecast
+from orchestrator.domain.access import AccessKind
 from orchestrator.domain.contest_format import Format, RoundOfSeason
 from orchestrator.domain.ids import digest
 from orchestrator.domain.plan import Cell
@@ -145,6 +146,11 @@ def choose_target(contest: Contest, workspace: Path, how: RunOptions) -> Executi
     plugins.load_plugin("executors", how.executor)
     _refuse_ignored_options(how)
     if how.executor == execution_target.KUBERNETES:
+        if contest.file.access.kind is not AccessKind.NONE:
+            raise UsageError(
+                "--engine kubernetes cannot join an attack's pod with a defence's, and `access` needs both; "
+                "leave `access` out of the contest file, or play on this machine"
+            )
         cluster = execution_target.KubernetesTarget(contest, how.cluster, how.slots)
         cluster.backend.require_available(contest.file.runtime)
         return cluster

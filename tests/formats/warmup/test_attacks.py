@@ -67,7 +67,8 @@ def played(attack, pictures, labels, ask, at_a_time=4):
         attack.attack(picture, int(label), np.random.default_rng(number))
         for number, (picture, label) in enumerate(zip(pictures, labels, strict=True))
     )
-    return sorted(play_attacks(each, ask, at_a_time), key=lambda outcome: outcome.number)
+    played_attacks = play_attacks(each, lambda asked, _: ask(asked), at_a_time)
+    return sorted(played_attacks, key=lambda outcome: outcome.number)
 
 
 def results(outcomes):

@@ -80,13 +80,14 @@ class FinishedAttack:
 
 
 def play_attacks(
-    attacks: Iterable[AttackSteps], ask: Callable[[Floats], Scores], at_a_time: int
+    attacks: Iterable[AttackSteps], ask: Callable[[Floats, NDArray[np.int64]], Scores], at_a_time: int
 ) -> Iterator[FinishedAttack]:
     """Yields what each attack came to, as they finish; their questions are put together, `at_a_time` attacks at once.
 
     Args:
         attacks: one generator for each picture.
-        ask: returns the scores of pictures [k, c, h, w], of any number.
+        ask: returns the scores of pictures [k, c, h, w], of any number; the second array [k] has the number of the
+            attack that wants to know.
         at_a_time: how many attacks are open at once. What becomes of a picture does not depend on it.
     """
     waiting = enumerate(attacks)
@@ -102,8 +103,9 @@ def play_attacks(
                 del open_attacks[number]
         if open_attacks:
             questions = [each.question for each in open_attacks.values()]
-            scores = ask(np.concatenate(questions))
-            ends = np.cumsum([len(question) for question in questions])[:-1]
+            sizes = [len(question) for question in questions]
+            scores = ask(np.concatenate(questions), np.repeat([*open_attacks], sizes))
+            ends = np.cumsum(sizes)[:-1]
             for each, part in zip(open_attacks.values(), np.split(scores, ends), strict=True):
                 each.answer(part)
 

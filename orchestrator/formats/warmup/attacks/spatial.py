@@ -157,6 +157,21 @@ def random_movement(
             return found
 
 
+@dataclass(frozen=True, slots=True)
+class AfterMovement(Attack):
+    """Another attack on a picture that was turned and moved at random before."""
+
+    attack_after: Attack
+    limits: MovementLimits
+    transform: Transform
+    check_ink: bool = False
+
+    def attack(self, picture: Floats, label: int, rng: np.random.Generator) -> AttackSteps:
+        """See `Attack.attack`."""
+        moved = random_movement(picture, self.limits, self.transform, rng, check_ink=self.check_ink)
+        return (yield from self.attack_after.attack(moved, label, rng))
+
+
 def _parts(movements: Sequence[Movement], size: int) -> Iterator[Sequence[Movement]]:
     for start in range(0, len(movements), size):
         yield movements[start : start + size]

@@ -1,0 +1,38 @@
+"""What an attack may ask the defence about while it makes its pictures (rule X6)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class AccessKind(StrEnum):
+    """What a query is answered with."""
+
+    NONE = "none"
+    """Nothing may be asked: the attack makes its pictures once, for all defences."""
+    DECISION = "decision"
+    """A label."""
+    SCORES = "scores"
+    """A label, or a score for each class, as the attack wants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The access model of a contest.
+
+    `queries` is how many pictures a defence may be asked about for each picture of the task; `batch` how many in one
+    query at most. Scores are rounded to `decimals` where that is given, and with `top_score_only` all but the
+    largest are withheld. `reply_seconds` is the grid on which replies are sent, so that how long one took says less;
+    0 sends them at once.
+    """
+
+    kind: AccessKind = AccessKind.NONE
+    queries: int = 1000
+    batch: int = 64
+    decimals: int | None = None
+    top_score_only: bool = False
+    reply_seconds: float = 0.0
+
+    @property
+    def allows_queries(self) -> bool:
+        """Whether an attack may ask anything."""
+        return self.kind is not AccessKind.NONE

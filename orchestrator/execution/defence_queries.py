@@ -1,0 +1,140 @@
+"""Queries to one defence: what an attack wants to know is asked, and what is on record of it is kept."""
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.domain.assignment import PartialStep
+from orchestrator.domain.events import FaultRecord
+from orchestrator.domain.organizer_attacks import DefenceReplies
+from orchestrator.domain.outcomes import Answers, Scores
+from orchestrator.domain.samples import Pixels
+from orchestrator.execution import interactions
+from orchestrator.execution.interactions import DefenceAnswers, QuestionPlan
+from orchestrator.execution.player_pool import PlayerPool
+from orchestrator.execution.round_context import RoundContext
+from orchestrator.ledger.stores.base import get_array, put_array
+
+_REPLY_COLUMNS = 2
+
+
+class DefenceQueries:
+    """The queries of one step of a query job.
+
+    A query that the defence does not answer is handled as in play: the sandbox is replaced, and a fault is charged to a
+    picture only where it is the picture's own (rule A7).
+
+    Args:
+        pool: the defence's players.
+        context: the round.
+        resumed: what another process asked of the same step. The same queries come again, in the same order, and those
+            that were asked are answered from it.
+    """
+
+    def __init__(self, pool: PlayerPool, context: RoundContext, resumed: PartialStep | None = None) -> None:
+        self._pool, self._context = pool, context
+        self.fresh = not pool.has_active_player if resumed is None else resumed.fresh
+        """Whether a fresh sandbox met the first query."""
+        self.faults: list[FaultRecord] = [] if resumed is None else list(resumed.faults)
+        self.seconds = 0.0 if resumed is None else resumed.seconds
+        self.fault_seconds = 0.0 if resumed is None else resumed.fault_seconds
+        self._chain = hashlib.sha256()
+        self._pictures: list[NDArray[np.int32]] = []
+        self._answers: list[Answers] = []
+        self._scores: list[Scores] = []
+        self._open: DefenceAnswers | None = None
+        self._resumed = resumed
+        self._known: DefenceReplies | None = None
+        if resumed is not None:
+            answers, scores = (get_array(context.blobs, resumed.blobs[name]) for name in _PARTIAL_ARRAYS)
+            self._known = DefenceReplies(answers, scores)
+
+    @property
+    def transcript(self) -> str:
+        """The hash of the chain so far: over pictures, answers and scores of every query in order."""
+        return "sha256:" + self._chain.hexdigest()
+
+    def replies(self) -> NDArray[np.int32]:
+        """Returns picture and answer of every query in order, i32 [q, 2]."""
+        if not self._pictures:
+            return np.empty((0, _REPLY_COLUMNS), np.int32)
+        return np.column_stack([np.concatenate(self._pictures), np.concatenate(self._answers)]).astype(np.int32)
+
+    def pictures_with(self, answer: int) -> NDArray[np.int32]:
+        """Returns the pictures about which a query was answered so, in no order and perhaps several times."""
+        replies = self.replies()
+        found: NDArray[np.int32] = replies[replies[:, 1] == answer, 0]
+        return found
+
+    def ask(self, pixels: Pixels, pictures: NDArray[np.int32]) -> DefenceReplies:
+        """Asks about pictures u8 [k, c, h, w], each on behalf of a picture of the task [k].
+
+        Raises:
+            InfrastructureFault: a fault of ours.
+        """
+        answers = self._start(len(pixels))
+        try:
+            limits = self._context.limits
+            plan = QuestionPlan(limits, limits.classify_batch, scored=True)
+            interactions.ask_defence(self._pool, plan, list(pixels), self._context.clock, answers)
+        finally:
+            self.faults += answers.faults
+            self.seconds += answers.seconds
+            self.fault_seconds += answers.fault_seconds
+        self._open = None
+        self._note(pixels, pictures, answers)
+        return DefenceReplies(answers.answers, answers.scores)
+
+    def _start(self, count: int) -> DefenceAnswers:
+        """Returns the run of questions of a query, with what another process asked of it."""
+        answers = self._open = DefenceAnswers.empty(count, len(self._context.task.classes))
+        known, resumed = self._known, self._resumed
+        if known is None or resumed is None:
+            return answers
+        done = min(count, len(known.answers))
+        answers.answers[:done], answers.scores[:done] = known.answers[:done], known.scores[:done]
+        answers.completed = done
+        self._known = DefenceReplies(known.answers[done:], known.scores[done:])
+        if done < count:
+            answers.singles_left, answers.sandbox_count = resumed.singles_left, resumed.sandbox_count
+            self._known = None
+        return answers
+
+    def _note(self, pixels: Pixels, pictures: NDArray[np.int32], answers: DefenceAnswers) -> None:
+        self._pictures.append(pictures)
+        self._answers.append(answers.answers)
+        self._scores.append(answers.scores)
+        link = hashlib.sha256(self._chain.digest())
+        for part in (pixels, answers.answers.astype("<i4"), answers.scores.astype("<f4")):
+            link.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+        self._chain = link
+
+    def partial_step(self, number: int) -> PartialStep | None:
+        """Returns what was asked so far, for another process; None where nothing was."""
+        parts = list(zip(self._answers, self._scores, strict=True))
+        open_ = self._open
+        if open_ is not None:
+            parts.append((open_.answers[: open_.completed], open_.scores[: open_.completed]))
+        completed = sum(len(answers) for answers, _ in parts)
+        if not completed and not self.faults:
+            return None
+        nothing = DefenceAnswers.empty(0, len(self._context.task.classes))
+        parts.append((nothing.answers, nothing.scores))
+        arrays = (np.concatenate([part[place] for part in parts]) for place in range(len(_PARTIAL_ARRAYS)))
+        return PartialStep(
+            step=number,
+            completed=completed,
+            blobs={n: put_array(self._context.blobs, a) for n, a in zip(_PARTIAL_ARRAYS, arrays, strict=True)},
+            faults=self.faults,
+            seconds=self.seconds,
+            singles_left=open_.singles_left if open_ else 0,
+            sandbox_count=open_.sandbox_count if open_ else 0,
+            failed_starts=self._pool.budget.consecutive_failed_starts,
+            fault_seconds=self.fault_seconds,
+            fresh=self.fresh,
+        )
+
+
+_PARTIAL_ARRAYS = ("answers", "scores")
+"""What of the queries is carried over to another process, by the names of its blobs."""

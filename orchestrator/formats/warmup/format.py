@@ -1,0 +1,212 @@
+"""The warm-up (rules B1 to B8): classifiers with two classes against fixed attacks of the organizers.
+
+Each defence is attacked by a spatial grid, by SPSA and by the boundary attack. It may abstain on the fifth of the
+pictures that it is least sure of; what counts is its accuracy on the others, and its rank is that of its worst column.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from orchestrator.domain.contest_format import Format, Observations, PlayRules, RoundOfSeason, SeasonRound
+from orchestrator.domain.leaderboard import Column, Leaderboard, Row, Value, rank_rows
+from orchestrator.domain.outcomes import NOT_ATTACKED, NOT_PLAYED, Answers, Scores
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.samples import Labels
+from orchestrator.domain.season import Season
+from orchestrator.domain.submissions import Roster, Side, Submission
+from orchestrator.domain.tasks import Task
+from orchestrator.errors import Problem
+from orchestrator.formats.warmup.coverage import CoveredAccuracy, accuracy_at_coverage
+from orchestrator.formats.warmup.organizer_attacks import GeneratorAttack, organizer_attacks
+from orchestrator.formats.warmup.rules import WarmupRules
+from orchestrator.measures import uncertainty
+
+CLEAN = "clean"
+TITLES = {CLEAN: "Clean", "spatial": "Spatial", "spsa": "SPSA", "boundary": "L2"}
+THROUGHPUT = Column("throughput", "Throughput", "pictures per second", measure="while it was queried")
+GIVEN_UP = Column("given_up", "Given up", "pictures", measure="on which the L2 attack could not start")
+DISTINCT = Column("distinct_scores", "Distinct scores", "values", measure="of the larger score, on clean pictures")
+FEW_SCORES = 10
+"""A defence with no more distinct scores than this on clean pictures tells an attack hardly more than its labels."""
+_PERCENT = 100
+_DIGITS = 6
+
+
+class Warmup(Format[WarmupRules]):
+    """The warm-up."""
+
+    name = "warmup"
+    rules_type = WarmupRules
+    rules_of_play = ("transform", "spatial", "spsa", "boundary")
+    programs = (Side.DEFENCE,)
+
+    def play_rules(self) -> PlayRules:
+        """Returns that defences' scores are kept: accuracy at 80 % coverage follows from them (B3)."""
+        return PlayRules(keep_scores=True)
+
+    def organizer_attacks(self) -> tuple[GeneratorAttack, ...]:
+        """Returns the attacks that the rules describe (B2)."""
+        return organizer_attacks(self.rules)
+
+    def rounds(self, season: Season, task: str) -> Sequence[SeasonRound]:
+        """Returns one round, which is played again as defences come in."""
+        del season, task
+        return (SeasonRound("board", reveals_labels=True),)
+
+    def roster_problems(self, roster: Roster, round_name: str = "") -> list[Problem]:
+        """Returns that there is no defence, or an attack that somebody handed in."""
+        del round_name
+        problems = [
+            Problem("submissions", f"{attack.id} is an attack, and the warm-up has its own", "leave it out")
+            for attack in roster.by_side(Side.ATTACK)
+            if attack.image
+        ]
+        if not self.organizer_attacks():
+            problems.append(Problem("rules", "every attack is left out", "leave one of them in"))
+        if not roster.by_side(Side.DEFENCE):
+            remedy = "add one under `baselines:` or `submissions:`"
+            problems.append(Problem("submissions", "no defence takes part", remedy))
+        return problems
+
+    def task_problems(self, task: Task) -> list[Problem]:
+        """Returns that a task has not two classes (B1)."""
+        if len(task.classes) == 2:  # noqa: PLR2004
+            return []
+        remedy = "choose two with `only: [6, 7]` under `dataset:`, or take another dataset"
+        return [Problem(task.name, f"has {len(task.classes)} classes, and the warm-up needs two (B1)", remedy)]
+
+    def schedule(self, roster: Roster, where: RoundOfSeason | None = None) -> tuple[Cell, ...]:
+        """Returns clean pictures and every attack, for every defence."""
+        del where
+        attacks = (None, *(attack.name for attack in self.organizer_attacks()))
+        return tuple(Cell(defence.id, attack) for defence in roster.by_side(Side.DEFENCE) for attack in attacks)
+
+    def leaderboards(self, observed: Observations) -> tuple[Leaderboard, ...]:
+        """Returns the board (B5)."""
+        attacks = [attack.name for attack in self.organizer_attacks()]
+        covered = "at 80 % coverage"
+        columns = [
+            Column(name, TITLES[name], "percent", more_is_better=True, measure=f"accuracy {covered}")
+            for name in (CLEAN, *attacks)
+        ]
+        rows = [self._row(observed, defence, attacks) for defence in observed.roster.by_side(Side.DEFENCE)]
+        extra = [THROUGHPUT, DISTINCT, *([GIVEN_UP] if "boundary" in attacks else [])]
+        board = Leaderboard(
+            name="defences",
+            title="Defences",
+            measure=f"accuracy {covered} under the attack that it does worst against",
+            unit="percent",
+            more_is_better=True,
+            rules=("B3", "B4", "B5", "A16"),
+            rows=rank_rows(rows, more_is_better=True),
+            columns=(*columns, *extra),
+        )
+        return (board,)
+
+    def notes(self, observed: Observations) -> list[str]:
+        """Returns what a reader of the board has to know: withheld scores (B8), and sizes that were cut (B2)."""
+        notes = []
+        for defence in observed.roster.by_side(Side.DEFENCE):
+            distinct = _distinct_scores(observed.scores_of(defence.id).get(Cell(defence.id)))
+            if _withholds(distinct):
+                notes.append(
+                    f"{defence.id} withholds its scores, with {_values(distinct)} on all clean pictures. Attacks that "
+                    "follow scores learn little from it, and its accuracy under them says little."
+                )
+        if observed.labels is not None:
+            count = len(observed.labels)
+            notes += [
+                f"{attack.name} attacked {count} of {attack.wanted_pictures} pictures: the task has no more."
+                for attack in self.organizer_attacks()
+                if attack.wanted_pictures > count
+            ]
+        return notes
+
+    def _row(self, observed: Observations, defence: Submission, attacks: Sequence[str]) -> Row:
+        scores, answers = observed.scores_of(defence.id), observed.answers_of(defence.id)
+        results: dict[str, CoveredAccuracy | None] = {}
+        for name in (CLEAN, *attacks):
+            cell = Cell(defence.id, None if name == CLEAN else name)
+            results[name] = None
+            if observed.labels is not None and cell in scores and cell in answers:
+                results[name] = self._accuracy(scores[cell], answers[cell], observed.labels)
+        values = {name: Value(None) if found is None else _value(found) for name, found in results.items()}
+        speed = _throughput(observed, defence.id, attacks)
+        values |= {THROUGHPUT.name: Value(None if speed is None else Fraction(round(10 * speed), 10))}
+        values |= {DISTINCT.name: Value(_distinct_scores(scores.get(Cell(defence.id))))}
+        if "boundary" in attacks:
+            asked = observed.queries_of(Cell(defence.id, "boundary"))
+            values |= {GIVEN_UP.name: Value(None if asked is None else int(asked.given_up.sum()))}
+        played = [(found.accuracy, found) for name, found in results.items() if name != CLEAN and found is not None]
+        complete = len(played) == len(attacks)
+        worst = min(played, key=lambda pair: pair[0])[1] if played and complete else None
+        return Row(
+            submission=defence.id,
+            score=None if worst is None else worst.accuracy * _PERCENT,
+            interval=None if worst is None else _interval(worst),
+            reason=self._unranked_reason(observed, defence, speed) or ("" if complete else "not played yet"),
+            remark=self._remark(observed, defence, _distinct_scores(scores.get(Cell(defence.id)))),
+            values=values,
+            receipt_number=observed.eligibility(defence.id).receipt_number,
+            submitted=defence.submitted,
+        )
+
+    def _accuracy(self, scores: Scores, answers: Answers, labels: Labels) -> CoveredAccuracy:
+        """Returns one column of a defence from its scores [n, 2] and answers [n] of a cell."""
+        attacked = answers != NOT_ATTACKED
+        # Where faults took longer than they may, nothing of the cell counts (A7): no score is valid.
+        valid = np.full_like(scores, np.nan) if (answers == NOT_PLAYED).any() else scores
+        reading = self.rules.coverage
+        return accuracy_at_coverage(valid[attacked].astype(np.float64), labels[attacked], reading=reading)
+
+    def _remark(self, observed: Observations, defence: Submission, distinct: int | None) -> str:
+        """Returns what the board has to say of a defence that is ranked all the same (B8)."""
+        found = [f"finding {finding.id}" for finding in observed.findings if finding.submission == defence.id]
+        if _withholds(distinct):
+            found.append(f"scores withheld: {_values(distinct)}")
+        return "; ".join(found)
+
+    def _unranked_reason(self, observed: Observations, defence: Submission, speed: float | None) -> str:
+        reason = observed.eligibility(defence.id).unranked_reason or self.disqualification(observed, defence)
+        floor = self.rules.throughput
+        if not reason and floor is not None and speed is not None and speed < floor:
+            return f"too slow: {speed:.1f} of {floor:g} pictures per second (B4)"
+        return reason
+
+
+def _value(found: CoveredAccuracy) -> Value:
+    return Value(found.accuracy * _PERCENT, interval=_interval(found))
+
+
+def _withholds(distinct: int | None) -> bool:
+    """Returns whether a defence's scores tell an attack hardly more than its labels."""
+    return distinct is not None and distinct <= FEW_SCORES
+
+
+def _values(distinct: int | None) -> str:
+    return "1 distinct value" if distinct == 1 else f"{distinct} distinct values"
+
+
+def _interval(found: CoveredAccuracy) -> tuple[float, float]:
+    """Returns Wilson's 95 % interval of an accuracy among the covered pictures, in percent."""
+    held, total = int((found.covered & found.correct).sum()), int(found.covered.sum())
+    limits = uncertainty.accuracy_intervals(held, total)
+    return round(_PERCENT * float(limits.low), _DIGITS), round(_PERCENT * float(limits.high), _DIGITS)
+
+
+def _throughput(observed: Observations, defence: str, attacks: Sequence[str]) -> float | None:
+    """Returns how many pictures per second a defence answered while it was queried, None where it was not."""
+    asked = [observed.queries_of(Cell(defence, attack)) for attack in attacks]
+    known = [record for record in asked if record is not None]
+    seconds = sum(record.seconds for record in known)
+    return sum(int(record.queries.sum()) for record in known) / seconds if seconds else None
+
+
+def _distinct_scores(scores: Scores | None) -> int | None:
+    """Returns how many different larger scores a defence gave for pictures, None where they were not played."""
+    if scores is None:
+        return None
+    larger = scores.max(axis=1)
+    return len(np.unique(larger[~np.isnan(larger)]))

@@ -1,0 +1,107 @@
+"""The settings of the warm-up, as the contest file's `rules:` writes them.
+
+The defaults are those of the warm-up of 2018 for pictures of birds and bicycles, read as they were meant; every place
+where its code did something else is a setting. examples/warmup-2018.yaml sets them all to what was coded.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.domain.contest_format import FormatRules
+from orchestrator.domain.findings import OnFinding
+from orchestrator.formats.warmup.attacks.spatial import MovementLimits, Reading
+from orchestrator.formats.warmup.attacks.spsa import StopReading
+from orchestrator.formats.warmup.coverage import CoverageReading
+
+Pictures = Annotated[int, Field(ge=1)]
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Rules(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class MovementRules(_Rules):
+    """How far a picture is moved, in pixels, and turned, in degrees, to either side."""
+
+    dx: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 18.0
+    dy: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 18.0
+    angle: Annotated[float, Field(ge=0, le=180)] = 30.0
+
+    def limits(self) -> MovementLimits:
+        """Returns the limits."""
+        return MovementLimits(self.dx, self.dy, self.angle)
+
+
+class TransformRules(_Rules):
+    """How pictures are turned and moved: the library whose arithmetic is followed, and the black border."""
+
+    kind: Literal["pillow", "tensorflow"] = "pillow"
+    border: Annotated[float, Field(ge=0, lt=0.5)] = 0.15
+    """What is seen of it on each side, as a share of height and width."""
+
+
+class StartRules(MovementRules):
+    """A random movement before another attack."""
+
+    transform: TransformRules | None = None
+    """How the picture is moved, where that is another way than for the grid."""
+
+
+class SpatialRules(_Rules):
+    """The worst of a grid of rotations and translations (B2)."""
+
+    pictures: Pictures = 1000
+    limits: MovementRules = MovementRules()
+    dx_steps: Annotated[int, Field(ge=1, le=1000)] = 5
+    dy_steps: Annotated[int, Field(ge=1, le=1000)] = 5
+    angle_steps: Annotated[int, Field(ge=1, le=1000)] = 31
+    axes: Reading = Reading.INTENDED
+    """`reference` mixes up the three axes of the grid, as the code of 2018 did."""
+    ink_check: Literal["none", "intended", "reference"] = "none"
+    """Whether movements that push a digit off its picture are invalid; `reference` judges the worst invalid one."""
+
+
+class SpsaRules(_Rules):
+    """Gradients estimated from scores, in the Linf ball (B2)."""
+
+    pictures: Pictures = 1000
+    epsilon: Annotated[float, Field(gt=0, le=255)] = 16.0
+    """The largest change of a value, in steps of 1/255."""
+    steps: Annotated[int, Field(ge=1)] = 200
+    samples: Annotated[int, Field(ge=2, multiple_of=2)] = 64
+    delta: _Positive = 0.01
+    learning_rate: _Positive = 0.01
+    stop_margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    stop: StopReading = StopReading.BEFORE
+    start: StartRules | None = None
+    """A random movement before the attack, within these limits."""
+
+
+class BoundaryRules(_Rules):
+    """The L2 attack by decisions alone (B2)."""
+
+    pictures: Pictures = 100
+    distance: _Positive = 10.0
+    """The largest Euclidean length of the change, on values from 0 to 1."""
+    iterations: Annotated[int, Field(ge=1)] = 5000
+    directions: Annotated[int, Field(ge=1)] = 25
+    directions_per_question: Annotated[int, Field(ge=1)] = 5
+    start: StartRules | None = None
+    """A random movement before the attack, within these limits."""
+
+
+class WarmupRules(FormatRules):
+    """The warm-up's rules."""
+
+    on_finding: OnFinding = OnFinding.FLAG
+    """Rules A9 and A10; a defence that is noisy stays on the board, and is shown for what it is (B8)."""
+    coverage: CoverageReading = CoverageReading.EXACT
+    """Rule B3."""
+    throughput: _Positive | None = 100.0
+    """Pictures per second below which a defence is not ranked (B4); null for no floor."""
+    transform: TransformRules = TransformRules()
+    spatial: SpatialRules | None = SpatialRules()
+    spsa: SpsaRules | None = SpsaRules()
+    boundary: BoundaryRules | None = BoundaryRules()
