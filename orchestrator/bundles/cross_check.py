@@ -49,13 +49,15 @@ def check_opens_sealed(
         _check_prefix(withheld, round_.entries, f"sealed {part.folder}/{LEDGER}")
         record = full_round_view(blobs, round_.events[: len(withheld)], pictures=False)
         opened_count += _check_round(sealed_bundle, part, record, round_.secret)
-        stated = sealed_lists.measurements_in(read_results(sealed_bundle, part))
+        stated = read_results(sealed_bundle, part)
         if record.round.opening is not None:
             contest_format, standings = resolve_checked_rules(judge, sealed_contest.season, record.round.opening)
-            measured = sealed_lists.rounded_measurements(
-                RoundScoring(record, contest_format, standings).results(part.head)
-            )
-            comparison.check_equal(f"sealed {part.folder}/{RESULTS} submissions", stated, measured)
+            counted = RoundScoring(record, contest_format, standings).results(part.head)
+            place = f"sealed {part.folder}/{RESULTS}"
+            measured = sealed_lists.rounded_measurements(counted)
+            comparison.check_equal(f"{place} submissions", sealed_lists.measurements_in(stated), measured)
+            asked = [document.model_dump(mode="json")["queries"] for document in (stated, counted)]
+            comparison.check_equal(f"{place} queries", *asked)
     published = (link.event.digest for link in links if isinstance(link.event, contest_events.BundlePublished))
     if sealed_bundle.digest not in published:
         raise NotGenuine("sealed manifest.json", "is not on record as published in the full bundle's contest ledger")

@@ -64,6 +64,9 @@ def print_results(document: Results, folder: Path | None = None) -> None:
         better = "more is better" if board.more_is_better else "less is better"
         out.print(f"[bold]{board.title}[/]: {safe_text(board.measure)}, in {board.unit}, {better}", soft_wrap=True)
         out.print(_leaderboard_table(board, document))
+    if document.queries:
+        out.print("[bold]Queries[/]: success is a picture that the defence misread at a query within the budget")
+        out.print(_queries_table(document))
     out.print("[bold]Accuracy in %[/]")
     out.print(_matrix_table(document))
     replay_output.print_coverage(document)
@@ -170,6 +173,24 @@ def _leaderboard_table(board: LeaderboardPart, document: Results) -> Table:
             *(_value_text(row.values.get(column.name)) for column in board.columns),
             safe_text(row.reason or row.remark or (row.no_prize and f"no prize: {row.no_prize}")),
             style=None if row.rank else "dim",
+        )
+    return table
+
+
+def _queries_table(document: Results) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("attack", "defence"):
+        table.add_column(name, overflow="fold")
+    for name in ("success", "95 %", "median queries", "queries"):
+        table.add_column(name, justify="right")
+    for part in document.queries:
+        table.add_row(
+            safe_text(part.attack),
+            safe_text(part.defence),
+            f"{100 * part.success:.1f}",
+            "{:.1f} to {:.1f}".format(*(100 * limit for limit in part.success_interval)),
+            "more" if part.median is None else f"{part.median:,}",
+            f"{part.queries:,}",
         )
     return table
 

@@ -130,7 +130,7 @@ def _job_workload(context: RoundContext, job: Job) -> _JobWorkload:
     seconds, batch = limits.classify_seconds, limits.classify_batch
     sandboxes = 1
     if job.stage is Stage.QUERY:
-        questions = _query_count(context, job)
+        questions = question_count(context, job)
     elif context.roster[job.submission].side is Side.ATTACK:
         seconds, batch = limits.perturb_seconds, limits.perturb_batch
         again = ceil(context.replay.attacks * ceil(count / batch)) * batch
@@ -147,8 +147,10 @@ def _job_workload(context: RoundContext, job: Job) -> _JobWorkload:
     return _JobWorkload(questions, sandboxes, ceil(questions / batch) * seconds + starts)
 
 
-def _query_count(context: RoundContext, job: Job) -> int:
-    """Returns how many pictures the defence is asked about in a query job, at most."""
+def question_count(context: RoundContext, job: Job) -> int:
+    """Returns how many pictures a cell of a job is about: the task's, or the most that may be asked in a query job."""
+    if job.stage is not Stage.QUERY:
+        return context.task.count
     count = 0
     for cell in job.cells:
         attack = context.organizer_attacks.get(cell.attack or "")

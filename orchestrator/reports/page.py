@@ -17,6 +17,7 @@ from orchestrator.reports.evidence import Evidence, ReplayCoverage, evidence_of,
 from orchestrator.reports.examples import Example
 from orchestrator.reports.gallery import ExampleView, example_views
 from orchestrator.reports.leaderboards import LeaderboardView, leaderboard_view, submission_labels
+from orchestrator.reports.query_curves import QueriesView, query_views
 from orchestrator.reports.usage import RoundUsage, round_usage
 from orchestrator.scoring.results_file import Results, SubmissionPart, TaskPart
 
@@ -54,6 +55,7 @@ class Page:
     power: str
     cheat: str
     leaderboards: tuple[LeaderboardView, ...]
+    queries: tuple[QueriesView, ...]
     blocks: tuple[Block, ...]
     """What the format adds after the boards."""
     terms: tuple[tuple[str, str], ...]
@@ -85,6 +87,7 @@ def page_of(
         power=power_text(results.replay.power),
         cheat=f"{100 * results.replay.cheat:g}%",
         leaderboards=tuple(leaderboard_view(board, people) for board in results.boards),
+        queries=query_views(results.queries, people),
         blocks=tuple(added.round_blocks(results)),
         terms=tuple(added.terms()),
         usage=round_usage(results),

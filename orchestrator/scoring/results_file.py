@@ -134,6 +134,28 @@ class RowPart(_Part):
     no_prize: str = Field(description="why it may not get one")
 
 
+@dataclass(frozen=True, slots=True)
+class QueryPart:
+    """What an attack asked one defence while it made its pictures (X6), over all pictures that it attacked.
+
+    `success` is the share of them that the defence misread at a query within the budget, with 95 % confidence limits.
+    `median` is how many queries the first such takes; null where that is more than were asked. `curve` has the share
+    after so many queries, at the numbers where it grows.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    attack: str
+    defence: str
+    pictures: int
+    queries: int
+    successes: int
+    success: float
+    success_interval: tuple[float, float]
+    median: int | None
+    curve: list[tuple[int, float]]
+
+
 class LeaderboardPart(_Part):
     """One ranking."""
 
@@ -274,6 +296,9 @@ class Results(_Part):
     submissions: list[SubmissionPart]
     cells: list[CellPart]
     boards: list[LeaderboardPart]
+    queries: list[QueryPart] = Field(
+        default=[], description="what attacks asked defences, where the contest allows it (X6)"
+    )
     replay: ReplayDesignPart
     replays: list[ReplayPart]
     findings: list[FindingPart]

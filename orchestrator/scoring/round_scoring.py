@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain import events
+from orchestrator.domain.access import AccessKind
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.contest_format import Eligibility, Format, Observations
 from orchestrator.domain.findings import Finding
@@ -35,6 +36,7 @@ from orchestrator.ledger.read_model import RoundView
 from orchestrator.scoring import intervals
 from orchestrator.scoring import results_file as doc
 from orchestrator.scoring.fault_texts import fault_text
+from orchestrator.scoring.query_curves import query_parts
 
 ISOLATION_NOTES = {
     "round": "Isolation per round: one sandbox of a defence saw every version of every picture, so a defence that "
@@ -136,6 +138,7 @@ class RoundScoring:
                 _leaderboard_part(b, intervals.leaderboard_intervals(b, self._correct))
                 for b in self._format.leaderboards(observed)
             ],
+            queries=list(query_parts(self._record, self._round.roster)),
             replay=doc.ReplayDesignPart.model_validate(contest["replay"]),
             replays=sorted(
                 map(self._replay_part, self._round.replay_coverage.values()), key=lambda p: (p.submission, p.job)
@@ -186,10 +189,23 @@ class RoundScoring:
         if incomplete := sorted({cell.defence for cell, tally in self.tallies.items() if not tally.complete}):
             notes.append(NOT_PLAYED.format(", ".join(incomplete)))
         notes += self._uncleared_notes()
+        notes += self._access_notes()
         notes += self._format.notes(self.observations())
         if not self._round.closed:
             notes.append("The round is not finished; boards are of what is decided so far.")
         return notes
+
+    def _access_notes(self) -> list[str]:
+        """Returns what attacks could ask defences, which weighs in every number under them (X6)."""
+        access = self._opened.contest.get("access", {"kind": "none"})
+        if access["kind"] == AccessKind.NONE:
+            return []
+        shown = "labels" if access["kind"] == AccessKind.DECISION else "labels and scores"
+        if access["decimals"] is not None:
+            shown += f", rounded to {access['decimals']} decimals"
+        if access["top_score_only"]:
+            shown += ", of which only the largest is shown"
+        return [f"Attacks could query each defence: {shown}, {access['queries']:,} queries a picture (X6)."]
 
     def _met_again(self) -> list[str]:
         """Returns the note on replays that ran on nodes where their submissions had played, if these share a kernel."""

@@ -16,6 +16,7 @@ from orchestrator.domain.plan import Job, Plan
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, Problem, Rejected, UsageError
+from orchestrator.execution.estimate import question_count
 from orchestrator.execution.planner import make_plan
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.executors.kubernetes import lease
@@ -97,7 +98,7 @@ def render_jobs(contest: Contest, asked: RenderRequest) -> RenderedJobs:
             context.images[job.submission],
             context.policy,
             settings,
-            active_deadline(job, context.limits, context.task.count, settings.pending_seconds),
+            active_deadline(job, context.limits, question_count(context, job), settings.pending_seconds),
         )
         for job in chosen
     ]

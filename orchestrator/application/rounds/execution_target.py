@@ -15,6 +15,7 @@ from orchestrator.domain.events import ClusterProbed
 from orchestrator.domain.ids import digest
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import UsageError
+from orchestrator.execution.estimate import question_count
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.executors.base import Executor
 from orchestrator.executors.kubernetes import probe_job, run_probes
@@ -170,7 +171,8 @@ class KubernetesSession:
         """Returns the Kubernetes executor for this round."""
 
         def render(attempt: Attempt) -> dict[str, object]:
-            seconds = active_deadline(attempt.job, context.limits, context.task.count, self.settings.pending_seconds)
+            pictures = question_count(context, attempt.job)
+            seconds = active_deadline(attempt.job, context.limits, pictures, self.settings.pending_seconds)
             return render_job(attempt, context.images[attempt.job.submission], context.policy, self.settings, seconds)
 
         deps = ControllerDeps(

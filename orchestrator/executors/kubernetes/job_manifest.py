@@ -67,8 +67,9 @@ def render_job(
 def active_deadline(planned_job: Job, limits: Limits, pictures: int, pending: float) -> int:
     """Returns after how many seconds an attempt is over in any case: more than it can take. Nothing is decided by it.
 
-    `pictures` are those of the task, `pending` the seconds that a pod may wait for its node and images. A pod has one
-    player, which is asked about all pictures of the job's cells once; of a replay about each and a clean one before it.
+    `pictures` are those of the task, of a query job all that the defence may be asked about; `pending` the seconds that
+    a pod may wait for its node and images. A pod has one player, which is asked about all pictures of the job's cells
+    once; of a replay about each and a clean one before it.
     """
     if planned_job.cells:
         questions = pictures * len(planned_job.cells) * (2 if planned_job.stage is Stage.REPLAY else 1)

@@ -27,8 +27,8 @@ ALGORITHMS = 1
 """To be raised with every change of an attack's code that changes its pictures: what was played is played again."""
 
 
-_VALUES_IN_FLIGHT = 2**25
-"""So many values of pictures may be asked about at the same time: 128 MiB."""
+_VALUES_IN_FLIGHT = 2**24
+"""So many values of pictures may be asked about at the same time: 64 MiB, and several times as much on the way."""
 _USUAL_QUESTION = 65
 """Pictures in one question of the attack that asks most at once."""
 
