@@ -7,13 +7,13 @@ from orchestrator.bundles import comparison
 from orchestrator.bundles.layout import LEDGER
 from orchestrator.bundles.round_checks import VerifiedRound
 from orchestrator.domain import events
-from orchestrator.domain.findings import Finding
+from orchestrator.domain.findings import Finding, FindingKind
 from orchestrator.domain.ids import JobId
 from orchestrator.domain.plan import Cell, Job, Stage
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import NotGenuine
 from orchestrator.intake.contest_file import ContestFile
-from orchestrator.integrity import findings
+from orchestrator.integrity import findings, query_check
 from orchestrator.ledger.read_model import RoundView
 
 
@@ -58,6 +58,8 @@ class ReplayCheck:
         for job in record.round.planned_jobs:
             if job.stage is Stage.REPLAY:
                 self._check_on_record(record, job)
+            elif job.stage is Stage.QUERY:
+                self._check_queries(record, job)
         return len(self._checked_jobs)
 
     def _check_event(self, record: RoundView, event: events.Event, before: str, place: str) -> None:
@@ -108,6 +110,12 @@ class ReplayCheck:
         """Makes a finding against an attack again. One against a defence follows from its replay, and only so."""
         job = _planned_job(record, event.job, place)
         submission = record.round.roster[job.submission]
+        if event.finding is FindingKind.QUERIES:
+            shown = query_check.query_finding(record, record.round.jobs[event.job], self._parameters.design.noise)
+            if shown is None:
+                raise NotGenuine(place, "is a finding that does not follow from queries")
+            comparison.check_equal(place, event.model_dump(mode="json"), _finding_event(shown).model_dump(mode="json"))
+            return
         if submission.side is not Side.ATTACK:
             raise NotGenuine(place, "is a finding that does not follow from a replay")
         if self._has_pictures:
@@ -115,6 +123,12 @@ class ReplayCheck:
             if found is None:
                 raise NotGenuine(place, "is a finding that does not follow from a replay")
             comparison.check_equal(place, event.model_dump(mode="json"), _finding_event(found).model_dump(mode="json"))
+
+    def _check_queries(self, record: RoundView, job: events.JobRecord) -> None:
+        """Raises NotGenuine where queries were asked again, and nobody noted what that proved."""
+        found = query_check.query_finding(record, job, self._parameters.design.noise)
+        if found is not None and found.id not in {known.id for known in record.round.findings}:
+            raise NotGenuine(self._ledger, f"has no finding {found.id}, which follows from the queries of {job.id}")
 
     def _check_on_record(self, record: RoundView, job: events.JobRecord) -> None:
         """Raises NotGenuine where a replay was played, and nobody noted what it covered or proved."""

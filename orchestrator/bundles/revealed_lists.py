@@ -14,7 +14,7 @@ from orchestrator.domain.samples import AdversarialExamples
 from orchestrator.domain.submissions import Side
 from orchestrator.ledger.read_model import RoundView
 
-_PICTURE_ARRAY = "candidates"
+_PICTURE_ARRAYS = frozenset({"candidates", "sampled_pixels"})
 """What of a step's arrays shows pictures."""
 
 
@@ -83,5 +83,5 @@ def blob_digests(past: Iterable[events.Event], *, pictures: bool) -> set[str]:
         if isinstance(event, events.RoundOpened):
             digests |= {event.task.labels, event.task.pixels} if pictures else {event.task.labels}
         if isinstance(event, events.StepFinished):
-            digests |= {digest for name, digest in event.blobs.items() if pictures or name != _PICTURE_ARRAY}
+            digests |= {digest for name, digest in event.blobs.items() if pictures or name not in _PICTURE_ARRAYS}
     return digests

@@ -189,7 +189,9 @@ class StepFinished(_Event):
     `blobs` are its arrays, one row per picture. PERTURB: `index` (which pictures), `candidates` (what is played),
     `forfeits` (see domain.outcomes.Forfeit), `violations` and `distances` (steps of 1/255, NaN where nothing came).
     QUERY: as PERTURB, and of domain.queries.QueryRecord `queries`, `fooled_at`, `failures` and `given_up`; and
-    `replies`, int32 [q, 2], of every query its picture and the answer, in the order of the queries.
+    `replies`, int32 [q, 2], of every query its picture and the answer, in the order of the queries. Of the questions
+    that may be asked again `sampled_pixels` and `sampled_rows`, int32 [m, 3]: question, picture, answer. The last step
+    of a query job has none of these but `checked_rows`, int32 [m, 3]: picture, answer then, answer in a fresh sandbox.
     CLASSIFY: `rows`, int32 [k, 4]: position in `cells`, picture, answer, and the sandbox that it was put to last,
     counted from 0 within the step; where the format keeps scores, `scores`, f32 [k, classes], NaN where none came.
     REPLAY of a defence, one session a step: `rows` as in CLASSIFY without the sandbox, and `margins`, `at` and

@@ -21,6 +21,8 @@ class FindingKind(StrEnum):
     """Time changes the decision: since the start, or of the day (rule A10)."""
     REFUSED = "refused"
     """It answered in play and ended, broke the protocol or stalled when it was asked the same again (rule A10)."""
+    QUERIES = "queries"
+    """Queries of an attack get other decisions than the same questions in a fresh sandbox (rules A9, A10, X6)."""
     INCONSISTENT = "inconsistent"
     """Comparisons disagree more often than noise allows; what the decision depends on could not be told (rule A10)."""
 
@@ -33,6 +35,7 @@ RULES_BY_KIND = {
     FindingKind.ENVIRONMENT: ("A10",),
     FindingKind.CLOCK: ("A10",),
     FindingKind.REFUSED: ("A10",),
+    FindingKind.QUERIES: ("A9", "A10"),
     FindingKind.INCONSISTENT: ("A10",),
 }
 """The rules that each kind breaks."""

@@ -13,6 +13,7 @@ from orchestrator.domain.samples import Pixels
 from orchestrator.execution import interactions
 from orchestrator.execution.interactions import DefenceAnswers, QuestionPlan
 from orchestrator.execution.player_pool import PlayerPool
+from orchestrator.execution.query_sample import AskedQuestion, QuestionSample
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.ledger.stores.base import get_array, put_array
 
@@ -28,12 +29,15 @@ class DefenceQueries:
     Args:
         pool: the defence's players.
         context: the round.
+        sample: keeps some of the questions.
         resumed: what another process asked of the same step. The same queries come again, in the same order, and those
             that were asked are answered from it.
     """
 
-    def __init__(self, pool: PlayerPool, context: RoundContext, resumed: PartialStep | None = None) -> None:
-        self._pool, self._context = pool, context
+    def __init__(
+        self, pool: PlayerPool, context: RoundContext, sample: QuestionSample, resumed: PartialStep | None = None
+    ) -> None:
+        self._pool, self._context, self.sample = pool, context, sample
         self.fresh = not pool.has_active_player if resumed is None else resumed.fresh
         """Whether a fresh sandbox met the first query."""
         self.faults: list[FaultRecord] = [] if resumed is None else list(resumed.faults)
@@ -105,6 +109,9 @@ class DefenceQueries:
         self._pictures.append(pictures)
         self._answers.append(answers.answers)
         self._scores.append(answers.scores)
+        for start in range(0, len(pixels), self._context.limits.classify_batch):
+            asked = slice(start, start + self._context.limits.classify_batch)
+            self.sample.offer(AskedQuestion(pixels[asked], pictures[asked], answers.answers[asked]))
         link = hashlib.sha256(self._chain.digest())
         for part in (pixels, answers.answers.astype("<i4"), answers.scores.astype("<f4")):
             link.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)

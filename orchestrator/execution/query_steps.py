@@ -5,15 +5,17 @@ its step, so that the size of a step decides only how much is lost when the orch
 attacks has a sandbox of its own; its steps are its questions, as where it may ask nothing.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.domain import events
 from orchestrator.domain.assignment import PartialStep
-from orchestrator.domain.organizer_attacks import OrganizerAttack
 from orchestrator.domain.outcomes import FAULTED, NOT_PLAYED
 from orchestrator.domain.plan import Job
 from orchestrator.domain.queries import QueryFailure, QueryRecord
@@ -22,10 +24,12 @@ from orchestrator.execution import interactions
 from orchestrator.execution.broker import Broker
 from orchestrator.execution.defence_queries import DefenceQueries
 from orchestrator.execution.gate import no_examples
+from orchestrator.execution.interactions import DefenceAnswers, QuestionPlan
 from orchestrator.execution.job_steps import FinishedSteps, StepResult
 from orchestrator.execution.player_pool import PlayerPool
+from orchestrator.execution.query_sample import CHECKED_QUESTIONS, AskedQuestion, QuestionSample, sampled_questions
 from orchestrator.execution.round_context import RoundContext
-from orchestrator.ledger.stores.base import put_array
+from orchestrator.ledger.stores.base import Blobs, get_array, put_array
 
 PICTURES_PER_STEP = 32
 """Pictures that the organizers' attacks play at a time: so many share the questions to the defence."""
@@ -54,35 +58,130 @@ class QueryStep:
             "failures": asked.failures,
             "given_up": asked.given_up,
             "replies": self.queries.replies(),
+            **self.queries.sample.arrays(),
         }
         return {name: put_array(context.blobs, array) for name, array in arrays.items()}
 
 
-class SubmittedQuerySteps:
-    """The steps of a query job whose attack is a submission: its sandbox and the defence's, joined by the broker."""
+class QuerySteps(ABC):
+    """The steps of a query job: parts of the pictures, and at last some questions again in fresh sandboxes."""
 
-    def __init__(self, job: Job, context: RoundContext, pool: PlayerPool, attack_pool: PlayerPool) -> None:
+    def __init__(
+        self, job: Job, context: RoundContext, pool: PlayerPool, resumed_step: PartialStep | None = None
+    ) -> None:
         (self._cell,) = job.cells
-        self._context, self._pool, self._attack_pool = context, pool, attack_pool
+        self._job, self._context, self._pool, self._resumed_step = job, context, pool, resumed_step
+        self._check: QueryCheck | None = None
+
+    @abstractmethod
+    def _parts(self) -> Sequence[Sequence[int]]:
+        """Returns the pictures of each step."""
+
+    @abstractmethod
+    def _play_step(self, number: int, pictures: Sequence[int], sample: QuestionSample, *, retire: bool) -> StepResult:
+        """Plays one step; with `retire` those who played are ended before it is over."""
 
     def play_remaining(self, finished: FinishedSteps) -> Iterator[StepResult]:
         """Yields what is left of the job."""
-        starts = range(0, len(self._context.samples), self._context.limits.perturb_batch)
-        for number, start in enumerate(starts):
+        parts, checks = self._parts(), bool(self._context.replay.power)
+        for number, pictures in enumerate(parts):
             if number not in finished:
-                last = start == starts[-1]
-                yield replace(self._play_step(number, start, retire=last), last=last)
+                last = number == len(parts) - 1
+                step = self._play_step(number, pictures, self._sample(number, len(parts)), retire=last)
+                yield replace(step, last=last and not checks)
+        if checks and len(parts) not in finished:
+            yield self._check_step(len(parts), [finished[number] for number in range(len(parts))])
 
-    def partial_step(self) -> None:
-        """Returns None: a step that ended with a fault of ours is played again as a whole."""
+    def _sample(self, number: int, steps: int) -> QuestionSample:
+        """Returns what keeps a step's share of the questions that are asked again; none where nothing is replayed."""
+        size = ceil(CHECKED_QUESTIONS / steps) if self._context.replay.power else 0
+        return QuestionSample(self._generator("sample", str(number)), size)
 
-    def _play_step(self, number: int, start: int, *, retire: bool) -> StepResult:
+    def _generator(self, *purpose: str) -> np.random.Generator:
+        return np.random.default_rng(self._context.secret_seed("queries", *purpose, *self._job.seed_parts))
+
+    def _check_step(self, number: int, played: Sequence[events.StepFinished]) -> StepResult:
+        """Asks some of the questions again, each in a sandbox of its own."""
+        context = self._context
+        asked = [each for step in played for each in sampled_questions(context.blobs, step)]
+        chosen = self._generator("check").permutation(len(asked))[:CHECKED_QUESTIONS]
+        check = self._check = QueryCheck.begin(number, self._resumed_step, context.blobs)
+        for question in (asked[place] for place in chosen[check.completed :]):
+            check.faults += self._pool.retire_player()
+            again = DefenceAnswers.empty(len(question.answers))
+            plan = QuestionPlan(context.limits, len(question.answers))
+            interactions.ask_defence(self._pool, plan, list(question.pixels), context.clock, again)
+            check.note(question, again)
+        check.faults += self._pool.retire_player()
+        self._check = None
+        blobs = check.save(context.blobs)
+        return StepResult(number, blobs, check.faults, check.seconds, cells=(self._cell,), last=True)
+
+    def partial_step(self) -> PartialStep | None:
+        """Returns what was played of the step that ended with a fault of ours; None where nothing was."""
+        return None if self._check is None else self._check.partial_step(self._context.blobs)
+
+
+@dataclass(eq=False)
+class QueryCheck:
+    """Questions that are asked again: picture, answer then and answer now [m, 3], and how many were."""
+
+    step: int
+    rows: NDArray[np.int32]
+    completed: int = 0
+    faults: list[events.FaultRecord] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @classmethod
+    def begin(cls, number: int, resumed: PartialStep | None, blobs: Blobs) -> "QueryCheck":
+        """Returns a check with what another process asked of it."""
+        if resumed is None or resumed.step != number:
+            return cls(number, np.empty((0, 3), np.int32))
+        rows = get_array(blobs, resumed.blobs["checked_rows"])
+        return cls(number, rows, resumed.completed, list(resumed.faults), resumed.seconds)
+
+    def note(self, question: AskedQuestion, again: DefenceAnswers) -> None:
+        """Notes what a question was answered now."""
+        rows = np.column_stack([question.pictures, question.answers, again.answers])
+        self.rows = np.concatenate([self.rows, rows.astype(np.int32)])
+        self.completed += 1
+        self.faults += again.faults
+        self.seconds += again.seconds
+
+    def save(self, blobs: Blobs) -> dict[str, str]:
+        """Keeps the rows; returns their digest by name."""
+        return {"checked_rows": put_array(blobs, self.rows)}
+
+    def partial_step(self, blobs: Blobs) -> PartialStep | None:
+        """Returns what was asked so far, for another process; None where nothing was."""
+        if not self.completed:
+            return None
+        return PartialStep(
+            step=self.step,
+            completed=self.completed,
+            blobs=self.save(blobs),
+            faults=self.faults,
+            seconds=self.seconds,
+        )
+
+
+class SubmittedQuerySteps(QuerySteps):
+    """The steps of a query job whose attack is a submission: its sandbox and the defence's, joined by the broker."""
+
+    def __init__(self, job: Job, context: RoundContext, pool: PlayerPool, attack_pool: PlayerPool) -> None:
+        super().__init__(job, context, pool)
+        self._attack_pool = attack_pool
+
+    def _parts(self) -> Sequence[Sequence[int]]:
+        """Returns the questions to the attack."""
+        return _split(len(self._context.samples), self._context.limits.perturb_batch)
+
+    def _play_step(self, number: int, pictures: Sequence[int], sample: QuestionSample, *, retire: bool) -> StepResult:
         context, samples, gate = self._context, self._context.samples, self._context.gate()
-        pixels = samples.pixels[start : start + context.limits.perturb_batch]
-        labels = samples.labels[start : start + len(pixels)]
-        queries = DefenceQueries(self._pool, context)
+        pixels, labels = samples.pixels[pictures], samples.labels[pictures]
+        queries = DefenceQueries(self._pool, context, sample)
         broker = Broker(
-            context.access, gate.budget, queries, start, pixels, labels, context.clock, context.cancelled.wait
+            context.access, gate.budget, queries, pictures[0], pixels, labels, context.clock, context.cancelled.wait
         )
         output = interactions.AttackOutput(gate.missing_all(pixels))
         interactions.ask_attack(
@@ -98,7 +197,7 @@ class SubmittedQuerySteps:
         if retire:
             output.faults += self._attack_pool.retire_player()
             queries.faults += self._pool.retire_player()
-        index = np.arange(start, start + len(pixels), dtype=np.int32)
+        index = np.asarray(pictures, np.int32)
         step = QueryStep(index=index, examples=output.examples, asked=broker.record, queries=queries)
         of_attack = [fault.model_copy(update={"submission": self._cell.attack}) for fault in output.faults]
         return StepResult(
@@ -114,38 +213,31 @@ class SubmittedQuerySteps:
         )
 
 
-class OrganizerQuerySteps:
+class OrganizerQuerySteps(QuerySteps):
     """The steps of a query job whose attack is the organizers' own."""
 
     def __init__(
         self, job: Job, context: RoundContext, pool: PlayerPool, resumed_step: PartialStep | None = None
     ) -> None:
-        (self._cell,) = job.cells
-        self._context, self._pool, self._resumed_step = context, pool, resumed_step
+        super().__init__(job, context, pool, resumed_step)
+        self._attack = context.organizer_attacks[self._cell.attack or ""]
         self._in_progress: tuple[int, DefenceQueries] | None = None
 
-    def play_remaining(self, finished: FinishedSteps) -> Iterator[StepResult]:
-        """Yields what is left of the job."""
-        attack = self._context.organizer_attacks[self._cell.attack or ""]
-        count = attack.pictures(len(self._context.samples))
-        starts = range(0, count, PICTURES_PER_STEP)
-        for number, start in enumerate(starts):
-            if number not in finished:
-                pictures = range(start, min(start + PICTURES_PER_STEP, count))
-                last = start == starts[-1]
-                yield replace(self._play_step(number, attack, pictures, retire=last), last=last)
+    def _parts(self) -> Sequence[Sequence[int]]:
+        """Returns the pictures that are attacked at the same time."""
+        return _split(self._attack.pictures(len(self._context.samples)), PICTURES_PER_STEP)
 
     def partial_step(self) -> PartialStep | None:
         """Returns what was asked in the step that ended with a fault of ours; None where nothing was."""
         if self._in_progress is None:
-            return None
+            return super().partial_step()
         number, queries = self._in_progress
         return queries.partial_step(number)
 
-    def _play_step(self, number: int, attack: OrganizerAttack, pictures: Sequence[int], *, retire: bool) -> StepResult:
-        context, samples = self._context, self._context.samples
+    def _play_step(self, number: int, pictures: Sequence[int], sample: QuestionSample, *, retire: bool) -> StepResult:
+        context, samples, attack = self._context, self._context.samples, self._attack
         resumed = self._resumed_step if self._resumed_step and self._resumed_step.step == number else None
-        queries = DefenceQueries(self._pool, context, resumed)
+        queries = DefenceQueries(self._pool, context, sample, resumed)
         self._in_progress = number, queries
         step = QueryStep(
             index=np.asarray(pictures, np.int32),
@@ -177,3 +269,8 @@ class OrganizerQuerySteps:
             fresh=queries.fresh,
             transcript=queries.transcript,
         )
+
+
+def _split(count: int, size: int) -> list[range]:
+    """Returns the numbers below `count`, so many at a time."""
+    return [range(start, min(start + size, count)) for start in range(0, count, size)]

@@ -23,9 +23,10 @@ from orchestrator.execution import interactions
 from orchestrator.execution.fault_budget import FaultBudget
 from orchestrator.execution.fresh_copy import FreshCopy
 from orchestrator.execution.player_pool import PlayerPool
+from orchestrator.execution.query_sample import CHECKED_QUESTIONS, AskedQuestion, sampled_questions
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.integrity import findings
-from orchestrator.integrity.power import ALPHA
+from orchestrator.integrity.power import ALPHA, binomial_tail
 from orchestrator.integrity.rates import DisagreementRate
 from orchestrator.integrity.replay_session import is_decision
 from orchestrator.ledger.read_model import RoundView
@@ -153,7 +154,10 @@ class FindingReproducer:
         """
         attack = self._context.roster[self._finding.submission].side is Side.ATTACK
         try:
-            reproduction = self._reproduce_attack() if attack else self._reproduce_defence()
+            if self._finding.kind is FindingKind.QUERIES:
+                reproduction = self._reproduce_queries()
+            else:
+                reproduction = self._reproduce_attack() if attack else self._reproduce_defence()
         finally:
             if self._copy:
                 self._copy.discard()
@@ -187,6 +191,62 @@ class FindingReproducer:
             compared=sum(is_decision(line.answer_now) for line in lines),
             faults=tuple(self._faults),
         )
+
+    def _reproduce_queries(self) -> Reproduction:
+        """Asks questions that were queries again, each in a fresh sandbox: it is reproduced where they differ still."""
+        played = self._view.query_steps(Cell(self._finding.submission, self._finding.disagreements[0].attack))
+        asked = [(step, each) for step in played for each in sampled_questions(self._context.blobs, step)]
+        sessions = tuple(self._ask_again(step, each) for step, each in asked[:CHECKED_QUESTIONS])
+        decided = [
+            (session.step, place, line)
+            for session in sessions
+            for place, line in enumerate(session.rows)
+            if is_decision(line.answer_now)
+        ]
+        inconsistencies = tuple(
+            Inconsistency(
+                line.attack,
+                line.picture,
+                (SeenDecision(line.answer_in_play), SeenDecision(line.answer_now, step, place)),
+            )
+            for step, place, line in decided
+            if line.answer_now != line.answer_in_play
+        )
+        p_value = binomial_tail(len(inconsistencies), len(decided), self._context.replay.noise)
+        return Reproduction(
+            reproduced=bool(inconsistencies) and p_value < ALPHA,
+            sessions=sessions,
+            inconsistencies=inconsistencies,
+            refused=sum(line.refused for session in sessions for line in session.rows),
+            compared=len(decided),
+            faults=tuple(self._faults),
+        )
+
+    def _ask_again(self, step: events.StepFinished, question: AskedQuestion) -> ReproducedSession:
+        context, count = self._context, len(question.answers)
+        pool = self._make_pool(step, None)
+        try:
+            now = interactions.DefenceAnswers.empty(count)
+            plan = interactions.QuestionPlan(context.limits, count)
+            interactions.ask_defence(pool, plan, list(question.pixels), context.clock, now)
+            now.faults += pool.retire_player()
+        finally:
+            pool.close()
+        self._faults += now.faults
+        lines = tuple(
+            QuestionRow(
+                attack=step.cells[0].attack,
+                picture=int(question.pictures[place]),
+                pause=0.0,
+                answer_in_play=int(question.answers[place]),
+                answer_on_record=int(question.answers[place]),
+                answer_now=int(now.answers[place]),
+                margin=None if np.isnan(now.margins[place]) else float(now.margins[place]),
+                refused=bool(now.refused[place] or now.late[place]),
+            )
+            for place in range(count)
+        )
+        return ReproducedSession(step.step, "queries", count, pool.latest_seed, lines)
 
     def _replay_session(
         self, step: events.StepFinished, answers: Mapping[Cell, NDArray[np.int32]]

@@ -14,6 +14,7 @@ import structlog
 
 from orchestrator import __version__
 from orchestrator.domain import events
+from orchestrator.domain.findings import Finding
 from orchestrator.domain.ids import JobId, digest
 from orchestrator.domain.plan import Cell, Job, Plan, Stage
 from orchestrator.domain.submissions import Side
@@ -29,7 +30,7 @@ from orchestrator.execution.reuse import (
 )
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.executors.base import Executor
-from orchestrator.integrity import findings
+from orchestrator.integrity import findings, query_check
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.stores.base import Ledger, put_array
 from orchestrator.protocol.messages import PROTOCOL_VERSION
@@ -122,6 +123,7 @@ class RoundRunner:
             Cancelled: the operator ended the round.
         """
         names = {"contest": self._context.contest, "round": self._context.round}
+        noise = self._context.replay.noise
         parked: dict[str, events.JobParked] = {}
         waiting: set[str] = set()
         while True:
@@ -137,6 +139,8 @@ class RoundRunner:
                 break
             waiting |= {event.submission for event in new.values()}
         for job in self._plan.jobs:
+            if job.stage is Stage.QUERY and job.id in self._view.finished_jobs:
+                self._record_finding(query_check.query_finding(self._view, _job_record(job, ""), noise))
             if job.stage is Stage.REPLAY and job.id in self._view.finished_jobs:
                 self._record_verdict(job)
         if parked:
@@ -212,7 +216,12 @@ class RoundRunner:
             play, verdict = findings.verdict_on_record(self._view, job, context.check_parameters)
             finding = findings.make_finding(job, submission.digest, play, verdict)
             new.append(findings.verdict_event(job, verdict))
-        if finding is not None and finding.id not in {known.id for known in round_.findings}:
+        self._record_finding(finding, *new)
+
+    def _record_finding(self, finding: Finding | None, *before: events.Event) -> None:
+        """Notes a finding that is not on record, together with the events before it."""
+        new = list(before)
+        if finding is not None and finding.id not in {known.id for known in self._view.round.findings}:
             body = asdict(finding) | {"finding": finding.kind}
             body.pop("kind")
             new.append(events.FindingMade(**body))

@@ -40,6 +40,7 @@ _KIND_SENTENCES = {
     FindingKind.ENVIRONMENT: "answers differently from sandbox to sandbox, or when asked on another occasion",
     FindingKind.CLOCK: "answers by the time that passed",
     FindingKind.REFUSED: "answered in play and ended, broke the protocol or stalled when asked again",
+    FindingKind.QUERIES: "answers queries differently than the same questions in a fresh sandbox",
     FindingKind.INCONSISTENT: "decides differently more often than any device may, for no reason that could be told",
 }
 

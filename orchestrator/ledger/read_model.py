@@ -178,7 +178,14 @@ class RoundView:
             job = self.round.query_jobs.get(cell, "")
             if job not in self.round.finished_jobs:
                 return []
-            return [step for _, step in sorted(self.round.steps.get(job, {}).items())]
+            steps = [step for _, step in sorted(self.round.steps.get(job, {}).items())]
+        return [step for step in steps if "index" in step.blobs]
+
+    def query_check(self, job: str) -> events.StepFinished | None:
+        """Returns the step of a finished query job in which questions were asked again, None where none were."""
+        with self._lock:
+            steps = self.round.steps.get(job, {}).values() if job in self.round.finished_jobs else ()
+            return next((step for step in steps if "checked_rows" in step.blobs), None)
 
     def _steps_of_submission(self, stage: Stage, submission: str) -> list[events.StepFinished]:
         """Returns the steps of the planned, finished jobs of one submission."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.outcomes import FAULTED, NOT_ATTACKED, NOT_PLAYED
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.plan import Stage as JobStage
@@ -13,10 +14,12 @@ from orchestrator.domain.submissions import Roster
 from orchestrator.errors import StoreFault
 from orchestrator.execution import query_steps
 from orchestrator.execution.planner import make_plan
+from orchestrator.execution.query_sample import CHECKED_QUESTIONS, AskedQuestion, QuestionSample
+from orchestrator.execution.reproduction import FindingReproducer
 from orchestrator.execution.reuse import ReusableRound, reusable_jobs
 from orchestrator.integrity.power import SamplingDesign
 
-from .cheats import LENIENT, Defence, labels
+from .cheats import EVERYTHING, LENIENT, Defence, labels
 from .conftest import EMPTY, Brighten, first_value
 
 NO_REPLAYS = SamplingDesign(power=0)
@@ -46,6 +49,15 @@ class Remembers(Defence):
         wrong = payload[1] in self.seen
         self.seen.add(payload[1])
         return labels(header, [(payload[0] + 2 * wrong) % 4])
+
+
+class AnswersAsThen(Defence):
+    """A defence that answers every question as `Remembers` answers what it has seen before: by the picture alone."""
+
+    def __call__(self, header, payload):
+        """Answers."""
+        seen = payload[0] != payload[1]
+        return labels(header, [(payload[0] + 2 * seen) % 4])
 
 
 @pytest.fixture
@@ -216,3 +228,75 @@ def test_damaged_queries_take_what_was_built_on_them(queried):
     stages = sorted((played.record.round.jobs[job].stage, played.record.round.jobs[job].submission) for job in lost)
     name = step.submission
     assert stages == [(JobStage.CLASSIFY, name), (JobStage.QUERY, name)]
+
+
+def test_a_defence_that_recognises_queries_is_accused(queried):
+    """Some questions are asked again, each in a fresh sandbox: a detector's answers differ, and nobody else's."""
+    played = queried({"remembers": Remembers, "first": first_value}, replay=EVERYTHING)
+    played.run()
+    [finding] = [finding for finding in played.record.round.findings if finding.kind is FindingKind.QUERIES]
+    assert (finding.submission, finding.rules) == ("remembers", ("A9", "A10"))
+    assert finding.compared == CHECKED_QUESTIONS
+    assert {shown.attack for shown in finding.disagreements} == {"brighten"}
+    assert all(shown.answer_in_play != shown.answer_in_replay for shown in finding.disagreements)
+    assert not [finding for finding in played.record.round.findings if finding.submission == "first"]
+    check = played.record.query_check(finding.job)
+    assert check.step == finding.steps[0]
+    assert len(check.sandboxes) == CHECKED_QUESTIONS
+
+
+def test_without_replays_nothing_is_asked_again(queried):
+    """`replay.power: 0` turns this check off as well."""
+    played = queried({"remembers": Remembers})
+    played.run()
+    assert not played.record.round.findings
+    assert all(played.record.query_check(job.id) is None for job in played.plan().jobs)
+
+
+def test_a_killed_check_goes_on_and_finds_the_same(queried, monkeypatch):
+    """The round is killed before the last step of the query job: what it finds is what it would have found."""
+    monkeypatch.setattr(query_steps, "PICTURES_PER_STEP", 4)
+    whole, killed = (queried({"remembers": Remembers}, replay=EVERYTHING) for _ in range(2))
+    whole.run()
+
+    def kill(event):
+        if event.kind == "step_finished" and event.stage is JobStage.QUERY and event.step == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        killed.run(watch=kill)
+    killed.go_on()
+    found, expected = (
+        [finding for finding in each.record.round.findings if finding.kind is FindingKind.QUERIES]
+        for each in (killed, whole)
+    )
+    assert found == expected
+    assert found
+
+
+def test_every_question_is_kept_with_the_same_probability():
+    """Of ten questions two are kept: each in about a fifth of a thousand samples; what had a fault is in none."""
+    counts = np.zeros(11, int)
+    for seed in range(1000):
+        sample = QuestionSample(np.random.default_rng(seed), 2)
+        for number in range(11):
+            answers = np.array([FAULTED if number == 10 else 1], np.int32)
+            sample.offer(AskedQuestion(np.zeros((1, 1, 2, 2), np.uint8), np.array([number], np.int32), answers))
+        rows = sample.arrays()["sampled_rows"]
+        assert rows[:, 0].tolist() == [0, 1]
+        counts[rows[:, 1]] += 1
+    assert counts[10] == 0
+    assert (abs(counts[:10] - 200) < 65).all()  # five standard deviations
+
+
+def test_a_finding_about_queries_shows_again(queried):
+    """`sparring replay`: the same questions in fresh sandboxes differ from the queries; an honest defence agrees."""
+    played = queried({"remembers": Remembers}, replay=EVERYTHING)
+    played.run()
+    [finding] = [finding for finding in played.record.round.findings if finding.kind is FindingKind.QUERIES]
+    again = FindingReproducer(played.setting, played.record, finding, None).reproduce()
+    assert again.reproduced
+    assert again.compared == CHECKED_QUESTIONS
+    assert all(len(session.rows) == 1 for session in again.sessions)
+    played.backend.players["remembers"] = AnswersAsThen
+    assert FindingReproducer(played.setting, played.record, finding, None).reproduce().reproduced is False

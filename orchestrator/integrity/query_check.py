@@ -1,0 +1,49 @@
+"""Queries that were asked again, and what they prove (rules A9, A10, X6)."""
+
+import numpy as np
+
+from orchestrator.domain import events
+from orchestrator.domain.findings import RULES_BY_KIND, Disagreement, Finding, FindingKind
+from orchestrator.domain.ids import job_id
+from orchestrator.integrity.power import ALPHA, binomial_tail
+from orchestrator.integrity.replay_session import is_decision
+from orchestrator.ledger.read_model import RoundView
+
+MAX_SHOWN = 8
+"""So many disagreements are shown in a finding."""
+
+
+def query_finding(view: RoundView, job: events.JobRecord, noise: float) -> Finding | None:
+    """Returns the finding that a query job's check amounts to, None for a defence that is not accused.
+
+    Questions that were asked as queries were asked again, each in a fresh sandbox. More decisions differ than devices
+    may disagree by `noise`: then an answer depends on the queries before it, or on chance.
+    """
+    step = view.query_check(job.id)
+    if step is None:
+        return None
+    rows = view.read_array(step, "checked_rows")
+    decided = np.array([is_decision(int(then)) and is_decision(int(now)) for *_, then, now in rows], np.bool_)
+    rows = rows[decided] if len(rows) else rows
+    differ = rows[rows[:, 1] != rows[:, 2]]
+    p_value = binomial_tail(len(differ), len(rows), noise)
+    if not len(differ) or p_value >= ALPHA:
+        return None
+    attack = job.cells[0].attack
+    summary = (
+        f"answers queries differently than the same questions in a fresh sandbox: {len(differ)} of {len(rows)} "
+        f"decisions disagree; an honest defence shows as much with a probability below {max(p_value, 1e-12):.1g}"
+    )
+    return Finding(
+        id=job_id(finding=job.submission, job=job.id, kind=FindingKind.QUERIES)[:8],
+        submission=job.submission,
+        kind=FindingKind.QUERIES,
+        rules=RULES_BY_KIND[FindingKind.QUERIES],
+        summary=summary,
+        compared=len(rows),
+        disagreements=tuple(Disagreement(attack, *map(int, row)) for row in differ[:MAX_SHOWN]),
+        image=view.round.roster[job.submission].digest,
+        job=job.id,
+        steps=(step.step,),
+        p_value=p_value,
+    )
