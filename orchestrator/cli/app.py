@@ -12,6 +12,7 @@ from orchestrator.cli import (
     cluster,
     contests,
     doctor,
+    evaluate,
     images,
     pod,
     publish,
@@ -34,6 +35,9 @@ app.command("demo", epilog="Example: sparring demo --out demo --backend docker")
 app.add_typer(contests.app, name="contest")
 app.add_typer(season.team, name="team")
 app.add_typer(submission.app, name="submission")
+app.command("evaluate", epilog="Example: sparring evaluate my_defence --contest contest.yaml --pictures 20")(
+    evaluate.evaluate
+)
 app.command("submit", epilog="Example: sparring submit cup my_attack --team 'Corner Shop' --task digits")(season.submit)
 app.command("withdraw", epilog="Example: sparring withdraw cup corners --reason 'the team found a bug'")(
     season.withdraw

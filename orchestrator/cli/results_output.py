@@ -40,6 +40,12 @@ class ProgressWatch:
 @contextmanager
 def progress_bar() -> Iterator[ProgressWatch]:
     """Shows a bar of finished jobs on stderr while a round is played; gives the watch that moves it."""
+    with open_bar() as bar:
+        yield ProgressWatch(bar)
+
+
+def open_bar() -> Progress:
+    """Returns a bar on stderr that is gone afterwards, and is not shown where stderr is no terminal."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -47,8 +53,7 @@ def progress_bar() -> Iterator[ProgressWatch]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        yield ProgressWatch(bar)
+    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
 def print_if_idle(documents: list[Results], watched: ProgressWatch) -> None:

@@ -15,6 +15,8 @@ from orchestrator.intake.contest_file import Contest
 from orchestrator.sandboxes.base import Image, ImageSource
 
 _RENAME = "give one of them a `name:`"
+PARTICIPANT = "participant"
+"""The team of a submission that its authors play by themselves."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,27 @@ def admit_entries(
     if problems:
         raise Rejected(str(contest.path), problems)
     return AdmittedRoster(roster, images)
+
+
+def admit_alone(contest: Contest, identify: Callable[[ImageSource], Image], folder: Path) -> AdmittedRoster:
+    """Returns the roster of one folder's submission and of the attacks that the format brings, with what is started.
+
+    `identify` is `Backend.admit`. The contest's own entries take no part, so their files need not be there.
+
+    Raises:
+        Rejected: the submission cannot be read or started, or the format cannot be played with it.
+    """
+    entry = EntrySection(folder=str(folder.resolve()), team=PARTICIPANT)
+    description = contest_entries.read_entry(entry, folder)
+    attacks = contest.format.organizer_attacks()
+    if description.name in {attack.name for attack in attacks}:
+        problem = f"{description.name!r} is an attack that the format brings"
+        raise Rejected(str(folder), [Problem("name", problem, "give the submission another `name:`")])
+    submission, image = _admit_entry(contest, identify, entry, description, baseline=False)
+    roster = Roster((submission, *map(_organizer_submission, attacks)))
+    if problems := contest.format.roster_problems(roster):
+        raise Rejected(str(folder), problems)
+    return AdmittedRoster(roster, {submission.id: image})
 
 
 def _organizer_submission(attack: OrganizerAttack) -> Submission:

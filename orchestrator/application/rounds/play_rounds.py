@@ -17,6 +17,7 @@ from orchestrator.domain.access import AccessKind
 from orchestrator.domain.contest_format import Format, RoundOfSeason
 from orchestrator.domain.ids import digest
 from orchestrator.domain.plan import Cell
+from orchestrator.domain.samples import Samples
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Roster
 from orchestrator.errors import InfrastructureFault, JobsParked, UsageError
@@ -32,12 +33,14 @@ from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.ledger.season_fold import eligibilities, fold_season, format_of_round
 from orchestrator.ledger.stores.base import GENESIS, format_time, put_array
 from orchestrator.reports import cells_csv, example_choice
-from orchestrator.sandboxes.base import Backend
+from orchestrator.sandboxes.base import Backend, Image, ImageSource
 from orchestrator.scoring.results_file import Results
 from orchestrator.scoring.round_scoring import RoundScoring
 
 ROUND_NAME = "round-1"
 """The name of a round: a contest file describes one."""
+Identify = Callable[[ImageSource], Image]
+"""Returns the image of a source, built where needed, as `entry_images.admitter_with_builds` makes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ class TaskRound:
     phase: str = ""
     season: Season | None = None
     reusable_rounds: tuple[ReusableRound, ...] = ()
+    samples: Samples | None = None
+    """Played in place of the task's own pictures."""
 
     def cells(self, roster: Roster) -> tuple[Cell, ...]:
         """Returns what has to be played."""
@@ -94,16 +99,23 @@ def play_round(contest: Contest, out: Path, how: RunOptions, watch: EventCallbac
         InfrastructureFault: something that every job needs failed; run again to go on.
         Cancelled: the operator ended it; run again to go on.
     """
+
+    def everybody(identify: Identify) -> TaskRound:
+        return TaskRound(contest, contest.only_task, admit_entries(contest, identify))
+
+    return play_part(contest, out, how, watch, everybody)
+
+
+def play_part(
+    contest: Contest, out: Path, how: RunOptions, watch: EventCallback, admit: Callable[[Identify], TaskRound]
+) -> ReportPaths:
+    """Plays a round by itself, of whom `admit` lets in, or what is left of it. Raises like `play_round`."""
     folder = RoundFolder(out)
     with folder.create_or_undo():  # before the backend, which works in it
         host = choose_target(contest, out, how)
         with host.acquire(folder) as place, folder.lock():
             host.backend.clean_up()
-            part = TaskRound(
-                contest,
-                contest.only_task,
-                admit_entries(contest, entry_images.admitter_with_builds(host.backend, folder.path)),
-            )
+            part = admit(entry_images.admitter_with_builds(host.backend, folder.path))
             try:
                 play_task(part, folder, place, how, watch)
             except JobsParked:
@@ -280,7 +292,7 @@ def _read_season(contest: ContestFolder) -> Season:
 
 def _round_context(part: TaskRound, folder: RoundFolder, backend: Backend) -> RoundContext:
     contest = part.contest
-    samples = contest.load_samples(part.task)
+    samples = contest.load_samples(part.task) if part.samples is None else part.samples
     return assemble_context(
         contest.file,
         contest.format,
