@@ -29,7 +29,8 @@ THROUGHPUT = Column("throughput", "Throughput", "pictures per second", measure="
 GIVEN_UP = Column("given_up", "Given up", "pictures", measure="on which the L2 attack could not start")
 DISTINCT = Column("distinct_scores", "Distinct scores", "values", measure="of the larger score, on clean pictures")
 FEW_SCORES = 10
-"""A defence with no more distinct scores than this on clean pictures tells an attack hardly more than its labels."""
+"""A defence with no more distinct scores than this on clean pictures, and than half of these, tells an attack hardly more
+than its labels."""
 _PERCENT = 100
 _DIGITS = 6
 
@@ -109,10 +110,10 @@ class Warmup(Format[WarmupRules]):
         """Returns what a reader of the board has to know: withheld scores (B8), and sizes that were cut (B2)."""
         notes = []
         for defence in observed.roster.by_side(Side.DEFENCE):
-            distinct = _distinct_scores(observed.scores_of(defence.id).get(Cell(defence.id)))
-            if _withholds(distinct):
+            scores = observed.scores_of(defence.id).get(Cell(defence.id))
+            if _withholds(scores):
                 notes.append(
-                    f"{defence.id} withholds its scores, with {_values(distinct)} on all clean pictures. Attacks that "
+                    f"{defence.id} withholds its scores, with {_values(_distinct_scores(scores))} on all clean pictures. Attacks that "
                     "follow scores learn little from it, and its accuracy under them says little."
                 )
         if observed.labels is not None:
@@ -147,7 +148,7 @@ class Warmup(Format[WarmupRules]):
             score=None if worst is None else worst.accuracy * _PERCENT,
             interval=None if worst is None else _interval(worst),
             reason=self._unranked_reason(observed, defence, speed) or ("" if complete else "not played yet"),
-            remark=self._remark(observed, defence, _distinct_scores(scores.get(Cell(defence.id)))),
+            remark=self._remark(observed, defence, scores.get(Cell(defence.id))),
             values=values,
             receipt_number=observed.eligibility(defence.id).receipt_number,
             submitted=defence.submitted,
@@ -161,11 +162,11 @@ class Warmup(Format[WarmupRules]):
         reading = self.rules.coverage
         return accuracy_at_coverage(valid[attacked].astype(np.float64), labels[attacked], reading=reading)
 
-    def _remark(self, observed: Observations, defence: Submission, distinct: int | None) -> str:
+    def _remark(self, observed: Observations, defence: Submission, scores: Scores | None) -> str:
         """Returns what the board has to say of a defence that is ranked all the same (B8)."""
         found = [f"finding {finding.id}" for finding in observed.findings if finding.submission == defence.id]
-        if _withholds(distinct):
-            found.append(f"scores withheld: {_values(distinct)}")
+        if _withholds(scores):
+            found.append(f"scores withheld: {_values(_distinct_scores(scores))}")
         return "; ".join(found)
 
     def _unranked_reason(self, observed: Observations, defence: Submission, speed: float | None) -> str:
@@ -180,9 +181,10 @@ def _value(found: CoveredAccuracy) -> Value:
     return Value(found.accuracy * _PERCENT, interval=_interval(found))
 
 
-def _withholds(distinct: int | None) -> bool:
-    """Returns whether a defence's scores tell an attack hardly more than its labels."""
-    return distinct is not None and distinct <= FEW_SCORES
+def _withholds(scores: Scores | None) -> bool:
+    """Returns whether the scores of clean pictures [n, 2] tell an attack hardly more than the labels."""
+    distinct = _distinct_scores(scores)
+    return scores is not None and distinct is not None and distinct <= min(FEW_SCORES, len(scores) // 2)
 
 
 def _values(distinct: int | None) -> str:
