@@ -62,7 +62,7 @@ class Player:
         """Yields an attack's candidates for pixels [n, c, h, w] as they arrive, each position once (rule A15).
 
         `answer` is given each query of the attack's and returns what it is told; the attack's time stands still
-        meanwhile.
+        meanwhile, unless the query is refused.
         """
         seconds = limits.perturb_limit(len(pixels))
         deadline = self._send(self._session.ask_perturb(pixels, labels), seconds)
@@ -78,17 +78,30 @@ class Player:
                 deadline += self._answer_query(query, answer, deadline)
 
     def _answer_query(self, query: wire.AttackQuery, answer: QueryAnswer | None, deadline: float) -> float:
-        """Has a query answered and sends the answer; returns the seconds for which the attack waited."""
+        """Has a query answered and sends the answer; returns for how many seconds the attack's time stood still.
+
+        It does not for a query that is refused: nobody else has the move then, and an attack could ask on for ever.
+        """
         if answer is None:  # pragma: no cover  the session allows queries only where somebody answers them
             raise TypeError("nobody answers queries here")
         began = self._clock()
         if began - deadline > GRACE_SECONDS:
             raise DeadlinePassed("a query after the deadline")
         reply = answer(query)
-        paused = self._clock() - began
+        paused = 0.0 if reply.refused else self._clock() - began
         self.paused_seconds += paused
+        self._hear_nothing()
         self._send(self._session.answer_query(reply), max(deadline - began, GRACE_SECONDS), "the answer to its query")
         return paused
+
+    def _hear_nothing(self) -> None:
+        """Looks for what the player wrote although it is to wait: then it is a flood, however its bytes arrived."""
+        with self._resolving_ambiguous_exits():
+            data = self._sandbox.receive(self._clock())
+        if data == b"":
+            self._raise_player_died()
+        if data:
+            next(self._session.feed(data), None)
 
     def classify(self, pixels: Pixels, limits: Limits) -> wire.AnswersReply:
         """Returns a defence's labels for pixels [n, c, h, w], None where it abstains, and scores if it gives them."""

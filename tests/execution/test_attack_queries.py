@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from orchestrator.domain.tasks import Limits
-from orchestrator.errors import DeadlinePassed
+from orchestrator.errors import DeadlinePassed, OutputFlood, PlayerDied
 from orchestrator.execution.player import GRACE_SECONDS, Player
 from orchestrator.protocol import frames
-from orchestrator.protocol.messages import QueriesHeader, Role, Want
+from orchestrator.protocol.messages import QueriesHeader, Refusal, Role, Want
 from orchestrator.protocol.session import QueryReply, Session
 
 from .conftest import ScriptedSandbox
@@ -92,3 +92,50 @@ def test_an_answer_that_is_not_read_is_the_attacks() -> None:
     with pytest.raises(DeadlinePassed, match="did not read the answer to its query"):
         attack.perturb(takes=50.0)
     assert taken[1] == pytest.approx(LIMITS.perturb_seconds)
+
+
+def test_time_does_not_stand_still_for_what_is_refused() -> None:
+    """The defence has no move then: whoever asks on and on is over in its own time, wherever replies wait for a grid.
+
+    Otherwise a grid of replies would let an attack that may ask nothing more keep the round from its end.
+    """
+    attack = Attack(Clock(), queries=1000, thinks=0.0)
+
+    def refuse(query) -> QueryReply:
+        del query
+        attack.clock.now += 1.0
+        return QueryReply([0], refused=Refusal.BUDGET)
+
+    with pytest.raises(DeadlinePassed):
+        list(attack.player.perturb(PIXELS, None, LIMITS, refuse))
+    assert attack.clock.now - 100.0 <= LIMITS.perturb_seconds + GRACE_SECONDS + 1.0
+    assert attack.player.paused_seconds == 0
+
+
+def test_what_it_writes_before_the_reply_is_a_flood_however_it_arrives() -> None:
+    """A second query that comes while the first is answered is not taken for one that waited."""
+    attack = Attack(Clock(), queries=3, thinks=0.0)
+    answered = []
+
+    def answer(query) -> QueryReply:
+        answered.append(query)
+        attack.player._sandbox._out.append(frames.encode_frame(QUERY, bytes(4)))
+        return QueryReply([5], labels=[3])
+
+    with pytest.raises(OutputFlood):
+        list(attack.player.perturb(PIXELS, None, LIMITS, answer))
+    assert len(answered) == 1
+
+
+def test_an_attack_that_died_while_it_waited_died() -> None:
+    """Its end is noticed before the answer is sent to nobody."""
+    attack = Attack(Clock(), queries=3, thinks=0.0)
+
+    def answer(query) -> QueryReply:
+        del query
+        attack.player._sandbox._over = True
+        return QueryReply([5], labels=[3])
+
+    with pytest.raises(PlayerDied):
+        list(attack.player.perturb(PIXELS, None, LIMITS, answer))
+    assert not attack.replies
