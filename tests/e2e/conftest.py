@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator import resources
+from orchestrator import composition, resources
 from orchestrator.application.rounds import play_rounds
+from orchestrator.errors import BackendUnavailable
 from orchestrator.intake import manifest
 from orchestrator.intake.build_record import BuildRecord
 from orchestrator.intake.contest_file import Contest
@@ -38,6 +39,7 @@ class Lab:
     rules: dict[str, Any] = field(default_factory=lambda: {"clean_floor": None})
     images: dict[str, str] = field(default_factory=dict)
     player: Path = PLAYER
+    slots: int = 2
 
     def contest(self, *players: str, **changes: Any) -> Path:
         """Writes a contest file with these players and returns its path. JSON is YAML."""
@@ -73,12 +75,12 @@ class Lab:
     def play(self, *players: str, out: str = "out", **changes: Any) -> Results:
         """Plays a round between these players and returns its results."""
         path = self.contest(*players, **changes)
-        how = play_rounds.RunOptions(backend=self.backend, slots=2, allow_unisolated=True)
+        how = play_rounds.RunOptions(backend=self.backend, slots=self.slots, allow_unisolated=True)
         return play_rounds.play_round(Contest(path), self.folder / out, how, lambda _: None).results
 
     def _entry(self, player: str) -> dict[str, Any]:
         side, _, behaviour = player.partition("_")
-        if self.backend == "docker":
+        if self.backend != "process":
             return {"image": self._image(side, behaviour), "name": player, "side": side, "team": f"team {behaviour}"}
         folder = self.folder / "players" / player
         folder.mkdir(parents=True, exist_ok=True)
@@ -164,10 +166,14 @@ def process_lab(tmp_path: Path) -> Lab:
     scope="module",
     params=["process", pytest.param("docker", marks=pytest.mark.docker)],
 )
-def backend(request: pytest.FixtureRequest) -> str:
-    """The name of every backend that this machine has."""
-    if request.param == "docker":
+def backend(request: pytest.FixtureRequest, require, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of every backend that this machine has; a module may ask for others, such as runc."""
+    if request.param != "process":
         request.getfixturevalue("base_image")
+        try:
+            composition.make_backend(request.param, tmp_path_factory.mktemp("backend")).require_available()
+        except BackendUnavailable as error:
+            require(request.param, f"{error}; .ci/engine.sh starts an engine")
     return str(request.param)
 
 
