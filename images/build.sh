@@ -3,8 +3,8 @@
 #
 #   images/build.sh [--cuda] [FOLDER ...]
 #
-# FOLDER is a folder with a submission.yaml and a Dockerfile; without one, all under images/, examples/demo/submissions/
-# and examples/warmup/players/ are built. Tags: the manifest's `image`; one without a tag gets :cpu, or with --cuda :cuda (then only what says
+# FOLDER is a folder with a submission.yaml and a Dockerfile; without one, all under images/, examples/demo/submissions/,
+# examples/warmup/players/ and examples/query/players/ are built. Tags: the manifest's `image`; one without a tag gets :cpu, or with --cuda :cuda (then only what says
 # `gpu: true` is built). Labels: `sparring.source`, the digest of the folder's files. Which image was built from which files
 # is written down in ~/.local/state/sparring/built (XDG_STATE_HOME): rounds play what is written down there.
 # images/runner is a folder of its own kind: sparring/runner:cpu, which no submission stands on.
@@ -38,7 +38,7 @@ main() {
   docker version >/dev/null 2>&1 || die "no Docker engine answers" "start it, or point DOCKER_HOST at one"
   "$PYTHON" -m pip --version >/dev/null 2>&1 || die "$PYTHON has no pip" "set PYTHON to one that has"
   if [ ${#folders[@]} = 0 ]; then
-    folders=("$PWD"/images/*/submission.yaml "$PWD"/examples/{demo/submissions,warmup/players}/*/submission.yaml)
+    folders=("$PWD"/images/*/submission.yaml "$PWD"/examples/{demo/submissions,{warmup,query}/players}/*/submission.yaml)
     folders=("${folders[@]%/submission.yaml}")
   fi
 

@@ -120,6 +120,7 @@ def shipped_folder_with_image(folder: Path, image: str) -> Path | None:
         resources.resource_path().glob("images/*/submission.yaml"),
         resources.resource_path().glob("examples/demo/submissions/*/*.yaml"),
         resources.resource_path().glob("examples/warmup/players/*/*.yaml"),
+        resources.resource_path().glob("examples/query/players/*/*.yaml"),
     ):
         for path in manifest_paths:
             if (
