@@ -29,8 +29,8 @@ THROUGHPUT = Column("throughput", "Throughput", "pictures per second", measure="
 GIVEN_UP = Column("given_up", "Given up", "pictures", measure="on which the L2 attack could not start")
 DISTINCT = Column("distinct_scores", "Distinct scores", "values", measure="of the larger score, on clean pictures")
 FEW_SCORES = 10
-"""A defence with no more distinct scores than this on clean pictures, and than half as many as there are pictures, tells
-an attack hardly more than its labels."""
+"""A defence with no more distinct scores than this on clean pictures, and than half of their number, tells an attack
+hardly more than its labels."""
 _PERCENT = 100
 _DIGITS = 6
 
@@ -114,8 +114,8 @@ class Warmup(Format[WarmupRules]):
             if _withholds(scores):
                 found = _values(_distinct_scores(scores))
                 notes.append(
-                    f"{defence.id} withholds its scores, with {found} on all clean pictures. Attacks that follow scores "
-                    "learn little from it, and its accuracy under them says little."
+                    f"{defence.id} withholds its scores, with {found} on all clean pictures. Attacks that follow "
+                    "scores learn little from it, and its accuracy under them says little."
                 )
         if observed.labels is not None:
             count = len(observed.labels)
