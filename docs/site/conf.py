@@ -35,6 +35,7 @@ include_patterns = [
     "images/defence_*/README.md",
     "examples/*/README.md",
     "examples/demo/submissions/*/README.md",
+    "examples/*/players/*/README.md",
 ]
 exclude_patterns = ["build", "dist", ".*", "orchestrator", "tests"]  # looked through for nothing otherwise
 
@@ -61,6 +62,8 @@ navigation = {
                 "docs/seasons",
                 "A season to play </examples/tournament/README>",
                 "docs/contest-file",
+                "docs/warmup",
+                "docs/access",
                 "docs/results",
                 "docs/formats",
                 "docs/statistics",
@@ -115,7 +118,15 @@ navigation = {
     "docs/decisions/README": [("listed", ["docs/decisions/0*"])],
     "bench/results/README": [("listed", ["bench/results/2*"])],
     "images/README": [
-        ("", ["images/attack_*/README", "images/defence_*/README", "examples/demo/submissions/*/README"])
+        (
+            "",
+            [
+                "images/attack_*/README",
+                "images/defence_*/README",
+                "examples/demo/submissions/*/README",
+                "examples/*/players/*/README",
+            ],
+        )
     ],
 }
 

@@ -157,6 +157,7 @@ def print_paths(reported: ReportPaths) -> None:
 
 def _leaderboard_table(board: LeaderboardPart, document: Results) -> Table:
     teams = {submission.id: submission.team for submission in document.submissions}
+    dates = {submission.id: submission.submitted[:10] for submission in document.submissions}
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("rank", justify="right")
     table.add_column("submission", overflow="fold")
@@ -166,6 +167,9 @@ def _leaderboard_table(board: LeaderboardPart, document: Results) -> Table:
     table.add_column("could be", justify="right")
     for column in board.columns:
         table.add_column(safe_text(column.title.lower()), justify="right")
+    dated = any(dates[row.submission] for row in board.rows if row.submission in dates)
+    if dated:
+        table.add_column("date")
     table.add_column("remarks", overflow="fold")
     for row in board.rows:
         table.add_row(
@@ -176,6 +180,7 @@ def _leaderboard_table(board: LeaderboardPart, document: Results) -> Table:
             "" if row.interval is None else "{:.1f} to {:.1f}".format(*row.interval),
             "" if row.ranks is None else _rank_range(*row.ranks),
             *(_value_text(row.values.get(column.name)) for column in board.columns),
+            *([safe_text(dates.get(row.submission, ""))] if dated else []),
             safe_text(row.reason or row.remark or (row.no_prize and f"no prize: {row.no_prize}")),
             style=None if row.rank else "dim",
         )

@@ -12,6 +12,7 @@ from orchestrator.application.submissions import self_check
 from orchestrator.application.submissions.self_check import CheckReport, CheckSubject, TryResult
 from orchestrator.cli import console, output_paths, results_output
 from orchestrator.cli.console import Backend, ExitCode, Json, err, out, safe_text
+from orchestrator.domain.access import AccessKind
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import printable
 from orchestrator.errors import SubmissionFault, UsageError
@@ -40,10 +41,15 @@ class CheckOptions:
     task: Annotated[str | None, typer.Option("--task", help="The task; needed where there are several.")] = None
     backend: Backend = "process"
     side: Annotated[Side | None, typer.Option("--side", help="Its side, for an image.")] = None
+    access: Annotated[
+        AccessKind | None,
+        typer.Option("--access", help="What an attack may ask the defence; default: as the contest says."),
+    ] = None
 
     def read_contest(self) -> Contest:
-        """Returns the contest."""
-        return Contest(self.contest or resources.resource_path("examples", "trial-match", "contest.yaml"))
+        """Returns the contest, with the access model that is wanted: its number of queries is the contest's own."""
+        contest = Contest(self.contest or resources.resource_path("examples", "trial-match", "contest.yaml"))
+        return contest if self.access is None else contest.with_access(self.access)
 
 
 @console.command

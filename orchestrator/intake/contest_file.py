@@ -5,6 +5,7 @@ in docs/contest-file.md. Options of the dataset and the format's rules are check
 plug-in brings its own keys.
 """
 
+import copy
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
@@ -240,6 +241,16 @@ class Contest:
     def path(self) -> Path:
         """Where the file lies."""
         return self._yaml.path
+
+    def with_access(self, kind: AccessKind) -> "Contest":
+        """Returns the contest with another kind of access, for rehearsals. Raises UsageError with limits.gpus: 1."""
+        if kind is not AccessKind.NONE and self.file.limits.gpus:
+            raise UsageError(f"{self.path} has limits.gpus: 1, and a query job needs two players at the same time")
+        other = copy.copy(self)
+        scores_only = {} if kind is AccessKind.SCORES else {"decimals": None, "top_score_only": False}
+        access = self.file.access.model_copy(update={"kind": kind, **scores_only})
+        other.file = self.file.model_copy(update={"access": access})
+        return other
 
     def problem_at(self, place: KeyPath, what: str, remedy: str = "") -> Problem:
         """Returns a problem at a key of the file, with its line."""

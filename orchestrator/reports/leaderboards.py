@@ -8,13 +8,14 @@ from orchestrator.scoring.results_file import LeaderboardPart, Results, RowPart
 
 @dataclass(frozen=True, slots=True)
 class SubmissionLabel:
-    """Who stands behind an id. `name` is empty where it says no more than the id."""
+    """Who stands behind an id. `name` is empty where it says no more than the id, `date` where nobody says it."""
 
     id: str
     name: str = ""
     team: str = ""
     side: str = ""
     baseline: bool = False
+    date: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,9 @@ class LeaderboardView:
 def submission_labels(results: Results) -> dict[str, SubmissionLabel]:
     """Returns who stands behind each id."""
     return {
-        s.id: SubmissionLabel(s.id, "" if s.name == s.id else s.name, s.team, s.side.value, s.baseline)
+        s.id: SubmissionLabel(
+            s.id, "" if s.name == s.id else s.name, s.team, s.side.value, s.baseline, s.submitted[:10]
+        )
         for s in results.submissions
     }
 

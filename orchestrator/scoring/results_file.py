@@ -54,6 +54,7 @@ class SubmissionPart(_Part):
     team: str
     side: Side
     baseline: bool
+    submitted: str = Field(default="", description="when it was handed in, ISO 8601 in UTC; empty where nobody says")
     image: str = Field(description="the identity of what was started")
     status: Literal["pending", "played", "faulted", "disqualified"]
     findings: list[str] = Field(description="ids of findings against it")

@@ -272,6 +272,7 @@ class RoundScoring:
             team=submission.team,
             side=submission.side,
             baseline=submission.baseline,
+            submitted=submission.submitted,
             image=submission.digest,
             status=self._status(submission, observed, faults),
             findings=findings,

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from orchestrator.cli.app import app
 from orchestrator.protocol import transcript
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PLAYER = Path(__file__).resolve().parents[1] / "e2e" / "players" / "player.py"
 STEPS = [
     "manifest",
@@ -194,6 +195,50 @@ def test_a_trial_with_faults_ends_with_one(player, contest, tmp_path) -> None:
     assert done.exit_code == 1
     assert set(answer["faults"]) == {"defence_nonsense: reported"}
     assert sum(answer["faults"].values()) == 16
+
+
+def test_an_attack_that_queries_is_checked_and_tried(player, contest, tmp_path) -> None:
+    """A stand-in that is never wrong answers until the queries are spent; then a baseline does, through the broker."""
+    rays = EXAMPLES / "query" / "players" / "attack_rays"
+    del player
+    body = json.loads(contest.read_text())
+    contest.write_text(json.dumps(body | {"access": {"kind": "none", "queries": 40}}))
+    options = [str(rays), "--contest", str(contest), "--access", "decision"]
+    done = runner.invoke(app, ["submission", "check", "--json", *options])
+    assert done.exit_code == 0, done.output
+    steps = {step["name"]: step for step in json.loads(done.stdout)["steps"]}
+    assert list(steps) == STEPS
+    assert all(step["passed"] is not False for step in steps.values())
+    assert ", 320 queries, answered with the true labels" in steps["a batch"]["detail"]
+    assert "measure: 100.0 %" in steps["expected score"]["detail"]
+    page = tmp_path / "page.html"
+    done = runner.invoke(
+        app, ["submission", "try", "--json", "--against", "measure", "--pictures", str(page), *options]
+    )
+    assert done.exit_code == 0, done.output
+    cells = json.loads(done.stdout)["cells"]
+    assert cells["attacked"]["held"] < cells["clean"]["held"]
+    done = runner.invoke(app, ["submission", "debug", "--json", "--batch", "1", *options])
+    assert done.exit_code == 0, done.output
+    said = [entry["header"]["type"] for entry in json.loads(done.stdout)["said"]]
+    assert said.count("query") == said.count("reply") == 40
+
+
+def test_an_attack_that_queries_is_told_where_it_may_not(contest) -> None:
+    """Without access it delivers what it has, and asks nothing."""
+    rays = EXAMPLES / "query" / "players" / "attack_rays"
+    done = runner.invoke(app, ["submission", "check", "--json", str(rays), "--contest", str(contest)])
+    assert done.exit_code == 0, done.output
+    assert "queries" not in done.stdout
+
+
+def test_a_fault_of_an_attack_that_queries_is_its_own(player, contest, tmp_path) -> None:
+    """Not the defence's, in whose job it happened."""
+    options = ["--contest", str(contest), "--access", "scores", "--pictures", str(tmp_path / "page.html"), "--json"]
+    folder = player("attack_wrong_shape")
+    done = runner.invoke(app, ["submission", "try", str(folder), "--against", "measure", *options])
+    assert done.exit_code == 1, done.output
+    assert {place.partition(":")[0] for place in json.loads(done.stdout)["faults"]} == {"attack_wrong_shape"}
 
 
 def test_a_conversation_is_shown_saved_and_held_again(player, contest, tmp_path) -> None:

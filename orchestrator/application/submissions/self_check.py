@@ -182,7 +182,7 @@ def play_against(own: Applicant, against: str, under: CheckSetup, watch: EventCa
         faults: dict[str, int] = {}
         for step in (step for steps in record.round.steps.values() for step in steps.values()):
             for fault in step.faults:
-                key = f"{step.submission}: {fault.code}"
+                key = f"{fault.submission or step.submission}: {fault.code}"
                 faults[key] = faults.get(key, 0) + fault.pictures
         return TryResult(
             attack,

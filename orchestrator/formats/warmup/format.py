@@ -136,7 +136,7 @@ class Warmup(Format[WarmupRules]):
                 results[name] = self._accuracy(scores[cell], answers[cell], observed.labels)
         values = {name: Value(None) if found is None else _value(found) for name, found in results.items()}
         speed = _throughput(observed, defence.id, attacks)
-        values |= {THROUGHPUT.name: Value(None if speed is None else Fraction(round(10 * speed), 10))}
+        values |= {THROUGHPUT.name: Value(None if speed is None else _rounded(speed))}
         values |= {DISTINCT.name: Value(_distinct_scores(scores.get(Cell(defence.id))))}
         if "boundary" in attacks:
             asked = observed.queries_of(Cell(defence.id, "boundary"))
@@ -180,6 +180,11 @@ class Warmup(Format[WarmupRules]):
 
 def _value(found: CoveredAccuracy) -> Value:
     return Value(found.accuracy * _PERCENT, interval=_interval(found))
+
+
+def _rounded(speed: float) -> Fraction:
+    """Returns pictures per second to a tenth, from a hundred on to a whole number."""
+    return Fraction(round(speed)) if speed >= 100 else Fraction(round(10 * speed), 10)  # noqa: PLR2004
 
 
 def _withholds(scores: Scores | None) -> bool:

@@ -10,6 +10,7 @@ from orchestrator.execution.player import Player
 from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.intake.compliance.recording import ConversationRecorder
+from orchestrator.intake.compliance.stand_in_defence import stand_in_broker
 from orchestrator.protocol import frames
 from orchestrator.protocol.transcript import Sender, TranscriptEntry
 from orchestrator.sandboxes.base import Sandbox, SandboxSpec
@@ -83,7 +84,10 @@ class DebugSession:
         try:
             if self._submission.side is Side.ATTACK:
                 labels = [int(label) for label in samples.labels[places]] if self._context.labels else None
-                for _ in self._player.perturb(pixels, labels, self._context.limits):
+                broker = stand_in_broker(self._context, pixels, samples.labels[places])
+                for _ in self._player.perturb(
+                    pixels, labels, self._context.limits, None if broker is None else broker.answer
+                ):
                     pass
             else:
                 self._player.classify(pixels, self._context.limits)

@@ -21,6 +21,7 @@ from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.intake.compliance.recording import ConversationRecorder
 from orchestrator.intake.compliance.remedies import fault_remedy
+from orchestrator.intake.compliance.stand_in_defence import stand_in_broker
 
 HELLO_STEP, ONE_PICTURE_STEP, BATCH_STEP, LIMITS_STEP, REPLAY_STEP, USAGE_STEP = (
     "hello",
@@ -172,15 +173,18 @@ class TrialMatch:
     def _perturb(self, player: Player, pixels: Pixels) -> str:
         context = self._context
         examples = self._gate.missing_all(pixels)
-        labels = [int(label) for label in context.samples.labels[: len(pixels)]] if context.labels else None
-        started_at = context.clock()
-        for delivered in player.perturb(pixels, labels, context.limits):
+        truth = context.samples.labels[: len(pixels)]
+        labels = [int(label) for label in truth] if context.labels else None
+        broker = stand_in_broker(context, pixels, truth)
+        started_at, paused = context.clock(), player.paused_seconds
+        for delivered in player.perturb(pixels, labels, context.limits, None if broker is None else broker.answer):
             self._gate.admit(examples, pixels, delivered.index, delivered.pixels)
-        spent = context.clock() - started_at
+        spent = context.clock() - started_at - (player.paused_seconds - paused)
         self._observed.adversarial_examples = examples
         limit = context.limits.perturb_limit(len(pixels))
         self._note_share(spent / limit)
-        return f"{_pictures_text(len(pixels))} in {spent:.2f} s of {limit:g} s"
+        asked = f", {broker.record.queries.sum()} queries, answered with the true labels" if broker else ""
+        return f"{_pictures_text(len(pixels))} in {spent:.2f} s of {limit:g} s{asked}"
 
     def _classify(self, player: Player, pixels: Pixels) -> str:
         limits, clock = self._context.limits, self._context.clock

@@ -1,0 +1,49 @@
+"""Who answers an attack's queries where there is no defence: in a trial match and in a debug session (rule X6)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.domain.organizer_attacks import DefenceReplies
+from orchestrator.domain.samples import Labels, Pixels
+from orchestrator.execution.broker import Broker
+from orchestrator.execution.round_context import RoundContext
+
+
+class StandInDefence:
+    """Reads every picture right: an attack needs all its queries, and meets the end of its budget.
+
+    Scores are 1 for the true class and 0 for the others.
+
+    Args:
+        labels: the true labels of the pictures of the question [n].
+        classes: how many classes the task has.
+    """
+
+    def __init__(self, labels: Labels, classes: int) -> None:
+        self._labels, self._classes = labels, classes
+
+    def ask(self, pixels: Pixels, pictures: NDArray[np.int32]) -> DefenceReplies:
+        """Returns the labels of the pictures [k] for which it is asked, whatever `pixels` show."""
+        del pixels
+        answers = self._labels[pictures]
+        return DefenceReplies(answers.astype(np.int32), np.eye(self._classes, dtype=np.float32)[answers])
+
+
+def stand_in_broker(context: RoundContext, pixels: Pixels, labels: Labels) -> Broker | None:
+    """Returns what answers the queries of one question about these pictures; None where the contest allows no queries.
+
+    The budget and what is shown of scores are the contest's.
+    """
+    if not context.access.allows_queries:
+        return None
+    defence = StandInDefence(labels, len(context.task.classes))
+    return Broker(
+        context.access,
+        context.gate().budget,
+        defence,
+        0,
+        pixels,
+        labels,
+        context.clock,
+        context.cancelled.wait,
+    )
