@@ -6,6 +6,7 @@ none (rules A9, A10). Whole questions are kept: asked again, an honest defence c
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,13 @@ from orchestrator.domain.samples import Pixels
 from orchestrator.integrity.replay_session import is_decision
 from orchestrator.ledger.stores.base import Blobs, get_array
 
-CHECKED_QUESTIONS = 8
-"""Questions of one query job that are asked again, each in a sandbox of its own."""
+CHECKED_DECISIONS, FEWEST_QUESTIONS = 8, 2
+"""So many pictures of one query job are asked again at least, in so many questions at least."""
+
+
+def checked_questions(batch: int) -> int:
+    """Returns how many questions of up to `batch` pictures are asked again, each in a sandbox of its own."""
+    return max(FEWEST_QUESTIONS, ceil(CHECKED_DECISIONS / batch))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

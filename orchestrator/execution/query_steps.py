@@ -27,7 +27,7 @@ from orchestrator.execution.gate import no_examples
 from orchestrator.execution.interactions import DefenceAnswers, QuestionPlan
 from orchestrator.execution.job_steps import FinishedSteps, StepResult
 from orchestrator.execution.player_pool import PlayerPool
-from orchestrator.execution.query_sample import CHECKED_QUESTIONS, AskedQuestion, QuestionSample, sampled_questions
+from orchestrator.execution.query_sample import AskedQuestion, QuestionSample, checked_questions, sampled_questions
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.ledger.stores.base import Blobs, get_array, put_array
 
@@ -73,6 +73,11 @@ class QuerySteps(ABC):
         self._job, self._context, self._pool, self._resumed_step = job, context, pool, resumed_step
         self._check: QueryCheck | None = None
 
+    @property
+    def _questions(self) -> int:
+        """How many questions are asked again."""
+        return checked_questions(self._context.limits.classify_batch)
+
     @abstractmethod
     def _parts(self) -> Sequence[Sequence[int]]:
         """Returns the pictures of each step."""
@@ -94,7 +99,7 @@ class QuerySteps(ABC):
 
     def _sample(self, number: int, steps: int) -> QuestionSample:
         """Returns what keeps a step's share of the questions that are asked again; none where nothing is replayed."""
-        size = ceil(CHECKED_QUESTIONS / steps) if self._context.replay.power else 0
+        size = ceil(self._questions / steps) if self._context.replay.power else 0
         return QuestionSample(self._generator("sample", str(number)), size)
 
     def _generator(self, *purpose: str) -> np.random.Generator:
@@ -104,7 +109,7 @@ class QuerySteps(ABC):
         """Asks some of the questions again, each in a sandbox of its own."""
         context = self._context
         asked = [each for step in played for each in sampled_questions(context.blobs, step)]
-        chosen = self._generator("check").permutation(len(asked))[:CHECKED_QUESTIONS]
+        chosen = self._generator("check").permutation(len(asked))[: self._questions]
         check = self._check = QueryCheck.begin(number, self._resumed_step, context.blobs)
         for question in (asked[place] for place in chosen[check.completed :]):
             check.faults += self._pool.retire_player()

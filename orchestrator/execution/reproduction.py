@@ -23,7 +23,7 @@ from orchestrator.execution import interactions
 from orchestrator.execution.fault_budget import FaultBudget
 from orchestrator.execution.fresh_copy import FreshCopy
 from orchestrator.execution.player_pool import PlayerPool
-from orchestrator.execution.query_sample import CHECKED_QUESTIONS, AskedQuestion, sampled_questions
+from orchestrator.execution.query_sample import AskedQuestion, checked_questions, sampled_questions
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.integrity import findings
 from orchestrator.integrity.power import ALPHA, binomial_tail
@@ -196,7 +196,8 @@ class FindingReproducer:
         """Asks questions that were queries again, each in a fresh sandbox: it is reproduced where they differ still."""
         played = self._view.query_steps(Cell(self._finding.submission, self._finding.disagreements[0].attack))
         asked = [(step, each) for step in played for each in sampled_questions(self._context.blobs, step)]
-        sessions = tuple(self._ask_again(step, each) for step, each in asked[:CHECKED_QUESTIONS])
+        count = checked_questions(self._context.limits.classify_batch)
+        sessions = tuple(self._ask_again(step, each) for step, each in asked[:count])
         decided = [
             (session.step, place, line)
             for session in sessions

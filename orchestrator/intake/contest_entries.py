@@ -73,10 +73,11 @@ def read_entry(entry: EntrySection, beside: Path) -> EntryDescription:
 
 def builtin_folder(name: str) -> Path:
     """Returns the folder of a baseline that is shipped with this software. Raises Rejected when there is none."""
-    known = sorted(path.parent.name for path in resources.resource_path("images").glob("*/submission.yaml"))
+    places = (resources.resource_path("images"), resources.resource_path("examples", "warmup", "players"))
+    known = {path.parent.name: path.parent for place in places for path in place.glob("*/submission.yaml")}
     if name not in known:
-        raise Rejected("entry", [Problem("builtin", f"there is no {name!r}", f"one of {', '.join(known)}")])
-    return resources.resource_path("images", name)
+        raise Rejected("entry", [Problem("builtin", f"there is no {name!r}", f"one of {', '.join(sorted(known))}")])
+    return known[name]
 
 
 def entry_problems(entries: Iterable[tuple[KeyPath, EntrySection]], file: YamlFile) -> list[Problem]:

@@ -27,6 +27,7 @@ trial_pictures: 0
 limits: {classify_batch: 64, memory: 1GiB}
 replay: {power: 0.9, cheat: 0.1}
 rules:
+  submissions_per_team: 1
   throughput: 0.001
   transform: {kind: tensorflow, border: 0.125}
   spatial: {pictures: 40, limits: {dx: 1, dy: 1, angle: 30}, dx_steps: 3, dy_steps: 3, angle_steps: 3}
@@ -166,6 +167,13 @@ def test_a_full_bundle_verifies_and_a_sealed_one_is_refused(season) -> None:
     assert '"queries":' in text
     attacks.write_text(text.replace('"queries":[', '"queries":[1,', 1))
     sparring("verify", first, status=1)
+
+
+def test_a_team_hands_in_as_many_as_it_may(season) -> None:
+    """The second submission of a team that may make one is refused, with how many it made."""
+    words = ("--team", "Smoke", "--task", "digits", *UNISOLATED)
+    said = sparring("submit", season.path, player(season.place, "again", 0.1), *words, status=1)
+    assert "has used its submissions on digits, 1 of 1" in said
 
 
 def test_an_attack_is_refused(season) -> None:

@@ -14,7 +14,7 @@ from orchestrator.domain.submissions import Roster
 from orchestrator.errors import StoreFault
 from orchestrator.execution import query_steps
 from orchestrator.execution.planner import make_plan
-from orchestrator.execution.query_sample import CHECKED_QUESTIONS, AskedQuestion, QuestionSample
+from orchestrator.execution.query_sample import CHECKED_DECISIONS, AskedQuestion, QuestionSample
 from orchestrator.execution.reproduction import FindingReproducer
 from orchestrator.execution.reuse import ReusableRound, reusable_jobs
 from orchestrator.integrity.power import SamplingDesign
@@ -236,13 +236,13 @@ def test_a_defence_that_recognises_queries_is_accused(queried):
     played.run()
     [finding] = [finding for finding in played.record.round.findings if finding.kind is FindingKind.QUERIES]
     assert (finding.submission, finding.rules) == ("remembers", ("A9", "A10"))
-    assert finding.compared == CHECKED_QUESTIONS
+    assert finding.compared == CHECKED_DECISIONS
     assert {shown.attack for shown in finding.disagreements} == {"brighten"}
     assert all(shown.answer_in_play != shown.answer_in_replay for shown in finding.disagreements)
     assert not [finding for finding in played.record.round.findings if finding.submission == "first"]
     check = played.record.query_check(finding.job)
     assert check.step == finding.steps[0]
-    assert len(check.sandboxes) == CHECKED_QUESTIONS
+    assert len(check.sandboxes) == CHECKED_DECISIONS
 
 
 def test_without_replays_nothing_is_asked_again(queried):
@@ -296,7 +296,7 @@ def test_a_finding_about_queries_shows_again(queried):
     [finding] = [finding for finding in played.record.round.findings if finding.kind is FindingKind.QUERIES]
     again = FindingReproducer(played.setting, played.record, finding, None).reproduce()
     assert again.reproduced
-    assert again.compared == CHECKED_QUESTIONS
+    assert again.compared == CHECKED_DECISIONS
     assert all(len(session.rows) == 1 for session in again.sessions)
     played.backend.players["remembers"] = AnswersAsThen
     assert FindingReproducer(played.setting, played.record, finding, None).reproduce().reproduced is False

@@ -34,7 +34,7 @@ from orchestrator.oci.image_names import received_image_name
 from orchestrator.sandboxes.base import Backend, Image, ImageSource
 from orchestrator.scoring.results_file import Results
 
-TEMPLATES = ("tournament",)
+TEMPLATES = ("tournament", "warmup")
 _log = structlog.get_logger()
 ORGANIZER = "organizer"
 """Who acts where nobody is named."""

@@ -56,6 +56,19 @@ class Warmup(Format[WarmupRules]):
         del season, task
         return (SeasonRound("board", reveals_labels=True),)
 
+    def submissions_per_team(self) -> int:
+        """Returns the rule."""
+        return self.rules.submissions_per_team
+
+    def entry_problems(self, season: Season, team: str, task: str, side: Side) -> list[Problem]:
+        """Returns that a team is not known, or has handed in as many defences as it may."""
+        problems = super().entry_problems(season, team, task, side)
+        allowed = self.rules.submissions_per_team
+        if season.count_attempts(team, task, side) >= allowed:
+            what = f"{team} has used its submissions on {task}, {allowed} of {allowed} (A4)"
+            problems.append(Problem("submission", what, "the organizers may raise `rules.submissions_per_team`"))
+        return problems
+
     def roster_problems(self, roster: Roster, round_name: str = "") -> list[Problem]:
         """Returns that there is no defence, or an attack that somebody handed in."""
         del round_name

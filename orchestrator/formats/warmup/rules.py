@@ -97,6 +97,8 @@ class WarmupRules(FormatRules):
 
     on_finding: OnFinding = OnFinding.FLAG
     """Rules A9 and A10; a defence that is noisy stays on the board, and is shown for what it is (B8)."""
+    submissions_per_team: Annotated[int, Field(ge=1)] = 10
+    """Per task: whoever may try without end fits a defence to the hidden pictures."""
     coverage: CoverageReading = CoverageReading.EXACT
     """Rule B3."""
     throughput: _Positive | None = 100.0
