@@ -39,6 +39,7 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python bench/wire.py
+	$(BIN)/python bench/broker.py
 	$(BIN)/python bench/round.py
 	$(BIN)/python bench/replay.py
 	$(BIN)/python bench/scale.py

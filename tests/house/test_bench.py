@@ -13,6 +13,11 @@ import pytest
         (["scale.py", "--one", "4", "--pictures", "5"], {"size", "cells", "play", "read", "score", "megabytes"}),
         (["cluster.py", "--jobs", "300", "--json"], {"jobs", "seconds", "calls a job", "looks", "grows"}),
         pytest.param(
+            ["broker.py", "--repetitions", "1", "--seconds", "0", "--queries", "1", "--json"],
+            {"overhead", "spsa"},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
             ["round.py", "--pictures", "10", "--json"],
             {"pictures", "sandboxes", "bare_start_seconds", "overhead"},
             marks=pytest.mark.slow,
