@@ -9,7 +9,8 @@ their answers, and the reply.
 - process, docker, runc: the same bytes through two sandboxes of that backend, with deadlines, standard error and
   limits.
 - broker/process and so on: a query job as in a round: both players are asked as in play, the broker counts, answers are
-  noted and hashed. The defence misreads nothing, so that no distance is measured.
+  noted and hashed, and a question of a turn is kept for a replay. The defence misreads nothing, so that no distance is
+  measured.
 
 The ways take turns, so that a slow moment of the machine meets all of them. The factors are time divided by that of
 the pipes in the same turn: their smallest, their median, their largest.
@@ -50,6 +51,7 @@ from orchestrator.execution import interactions
 from orchestrator.execution.broker import Broker
 from orchestrator.execution.defence_queries import DefenceQueries
 from orchestrator.execution.player_pool import PlayerPool
+from orchestrator.execution.query_sample import QuestionSample
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.ledger.stores.memory import MemoryBlobs
@@ -62,6 +64,8 @@ PICTURES_A_SECOND = 100
 """Of the defence that SPSA asks."""
 SHARE_GOAL = 0.1
 WARM_QUERIES = 3
+SAMPLED = 1
+"""Questions of a turn that are kept, to be asked again."""
 HEADING = (
     "| query              | questions | over           | median us | a second |    min | median |    max |",
     "| ------------------ | --------- | -------------- | --------- | -------- | ------ | ------ | ------ |",
@@ -239,7 +243,8 @@ def brokered(case: Case, context: RoundContext, stack: ExitStack, queries: int) 
     gate, pixels, labels = context.gate(), case.picture, np.zeros(1, np.int64)
 
     def play() -> float:
-        broker = Broker(context.access, gate.budget, DefenceQueries(pool, context), 0, pixels, labels)
+        asked = DefenceQueries(pool, context, QuestionSample(np.random.default_rng(0), SAMPLED))
+        broker = Broker(context.access, gate.budget, asked, 0, pixels, labels)
         output = interactions.AttackOutput(gate.missing_all(pixels))
         begun = time.perf_counter()
         interactions.ask_attack(attack_pool, gate, context.limits, pixels, labels, context.clock, output, broker.answer)
