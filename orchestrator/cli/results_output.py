@@ -70,7 +70,8 @@ def print_results(document: Results, folder: Path | None = None) -> None:
         out.print(f"[bold]{board.title}[/]: {safe_text(board.measure)}, in {board.unit}, {better}", soft_wrap=True)
         out.print(_leaderboard_table(board, document))
     if document.queries:
-        out.print("[bold]Queries[/]: success is a picture that the defence misread at a query within the budget")
+        meaning = "success is a picture that the defence misread at a query within the budget, or when it was judged"
+        out.print(f"[bold]Queries[/]: {meaning}", soft_wrap=True)
         out.print(_queries_table(document))
     out.print("[bold]Accuracy in %[/]")
     out.print(_matrix_table(document))

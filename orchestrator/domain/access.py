@@ -13,21 +13,24 @@ class AccessKind(StrEnum):
     """A label."""
     SCORES = "scores"
     """A label, or a score for each class, as the attack wants."""
+    GRADIENT = "gradient"
+    """A label, scores, or the gradient of the loss for the true label, as the attack wants."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """The access model of a contest.
 
-    `queries` is how many pictures a defence may be asked about for each picture of the task; `batch` how many in one
-    query at most. Scores are rounded to `decimals` where that is given, and with `top_score_only` all but the
-    largest are withheld. `reply_seconds` is the grid on which replies are sent, so that how long one took says less;
-    0 sends them at once.
+    `queries` is how many pictures a defence may be asked about for each picture of the task, where a gradient counts as
+    `gradient_price` pictures; `batch` is how many pictures are in one query at most. Scores are rounded to `decimals`
+    where that is given, and with `top_score_only` all but the largest are withheld. `reply_seconds` is the grid on
+    which replies are sent, so that how long one took says less; 0 sends them at once.
     """
 
     kind: AccessKind = AccessKind.NONE
     queries: int = 1000
     batch: int = 64
+    gradient_price: int = 1
     decimals: int | None = None
     top_score_only: bool = False
     reply_seconds: float = 0.0
@@ -36,3 +39,8 @@ class Access:
     def allows_queries(self) -> bool:
         """Whether an attack may ask anything."""
         return self.kind is not AccessKind.NONE
+
+    @property
+    def shows_scores(self) -> bool:
+        """Whether it may ask for scores."""
+        return self.kind in {AccessKind.SCORES, AccessKind.GRADIENT}

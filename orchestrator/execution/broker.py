@@ -1,7 +1,7 @@
 """The broker: an attack asks, a defence answers, and neither ever sees the other (rule X6).
 
-It is between two sandboxes and hands over labels or scores, nothing else. It keeps the budget of each picture; what is
-over it is not asked.
+It is between two sandboxes and hands over labels, scores or gradients, nothing else. It keeps the budget of each
+picture; what is over it is not asked.
 """
 
 import time
@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from orchestrator.domain.access import Access
 from orchestrator.domain.organizer_attacks import DefenceReplies
-from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_PLAYED, Answers, Scores
+from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_ASKED, NOT_PLAYED, Answers, Scores
 from orchestrator.domain.queries import QueryFailure, QueryRecord
 from orchestrator.domain.samples import Labels, Pixels
 from orchestrator.domain.tasks import Budget
+from orchestrator.execution.defence_queries import GradientReplies
 from orchestrator.execution.round_context import Clock
 from orchestrator.measures import norms
 from orchestrator.protocol.messages import Refusal, Want
@@ -29,6 +30,9 @@ class QueriedDefence(Protocol):
 
     def ask(self, pixels: Pixels, pictures: NDArray[np.int32]) -> DefenceReplies:
         """Asks about pictures u8 [k, c, h, w], each on behalf of a picture of the task [k]."""
+
+    def ask_gradients(self, pixels: Pixels, labels: Labels, pictures: NDArray[np.int32]) -> GradientReplies:
+        """Asks for the gradient of the loss for `labels` [k]."""
 
 
 class Broker:
@@ -72,9 +76,15 @@ class Broker:
             InfrastructureFault: a fault of ours.
         """
         positions = np.asarray(query.positions, np.int32)
-        wanted = Counter(query.positions)
-        if any(self._left(position) < count for position, count in wanted.items()):
+        wanted, price = Counter(query.positions), 1
+        if query.want is Want.GRADIENT:
+            price = self._access.gradient_price
+        if any(self._left(position) < count * price for position, count in wanted.items()):
             return self._on_grid(QueryReply(self._left_each(query), refused=Refusal.BUDGET))
+        if query.want is Want.GRADIENT:
+            found = self._queries.ask_gradients(query.pixels, self._labels[positions], positions + self._first)
+            self._note(query.pixels, positions, found.answers, price)
+            return self._on_grid(QueryReply(self._left_each(query), values=found.gradients))
         replies = self._queries.ask(query.pixels, positions + self._first)
         self._note(query.pixels, positions, replies.answers)
         left = self._left_each(query)
@@ -88,17 +98,17 @@ class Broker:
     def _left_each(self, query: AttackQuery) -> list[int]:
         return [self._left(position) for position in query.positions]
 
-    def _note(self, pixels: Pixels, positions: NDArray[np.int32], answers: Answers) -> None:
+    def _note(self, pixels: Pixels, positions: NDArray[np.int32], answers: Answers, price: int = 1) -> None:
         """Counts the queries, and notes which of them the defence misread or did not answer within the budget."""
         record, right = self.record, self._labels[positions]
-        misread = (answers != right) & (answers != ABSTAINED)
+        misread = (answers != right) & ~np.isin(answers, (ABSTAINED, NOT_ASKED))
         inside = np.zeros(len(positions), np.bool_)
         if misread.any():  # distances are looked at where they matter
             inside[misread], _ = norms.judge_candidates(
                 self._originals[positions[misread]], pixels[misread], self._budget
             )
         for position, answer, counts in zip(positions, answers, inside, strict=True):
-            record.queries[position] += 1
+            record.queries[position] += price
             if answer == NOT_PLAYED:
                 record.failures[position] = QueryFailure.NOT_PLAYED
             elif counts:

@@ -1,6 +1,8 @@
 """Queries to one defence: what an attack wants to know is asked, and what is on record of it is kept."""
 
 import hashlib
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,16 +10,28 @@ from numpy.typing import NDArray
 from orchestrator.domain.assignment import PartialStep
 from orchestrator.domain.events import FaultRecord
 from orchestrator.domain.organizer_attacks import DefenceReplies
-from orchestrator.domain.outcomes import Answers, Scores
-from orchestrator.domain.samples import Pixels
+from orchestrator.domain.outcomes import FAULTED, NOT_ASKED, NOT_PLAYED, Answers, Scores
+from orchestrator.domain.samples import Labels, Pixels
+from orchestrator.errors import GaveUp, SubmissionFault
 from orchestrator.execution import interactions
 from orchestrator.execution.interactions import DefenceAnswers, QuestionPlan
-from orchestrator.execution.player_pool import PlayerPool
+from orchestrator.execution.player_pool import PlayerPool, fault_record
 from orchestrator.execution.query_sample import AskedQuestion, QuestionSample
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.ledger.stores.base import get_array, put_array
 
 _REPLY_COLUMNS = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GradientReplies:
+    """What a defence said of k pictures: f32 [k, c, h, w], NaN where it gave no gradient.
+
+    `answers` [k] are no labels: `FAULTED` and `NOT_PLAYED` as in play, else `NOT_ASKED`.
+    """
+
+    answers: Answers
+    gradients: NDArray[np.float32]
 
 
 class DefenceQueries:
@@ -90,6 +104,52 @@ class DefenceQueries:
         self._note(pixels, pictures, answers)
         return DefenceReplies(answers.answers, answers.scores)
 
+    def ask_gradients(self, pixels: Pixels, labels: Labels, pictures: NDArray[np.int32]) -> GradientReplies:
+        """Asks for the gradient of the loss for `labels` [k] at pictures u8 [k, c, h, w]; see `ask`.
+
+        A defence that gives no gradients is not asked, and has no fault.
+        """
+        batch = self._context.limits.classify_batch
+        parts = [slice(start, start + batch) for start in range(0, len(pixels), batch)]
+        found = [self._gradients(pixels[part], labels[part]) for part in parts]
+        replies = GradientReplies(
+            np.concatenate([part.answers for part in found]), np.concatenate([part.gradients for part in found])
+        )
+        price = self._context.access.gradient_price
+        self._pictures.append(np.repeat(pictures, price))
+        self._answers.append(np.repeat(replies.answers, price))
+        self._scores.append(np.full((len(pixels) * price, len(self._context.task.classes)), np.nan, np.float32))
+        self._link(pixels, replies.answers.astype("<i4"), replies.gradients.astype("<f4"))
+        return replies
+
+    def _gradients(self, pixels: Pixels, labels: Labels) -> GradientReplies:
+        """Asks one question; after a fault each of its pictures alone, in a sandbox of its own, as in play (A7)."""
+        context, pool, nothing = self._context, self._pool, np.full(pixels.shape, np.nan, np.float32)
+        fresh, began = not pool.has_active_player, context.clock()
+        try:
+            player = pool.acquire_player()
+            if not player.gives_gradients:
+                return GradientReplies(np.full(len(pixels), NOT_ASKED, np.int32), nothing)
+            began = context.clock()
+            gradients = player.gradient(pixels, [int(label) for label in labels], context.limits)
+        except GaveUp as fault:
+            self.faults.append(fault_record(fault, len(pixels)))
+            return GradientReplies(np.full(len(pixels), NOT_PLAYED, np.int32), nothing)
+        except SubmissionFault as fault:
+            loaded, took = pool.has_active_player, context.clock() - began
+            self.fault_seconds += took
+            pool.budget.spend(took)
+            pool.discard_faulty_player(fault)
+            own = loaded and fresh and len(pixels) == 1
+            self.faults.append(fault_record(fault, len(pixels) if own else 0, len(pixels)))
+            if own:
+                return GradientReplies(np.full(1, FAULTED, np.int32), nothing)
+            alone = [self._gradients(pixels[[place]], labels[[place]]) for place in range(len(pixels))]
+            answers, values = ([getattr(each, name) for each in alone] for name in ("answers", "gradients"))
+            return GradientReplies(np.concatenate(answers), np.concatenate(values))
+        self.seconds += context.clock() - began
+        return GradientReplies(np.full(len(pixels), NOT_ASKED, np.int32), gradients)
+
     def _start(self, count: int) -> DefenceAnswers:
         """Returns the run of questions of a query, with what another process asked of it."""
         answers = self._open = DefenceAnswers.empty(count, len(self._context.task.classes))
@@ -112,8 +172,12 @@ class DefenceQueries:
         for start in range(0, len(pixels), self._context.limits.classify_batch):
             asked = slice(start, start + self._context.limits.classify_batch)
             self.sample.offer(AskedQuestion(pixels[asked], pictures[asked], answers.answers[asked]))
+        self._link(pixels, answers.answers.astype("<i4"), answers.scores.astype("<f4"))
+
+    def _link(self, *parts: NDArray[Any]) -> None:
+        """Adds a query to the chain."""
         link = hashlib.sha256(self._chain.digest())
-        for part in (pixels, answers.answers.astype("<i4"), answers.scores.astype("<f4")):
+        for part in parts:
             link.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         self._chain = link
 

@@ -7,6 +7,9 @@ question's, so its sandbox is stopped and the job goes on with another.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+import numpy as np
+from numpy.typing import NDArray
+
 from orchestrator.domain.samples import Pixels
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import (
@@ -109,6 +112,18 @@ class Player:
         if not isinstance(reply, wire.AnswersReply):  # pragma: no cover  the session allows nothing else
             raise TypeError(f"{reply} does not answer classify")
         return reply
+
+    @property
+    def gives_gradients(self) -> bool:
+        """Whether it said that it gives gradients."""
+        return self._session.gives_gradients
+
+    def gradient(self, pixels: Pixels, labels: list[int], limits: Limits) -> NDArray[np.float32]:
+        """Returns the gradient of a defence's loss for these labels at pixels [n, c, h, w], f32 of the same shape."""
+        reply = self._ask(self._session.ask_gradient(pixels, labels), limits.classify_seconds)
+        if not isinstance(reply, wire.GradientsReply):  # pragma: no cover  the session allows nothing else
+            raise TypeError(f"{reply} does not answer gradient")
+        return reply.gradients
 
     def say_bye(self) -> OutputFlood | None:
         """Says bye and gives the player a moment to leave; returns a fault where it wrote after its last reply.

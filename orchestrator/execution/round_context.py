@@ -98,8 +98,12 @@ class RoundContext:
         """Returns what an attack is told of its queries; None where the contest allows none."""
         if not self.access.allows_queries:
             return None
-        wants = [Want.DECISION, *([Want.SCORES] if self.access.kind is AccessKind.SCORES else [])]
-        return QueriesHeader(per_picture=self.access.queries, batch=self.access.batch, prices=dict.fromkeys(wants, 1))
+        prices = {Want.DECISION: 1}
+        if self.access.shows_scores:
+            prices[Want.SCORES] = 1
+        if self.access.kind is AccessKind.GRADIENT:
+            prices[Want.GRADIENT] = self.access.gradient_price
+        return QueriesHeader(per_picture=self.access.queries, batch=self.access.batch, prices=prices)
 
     @property
     def payload_limit(self) -> int:

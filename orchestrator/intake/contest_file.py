@@ -115,6 +115,8 @@ class AccessSection(_Section):
     """For each picture of the task, pictures of any kind that the defence is asked about."""
     batch: Annotated[int, Field(ge=1, le=4096)] = _DEFAULT_ACCESS.batch
     """The most pictures in one query."""
+    gradient_price: Annotated[int, Field(ge=1, le=1_000_000)] = _DEFAULT_ACCESS.gradient_price
+    """As so many pictures a gradient counts."""
     decimals: Annotated[int, Field(ge=0, le=9)] | None = None
     """Scores are rounded to so many decimals."""
     top_score_only: bool = False
@@ -124,8 +126,8 @@ class AccessSection(_Section):
 
     @model_validator(mode="after")
     def _scores_where_given(self) -> "AccessSection":
-        if self.kind is not AccessKind.SCORES and (self.decimals is not None or self.top_score_only):
-            raise ValueError("decimals and top_score_only are for `kind: scores`")
+        if not self.to_access().shows_scores and (self.decimals is not None or self.top_score_only):
+            raise ValueError("decimals and top_score_only are for `kind: scores` and `kind: gradient`")
         return self
 
     def to_access(self) -> Access:

@@ -123,6 +123,11 @@ class Session:
         return self._open_question is not None
 
     @property
+    def gives_gradients(self) -> bool:
+        """Whether the player said in `ready` that it gives gradients."""
+        return self._capabilities is not None and Capability.GRADIENT in self._capabilities
+
+    @property
     def unread_bytes(self) -> int:
         """How many bytes arrived and belong to no whole frame, or to none that was asked for."""
         return self._decoder.pending_bytes
@@ -159,7 +164,7 @@ class Session:
         """Returns a question for the loss gradient at `pixels` [n, c, h, w], for a player that gives gradients."""
         self._check_question(Role.DEFENCE, pixels, labels)
         identity = self._next_id("gradient")
-        if self._capabilities is None or Capability.GRADIENT not in self._capabilities:
+        if not self.gives_gradients:
             raise ValueError("this player does not give gradients")
         message = messages.Gradient(id=identity, dtype=Dtype.U8, shape=list(pixels.shape), labels=labels)
         return self._send_question(message, pixels)

@@ -139,9 +139,9 @@ class RowPart(_Part):
 class QueryPart:
     """What an attack asked one defence while it made its pictures (X6), over all pictures that it attacked.
 
-    `success` is the share of them that the defence misread at a query within the budget, with 95 % confidence limits.
-    `median` is how many queries the first such takes; null where that is more than were asked. `curve` has the share
-    after so many queries, at the numbers where it grows.
+    `success` is the share of them that the defence misread at a query within the budget, or when it was judged, with
+    95 % confidence limits. `median` is how many queries that takes; null where that is more than were asked. `curve`
+    has the share after so many queries, at the numbers where it grows.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")

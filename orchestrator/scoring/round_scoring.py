@@ -78,6 +78,7 @@ class RoundScoring:
         self.tallies: dict[Cell, Tally] = {}
         self._correct: dict[Cell, NDArray[np.bool_]] = {}
         self._attacked: dict[Cell, NDArray[np.bool_]] = {}
+        self._fooled: dict[Cell, NDArray[np.bool_]] = {}
         self._count_cells()
 
     def observations(self) -> Observations:
@@ -138,7 +139,7 @@ class RoundScoring:
                 _leaderboard_part(b, intervals.leaderboard_intervals(b, self._correct))
                 for b in self._format.leaderboards(observed)
             ],
-            queries=list(query_parts(self._record, self._round.roster)),
+            queries=list(query_parts(self._record, self._round.roster, self._fooled)),
             replay=doc.ReplayDesignPart.model_validate(contest["replay"]),
             replays=sorted(
                 map(self._replay_part, self._round.replay_coverage.values()), key=lambda p: (p.submission, p.job)
@@ -172,6 +173,8 @@ class RoundScoring:
             outcomes = decide_outcomes(labels, answers)
             self.tallies[cell] = tally_cell(labels, answers, None if examples is None else examples.forfeits)
             self._correct[cell] = credited_pictures(outcomes)
+            if examples is not None:
+                self._fooled[cell] = (outcomes == PictureOutcome.MISCLASSIFIED) & (examples.forfeits == Forfeit.NONE)
             attacked = outcomes != PictureOutcome.NOT_ATTACKED
             if not attacked.all():
                 self._attacked[cell] = attacked
@@ -200,7 +203,9 @@ class RoundScoring:
         access = self._opened.contest.get("access", {"kind": "none"})
         if access["kind"] == AccessKind.NONE:
             return []
-        shown = "labels" if access["kind"] == AccessKind.DECISION else "labels and scores"
+        shown = {AccessKind.DECISION: "labels", AccessKind.SCORES: "labels and scores"}.get(
+            AccessKind(access["kind"]), "labels, scores and gradients"
+        )
         if access["decimals"] is not None:
             shown += f", rounded to {access['decimals']} decimals"
         if access["top_score_only"]:

@@ -150,7 +150,8 @@ class ScriptedBackend:
                 if header["type"] == "hello":
                     self.seeds.append(header["seed"])
                     own.append(player(header["seed"]) if isinstance(player, type) else player)
-                    return frames.encode_frame({"type": "ready", "id": header["id"], "gives": ["label"]})
+                    gives = getattr(player, "gives", ["label"])
+                    return frames.encode_frame({"type": "ready", "id": header["id"], "gives": gives})
                 self.questions += 1
                 self._lose("question", self.questions)
             return own[0](header, payload)

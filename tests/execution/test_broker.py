@@ -262,6 +262,90 @@ def test_a_lost_sandbox_is_played_again_with_a_whole_budget(joined, stage) -> No
     assert asked.fooled_at.tolist() == [2] * 12
 
 
+class Slope(Defence):
+    """A defence that gives gradients: the picture's own values and the label, and ends at pictures of value 5."""
+
+    gives: ClassVar[list[str]] = ["label", "gradient"]
+
+    def __call__(self, header, payload):
+        """Answers a question of either kind."""
+        if header["type"] == "classify":
+            return super().__call__(header, payload)
+        pixels = np.frombuffer(payload, np.uint8).reshape(header["shape"])
+        if (pixels[:, 0, 0, 0] == 5).any():
+            return EMPTY
+        values = pixels.astype("<f4") + np.array(header["labels"], "<f4").reshape(-1, 1, 1, 1) / 10
+        answer = {"type": "gradients", "id": header["id"], "dtype": "f32", "shape": header["shape"]}
+        return frames.encode_frame(answer, values.astype("<f4").tobytes())
+
+
+class Climbs(Asks):
+    """An attack that asks for one gradient of each of its pictures at once, and delivers them as they are."""
+
+    heard_values: ClassVar[list] = []
+
+    def query(self):
+        """Asks for all gradients."""
+        shape = self.header["shape"]
+        header = {"type": "query", "id": self.header["id"], "want": "gradient", "for": [*range(shape[0])]}
+        return frames.encode_frame(header | {"dtype": "u8", "shape": shape}, self.pixels.tobytes())
+
+    def __call__(self, header, payload):
+        """Keeps what it is told."""
+        if header["type"] == "reply" and payload:
+            self.heard_values.append(np.frombuffer(payload, "<f4").reshape(header["shape"]))
+        return super().__call__(header, payload)
+
+    def heard(self, header):
+        """Delivers."""
+        return self.deliver()
+
+
+GRADIENTS = Access(AccessKind.GRADIENT, queries=3, batch=4, gradient_price=3)
+
+
+def test_a_gradient_is_that_of_the_true_label_and_has_its_price(joined) -> None:
+    """Three of three queries are spent; a picture that ends the defence is lost, and its neighbours have theirs."""
+    Climbs.heard_values.clear()
+    played = joined({"climbs": Climbs}, {"slope": Slope}, access=GRADIENTS)
+    _, asked = made(played, "climbs", "slope")
+    assert asked.queries.tolist() == [3] * 12
+    assert asked.failures.tolist() == [number == 5 for number in range(12)]
+    found = np.concatenate(Climbs.heard_values)
+    truth = played.setting.samples
+    expected = truth.pixels + truth.labels.reshape(-1, 1, 1, 1) / np.float32(10)
+    others = np.arange(12) != 5
+    np.testing.assert_allclose(found[others], expected[others], rtol=1e-6)
+    assert np.isnan(found[5]).all()
+    assert not asked.fooled_at[others].any()
+    assert asked.fooled_at[5] == 3
+    assert not played.record.round.faults_of("climbs")
+
+
+def test_a_defence_without_gradients_is_not_asked_and_has_no_fault(joined) -> None:
+    """The attack is told NaN, which costs it its price."""
+    Climbs.heard_values.clear()
+    played = joined({"climbs": Climbs}, access=GRADIENTS)
+    assert np.isnan(np.concatenate(Climbs.heard_values)).all()
+    assert not played.record.round.faults_of("first")
+    assert made(played, "climbs")[1].queries.tolist() == [3] * 12
+    assert played.backend.questions == 3 * 2 + 2 * 12
+
+
+def test_gradients_of_a_defence_that_gives_up_are_not_played(joined) -> None:
+    """Where every sandbox ends at once the budget of faults is spent: the rest is not played, and the round closes."""
+
+    class Ends(Slope):
+        def __call__(self, header, payload):
+            return EMPTY if header["type"] == "gradient" else super().__call__(header, payload)
+
+    limits = replace(LENIENT, restarts=1, fault_seconds=0)
+    played = joined({"climbs": Climbs}, {"ends": Ends}, access=GRADIENTS, limits=limits)
+    _, asked = made(played, "climbs", "ends")
+    assert QueryFailure.NOT_PLAYED in asked.failures
+    assert played.record.round.closed
+
+
 class FixedQueries:
     """A defence behind a broker: answers and scores that were given before."""
 

@@ -38,6 +38,14 @@ def test_the_median_is_over_all_pictures(fooled_at, median):
     assert query_part(CELL, record(fooled_at)).median == median
 
 
+def test_what_is_misread_only_when_it_is_judged_counts_at_the_last_query():
+    """As where an attack asks for gradients, or for nothing; what a query showed before stays where it was."""
+    asked = record([0, 3, 0, 0], 10)
+    asked.queries[3] = 0
+    part = query_part(CELL, asked, np.array([True, True, False, True]))
+    assert part.curve == [(1, 0.25), (3, 0.5), (10, 0.75)]
+
+
 def test_pictures_that_were_not_attacked_do_not_count():
     """An attack that plays two of four."""
     part = query_part(CELL, record([3, 0, 0, 0], attacked=[True, True, False, False]))

@@ -4,15 +4,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain.organizer_attacks import DefenceReplies
+from orchestrator.domain.outcomes import NOT_ASKED
 from orchestrator.domain.samples import Labels, Pixels
 from orchestrator.execution.broker import Broker
+from orchestrator.execution.defence_queries import GradientReplies
 from orchestrator.execution.round_context import RoundContext
 
 
 class StandInDefence:
     """Reads every picture right: an attack needs all its queries, and meets the end of its budget.
 
-    Scores are 1 for the true class and 0 for the others.
+    Scores are 1 for the true class and 0 for the others; gradients are 0.
 
     Args:
         labels: the true labels of the pictures of the question [n].
@@ -27,6 +29,11 @@ class StandInDefence:
         del pixels
         answers = self._labels[pictures]
         return DefenceReplies(answers.astype(np.int32), np.eye(self._classes, dtype=np.float32)[answers])
+
+    def ask_gradients(self, pixels: Pixels, labels: Labels, pictures: NDArray[np.int32]) -> GradientReplies:
+        """Returns a gradient of 0 everywhere: that of a defence which nothing changes."""
+        del labels, pictures
+        return GradientReplies(np.full(len(pixels), NOT_ASKED, np.int32), np.zeros(pixels.shape, np.float32))
 
 
 def stand_in_broker(context: RoundContext, pixels: Pixels, labels: Labels) -> Broker | None:
