@@ -12,6 +12,7 @@ from orchestrator.cli.app import app
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("warmup")]
 
+ATTACKS = ("spatial", "spsa", "boundary", "corruptions")
 EXAMPLES = Path(__file__).parents[2] / "examples" / "warmup"
 UNISOLATED = ("--backend", "process", "--allow-unisolated")
 CONTEST = """sparring: 1
@@ -33,6 +34,7 @@ rules:
   spatial: {pictures: 40, limits: {dx: 1, dy: 1, angle: 30}, dx_steps: 3, dy_steps: 3, angle_steps: 3}
   spsa: {pictures: 20, epsilon: 76.5, steps: 4, samples: 8}
   boundary: {pictures: 10, distance: 2, iterations: 20}
+  corruptions: {pictures: 15}
 baselines:
   - {folder: ../honest}
 """
@@ -111,13 +113,13 @@ def test_the_board_has_a_column_for_each_attack(season) -> None:
     """Accuracies at 80 % coverage with intervals, throughput, distinct scores and pictures given up (B3 to B5)."""
     [board] = results(season)["boards"]
     names = [column["name"] for column in board["columns"]]
-    assert names == ["clean", "spatial", "spsa", "boundary", "throughput", "distinct_scores", "given_up"]
+    assert names == ["clean", *ATTACKS, "throughput", "distinct_scores", "given_up"]
     row = rows(season)["honest"]
-    for name, covered in (("clean", 32), ("spatial", 32), ("spsa", 16), ("boundary", 8)):
+    for name, covered in (("clean", 32), ("spatial", 32), ("spsa", 16), ("boundary", 8), ("corruptions", 12)):
         value = row["values"][name]
         assert value["interval"][0] <= value["value"] <= value["interval"][1]
         assert round(value["value"] * covered / 100, 6).is_integer()
-    assert row["score"] == min(row["values"][name]["value"] for name in ("spatial", "spsa", "boundary"))
+    assert row["score"] == min(row["values"][name]["value"] for name in ATTACKS)
     assert row["values"]["clean"]["value"] > row["score"]
     assert row["values"]["throughput"]["value"] > 0
 
@@ -125,7 +127,7 @@ def test_the_board_has_a_column_for_each_attack(season) -> None:
 def test_sizes_are_those_of_the_rules(season) -> None:
     """Cells have as many pictures as their attack plays."""
     totals = {cell["attack"]: cell["total"] for cell in results(season)["cells"] if cell["defence"] == "honest"}
-    assert totals == {None: 40, "spatial": 40, "spsa": 20, "boundary": 10}
+    assert totals == {None: 40, "spatial": 40, "spsa": 20, "boundary": 10, "corruptions": 15}
 
 
 def test_noise_and_one_hot_scores_are_shown_for_what_they_are(season) -> None:
@@ -146,11 +148,11 @@ def test_who_was_played_is_not_played_again(season) -> None:
 
 
 def test_the_page_has_pictures_of_every_attack(season) -> None:
-    """The organizers' page shows pictures of each of the three attacks."""
+    """The organizers' page shows pictures of each attack."""
     page = (season.path / "rounds" / "board" / "digits" / "report" / "index.html").read_text("utf-8")
-    for attack in ("spatial", "spsa", "boundary"):
+    for attack in ATTACKS:
         assert attack in page
-    assert page.count("data:image/png") >= 2 * 2 * 3
+    assert page.count("data:image/png") >= 2 * 2 * len(ATTACKS)
 
 
 def test_a_full_bundle_verifies_and_a_sealed_one_is_refused(season) -> None:

@@ -24,7 +24,7 @@ from orchestrator.formats.warmup.rules import WarmupRules
 from orchestrator.measures import uncertainty
 
 CLEAN = "clean"
-TITLES = {CLEAN: "Clean", "spatial": "Spatial", "spsa": "SPSA", "boundary": "L2"}
+TITLES = {CLEAN: "Clean", "spatial": "Spatial", "spsa": "SPSA", "boundary": "L2", "corruptions": "Corruptions"}
 THROUGHPUT = Column("throughput", "Throughput", "pictures per second", measure="while it was queried")
 GIVEN_UP = Column("given_up", "Given up", "pictures", measure="on which the L2 attack could not start")
 DISTINCT = Column("distinct_scores", "Distinct scores", "values", measure="of the larger score, on clean pictures")
@@ -40,7 +40,7 @@ class Warmup(Format[WarmupRules]):
 
     name = "warmup"
     rules_type = WarmupRules
-    rules_of_play = ("transform", "spatial", "spsa", "boundary")
+    rules_of_play = ("transform", "spatial", "spsa", "boundary", "corruptions")
     programs = (Side.DEFENCE,)
 
     def play_rules(self) -> PlayRules:

@@ -11,6 +11,7 @@ from orchestrator.domain.organizer_attacks import AskDefence, AttackedPicture, O
 from orchestrator.domain.samples import Samples
 from orchestrator.formats.warmup.attacks.base import Attack, Floats, Scores, play_attacks, to_floats, to_pixels
 from orchestrator.formats.warmup.attacks.boundary import Boundary
+from orchestrator.formats.warmup.attacks.corruptions import CORRUPTIONS, CommonCorruptions
 from orchestrator.formats.warmup.attacks.spatial import AfterMovement, Grid, InkCheckedGrid, Reading, SpatialGrid
 from orchestrator.formats.warmup.attacks.spsa import Spsa
 from orchestrator.formats.warmup.attacks.transforms import PillowTransform, TensorflowTransform, Transform
@@ -98,6 +99,13 @@ def organizer_attacks(rules: WarmupRules) -> tuple[GeneratorAttack, ...]:
         found.append(_spsa(rules.spsa, rules.transform, check_ink=ink))
     if rules.boundary is not None:
         found.append(_boundary(rules.boundary, rules.transform, check_ink=ink))
+    if rules.corruptions is not None:
+        settings = rules.corruptions.model_dump(mode="json")
+        found.append(
+            GeneratorAttack(
+                "corruptions", settings, rules.corruptions.pictures, len(CORRUPTIONS), lambda _: CommonCorruptions()
+            )
+        )
     return tuple(found)
 
 

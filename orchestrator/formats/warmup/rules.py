@@ -92,6 +92,12 @@ class BoundaryRules(_Rules):
     """A random movement before the attack, within these limits."""
 
 
+class CorruptionRules(_Rules):
+    """The worst of some common corruptions: noise, blur, light and coarse pixels (B2)."""
+
+    pictures: Pictures = 1000
+
+
 class WarmupRules(FormatRules):
     """The warm-up's rules."""
 
@@ -107,3 +113,4 @@ class WarmupRules(FormatRules):
     spatial: SpatialRules | None = SpatialRules()
     spsa: SpsaRules | None = SpsaRules()
     boundary: BoundaryRules | None = BoundaryRules()
+    corruptions: CorruptionRules | None = None

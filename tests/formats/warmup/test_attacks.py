@@ -15,6 +15,7 @@ from orchestrator.formats.warmup.attacks.base import (
     to_pixels,
 )
 from orchestrator.formats.warmup.attacks.boundary import Boundary
+from orchestrator.formats.warmup.attacks.corruptions import CORRUPTIONS, CommonCorruptions
 from orchestrator.formats.warmup.attacks.spatial import (
     Grid,
     InkCheckedGrid,
@@ -333,3 +334,31 @@ def test_an_attack_has_to_say_what_it_does():
     """The base class cannot be played."""
     with pytest.raises(TypeError, match="abstract"):
         Attack()
+
+
+class TestCorruptions:
+    """Common corruptions (B2, as an option)."""
+
+    @pytest.mark.parametrize("name", CORRUPTIONS)
+    def test_each_changes_a_picture_and_keeps_its_range(self, name):
+        """What comes out is a picture of the same shape from 0 to 1, another one, and the same for the same chance."""
+        picture = np.random.default_rng(5).random((3, 16, 12), np.float32)
+        found = [CORRUPTIONS[name](picture, np.random.default_rng(7)) for _ in range(2)]
+        assert np.array_equal(*found)
+        assert (found[0].shape, found[0].dtype) == (picture.shape, np.float32)
+        assert 0 <= found[0].min() <= found[0].max() <= 1
+        assert not np.array_equal(found[0], picture)
+
+    def test_the_worst_is_judged(self):
+        """A model that loses confidence with darkness is shown the darkest of them, whoever is fooled."""
+        picture = np.full((1, 8, 8), 0.5, np.float32)
+
+        def model(pictures):
+            mean = pictures.mean(axis=(1, 2, 3)).astype(np.float64)
+            return np.stack([mean, -mean], 1)
+
+        (outcome,) = played(CommonCorruptions(), picture[None], [0], model)
+        tried = [corrupt(picture, rng) for rng in [np.random.default_rng(0)] for corrupt in CORRUPTIONS.values()]
+        assert outcome.queries == len(CORRUPTIONS)
+        darkest = min(tried, key=lambda each: each.mean())
+        assert np.array_equal(outcome.result.picture, darkest)
