@@ -62,6 +62,10 @@ def print_if_idle(documents: list[Results], watched: ProgressWatch) -> None:
         out.print("complete, nothing was played: these are the results as they were", soft_wrap=True)
 
 
+DATED_WIDTH = 140
+"""Columns that a terminal has to have for the dates of submissions, which the page shows always."""
+
+
 def print_results(document: Results, folder: Path | None = None) -> None:
     """Prints the boards, the matrix and what a reader has to know. `folder` is where the round lies."""
     print_alarms(document)
@@ -168,7 +172,7 @@ def _leaderboard_table(board: LeaderboardPart, document: Results) -> Table:
     table.add_column("could be", justify="right")
     for column in board.columns:
         table.add_column(safe_text(column.title.lower()), justify="right")
-    dated = any(dates[row.submission] for row in board.rows if row.submission in dates)
+    dated = out.width >= DATED_WIDTH and any(dates.get(row.submission) for row in board.rows)
     if dated:
         table.add_column("date")
     table.add_column("remarks", overflow="fold")

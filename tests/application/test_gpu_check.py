@@ -120,7 +120,7 @@ def test_everybody_gets_a_gpu_of_the_machine(tmp_path, shown, contest, monkeypat
     monkeypatch.setattr(
         gpu_check, "_PROBE_PROGRAM", "import os; print('looked at', os.environ['CUDA_VISIBLE_DEVICES'])"
     )
-    monkeypatch.setattr(cli_rounds, "_DEMO", contest)
+    monkeypatch.setitem(cli_rounds._DEMOS, cli_rounds.DemoFormat.TOURNAMENT, contest)
     assert gpu_check.require_gpu(gpu_check.with_gpus(Contest(contest)), "process") == f"looked at {UUIDS[0]}"
 
     done = demo(tmp_path / "out")
@@ -142,7 +142,7 @@ def test_a_round_without_gpus_is_not_gone_on_with_gpus(tmp_path, shown, contest,
     """The same folder with and without --gpu would be two rounds in one."""
     shown(UUIDS[0])
     monkeypatch.setattr(gpu_check, "_PROBE_PROGRAM", "print('fine')")
-    monkeypatch.setattr(cli_rounds, "_DEMO", contest)
+    monkeypatch.setitem(cli_rounds._DEMOS, cli_rounds.DemoFormat.TOURNAMENT, contest)
     assert runner.invoke(app, ["demo", "--out", str(tmp_path / "out")]).exit_code == 0
     done = demo(tmp_path / "out")
     assert done.exit_code == 2
