@@ -16,7 +16,7 @@ listed here as shown is withheld. In place of the withheld events of a round a s
 amounts (`bundles.sealed_lists`), and which arrays are in a full bundle says `bundles.revealed_lists.blob_digests`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from math import floor, log10
@@ -36,6 +36,7 @@ from orchestrator.scoring.results_file import (
     FindingPart,
     JobPart,
     LeaderboardPart,
+    QueryPart,
     ReplayPart,
     Results,
     RowPart,
@@ -48,6 +49,8 @@ WITHHELD = "sha256:" + "0" * 64
 """Stands in place of a digest that is not shown."""
 FIGURES = 2
 """Measured amounts keep so many."""
+_CURVE_STEPS = [figure * 10**power for power in range(10) for figure in (1, 2, 5)]
+"""Numbers of queries at which a public curve says anything."""
 SHARE_DIGITS, POINT_DIGITS = 4, 2
 """Decimals of accuracies and of points: a hundredth of a point."""
 MEASURED_AMOUNTS = ("cpu_seconds", "peak_bytes", "bytes_in", "bytes_out")
@@ -79,12 +82,36 @@ def redact_results(results: Results) -> Results:
             "submissions": [_submission_part(part, names) for part in results.submissions],
             "cells": [_cell_part(part) for part in results.cells],
             "boards": [_board_part(part, names) for part in results.boards],
+            "queries": redact_queries(results.queries),
             "replays": [_replay_part(part, jobs) for part in results.replays],
             "findings": [_finding_part(part, names[part.id], jobs) for part in results.findings],
             "waiting": [_waiting_part(part, jobs) for part in results.waiting],
             "jobs": [_job_part(part, jobs) for part in results.jobs],
         }
     )
+
+
+def redact_queries(parts: Sequence[QueryPart]) -> list[QueryPart]:
+    """Returns what attacks asked, without what an attack can choose finely: it has seen hidden pictures.
+
+    Numbers of queries have two figures, and a curve tells the share after 1, 2, 5, 10, 20, 50 queries and so on.
+    """
+    return [
+        replace(
+            part,
+            queries=int(round_to_figures(part.queries) or 0),
+            median=None if part.median is None else int(round_to_figures(part.median) or 0),
+            curve=_coarse_curve(part.curve),
+        )
+        for part in parts
+    ]
+
+
+def _coarse_curve(curve: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    coarse: dict[int, float] = {}
+    for number, share in curve:
+        coarse[next(step for step in _CURVE_STEPS if step >= number)] = share
+    return list(coarse.items())
 
 
 def round_to_figures(amount: float | None) -> float | None:

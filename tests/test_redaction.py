@@ -23,12 +23,13 @@ PASSED: dict[str, set[str]] = {
     "FaultPart": {"code", "reason", "times", "pictures", "message"},
     "SubmissionPart": {
         *("id", "name", "team", "side", "baseline", "image", "status", "forfeits", "violations", "faults"),
-        *("forfeit_reasons", "sandboxes", "endings"),
+        *("submitted", "forfeit_reasons", "sandboxes", "endings"),
     },
     "CellPart": {"defence", "attack", "total", "held", "fooled", "abstained", "forfeits", "faults", "not_played"},
     "RowPart": {"rank", "submission", "ranks", "prize_rank", "no_prize"},
     "ColumnPart": {"name", "title", "unit", "more_is_better", "measure"},
     "ValuePart": set(),
+    "QueryPart": {"attack", "defence", "pictures", "successes", "success", "success_interval"},
     "LeaderboardPart": {"name", "title", "measure", "unit", "more_is_better", "columns", "rules"},
     "ReplayPart": {
         *("submission", "questions", "changed", "drawn", "decided", "achieved", "mismatches", "noise", "refused"),
@@ -41,14 +42,15 @@ PASSED: dict[str, set[str]] = {
 }
 """Fields that go out as they are: names from before the play, words of ours, codes, counts, public digests."""
 MENDED: dict[str, set[str]] = {
-    "Results": {"task", "submissions", "cells", "boards", "replays", "findings", "jobs", "waiting"},
+    "Results": {"task", "submissions", "cells", "boards", "queries", "replays", "findings", "jobs", "waiting"},
     "TaskPart": {"digest"},
     "FaultPart": set(),
     "SubmissionPart": {"findings", "largest", "seconds", "cpu_seconds", "peak_bytes", "bytes_in", "bytes_out"},
     "CellPart": {"accuracy", "accuracy_interval", "delta", "delta_interval"},
-    "RowPart": {"score", "exact", "interval", "values", "reason"},
+    "RowPart": {"score", "exact", "interval", "values", "reason", "remark"},
     "ColumnPart": set(),
     "ValuePart": {"value", "exact", "interval"},
+    "QueryPart": {"queries", "median", "curve"},
     "LeaderboardPart": {"rows"},
     "ReplayPart": {"job"},
     "DetectionPart": set(),
@@ -177,3 +179,22 @@ def test_every_kind_of_a_contests_event_is_shown_or_stands_for_itself():
         if redaction.redact_contest_event(kind.model_construct(people=[], team="", task="", side=None)) is not None
     }
     assert told == {"TeamAdded", "SubmissionRefused"}
+
+
+def test_numbers_of_queries_are_coarse():
+    """An attack has seen hidden pictures: how often it asked is told in two figures, and its curve at few places."""
+    part = results_file.QueryPart(
+        attack="a",
+        defence="d",
+        pictures=8,
+        queries=12345,
+        successes=3,
+        success=0.375,
+        success_interval=(0.1, 0.7),
+        median=1234,
+        curve=[(1, 0.125), (3, 0.25), (4, 0.375), (777, 0.5)],
+    )
+    [shown] = redaction.redact_queries([part])
+    assert (shown.queries, shown.median) == (12000, 1200)
+    assert shown.curve == [(1, 0.125), (5, 0.375), (1000, 0.5)]
+    assert shown.successes == part.successes

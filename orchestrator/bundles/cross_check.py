@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from orchestrator import redaction
 from orchestrator.bundles import chain, comparison, sealed_lists
 from orchestrator.bundles.full_round_check import full_round_view
 from orchestrator.bundles.layout import CELLS, CONTEST, LEDGER, PICTURES, RESULTS, ROUND, RoundPart
@@ -56,6 +57,7 @@ def check_opens_sealed(
             place = f"sealed {part.folder}/{RESULTS}"
             measured = sealed_lists.rounded_measurements(counted)
             comparison.check_equal(f"{place} submissions", sealed_lists.measurements_in(stated), measured)
+            counted = counted.model_copy(update={"queries": redaction.redact_queries(counted.queries)})
             asked = [document.model_dump(mode="json")["queries"] for document in (stated, counted)]
             comparison.check_equal(f"{place} queries", *asked)
     published = (link.event.digest for link in links if isinstance(link.event, contest_events.BundlePublished))

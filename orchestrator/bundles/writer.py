@@ -65,7 +65,7 @@ def write_sealed_round(folder: Path, source: RoundSource, judge: RulesResolver, 
     record = sealed_lists.sealed_round_view(sealed_round, disclosed_events, calls, len(values[PICTURES]))
     contest_format, standings = judge(season, sealed_round.opened)
     counted = RoundScoring(record, contest_format, standings).results(source.part.head)
-    counted = counted.model_copy(update={"queries": source.results.queries})
+    counted = counted.model_copy(update={"queries": redaction.redact_queries(source.results.queries)})
     write_results(
         folder, source.part, sealed_lists.with_measurements(counted, sealed_lists.rounded_measurements(source.results))
     )

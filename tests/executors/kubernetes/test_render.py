@@ -215,7 +215,7 @@ def test_where_pods_run_does_not_make_a_round_another(tmp_path):
     play_rounds.play_round(Contest(file), out, how, lambda _: None)
     write(tmp_path, replay={"power": 0}, cluster={"namespace": "elsewhere", "max_jobs": 3})
     found = play_rounds.preview_round(Contest(file), out, how)
-    assert [stage.jobs for stage in found.stages] == [0, 0, 0]
+    assert [stage.jobs for stage in found.stages] == [0, 0, 0, 0]
     write(tmp_path, replay={"power": 0}, seed=5)
     with pytest.raises(UsageError, match="the contest file"):
         play_rounds.preview_round(Contest(file), out, how)
