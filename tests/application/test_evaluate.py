@@ -156,6 +156,19 @@ def test_progress_ends_with_nothing_left(evaluated) -> None:
     assert asked >= 36 * 27
 
 
+def test_questions_that_are_asked_again_are_no_queries(place) -> None:
+    """With replays every query job ends with a step that asks some questions again: progress goes on to its end."""
+    contest = contest_with(place, "replayed", **{"replay: {power: 0}": "replay: {power: 0.5, cheat: 0.2}"})
+    wanted = evaluation.prepare_evaluation(place / "mine", contest, count=8)
+    progress = EvaluationProgress(wanted, place / "replayed")
+    found = evaluation.evaluate(wanted, place / "replayed", HOW, progress)
+    assert found.row.score is not None
+    done, total = progress.steps
+    assert done == total
+    assert progress.queries[1] == 0
+    assert EvaluationProgress(wanted, place / "replayed").steps == (done, total)
+
+
 def test_both_readings_of_coverage_are_counted(evaluated) -> None:
     """The contest's own is that of the row; with equal scores the reading of 2018 covers others."""
     found = evaluated["found"]

@@ -225,11 +225,10 @@ class EvaluationProgress:
     def steps(self) -> tuple[int, int | None]:
         """How many steps are done, and of how many, None before they are planned.
 
-        A step of an attack is `PICTURES_PER_STEP` pictures; every other job counts as one.
+        A step of an attack is `PICTURES_PER_STEP` pictures; the end of every job counts as one more.
         """
-        others = [job for job in self._jobs if job.stage is not Stage.QUERY]
-        done = len(self._attacked) + sum(1 for job in others if job.id in self._finished)
-        total = sum(ceil(count / PICTURES_PER_STEP) for count in self._wanted.values()) + len(others)
+        done = len(self._attacked) + sum(1 for job in self._jobs if job.id in self._finished)
+        total = sum(ceil(count / PICTURES_PER_STEP) for count in self._wanted.values()) + len(self._jobs)
         return done, total if self._jobs else None
 
     @property
@@ -244,7 +243,7 @@ class EvaluationProgress:
         return sum(queries for _, _, queries in self._attacked.values()), left
 
     def _count_step(self, step: events.StepFinished) -> None:
-        if step.stage is Stage.QUERY:
+        if step.stage is Stage.QUERY and "queries" in step.blobs:  # the last of a job may ask some questions again
             queries = get_array(self._folder.blobs(), step.blobs["queries"])
             self._attacked[step.job, step.step] = (step.cells[0].attack or "", len(queries), int(queries.sum()))
 
