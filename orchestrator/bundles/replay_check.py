@@ -1,7 +1,6 @@
 """The replays of a round, followed from its secret: what was asked again, and what it proves (X3)."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 
 from orchestrator.bundles import comparison
 from orchestrator.bundles.layout import LEDGER
@@ -103,7 +102,7 @@ class ReplayCheck:
         )
         finding = findings.make_finding(job, record.round.roster[job.submission].digest, play, verdict)
         if finding is not None and finding.id not in {known.id for known in record.round.findings}:
-            self._expected_events.append(_finding_event(finding))
+            self._expected_events.append(findings.finding_event(finding))
         self._checked_jobs.add(job.id)
 
     def _check_finding(self, record: RoundView, event: events.FindingMade, place: str) -> None:
@@ -114,7 +113,7 @@ class ReplayCheck:
             shown = query_check.query_finding(record, record.round.jobs[event.job], self._parameters.design.noise)
             if shown is None:
                 raise NotGenuine(place, "is a finding that does not follow from queries")
-            comparison.check_equal(place, event.model_dump(mode="json"), _finding_event(shown).model_dump(mode="json"))
+            _check_same(event, shown, place)
             return
         if submission.side is not Side.ATTACK:
             raise NotGenuine(place, "is a finding that does not follow from a replay")
@@ -122,7 +121,7 @@ class ReplayCheck:
             found = findings.make_attack_finding(record, job, submission.digest)
             if found is None:
                 raise NotGenuine(place, "is a finding that does not follow from a replay")
-            comparison.check_equal(place, event.model_dump(mode="json"), _finding_event(found).model_dump(mode="json"))
+            _check_same(event, found, place)
 
     def _check_queries(self, record: RoundView, job: events.JobRecord) -> None:
         """Raises NotGenuine where queries were asked again, and nobody noted what that proved."""
@@ -150,6 +149,7 @@ def _planned_job(record: RoundView, name: str, place: str) -> Job:
     return Job(JobId(job.id), job.stage, job.submission, cells)
 
 
-def _finding_event(finding: Finding) -> events.FindingMade:
-    body = asdict(finding)
-    return events.FindingMade(**body | {"finding": body.pop("kind")})
+def _check_same(event: events.FindingMade, found: Finding, place: str) -> None:
+    """Raises NotGenuine where a finding on record is another than follows from the record."""
+    expected = findings.finding_event(found).model_dump(mode="json")
+    comparison.check_equal(place, event.model_dump(mode="json"), expected)

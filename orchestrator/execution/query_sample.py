@@ -46,7 +46,7 @@ class QuestionSample:
 
     def offer(self, question: AskedQuestion) -> None:
         """Perhaps keeps a question; one that was not answered throughout has no decision to compare."""
-        if not all(is_decision(int(answer)) for answer in question.answers):
+        if not self.size or not all(is_decision(int(answer)) for answer in question.answers):
             return
         self.seen += 1
         if len(self.kept) < self.size:

@@ -222,9 +222,7 @@ class RoundRunner:
         """Notes a finding that is not on record, together with the events before it."""
         new = list(before)
         if finding is not None and finding.id not in {known.id for known in self._view.round.findings}:
-            body = asdict(finding) | {"finding": finding.kind}
-            body.pop("kind")
-            new.append(events.FindingMade(**body))
+            new.append(findings.finding_event(finding))
         self._append(*new)
 
     def _append(self, *new: events.Event) -> None:

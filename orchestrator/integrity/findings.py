@@ -141,6 +141,12 @@ def verdict_event(job: Job, verdict: "DeterminismVerdict") -> events.ReplayJudge
     return events.ReplayJudged(submission=job.submission, job=job.id, **asdict(verdict.coverage))
 
 
+def finding_event(finding: Finding) -> events.FindingMade:
+    """Returns a finding as the ledger keeps it."""
+    body = asdict(finding)
+    return events.FindingMade(**body | {"finding": body.pop("kind")})
+
+
 def make_finding(job: Job, image: str, play: DefencePlay, verdict: "DeterminismVerdict") -> Finding | None:
     """Returns the finding that a verdict amounts to, None for a defence that is not accused."""
     accusation = verdict.accusation

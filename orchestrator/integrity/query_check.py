@@ -5,12 +5,10 @@ import numpy as np
 from orchestrator.domain import events
 from orchestrator.domain.findings import RULES_BY_KIND, Disagreement, Finding, FindingKind
 from orchestrator.domain.ids import job_id
+from orchestrator.integrity.findings import MAX_SHOWN
 from orchestrator.integrity.power import ALPHA, binomial_tail
 from orchestrator.integrity.replay_session import is_decision
 from orchestrator.ledger.read_model import RoundView
-
-MAX_SHOWN = 8
-"""So many disagreements are shown in a finding."""
 
 
 def query_finding(view: RoundView, job: events.JobRecord, noise: float) -> Finding | None:
