@@ -1,0 +1,1 @@
+"""The attack-set contest: pictures that are handed in, a hidden model, and people who grade (rules C1 to C9)."""

@@ -1,0 +1,89 @@
+"""What a rater gets and hands back: the two files of grading without a server.
+
+A rater never learns whose picture is shown: an item has a random token, and what it is stays in the plan.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Token = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+RaterId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GradingTask(StrEnum):
+    """The two questions (C7), which are asked apart."""
+
+    VALID = "valid"
+    """A picture alone, without its label: which class is it, and is it a proper picture?"""
+    QUALITY = "quality"
+    """The submitted picture beside the original, whose sides are known: how much of a difference is seen?"""
+
+
+class SheetItem(_File):
+    """One picture to be looked at."""
+
+    token: Token
+    task: GradingTask
+    picture: str
+    """What was handed in: a PNG in base64."""
+    original: str = ""
+    """The picture of the task, a PNG in base64; empty for the question about validity."""
+    practice: bool = False
+    """Shown first, and not counted."""
+
+
+class Sheet(_File):
+    """Everything that one rater is shown, in order."""
+
+    version: Literal[1] = 1
+    contest: str
+    plan: Digest
+    """Digest of the grading plan that the items are from."""
+    rater: RaterId
+    classes: Annotated[list[str], Field(min_length=2)]
+    """The names of the classes, in the order of the labels."""
+    height: Annotated[int, Field(ge=1)]
+    width: Annotated[int, Field(ge=1)]
+    wording: dict[GradingTask, str]
+    """The questions, as the contest file states them."""
+    grades: Annotated[list[str], Field(min_length=5, max_length=5)]
+    """What the grades 1 to 5 mean, worst first."""
+    items: list[SheetItem]
+    session_size: Annotated[int, Field(ge=1)] = 300
+    """After so many items the page proposes a break (sessions of at most 30 minutes)."""
+
+
+class Answer(_File):
+    """What a rater said of an item. An answer in less than `MINIMUM_MILLISECONDS` is in the list and does not count."""
+
+    token: Token
+    class_index: Annotated[int, Field(ge=0)] | None = None
+    """For validity: the class that the rater sees; None where none of them."""
+    proper: bool | None = None
+    """For validity: whether it is a proper picture."""
+    grade: Annotated[int, Field(ge=1, le=5)] | None = None
+    """For quality: 5 is no difference seen, 1 a very annoying one."""
+    milliseconds: Annotated[int, Field(ge=0)]
+    """From the moment when the pictures were painted to the answer."""
+    device_pixel_ratio: Annotated[float, Field(gt=0)] = 1.0
+
+
+class AnswerFile(_File):
+    """What the page saves for the organizers, as JSON."""
+
+    version: Literal[1] = 1
+    plan: Digest
+    rater: RaterId
+    answers: list[Answer]
+    """In the order in which they were given. An item that was shown again is there twice, the later one counts."""
+
+
+MINIMUM_MILLISECONDS = 500
+"""Faster than anybody looks: the item is shown once more, later."""
