@@ -280,6 +280,24 @@ def test_an_image_is_flattened_once(backend, image, tmp_path, monkeypatch) -> No
     assert images.remove_unknown() == 1
 
 
+def test_flattened_images_take_bounded_room(backend, image, tmp_path, monkeypatch) -> None:
+    """The file that was not used for longest goes first; what was used in the last hour stays, however large."""
+    images = RootfsImages(backend._images, tmp_path)
+    for name, used_at in (("a", 1_000), ("b", 2_000), ("c", 4_000_000_000)):
+        file = tmp_path / f"{name * 64}.squashfs"
+        file.write_bytes(bytes(100))
+        os.utime(file, (used_at, used_at))
+    monkeypatch.setattr(rootfs_images, "_write_squashfs", lambda _, path: path.write_bytes(bytes(100)))
+    monkeypatch.setattr(rootfs_images, "CACHE_BYTES", 300)
+    made = images.file(image.digest, "/")
+    assert {path.name[0] for path in tmp_path.glob("*.squashfs") if path != made} == {"b", "c"}
+    monkeypatch.setattr(rootfs_images, "CACHE_BYTES", 0)
+    made.unlink()
+    made = images.file(image.digest, "/")
+    assert {path.name[0] for path in tmp_path.glob("*.squashfs") if path != made} == {"c"}
+    assert made.exists()
+
+
 def test_an_image_that_cannot_be_flattened_leaves_nothing(backend, image, tmp_path, monkeypatch) -> None:
     """What the engine exports is cut short: that is ours, and no half of a file is kept."""
     images = RootfsImages(backend._images, tmp_path)

@@ -11,6 +11,7 @@ import secrets
 import subprocess
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,10 @@ from orchestrator.files import write_whole
 from orchestrator.sandboxes.image_files.admission import ImageCollection
 from orchestrator.sandboxes.runc.image_storage import locked, require_disk_space
 
+CACHE_BYTES = 20 * 1024**3
+"""The files take about so much together: those that were not used for longest go first."""
+_IN_USE_SECONDS = 3600.0
+"""A file that was asked for in the last hour stays: somebody may be about to mount it."""
 _HOSTS = b"127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"
 _NOBODY = 65534
 _BUILD_SECONDS = 1800.0
@@ -52,6 +57,9 @@ class RootfsImages:
             with locked(path.with_suffix(".lock")):
                 if not path.exists():
                     self._make(image_id, working_folder, path)
+                    self._remove_unused()
+        with suppress(OSError):  # it is only noted when it was asked for last
+            os.utime(path)
         return path
 
     def remove_unknown(self) -> int:
@@ -63,6 +71,20 @@ class RootfsImages:
                 path.with_suffix(".lock").unlink(missing_ok=True)
                 removed += 1
         return removed
+
+    def _remove_unused(self) -> None:
+        """Removes what was not used for longest until the rest is within bounds. What is mounted stays mounted."""
+        found = []
+        for path in self.folder.glob("*.squashfs"):
+            with suppress(OSError):  # another orchestrator removes, too
+                state = path.stat()
+                found.append((state.st_mtime, state.st_size, path))
+        total = sum(size for _, size, _ in found)
+        for used_at, size, path in sorted(found):
+            if total <= CACHE_BYTES or used_at > time.time() - _IN_USE_SECONDS:
+                return
+            path.unlink(missing_ok=True)
+            total -= size
 
     def _make(self, image_id: str, working_folder: str, path: Path) -> None:
         image = self._images.image(image_id)
