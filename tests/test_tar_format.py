@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator import tar_format
-from orchestrator.intake.tar_stream import PIECE_BYTES, MalformedArchive, Member, MemberKind, TarStream
+from orchestrator.archives.members import PIECE_BYTES, MalformedArchive, Member, MemberKind
+from orchestrator.intake.tar_stream import TarStream
 from orchestrator.sandboxes.image_files.mount_points import FileKind
 from orchestrator.sandboxes.image_files.tar_headers import BoundedStream, StreamBoundError, TarMember, read_members
 from orchestrator.tar_format import BLOCK_BYTES, TarDefect, TarDefectError

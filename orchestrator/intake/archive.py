@@ -17,14 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from orchestrator.archives.decompress import PieceReader, RatioLimit, SizeLimit, decompressed, with_observers
+from orchestrator.archives.members import PIECE_BYTES, MalformedArchive, Member, MemberKind
+from orchestrator.archives.paths import PathRefused, UsedPaths, safe_path
+from orchestrator.archives.regular_file import open_regular_file
+from orchestrator.archives.zip_stream import ZipStream
 from orchestrator.domain.text import printable
-from orchestrator.errors import InfrastructureFault, Problem, Rejected, UsageError
+from orchestrator.errors import InfrastructureFault, Problem, Rejected
 from orchestrator.intake import manifest, package
-from orchestrator.intake.archive_paths import PathRefused, UsedPaths, excluded_part, safe_path
-from orchestrator.intake.decompress import PieceReader, RatioLimit, SizeLimit, decompressed, with_observers
+from orchestrator.intake.archive_paths import excluded_part
 from orchestrator.intake.package import IMAGE, SOURCE, Package, PackedFile
-from orchestrator.intake.tar_stream import PIECE_BYTES, MalformedArchive, Member, MemberKind, TarStream
-from orchestrator.intake.zip_stream import ZipStream
+from orchestrator.intake.tar_stream import TarStream
 from orchestrator.tar_format import BLOCK_BYTES
 
 MAX_PROBLEMS = 20
@@ -87,7 +90,7 @@ def _unpack(path: Path, folder: Path, bounds: ArchiveBounds) -> UnpackedArchive:
     checksum = hashlib.sha256()
     unpacker = _Unpacker(folder, bounds)
     source = folder
-    with _open_regular_file(path) as file:
+    with open_regular_file(path) as file:
         try:
             unpacker.unpack_members(_member_stream(file, bounds, checksum.update))
             source = unpacker.finish()
@@ -107,20 +110,6 @@ def _unpack(path: Path, folder: Path, bounds: ArchiveBounds) -> UnpackedArchive:
         declared_image=unpacker.package.image if unpacker.package else "",
         left_out=tuple(sorted(unpacker.left_out)),
     )
-
-
-@contextmanager
-def _open_regular_file(path: Path) -> Iterator[BinaryIO]:
-    """Opens a regular file; a FIFO or a device that stands there keeps nobody waiting."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}; give the path of an archive") from error
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise UsageError(f"{path} is no regular file; give the path of an archive")
-    with os.fdopen(handle, "rb") as file:
-        yield file
 
 
 def _member_stream(file: BinaryIO, bounds: ArchiveBounds, watch: Callable[[bytes], object]) -> TarStream | ZipStream:

@@ -16,12 +16,13 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from orchestrator.archives.decompress import PieceReader, RatioLimit, SizeLimit, decompressed, with_observers
+from orchestrator.archives.members import PIECE_BYTES, MalformedArchive, Member, MemberKind
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
 from orchestrator.folder_walk import EntryKind, walk_folder
 from orchestrator.intake.archive import MAX_PROBLEMS, ArchiveBounds
-from orchestrator.intake.decompress import PieceReader, RatioLimit, SizeLimit, decompressed, with_observers
-from orchestrator.intake.tar_stream import PIECE_BYTES, MalformedArchive, Member, MemberKind, TarStream
+from orchestrator.intake.tar_stream import TarStream
 from orchestrator.sandboxes.base import ImageLayer
 
 MAX_DOCUMENT_BYTES = 4 * 1024**2

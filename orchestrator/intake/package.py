@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from orchestrator.archives.members import MalformedArchive
 from orchestrator.domain.text import printable
 from orchestrator.intake.manifest import Slug
-from orchestrator.intake.tar_stream import MalformedArchive
 
 FILE_NAME = "sparring-package.json"
 SOURCE, IMAGE = "source", "image"

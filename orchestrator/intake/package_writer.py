@@ -15,15 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from orchestrator.archives.decompress import PieceReader
+from orchestrator.archives.members import PIECE_BYTES, MalformedArchive, MemberKind
 from orchestrator.domain.ids import canonical_json, digest
 from orchestrator.errors import InfrastructureFault, UsageError
 from orchestrator.folder_walk import EntryKind, walk_folder
 from orchestrator.intake import image_archive, manifest, package
-from orchestrator.intake.decompress import PieceReader
 from orchestrator.intake.image_archive import CONFIG, LAYER, MANIFEST, MAX_DOCUMENT_BYTES
 from orchestrator.intake.package import IMAGE, SOURCE, Package, PackedFile
 from orchestrator.intake.source_tree import SourceFile, SourceTree, scan_folder, tar_end, tar_header, tar_members
-from orchestrator.intake.tar_stream import PIECE_BYTES, MalformedArchive, MemberKind, TarStream
+from orchestrator.intake.tar_stream import TarStream
 from orchestrator.sandboxes.base import ImageStore
 from orchestrator.tar_format import BLOCK_BYTES
 

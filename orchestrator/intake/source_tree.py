@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from orchestrator.archives.members import PIECE_BYTES
+from orchestrator.archives.paths import PathRefused, UsedPaths, safe_path
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
 from orchestrator.folder_walk import EntryKind, FolderEntry, walk_folder
 from orchestrator.intake.archive import MAX_PROBLEMS, ArchiveBounds
-from orchestrator.intake.archive_paths import PathRefused, UsedPaths, is_excluded, safe_path
-from orchestrator.intake.tar_stream import PIECE_BYTES
+from orchestrator.intake.archive_paths import is_excluded
 from orchestrator.tar_format import BLOCK_BYTES
 
 

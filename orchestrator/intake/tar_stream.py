@@ -8,14 +8,11 @@ The format itself is `tar_format`; these are the rules of this reader, and its b
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 
 from orchestrator import tar_format
+from orchestrator.archives.members import PACK_PLAINLY, PIECE_BYTES, MalformedArchive, Member, MemberKind
 from orchestrator.tar_format import PaxRecord, TarDefect, TarDefectError, TarHeader
 
-PIECE_BYTES = 1024 * 1024
-"""The most bytes of a file that are held at a time."""
 _MAX_EXTENSION_BYTES = 64 * 1024
 _MAX_RECORDS = 100
 _MAX_LENGTH_DIGITS = 7
@@ -27,28 +24,7 @@ _STANDARD = frozenset(
 )
 _VENDOR = re.compile(r"[A-Z][A-Za-z0-9_-]*\..+", re.DOTALL)
 _UTF_8 = frozenset({b"ISO-IR 10646 2000 UTF-8", b"BINARY"})
-_PACK_PLAINLY = "pack it again with a plain tar or zip"
 _DAMAGED, _CUT = "it is damaged: send it again", "it was cut short: send it again"
-
-
-class MalformedArchive(Exception):
-    """The bytes are no archive that is read here; the message says why, and `remedy` what to do."""
-
-    def __init__(self, what: str, remedy: str = _PACK_PLAINLY) -> None:
-        super().__init__(what)
-        self.remedy = remedy
-
-
-class MemberKind(StrEnum):
-    """What a member is."""
-
-    FILE = "file"
-    FOLDER = "folder"
-    LINK = "symbolic link"
-    HARD_LINK = "hard link"
-    CHARACTER_DEVICE = "character device"
-    BLOCK_DEVICE = "block device"
-    FIFO = "FIFO"
 
 
 _KINDS = {
@@ -64,26 +40,14 @@ _KINDS = {
 _DEFECTS = {
     TarDefect.CHECKSUM: ("a header's checksum is wrong", _DAMAGED),
     TarDefect.NUMBER: ("a number in a header that is none", _DAMAGED),
-    TarDefect.NUMBER_BOUNDS: ("a number in a header that is negative or too large", _PACK_PLAINLY),
-    TarDefect.RECORD: ("an extended header that is not made of records", _PACK_PLAINLY),
-    TarDefect.SIZE: ("a size that is no number", _PACK_PLAINLY),
-    TarDefect.STAR_PREFIX: (TarDefect.STAR_PREFIX.value, _PACK_PLAINLY),
-    TarDefect.GNU_PREFIX: (TarDefect.GNU_PREFIX.value, _PACK_PLAINLY),
-    TarDefect.BETWEEN: (TarDefect.BETWEEN.value, _PACK_PLAINLY),
+    TarDefect.NUMBER_BOUNDS: ("a number in a header that is negative or too large", PACK_PLAINLY),
+    TarDefect.RECORD: ("an extended header that is not made of records", PACK_PLAINLY),
+    TarDefect.SIZE: ("a size that is no number", PACK_PLAINLY),
+    TarDefect.STAR_PREFIX: (TarDefect.STAR_PREFIX.value, PACK_PLAINLY),
+    TarDefect.GNU_PREFIX: (TarDefect.GNU_PREFIX.value, PACK_PLAINLY),
+    TarDefect.BETWEEN: (TarDefect.BETWEEN.value, PACK_PLAINLY),
 }
 """Defect -> what whoever sent it is told, and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One entry of an archive: hostile in every field. `pax` are its extended records that are not used here."""
-
-    name: bytes
-    kind: MemberKind
-    mode: int
-    size: int
-    link: bytes = b""
-    pax: Mapping[str, bytes] = field(default_factory=dict)
 
 
 ReadBytes = Callable[[int], bytes]

@@ -180,6 +180,35 @@ def test_a_second_name_or_size_is_refused(make, refused, kind) -> None:
     assert "a second name or size" in refused(make.zip({**make.ordinary, info("x", extra=extra): b"x"}))[-1]
 
 
+def wide(make, size: int | None = None, packed: int | None = None) -> bytes:
+    """Returns a zip whose first header has its sizes in 64 bits, as NumPy writes it, and others where they are given."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as target:
+        for name, content in make.ordinary.items():
+            with target.open(name, "w", force_zip64=True) as member:
+                member.write(content)
+    data, length = made.getvalue(), len(make.ordinary["submission.yaml"])
+    at = data.index(struct.pack("<2H2Q", 1, 16, length, length)) + 4
+    return changed(data, at, struct.pack("<2Q", length if size is None else size, length if packed is None else packed))
+
+
+def test_sizes_in_64_bits_may_say_what_the_list_says(make, read) -> None:
+    """A writer that did not know how large a file gets leaves room for any size."""
+    assert read(wide(make)) == make.ordinary
+
+
+@pytest.mark.parametrize("lie", [{"size": 0}, {"size": 2**63}, {"packed": 0}, {"packed": 2**40}])
+def test_sizes_in_64_bits_that_contradict_the_list_are_refused(make, refused, lie) -> None:
+    """The list and the header have to say the same size, however long its number is."""
+    assert "contradicts the list" in refused(wide(make, **lie))[-1]
+
+
+def test_a_header_without_sizes_is_refused(make, refused) -> None:
+    """A header that points to its extra field for the sizes has to have them there."""
+    data = make.zip(make.ordinary)
+    assert "a header without sizes" in refused(changed(data, 18, b"\xff" * 8))[-1]
+
+
 def test_a_damaged_file_is_refused(make, refused) -> None:
     """Bytes that do not have the checksum of the list are refused."""
     data = make.zip(make.ordinary, zipfile.ZIP_STORED)

@@ -2,7 +2,8 @@
 
 Readers of one kind go by the list, others by the headers; whatever is in one only is how something gets past a check.
 So the list is read once, every member has to follow the one before it without a gap or an overlap, and encrypted,
-split and 64-bit zips are refused. Bytes are inflated in pieces, counted, and compared with their checksum.
+split and 64-bit zips are refused. A header before a file may have its sizes in 64 bits, as NumPy writes it, where the
+list has the same ones in 32. Bytes are inflated in pieces, counted, and compared with their checksum.
 """
 
 import stat
@@ -12,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from orchestrator.intake.decompress import RatioLimit, SizeLimit, decompressed
-from orchestrator.intake.tar_stream import PIECE_BYTES, MalformedArchive, Member, MemberKind
+from orchestrator.archives.decompress import RatioLimit, SizeLimit, decompressed
+from orchestrator.archives.members import PIECE_BYTES, MalformedArchive, Member, MemberKind
 
 MAX_DIRECTORY_BYTES = 16 * 1024**2
 _END_RECORD = struct.Struct("<4s4H2LH")
@@ -26,6 +27,10 @@ _FULL_16, _FULL_32 = 0xFFFF, 0xFFFFFFFF
 """What stands where a number is elsewhere, in 64 bits."""
 _UNIX = 3
 _UNICODE_NAME, _ZIP_64 = 0x7075, 0x0001
+_WIDE_SIZES = struct.Struct("<2H2Q")
+"""The extra field with a member's size and packed size in 64 bits, whole."""
+_PACK_SMALL = "pack it with `zip -r`, in one file of less than 4 GiB"
+_NAME_PLAINLY = "use plain letters in names, and pack it with `zip -r`"
 _DESCRIPTORS = {_DESCRIBED: (12, 16), 0: (0,)}
 """Flag -> how many bytes may follow a member: nothing, or its checksum and sizes with and without a signature."""
 _UNIX_KINDS = {
@@ -135,7 +140,7 @@ class ZipStream:
             raise MalformedArchive("no list of members at its end", "it was cut short: send it again")
         _, disk, first, disk_count, count, length, offset, comment = _END_RECORD.unpack_from(tail, at)
         if _FULL_16 in {disk_count, count} or _FULL_32 in {length, offset}:
-            raise MalformedArchive("a 64-bit zip", "pack it as a tar")
+            raise MalformedArchive("a 64-bit zip", _PACK_SMALL)
         if disk or first or disk_count != count:
             raise MalformedArchive("a part of a split zip", "pack it in one file")
         if tail_at + at + _END_RECORD.size + comment != self._size or offset + length != tail_at + at:
@@ -152,14 +157,17 @@ class ZipStream:
             raise MalformedArchive("a member without a header")
         flags, method, _, _, checksum, packed, size, named, extra = _LOCAL_HEADER.unpack(head)[2:]
         name_fields = (flags, method, self._file.read(named))
+        extra_fields = self._file.read(extra)
         if name_fields != (entry.flags, entry.method, entry.raw):
             raise MalformedArchive("a header that contradicts the list of members")
+        if (packed, size) == (_FULL_32, _FULL_32):
+            packed, size, extra_fields = _wide_sizes(extra_fields)
         size_fields = (checksum, packed, size)
         if size_fields != (entry.checksum, entry.packed, entry.member.size) and not (
             flags & _DESCRIBED and not any(size_fields)
         ):
             raise MalformedArchive("a header that contradicts the list of members")
-        _check_extra(self._file.read(extra))
+        _check_extra(extra_fields)
         return at + _LOCAL_HEADER.size + int(named) + int(extra)
 
 
@@ -178,9 +186,9 @@ def _directory_entry(data: bytes, at: int) -> tuple[_ZipEntry, int]:
     if method == _STORED and packed != size:
         raise MalformedArchive("a stored file with two sizes")
     if disk or _FULL_32 in {packed, size, offset}:
-        raise MalformedArchive("a split or a 64-bit zip", "pack it as a tar")
+        raise MalformedArchive("a split or a 64-bit zip", _PACK_SMALL)
     if not flags & _UTF_8 and not raw.isascii():
-        raise MalformedArchive("a name whose encoding is not said", "use plain letters in names, or pack it as a tar")
+        raise MalformedArchive("a name whose encoding is not said", _NAME_PLAINLY)
     if b"\0" in raw or not raw:
         raise MalformedArchive("a member whose name is empty or holds a NUL")
     _check_extra(data[name_offset + named : name_offset + named + extra])
@@ -202,6 +210,15 @@ def _member_kind(raw: bytes, mode: int) -> MemberKind:
     return kind
 
 
+def _wide_sizes(extra: bytes) -> tuple[int, int, bytes]:
+    """Returns the packed size and the size of a header that has them in 64 bits, and its other extra fields."""
+    if len(extra) >= _WIDE_SIZES.size:
+        kind, length, size, packed = _WIDE_SIZES.unpack_from(extra)
+        if (kind, length) == (_ZIP_64, _WIDE_SIZES.size - 4):
+            return packed, size, extra[_WIDE_SIZES.size :]
+    raise MalformedArchive("a header without sizes", _PACK_SMALL)
+
+
 def _check_extra(extra: bytes) -> None:
     """Raises MalformedArchive where an extra field gives a member another name or size than its header."""
     while extra:
@@ -211,7 +228,5 @@ def _check_extra(extra: bytes) -> None:
         if length > len(extra) - 4:
             raise MalformedArchive("an extra field that is cut short")
         if kind in {_UNICODE_NAME, _ZIP_64}:
-            raise MalformedArchive(
-                "an extra field with a second name or size", "use plain letters in names, or pack it as a tar"
-            )
+            raise MalformedArchive("an extra field with a second name or size", _NAME_PLAINLY)
         extra = extra[4 + length :]

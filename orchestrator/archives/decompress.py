@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Callable, Iterator
 
-from orchestrator.intake.tar_stream import PIECE_BYTES, MalformedArchive
+from orchestrator.archives.members import PIECE_BYTES, MalformedArchive
 
 _GZIP = zlib.MAX_WBITS | 16
 

@@ -1,0 +1,28 @@
+"""Opens a file that somebody handed in."""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from orchestrator.errors import UsageError
+
+
+@contextmanager
+def open_regular_file(path: Path) -> Iterator[BinaryIO]:
+    """Opens a regular file; a FIFO or a device that stands there keeps nobody waiting.
+
+    Raises:
+        UsageError: there is none, or it cannot be read.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}; give the path of an archive") from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise UsageError(f"{path} is no regular file; give the path of an archive")
+    with os.fdopen(handle, "rb") as file:
+        yield file
