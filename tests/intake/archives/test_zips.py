@@ -181,7 +181,7 @@ def test_a_second_name_or_size_is_refused(make, refused, kind) -> None:
 
 
 def wide(make, size: int | None = None, packed: int | None = None) -> bytes:
-    """Returns a zip whose first header has its sizes in 64 bits, as NumPy writes it, and others where they are given."""
+    """Returns a zip whose first header has its sizes, or others, in 64 bits, as NumPy writes it."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as target:
         for name, content in make.ordinary.items():

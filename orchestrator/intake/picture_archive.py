@@ -1,0 +1,219 @@
+"""An entry of an attack-set contest: one zip of pictures, or one array, in place of a program (rules C1 and C2).
+
+Read are a zip in the tree of the task, and an `.npz` with the array `images`, which is a zip as well:
+
+    |-- images                  images.npy   u8 [n, h, w, c], or [n, h, w] for one channel
+    |   |-- 0.png
+    |   `-- 1.png
+    `-- label.txt
+
+- What a file is, its first bytes say, and not its name: `images/0.jpg` may hold a PNG where the task takes PNG. It may
+  also be named `images/0.png`. `picture_files.decode` says which pictures are refused.
+- `label.txt` may be there. It has to say what the task says, in any order, and is not used otherwise.
+- All files may lie in one folder of any name. `picture_files.zip_files` says what else is passed over.
+- Any other file is a problem. So are a picture that is missing, there twice, of another size, or not readable.
+
+Everything is read in one pass, one file at a time, after the digest of the whole was taken. Memory is the pixels that
+the task asks for, one file, and the zip's list of members.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from orchestrator.archives.members import PIECE_BYTES
+from orchestrator.archives.regular_file import open_regular_file
+from orchestrator.domain.samples import Pixels, Samples
+from orchestrator.domain.text import printable
+from orchestrator.picture_files import array_file, labels
+from orchestrator.picture_files.decode import decode_picture, decoder_versions
+from orchestrator.picture_files.picture import PictureFormat, PictureRefused
+from orchestrator.picture_files.problems import ProblemList
+from orchestrator.picture_files.zip_files import PictureBounds, ZippedFile, visit_files
+
+IMAGES = "images"
+_SUFFIXES = {PictureFormat.JPEG: ".jpg", PictureFormat.PNG: ".png"}
+_MAX_LABEL_LINE_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class PictureLayout:
+    """What an entry has to hold.
+
+    Attributes:
+        names: the path of each picture in the zip, in the task's order, such as `images/0.jpg`.
+        height: of every picture in pixels, as `width` is.
+        channels: 1 (grey) or 3 (RGB).
+        formats: what is taken; `NPZ` is an array of all pictures.
+        labels: what `label.txt` says of each picture; None where there may be no such file.
+        bounds: how much the archive may hold; None for what follows from number and size of the pictures.
+    """
+
+    names: tuple[str, ...]
+    height: int
+    width: int
+    channels: int
+    formats: frozenset[PictureFormat]
+    labels: tuple[str, ...] | None = None
+    bounds: PictureBounds | None = None
+
+    @classmethod
+    def of_task(cls, samples: Samples, names: tuple[str, ...], formats: frozenset[PictureFormat]) -> "PictureLayout":
+        """Returns the layout of entries for a task, whose pictures were published under these names."""
+        channels, height, width = samples.shape
+        texts = labels.label_texts(samples.labels.tolist(), samples.classes)
+        return cls(names, height, width, channels, formats, texts)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height, width of one picture."""
+        return (self.channels, self.height, self.width)
+
+
+@dataclass(frozen=True, eq=False)
+class PictureArchive:
+    """What an entry held.
+
+    Attributes:
+        pixels: u8 [n, c, h, w], in the task's order.
+        digest: `sha256:` and that of the file.
+        pixels_digest: `sha256:` and that of the pixels' bytes, in C order.
+        formats: how many pictures of each format there were.
+        decoder: what decoded them, with versions: another decoder may differ by a step of 1/255.
+    """
+
+    pixels: Pixels
+    digest: str
+    pixels_digest: str
+    formats: Mapping[PictureFormat, int]
+    decoder: Mapping[str, str]
+
+
+def read_picture_archive(path: Path, layout: PictureLayout) -> PictureArchive:
+    """Returns the pictures of an entry.
+
+    Raises:
+        UsageError: there is no such file.
+        Rejected: with everything that is wrong with it, as far as it could be read.
+    """
+    bounds = layout.bounds or PictureBounds.of(len(layout.names), int(np.prod(layout.shape)))
+    problems = ProblemList()
+    entry = _Entry(layout, bounds, problems)
+    roots = {labels.FILE_NAME, array_file.FILE_NAME, *(name.split("/")[0] for name in layout.names)}
+    checksum = hashlib.sha256()
+    with open_regular_file(path) as file:
+        for piece in iter(lambda: file.read(PIECE_BYTES), b""):
+            checksum.update(piece)
+        if visit_files(file, bounds, roots, problems, entry.take):
+            entry.finish()
+    problems.raise_if_any(f"pictures {printable(path.name)}")
+    return PictureArchive(
+        pixels=entry.pixels,
+        digest=f"sha256:{checksum.hexdigest()}",
+        pixels_digest=f"sha256:{hashlib.sha256(entry.pixels.data).hexdigest()}",
+        formats=dict(entry.formats),
+        decoder=decoder_versions(),
+    )
+
+
+class _Entry:
+    """Takes the files of an entry, one after the other, and notes what is wrong."""
+
+    def __init__(self, layout: PictureLayout, bounds: PictureBounds, problems: ProblemList) -> None:
+        self._layout, self._bounds, self._problems = layout, bounds, problems
+        self.pixels: Pixels = np.zeros((len(layout.names), *layout.shape), np.uint8)
+        self.formats: Counter[PictureFormat] = Counter()
+        self._positions = _accepted_names(layout)
+        self._seen = np.zeros(len(layout.names), bool)
+        self._array_seen = False
+
+    def take(self, file: ZippedFile) -> None:
+        """Takes one file. Raises MalformedArchive where its bytes are not what the zip says."""
+        try:
+            self._take(file)
+        except PictureRefused as error:
+            self._problems.add(file.name, str(error), error.remedy)
+
+    def finish(self) -> None:
+        """Notes which pictures are missing, once the archive was read to its end."""
+        if self._array_seen:
+            if self._seen.any():
+                self._problems.add(array_file.FILE_NAME, "beside single pictures", "hand in one of both")
+            return
+        if not self._seen.any():
+            what = f"none of the task's {len(self._seen)} pictures is in it"
+            self._problems.add("archive", what, f"put {self._example()} at the top, or all in one folder")
+            return
+        for position in np.flatnonzero(~self._seen):
+            self._problems.add(self._layout.names[position], "missing", "put it into the archive")
+
+    def _take(self, file: ZippedFile) -> None:
+        if file.name == labels.FILE_NAME and self._layout.labels is not None:
+            self._compare_labels(file)
+        elif file.name == array_file.FILE_NAME and PictureFormat.NPZ in self._layout.formats:
+            self._take_array(file)
+        elif file.name in self._positions and self._layout.formats & _SUFFIXES.keys():
+            self._take_picture(file, self._positions[file.name])
+        else:
+            raise PictureRefused("not one of the task's files", f"remove it, or name it as {self._example()}")
+
+    def _take_picture(self, file: ZippedFile, position: int) -> None:
+        if self._seen[position]:
+            raise PictureRefused("there under another name already", "remove one of them")
+        self._seen[position] = True
+        if file.size > self._bounds.file_bytes:
+            raise PictureRefused(f"{file.size} bytes, at most {self._bounds.file_bytes}", "save it without metadata")
+        self.pixels[position], found = decode_picture(file.read(), self._layout.formats, self._layout.shape)
+        self.formats[found] += 1
+
+    def _take_array(self, file: ZippedFile) -> None:
+        self._array_seen = True
+        shape = (len(self._layout.names), *self._layout.shape)
+        most = array_file.max_bytes(shape)
+        if file.size > most:
+            raise PictureRefused(f"{file.size} bytes, at most {most}", f"store the task's {shape[0]} pictures as uint8")
+        self.pixels = array_file.read_array_file(file.read(), shape)
+        self.formats[PictureFormat.NPZ] = shape[0]
+
+    def _compare_labels(self, file: ZippedFile) -> None:
+        most = _MAX_LABEL_LINE_BYTES * (1 + len(self._layout.names))
+        remedy = "use the task's label.txt, or leave it out"
+        if file.size > most:
+            raise PictureRefused(f"{file.size} bytes, at most {most}", remedy)
+        try:
+            lines, problems = labels.parse_label_lines(file.read().decode("utf-8-sig"))
+        except UnicodeDecodeError:
+            raise PictureRefused("not UTF-8", remedy) from None
+        for problem in problems:
+            self._problems.add(problem.place, problem.what, problem.remedy)
+        unlisted = set(range(len(self._layout.names)))
+        for line in lines:
+            position = self._positions.get(f"{IMAGES}/{line.name}")
+            if position is None or position not in unlisted:
+                self._problems.add(line.place, f"{line.name!r} is no picture of the task, or listed twice", remedy)
+                continue
+            unlisted.remove(position)
+            truth = (self._layout.labels or ())[position]
+            if line.label != truth:
+                self._problems.add(line.place, f"{line.name} is {line.label!r}, the task says {truth!r}", remedy)
+        if unlisted and not problems:
+            raise PictureRefused(f"{len(unlisted)} of the task's pictures are not listed", remedy)
+
+    def _example(self) -> str:
+        files = self._layout.formats & _SUFFIXES.keys()
+        return self._layout.names[0] if files else array_file.FILE_NAME
+
+
+def _accepted_names(layout: PictureLayout) -> dict[str, int]:
+    """Returns each name that a picture may have, and which one it is."""
+    suffixes = [suffix for form, suffix in _SUFFIXES.items() if form in layout.formats]
+    positions: dict[str, int] = {}
+    for position, name in enumerate(layout.names):
+        for accepted in (name, *(str(PurePosixPath(name).with_suffix(suffix)) for suffix in suffixes)):
+            if positions.setdefault(accepted, position) != position:
+                raise ValueError(f"two pictures of the task may be named {accepted}")
+    return positions

@@ -1,0 +1,66 @@
+"""`label.txt`: one line a picture, `name class` (rules B6 and C1). The class is a number or a name."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import Problem
+
+FILE_NAME = "label.txt"
+_MAX_DIGITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LabelLine:
+    """One usable line: its number from 1 on, the picture's name below `images/`, and its class as it is written."""
+
+    number: int
+    name: str
+    label: str
+
+    @property
+    def place(self) -> str:
+        """How an error names the line."""
+        return f"{FILE_NAME} line {self.number}"
+
+
+def parse_label_lines(text: str) -> tuple[list[LabelLine], list[Problem]]:
+    """Returns every usable line, and what is wrong with the others. Empty lines are passed over."""
+    lines: list[LabelLine] = []
+    problems = []
+    seen: set[str] = set()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        *name_parts, label = line.rsplit(maxsplit=1)
+        parsed = LabelLine(number, "".join(name_parts).strip(), label)
+        name = parsed.name
+        if not name or PurePosixPath(name).name != name or name.startswith("."):
+            problems.append(Problem(parsed.place, f"{printable(line)!r} is not `name class`", "write `0.png 7`"))
+        elif name in seen:
+            problems.append(Problem(parsed.place, f"{printable(name)!r} is listed twice", "list each picture once"))
+        else:
+            seen.add(name)
+            lines.append(parsed)
+    return lines, problems
+
+
+def class_names(labels: Iterable[str]) -> list[str]:
+    """Returns the classes that labels mean: the numbers from 0 to the largest one, or the names in order."""
+    found = set(labels)
+    numbers = [class_number(label) for label in found]
+    if found and min(numbers) >= 0:
+        return [str(number) for number in range(max(numbers) + 1)]
+    return sorted(found)
+
+
+def class_number(label: str) -> int:
+    """Returns the class number that the label writes in at most five digits, -1 where it writes none."""
+    return int(label) if label.isascii() and label.isdigit() and len(label) <= _MAX_DIGITS else -1
+
+
+def label_texts(labels: Iterable[int], classes: Sequence[str]) -> tuple[str, ...]:
+    """Returns what `label.txt` says of each picture: its class's name, or numbers where a name is not one word."""
+    one_word = all(len(name.split()) == 1 and name.isprintable() for name in classes)
+    return tuple(classes[label] if one_word else str(label) for label in labels)

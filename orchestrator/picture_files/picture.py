@@ -1,0 +1,42 @@
+"""One picture of a file, before it is decoded."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class PictureFormat(StrEnum):
+    """How pictures may be stored."""
+
+    JPEG = "jpeg"
+    PNG = "png"
+    NPZ = "npz"
+    """All pictures in one array of a NumPy archive."""
+
+
+class PictureRefused(Exception):
+    """A picture that is not read; the message says why, and `remedy` what to do."""
+
+    def __init__(self, what: str, remedy: str = "save it again in another program") -> None:
+        super().__init__(what)
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True)
+class PlainPicture:
+    """A JPEG or PNG without anything that does not decide the pixels, and what its header says.
+
+    Attributes:
+        format: JPEG or PNG.
+        channels: 1 (grey) or 3 (colour).
+        height: in pixels, as `width` is.
+        width: not checked against anything yet.
+        data: the file without its metadata.
+        packed_rows: of a PNG, its compressed rows; empty for a JPEG.
+    """
+
+    format: PictureFormat
+    channels: int
+    height: int
+    width: int
+    data: bytes
+    packed_rows: bytes = b""
