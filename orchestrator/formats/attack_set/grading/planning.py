@@ -1,0 +1,289 @@
+"""Makes grading plans: the plan of a round, and supplements where more raters are needed.
+
+Everything that is drawn comes from the round's secret, so that nobody knows it before and everybody can make the plan
+again afterwards.
+"""
+
+import hmac
+from collections import Counter
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from orchestrator.domain.ids import canonical_json, derive_seed
+from orchestrator.errors import Problem, Rejected
+from orchestrator.formats.attack_set.grading.assignment import Seat, assign_raters, draw_least_seen, draw_positions
+from orchestrator.formats.attack_set.grading.item_order import separate, spread
+from orchestrator.formats.attack_set.grading.plan import GradingPlan, ItemKind, PlannedItem, RaterItems
+from orchestrator.formats.attack_set.grading.rules import (
+    HIDDEN_SHARE,
+    MINIMUM_HIDDEN,
+    MINIMUM_HIDDEN_VALID,
+    MINIMUM_RATERS_PER_PICTURE,
+    PRACTICE_ITEMS,
+    GradingRules,
+)
+from orchestrator.formats.attack_set.grading.sheets import GradingTask, RaterId
+
+PLACE = "grading"
+"""What problems name as their place."""
+HIDDEN_KINDS = 3
+"""Originals, anchors and repeats."""
+_RATER_ID = TypeAdapter(RaterId)
+
+
+@dataclass(frozen=True, slots=True)
+class MoreRaters:
+    """A picture of a submission that needs `count` more raters, for one task."""
+
+    submission: str
+    position: int
+    task: GradingTask
+    count: int
+    appeal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """An item before its token is drawn."""
+
+    task: GradingTask
+    kind: ItemKind
+    position: int
+    submission: str | None = None
+    practice: bool = False
+    appeal: bool = False
+
+
+def plan_problems(
+    rules: GradingRules, submissions: Sequence[str], picture_count: int, raters: Sequence[str]
+) -> list[Problem]:
+    """Returns why pictures cannot be graded like this, nothing if they can. Asked before there is a secret."""
+    problems = []
+    wanted = _wanted(rules, picture_count)
+    if not submissions or len({*submissions}) < len(submissions):
+        problems.append(Problem(f"{PLACE}.submissions", "there are none, or one is there twice", "name each once"))
+    if len({*raters}) < len(raters):
+        twice = sorted(rater for rater, count in Counter(raters).items() if count > 1)
+        problems.append(Problem(f"{PLACE}.raters", f"twice there: {', '.join(twice)}", "name each rater once"))
+    problems += [_rater_problem(rater) for rater in raters if not _is_rater(rater)]
+    if len({*raters}) < rules.raters_per_picture:
+        what = f"{len({*raters})} raters for {rules.raters_per_picture} per picture"
+        problems.append(Problem(f"{PLACE}.raters", what, "add raters"))
+    if wanted > picture_count:
+        what = f"{wanted} pictures of a task that has {picture_count}"
+        problems.append(Problem(f"{PLACE}.pictures", what, "write a smaller number, or 'all'"))
+    elif wanted * rules.raters_per_picture < len(raters):
+        what = f"{wanted} pictures with {rules.raters_per_picture} raters each for {len(raters)} raters: some get none"
+        problems.append(Problem(f"{PLACE}.pictures", what, "grade more pictures, or name fewer raters"))
+    if wanted < 2 * (rules.distance + 1):
+        what = f"{wanted} pictures are too few to keep {rules.distance} other items between two versions of one"
+        remedy = f"grade {2 * (rules.distance + 1)} pictures or more, or lower {PLACE}.distance"
+        problems.append(Problem(f"{PLACE}.distance", what, remedy))
+    return problems
+
+
+def make_plan(
+    rules: GradingRules, submissions: Sequence[str], picture_count: int, raters: Sequence[str], secret: bytes
+) -> GradingPlan:
+    """Returns the grading plan of a round; the same arguments give the same plan.
+
+    Raises:
+        Rejected: `plan_problems` names something, or no order of a rater's items keeps the distance.
+    """
+    problems = plan_problems(rules, submissions, picture_count, raters)
+    if problems:
+        raise Rejected("grading plan", problems)
+    rng = np.random.default_rng(derive_seed(secret, "grading"))
+    positions = draw_positions(picture_count, _wanted(rules, picture_count), rng)
+    per_picture = {GradingTask.VALID: MINIMUM_RATERS_PER_PICTURE, GradingTask.QUALITY: rules.raters_per_picture}
+    drafts: dict[str, list[_Draft]] = {rater: [] for rater in raters}
+    for task, count in per_picture.items():
+        for seat in assign_raters(submissions, positions, raters, count, rng):
+            drafts[seat[0]].append(_draft(task, seat))
+    frame = GradingPlan(
+        submissions=tuple(submissions),
+        picture_count=picture_count,
+        positions=positions,
+        raters_per_picture=rules.raters_per_picture,
+        distance=rules.distance,
+        sheets=(),
+    )
+    return _with_sheets(frame, drafts, {*raters}, secret, rng)
+
+
+def make_supplement(
+    plan: GradingPlan,
+    earlier: Sequence[GradingPlan],
+    requests: Sequence[MoreRaters],
+    raters: Sequence[str],
+    secret: bytes,
+) -> GradingPlan:
+    """Returns a plan that asks for further answers about some pictures.
+
+    Nobody is asked about a picture that they were asked about before, and those come first who were not shown the
+    original of a picture whose validity is asked for. The pictures hide among originals and anchors. Raters who have no
+    sheet of the plan grade enough of these for the rule that removes raters.
+
+    Args:
+        plan: the plan of the round.
+        earlier: the supplements there are already, all of them.
+        requests: what is needed.
+        raters: who may be asked; they need not be in the plan.
+        secret: the round's.
+
+    Raises:
+        Rejected: there are too few raters for a picture, or no order keeps the distance.
+    """
+    rng = np.random.default_rng(derive_seed(secret, "grading supplement", plan.digest, str(len(earlier))))
+    problems = [_rater_problem(rater) for rater in raters if not _is_rater(rater)]
+    asked = {(r, i.task, i.submission, i.position) for p in (plan, *earlier) for r, i in p.items()}
+    shown = {(r, i.position) for p in (plan, *earlier) for r, i in p.items() if i.task is GradingTask.QUALITY}
+    drafts: dict[str, list[_Draft]] = {}
+    for request in requests:
+        about = (request.task, request.submission, request.position)
+        free = [rater for rater in raters if (rater, *about) not in asked]
+        if len(free) < request.count:
+            place = f"{PLACE}.raters: {request.submission}, picture {request.position}, {request.task}"
+            what = f"{request.count} more raters are needed, and {len(free)} have not been asked about it"
+            problems.append(Problem(place, what, "add raters"))
+            continue
+        mixed = [free[place] for place in rng.permutation(len(free))]
+        mixed.sort(key=lambda rater: ((rater, request.position) in shown, len(drafts.get(rater, []))))
+        for rater in mixed[: request.count]:
+            asked.add((rater, *about))
+            draft = _draft(request.task, (rater, request.submission, request.position), appeal=request.appeal)
+            drafts.setdefault(rater, []).append(draft)
+    if problems:
+        raise Rejected("grading supplement", problems)
+    frame = GradingPlan(**{**plan.model_dump(exclude={"sheets"}), "supplements": plan.digest, "sheets": ()})
+    untested = {*drafts} - {rater for p in (plan, *earlier) for rater in p.raters}
+    return _with_sheets(frame, drafts, untested, secret, rng)
+
+
+def _with_sheets(
+    frame: GradingPlan,
+    drafts: dict[str, list[_Draft]],
+    untested: AbstractSet[str],
+    secret: bytes,
+    rng: np.random.Generator,
+) -> GradingPlan:
+    """Returns the plan with each rater's items. Those who are untested grade hidden items in any case."""
+    sheets, problems = [], []
+    for rater, own in drafts.items():
+        order = _rater_order(frame, own, rng, tested=rater not in untested)
+        if order is None:
+            what = f"no order of {rater}'s items keeps {frame.distance} other items between two versions of a picture"
+            problems.append(Problem(f"{PLACE}.distance", what, f"grade more pictures, or lower {PLACE}.distance"))
+            continue
+        sheets.append(RaterItems(rater=rater, items=_with_tokens(order, rater, frame, secret)))
+    if problems:
+        raise Rejected("grading plan", problems)
+    return GradingPlan(**{**frame.model_dump(), "sheets": tuple(sheets)})
+
+
+def _rater_order(
+    frame: GradingPlan, own: Sequence[_Draft], rng: np.random.Generator, *, tested: bool
+) -> list[_Draft] | None:
+    """Returns everything that a rater is shown, task by task, validity first: without originals.
+
+    Each task begins with practice. None if the distance cannot be kept.
+    """
+    order: list[_Draft] = []
+    for task in GradingTask:
+        real = [draft for draft in own if draft.task is task]
+        if not real and (tested or task is GradingTask.VALID):
+            continue
+        for add in (_practice, _hidden_among):
+            before = [draft.position for draft in order[-frame.distance :]]
+            part = add(task, real, frame, before, rng)
+            ordered = separate(part, lambda draft: draft.position, frame.distance, before, rng)
+            if ordered is None:
+                return None
+            order += ordered
+    return order
+
+
+def _practice(
+    task: GradingTask, real: Sequence[_Draft], frame: GradingPlan, before: Sequence[int], rng: np.random.Generator
+) -> list[_Draft]:
+    """Returns the practice items: originals and anchors in turn, of ungraded pictures if there are enough."""
+    others = sorted({*range(frame.picture_count)} - {*frame.positions})
+    positions = others if len(others) >= PRACTICE_ITEMS + frame.distance else frame.positions
+    fresh = [position for position in positions if position not in before]
+    drawn = draw_least_seen(fresh, PRACTICE_ITEMS, Counter(draft.position for draft in real), rng)
+    kinds = [ItemKind.ORIGINAL, ItemKind.ANCHOR]
+    return [_Draft(task, kinds[i % 2], position, practice=True) for i, position in enumerate(drawn)]
+
+
+def _hidden_among(
+    task: GradingTask, real: Sequence[_Draft], frame: GradingPlan, before: Sequence[int], rng: np.random.Generator
+) -> list[_Draft]:
+    """Returns a rater's pictures of one task, mixed with originals, anchors and repeats."""
+    each = ceil(len(real) * HIDDEN_SHARE / (1 - HIDDEN_SHARE) / HIDDEN_KINDS)
+    minimum = MINIMUM_HIDDEN if task is GradingTask.QUALITY else MINIMUM_HIDDEN_VALID
+    # Where one picture comes twice, the list has to be long enough to keep the two apart.
+    counts = [max(minimum, each, ceil((2 * (frame.distance + 1) - len(real)) / 2))] * 2
+    seen = Counter([*before, *(draft.position for draft in real)])
+    # In a list that is short nevertheless nothing is repeated.
+    room = len(real) + sum(counts) >= 3 * (frame.distance + 1)
+    mixed = [real[place] for place in rng.permutation(len(real))]
+    repeats = sorted(mixed, key=lambda draft: seen[draft.position])[: each if room else 0]
+    seen.update(draft.position for draft in repeats)
+    hidden = [
+        [_Draft(task, kind, position) for position in draw_least_seen(frame.positions, count, seen, rng)]
+        for kind, count in zip((ItemKind.ORIGINAL, ItemKind.ANCHOR), counts, strict=True)
+    ]
+    by_submission: dict[str | None, list[_Draft]] = {}
+    for draft in real:
+        by_submission.setdefault(draft.submission, []).append(draft)
+    return spread([*by_submission.values(), repeats, *hidden], rng)
+
+
+def _with_tokens(order: Sequence[_Draft], rater: str, frame: GradingPlan, secret: bytes) -> tuple[PlannedItem, ...]:
+    """Returns the items with their tokens; the later of two equal ones repeats the earlier."""
+    first: dict[_Draft, str] = {}
+    items = []
+    for number, draft in enumerate(order):
+        parts = canonical_json(["grading token", frame.supplements or "", rater, number])
+        token = hmac.new(secret, parts.encode(), "sha256").hexdigest()[:16]
+        earlier = first.setdefault(draft, token) if draft.kind is ItemKind.SUBMISSION else token
+        items.append(
+            PlannedItem(
+                token=token,
+                task=draft.task,
+                kind=draft.kind,
+                position=draft.position,
+                submission=draft.submission,
+                practice=draft.practice,
+                repeat_of=None if earlier == token else earlier,
+                appeal=draft.appeal,
+            )
+        )
+    return tuple(items)
+
+
+def _draft(task: GradingTask, seat: Seat, *, appeal: bool = False) -> _Draft:
+    _, submission, position = seat
+    return _Draft(task, ItemKind.SUBMISSION, position, submission, appeal=appeal)
+
+
+def _wanted(rules: GradingRules, picture_count: int) -> int:
+    return picture_count if rules.pictures == "all" else rules.pictures
+
+
+def _is_rater(rater: str) -> bool:
+    try:
+        _RATER_ID.validate_python(rater)
+    except ValidationError:
+        return False
+    return True
+
+
+def _rater_problem(rater: str) -> Problem:
+    remedy = "use 1 to 40 of the characters a-z, 0-9 and -, not - at the beginning"
+    return Problem(f"{PLACE}.raters", f"{rater!r} is no id of a rater", remedy)

@@ -1,0 +1,62 @@
+"""Makes the sheet of a rater from the plan and the pictures."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from orchestrator.domain.samples import Pixels
+from orchestrator.formats.attack_set.grading.anchors import distort
+from orchestrator.formats.attack_set.grading.plan import GradingPlan, ItemKind, PlannedItem
+from orchestrator.formats.attack_set.grading.rules import GradingRules
+from orchestrator.formats.attack_set.grading.sheets import GradingTask, Sheet, SheetItem
+
+PictureOf = Callable[[str | None, int], Pixels]
+"""Takes a submission, or None for the task, and a position; returns that picture, u8 [c, h, w]."""
+PngOf = Callable[[Pixels], str]
+"""Takes a picture u8 [c, h, w]; returns it as a PNG in base64, in its own size."""
+
+
+@dataclass(frozen=True, slots=True)
+class SheetHeading:
+    """What is the same in all sheets of a contest."""
+
+    contest: str
+    classes: tuple[str, ...]
+    height: int
+    width: int
+    rules: GradingRules
+
+
+def sheet_for(plan: GradingPlan, rater: str, heading: SheetHeading, picture_of: PictureOf, png_of: PngOf) -> Sheet:
+    """Returns everything that a rater is shown. Raises KeyError for who has no sheet in the plan."""
+    return Sheet(
+        contest=heading.contest,
+        plan=plan.digest,
+        rater=rater,
+        classes=list(heading.classes),
+        height=heading.height,
+        width=heading.width,
+        wording=heading.rules.wording,
+        grades=heading.rules.grades,
+        items=[_shown(item, picture_of, png_of) for item in plan.items_of(rater)],
+        session_size=heading.rules.session_size,
+    )
+
+
+def _shown(item: PlannedItem, picture_of: PictureOf, png_of: PngOf) -> SheetItem:
+    beside = item.task is GradingTask.QUALITY
+    return SheetItem(
+        token=item.token,
+        task=item.task,
+        picture=png_of(_pixels(item, picture_of)),
+        original=png_of(picture_of(None, item.position)) if beside else "",
+        practice=item.practice,
+    )
+
+
+def _pixels(item: PlannedItem, picture_of: PictureOf) -> Pixels:
+    if item.kind is ItemKind.ANCHOR:
+        # The token seeds the noise, so that the same sheet can be made again.
+        return distort(picture_of(None, item.position), np.random.default_rng(int(item.token, 16)))
+    return picture_of(item.submission, item.position)
