@@ -1,0 +1,72 @@
+"""Reads the answer files of raters against the plan: what was answered, and what cannot be right."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from orchestrator.errors import Problem, Rejected
+from orchestrator.formats.attack_set.grading.plan import GradingPlan, PlannedItem
+from orchestrator.formats.attack_set.grading.sheets import MINIMUM_MILLISECONDS, Answer, AnswerFile, GradingTask
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """What a rater said of an item, practice included."""
+
+    rater: str
+    item: PlannedItem
+    answer: Answer
+
+    @property
+    def too_fast(self) -> bool:
+        """Whether it came sooner than anybody looks, and does not count."""
+        return self.answer.milliseconds < MINIMUM_MILLISECONDS
+
+
+def read_answers(plans: Sequence[GradingPlan], files: Iterable[AnswerFile], class_count: int) -> list[GivenAnswer]:
+    """Returns one answer for each item that was answered: the last one that was not too fast, or else the last.
+
+    Raises:
+        Rejected: an answer is of no plan, of another rater or of no item, or does not fit its question; all of them.
+    """
+    by_digest = {plan.digest: plan for plan in plans}
+    owners = {item.token: rater for plan in plans for rater, item in plan.items()}
+    given: dict[str, GivenAnswer] = {}
+    problems: list[Problem] = []
+    for file in files:
+        plan, place = by_digest.get(file.plan), f"answers of {file.rater}"
+        if plan is None or file.rater not in plan.raters:
+            what = "they are of another plan" if plan is None else "the plan has no sheet for this rater"
+            problems.append(Problem(place, what, "import the file that was saved with this round's sheet"))
+            continue
+        items = {item.token: item for item in plan.items_of(file.rater)}
+        for answer in file.answers:
+            item = items.get(answer.token)
+            if item is None:
+                problems.append(_foreign_token(place, answer.token, owners))
+            elif fault := _misfit(item, answer, class_count):
+                problems.append(Problem(f"{place}, {answer.token}", fault, "save the file from the page again"))
+            else:
+                new, old = GivenAnswer(file.rater, item, answer), given.get(answer.token)
+                if old is None or old.too_fast or not new.too_fast:
+                    given[answer.token] = new
+    if problems:
+        raise Rejected("grading answers", problems)
+    return list(given.values())
+
+
+def _foreign_token(place: str, token: str, owners: dict[str, str]) -> Problem:
+    owner = owners.get(token)
+    what = f"an item of {owner}" if owner else "no item of the plan has this token"
+    return Problem(f"{place}, {token}", what, "import the file of this rater, unchanged")
+
+
+def _misfit(item: PlannedItem, answer: Answer, class_count: int) -> str:
+    """Returns why an answer does not fit its question, or nothing."""
+    if item.task is GradingTask.QUALITY:
+        fits = answer.grade is not None and answer.proper is None and answer.class_index is None
+        return "" if fits else "the question is for a grade, and for nothing else"
+    if answer.proper is None or answer.grade is not None:
+        return "the question is for a class and whether the picture is proper, and for nothing else"
+    if answer.class_index is not None and answer.class_index >= class_count:
+        return f"class {answer.class_index} of {class_count}, counted from 0"
+    return ""
