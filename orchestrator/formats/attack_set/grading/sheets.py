@@ -72,7 +72,7 @@ class Answer(_File):
     """For quality: 5 is no difference seen, 1 a very annoying one."""
     milliseconds: Annotated[int, Field(ge=0)]
     """From the moment when the pictures were painted to the answer."""
-    device_pixel_ratio: Annotated[float, Field(gt=0)] = 1.0
+    device_pixel_ratio: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
 
 class AnswerFile(_File):

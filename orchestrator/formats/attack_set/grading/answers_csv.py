@@ -1,0 +1,102 @@
+"""A rater's answers as a table for spreadsheets: the page saves it, and the organizers may import it like the JSON."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pydantic import ValidationError
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import Problem, Rejected
+from orchestrator.formats.attack_set.grading.sheets import Answer, AnswerFile
+
+COLUMNS: Final = (
+    "plan",
+    "rater",
+    "token",
+    "class_index",
+    "proper",
+    "grade",
+    "milliseconds",
+    "device_pixel_ratio",
+)
+TOKEN_PREFIX: Final = "item-"  # noqa: S105  no secret
+"""Stands before a token: a spreadsheet would take one such as 12e4567890123456 for a number, and write another."""
+
+_SUBJECT: Final = "table of answers"
+_REMEDY: Final = "save the table on the grading page again, or import the JSON file"
+_PROPER: Final = {"": None, "yes": True, "no": False}
+
+
+def read_answers_csv(text: str) -> AnswerFile:
+    """Returns the answers of a CSV table that the grading page saved, in its order. Empty cells are None.
+
+    A byte order mark and line ends of any system are accepted. All lines have the same plan and rater.
+
+    Raises:
+        Rejected: with every line that is not one of that page.
+    """
+    rows = _rows(text)
+    problems: list[Problem] = []
+    answers = []
+    for number, row in enumerate(rows, start=2):
+        try:
+            answers.append(_answer(row))
+        except ValueError as error:
+            problems.append(Problem(f"line {number}", printable(_first_message(error)), _REMEDY))
+    problems += [
+        Problem(f"column {column}", "several values", "import the table of each rater by itself")
+        for column in ("plan", "rater")
+        if len({row[column] for row in rows}) > 1
+    ]
+    if problems:
+        raise Rejected(_SUBJECT, problems)
+    try:
+        return AnswerFile(plan=rows[0]["plan"], rater=rows[0]["rater"], answers=answers)
+    except ValidationError as error:
+        raise Rejected(_SUBJECT, [Problem("line 2", printable(_first_message(error)), _REMEDY)]) from error
+
+
+def _rows(text: str) -> Sequence[Mapping[str, str]]:
+    """Returns the lines below the header, by column; at least one."""
+    try:
+        header, *lines = csv.reader(text.removeprefix("\ufeff").splitlines(), strict=True)
+    except (csv.Error, ValueError) as error:
+        raise Rejected(_SUBJECT, [Problem("file", "no table of comma-separated values", _REMEDY)]) from error
+    if tuple(header) != COLUMNS:
+        raise Rejected(_SUBJECT, [Problem("line 1", f"not the columns {','.join(COLUMNS)}", _REMEDY)])
+    if not lines:
+        raise Rejected(_SUBJECT, [Problem("file", "no answer in it", "grade before you save the table")])
+    problems = [
+        Problem(f"line {number}", f"{len(line)} cells instead of {len(COLUMNS)}", _REMEDY)
+        for number, line in enumerate(lines, start=2)
+        if len(line) != len(COLUMNS)
+    ]
+    if problems:
+        raise Rejected(_SUBJECT, problems)
+    return [dict(zip(COLUMNS, line, strict=True)) for line in lines]
+
+
+def _answer(row: Mapping[str, str]) -> Answer:
+    """Returns the answer of a line. Raises ValueError, or pydantic's, which is one, for what is none."""
+    if row["proper"] not in _PROPER:
+        raise ValueError("proper is neither yes nor no nor empty")
+    if not row["token"].startswith(TOKEN_PREFIX):
+        raise ValueError(f"token does not begin with {TOKEN_PREFIX}")
+    return Answer.model_validate(
+        {
+            "token": row["token"].removeprefix(TOKEN_PREFIX),
+            "class_index": row["class_index"] or None,
+            "proper": _PROPER[row["proper"]],
+            "grade": row["grade"] or None,
+            "milliseconds": row["milliseconds"],
+            "device_pixel_ratio": row["device_pixel_ratio"],
+        }
+    )
+
+
+def _first_message(error: ValueError) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -1,0 +1,52 @@
+"""A real browser of a test's own: Chromium without a window, with a profile in a folder, stopped with the test."""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.ui import WebDriverWait
+
+BROWSER = "/usr/bin/chromium"
+DRIVER = "/usr/bin/chromedriver"
+"""Where Debian's packages chromium and chromium-driver put them. Nothing is downloaded."""
+PATIENCE = 120
+"""Seconds until what a test waits for counts as missing: far more than a busy machine needs."""
+
+
+def lacking() -> str:
+    """Returns what this machine lacks for the tests, "" where it has a browser and its driver."""
+    absent = [place for place in (BROWSER, DRIVER) if shutil.which(place) is None]
+    return f"there is no {' and no '.join(absent)}; apt-get install chromium chromium-driver" if absent else ""
+
+
+@contextmanager
+def browser(profile: Path, downloads: Path, preferences: Mapping[str, Any]) -> Iterator[webdriver.Chrome]:
+    """Runs a browser that keeps its data in `profile` and saves files to `downloads` without asking."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    # Root may not use Chromium's own sandbox, and containers have a small /dev/shm. The pages are ours.
+    for argument in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "force-color-profile=srgb"):
+        options.add_argument(f"--{argument}")
+    options.add_argument(f"--user-data-dir={profile}")
+    options.add_argument("--window-size=1366,900")
+    options.add_experimental_option("prefs", {"download.default_directory": str(downloads), **preferences})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("no_proxy", "*")  # the driver listens on this machine
+        driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    try:
+        driver.set_script_timeout(PATIENCE)
+        driver.set_page_load_timeout(PATIENCE)
+        yield driver
+    finally:
+        driver.quit()
+
+
+def wait(driver: webdriver.Chrome, found: Callable[[], Any], what: str) -> Any:
+    """Returns what `found` returns as soon as it is true. Fails with `what` where it never is."""
+    return WebDriverWait(driver, PATIENCE, poll_frequency=0.02).until(lambda _: found(), what)
