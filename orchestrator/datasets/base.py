@@ -50,6 +50,17 @@ class Dataset(ABC, Generic[O]):
             Rejected: the files are missing or not what they should be; every problem names its place.
         """
 
+    def original_files(self, options: O, folder: Path) -> tuple[bytes, ...] | None:
+        """Returns the JPEG or PNG file of each picture that `load_samples` returns, so that it can be published (C1).
+
+        None where pictures do not come from such files, or were changed since.
+
+        Raises:
+            Rejected: as `read_samples` does.
+        """
+        del options, folder
+        return None
+
     def load_samples(self, options: O, folder: Path) -> Samples:
         """Returns the samples that the contest file asks for. Raises Rejected also when they cannot be had."""
         samples, subject = self.read_samples(options, folder), f"dataset {self.name}"

@@ -16,22 +16,23 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from orchestrator.datasets.base import MAX_CLASSES, MAX_SIDE, MAX_TOTAL_BYTES, Dataset, Options, make_samples
+from orchestrator.datasets.base import MAX_SIDE, MAX_TOTAL_BYTES, Dataset, Options, make_samples
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
+from orchestrator.picture_files.labels import FILE_NAME as LABELS
+from orchestrator.picture_files.labels import LabelLine, class_names, class_position, parse_label_lines
 
 MAX_FILE_BYTES = 32 * 1024**2
 """The most bytes of one file, unpacked."""
 FORMATS = ("PNG", "JPEG", "BMP", "PPM")
-LABELS = "label.txt"
 MAX_PROBLEMS_SHOWN = 20
 """How many problems are listed; the rest are counted."""
 
@@ -75,15 +76,16 @@ class FolderDataset(Dataset[FolderOptions]):
 
 def _read_samples(subject: str, options: FolderOptions, opener: FileReader) -> Samples:
     lines, problems = _read_label_lines(opener)
-    classes = options.classes or _class_names(lines)
+    classes = options.classes or class_names(line.label for line in lines)
     pixels: list[NDArray[np.uint8]] = []
     labels: list[int] = []
     mode = options.mode
-    for number, name, label in lines:
-        place = f"{LABELS} line {number}"
-        known = classes.index(label) if label in classes else _class_number(label)
-        if not 0 <= known < len(classes):
-            problems.append(Problem(place, f"unknown class {printable(label)!r}", f"use one of {', '.join(classes)}"))
+    for line in lines:
+        place, name = line.place, line.name
+        known = class_position(line.label, classes)
+        if known < 0:
+            what = f"unknown class {printable(line.label)!r}"
+            problems.append(Problem(place, what, f"use one of {', '.join(classes)}"))
             continue
         try:
             picture = _decode_picture(opener(f"images/{name}"), mode)
@@ -111,42 +113,12 @@ def _read_samples(subject: str, options: FolderOptions, opener: FileReader) -> S
     return make_samples(subject, channels_first, np.array(labels), classes)
 
 
-def _read_label_lines(opener: FileReader) -> tuple[list[tuple[int, str, str]], list[Problem]]:
-    """Returns (line number, picture name, class) of every usable line, and what is wrong with the others."""
+def _read_label_lines(opener: FileReader) -> tuple[list[LabelLine], list[Problem]]:
+    """Returns every usable line of `label.txt`, and what is wrong with the others."""
     try:
-        text = opener(LABELS).decode("utf-8-sig")
+        return parse_label_lines(opener(LABELS).decode("utf-8-sig"))
     except READ_ERRORS as error:
         return [], [Problem(LABELS, printable(str(error)), "put a label.txt beside images/")]
-    lines: list[tuple[int, str, str]] = []
-    problems = []
-    seen: set[str] = set()
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        *name_parts, label = line.rsplit(maxsplit=1)
-        name = "".join(name_parts).strip()
-        place = f"{LABELS} line {number}"
-        if not name or PurePosixPath(name).name != name or name.startswith("."):
-            problems.append(Problem(place, f"{printable(line)!r} is not `name class`", "write `0.png 7`"))
-        elif name in seen:
-            problems.append(Problem(place, f"{printable(name)!r} is listed twice", "list each picture once"))
-        else:
-            seen.add(name)
-            lines.append((number, name, label))
-    return lines, problems
-
-
-def _class_names(lines: list[tuple[int, str, str]]) -> list[str]:
-    labels = {label for _, _, label in lines}
-    numbers = [_class_number(label) for label in labels]
-    if labels and min(numbers) >= 0:
-        return [str(number) for number in range(max(numbers) + 1)]
-    return sorted(labels)
-
-
-def _class_number(label: str) -> int:
-    """Returns the class number that the label writes in at most five digits, -1 where it writes none."""
-    return int(label) if label.isascii() and label.isdigit() and len(label) <= len(str(MAX_CLASSES - 1)) else -1
 
 
 def _decode_picture(data: bytes, mode: Literal["auto", "L", "RGB"]) -> NDArray[np.uint8]:

@@ -33,10 +33,9 @@ from orchestrator.picture_files import array_file, labels
 from orchestrator.picture_files.decode import decode_picture, decoder_versions
 from orchestrator.picture_files.picture import PictureFormat, PictureRefused
 from orchestrator.picture_files.problems import ProblemList
+from orchestrator.picture_files.task_zip import IMAGES, SUFFIXES
 from orchestrator.picture_files.zip_files import PictureBounds, ZippedFile, visit_files
 
-IMAGES = "images"
-_SUFFIXES = {PictureFormat.JPEG: ".jpg", PictureFormat.PNG: ".png"}
 _MAX_LABEL_LINE_BYTES = 512
 
 
@@ -156,7 +155,7 @@ class _Entry:
             self._compare_labels(file)
         elif file.name == array_file.FILE_NAME and PictureFormat.NPZ in self._layout.formats:
             self._take_array(file)
-        elif file.name in self._positions and self._layout.formats & _SUFFIXES.keys():
+        elif file.name in self._positions and self._layout.formats & SUFFIXES.keys():
             self._take_picture(file, self._positions[file.name])
         else:
             raise PictureRefused("not one of the task's files", f"remove it, or name it as {self._example()}")
@@ -204,13 +203,13 @@ class _Entry:
             raise PictureRefused(f"{len(unlisted)} of the task's pictures are not listed", remedy)
 
     def _example(self) -> str:
-        files = self._layout.formats & _SUFFIXES.keys()
+        files = self._layout.formats & SUFFIXES.keys()
         return self._layout.names[0] if files else array_file.FILE_NAME
 
 
 def _accepted_names(layout: PictureLayout) -> dict[str, int]:
     """Returns each name that a picture may have, and which one it is."""
-    suffixes = [suffix for form, suffix in _SUFFIXES.items() if form in layout.formats]
+    suffixes = [suffix for form, suffix in SUFFIXES.items() if form in layout.formats]
     positions: dict[str, int] = {}
     for position, name in enumerate(layout.names):
         for accepted in (name, *(str(PurePosixPath(name).with_suffix(suffix)) for suffix in suffixes)):

@@ -60,6 +60,12 @@ def class_number(label: str) -> int:
     return int(label) if label.isascii() and label.isdigit() and len(label) <= _MAX_DIGITS else -1
 
 
+def class_position(label: str, classes: Sequence[str]) -> int:
+    """Returns the class that a label means, by its name or else by its number; -1 where there is no such class."""
+    position = classes.index(label) if label in classes else class_number(label)
+    return position if position < len(classes) else -1
+
+
 def label_texts(labels: Iterable[int], classes: Sequence[str]) -> tuple[str, ...]:
     """Returns what `label.txt` says of each picture: its class's name, or numbers where a name is not one word."""
     one_word = all(len(name.split()) == 1 and name.isprintable() for name in classes)
