@@ -63,6 +63,7 @@ navigation = {
                 "A season to play </examples/tournament/README>",
                 "docs/contest-file",
                 "docs/warmup",
+                "docs/grading",
                 "docs/access",
                 "docs/results",
                 "docs/formats",

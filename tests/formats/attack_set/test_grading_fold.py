@@ -353,6 +353,12 @@ def test_a_supplement_of_another_plan_is_refused(round_):
         fold(GradingRound(round_.plan, LABELS, 2, (round_.plan,)), [])
 
 
+def test_labels_of_another_task_are_refused(round_):
+    """There is one for every picture of the task."""
+    with pytest.raises(Rejected, match="49 labels for 50 pictures"):
+        fold(GradingRound(round_.plan, LABELS[:49], 2), [])
+
+
 def test_correction_takes_away_a_raters_level():
     """A strict and a lenient rater who see the same give the same corrected scores, whoever grades what."""
     truth = np.array([[4.0, 3.0], [3.0, 2.0]])

@@ -266,4 +266,16 @@ def test_a_supplement_of_known_raters_is_short(plan):
     assert {item.task for _, item in made.items()} == {GradingTask.VALID}
     assert all(item.appeal for _, item in made.items() if item.scored)
     assert not {i.token for _, i in made.items()} & {i.token for _, i in plan.items()}
-    assert make_supplement(plan, [made], [request], plan.raters, SECRET).raters != made.raters
+    again = make_supplement(plan, [made], [request], plan.raters, SECRET)
+    assert not {*again.raters} & {*made.raters}
+
+
+def test_tokens_of_two_supplements_differ(plan):
+    """The same rater may be in several of them, and each answer belongs to one."""
+    pictures = [item for item in plan.items_of("rater-1") if item.scored and item.task is GradingTask.VALID][:2]
+    made = []
+    for item in pictures:
+        request = MoreRaters(item.submission, item.position, GradingTask.VALID, 1)
+        made.append(make_supplement(plan, made, [request], ["new"], SECRET))
+    first, second = ({item.token for _, item in each.items()} for each in made)
+    assert not first & second

@@ -70,6 +70,9 @@ class GradingRound:
     def problems(self) -> list[Problem]:
         """Returns what does not fit together."""
         found = []
+        if len(self.labels) != self.plan.picture_count:
+            what = f"{len(self.labels)} labels for {self.plan.picture_count} pictures"
+            found.append(Problem("labels", what, "give those of the task that the plan was made for"))
         for number, supplement in enumerate(self.supplements, start=1):
             if supplement.supplements != self.plan.digest:
                 what = "it supplements another plan"

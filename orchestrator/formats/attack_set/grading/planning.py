@@ -113,7 +113,7 @@ def make_plan(
         distance=rules.distance,
         sheets=(),
     )
-    return _with_sheets(frame, drafts, {*raters}, secret, rng)
+    return _with_sheets(frame, drafts, {*raters}, _keyed(secret, "grading tokens"), rng)
 
 
 def make_supplement(
@@ -162,17 +162,21 @@ def make_supplement(
         raise Rejected("grading supplement", problems)
     frame = GradingPlan(**{**plan.model_dump(exclude={"sheets"}), "supplements": plan.digest, "sheets": ()})
     untested = {*drafts} - {rater for p in (plan, *earlier) for rater in p.raters}
-    return _with_sheets(frame, drafts, untested, secret, rng)
+    key = _keyed(secret, "grading tokens", plan.digest, str(len(earlier)))
+    return _with_sheets(frame, drafts, untested, key, rng)
 
 
 def _with_sheets(
     frame: GradingPlan,
     drafts: dict[str, list[_Draft]],
     untested: AbstractSet[str],
-    secret: bytes,
+    key: bytes,
     rng: np.random.Generator,
 ) -> GradingPlan:
-    """Returns the plan with each rater's items. Those who are untested grade hidden items in any case."""
+    """Returns the plan with each rater's items. Those who are untested grade hidden items in any case.
+
+    Tokens are drawn from `key`, which no other plan has.
+    """
     sheets, problems = [], []
     for rater, own in drafts.items():
         order = _rater_order(frame, own, rng, tested=rater not in untested)
@@ -180,7 +184,7 @@ def _with_sheets(
             what = f"no order of {rater}'s items keeps {frame.distance} other items between two versions of a picture"
             problems.append(Problem(f"{PLACE}.distance", what, f"grade more pictures, or lower {PLACE}.distance"))
             continue
-        sheets.append(RaterItems(rater=rater, items=_with_tokens(order, rater, frame, secret)))
+        sheets.append(RaterItems(rater=rater, items=_with_tokens(order, rater, key)))
     if problems:
         raise Rejected("grading plan", problems)
     return GradingPlan(**{**frame.model_dump(), "sheets": tuple(sheets)})
@@ -244,13 +248,12 @@ def _hidden_among(
     return spread([*by_submission.values(), repeats, *hidden], rng)
 
 
-def _with_tokens(order: Sequence[_Draft], rater: str, frame: GradingPlan, secret: bytes) -> tuple[PlannedItem, ...]:
+def _with_tokens(order: Sequence[_Draft], rater: str, key: bytes) -> tuple[PlannedItem, ...]:
     """Returns the items with their tokens; the later of two equal ones repeats the earlier."""
     first: dict[_Draft, str] = {}
     items = []
     for number, draft in enumerate(order):
-        parts = canonical_json(["grading token", frame.supplements or "", rater, number])
-        token = hmac.new(secret, parts.encode(), "sha256").hexdigest()[:16]
+        token = _keyed(key, rater, str(number)).hex()[:16]
         earlier = first.setdefault(draft, token) if draft.kind is ItemKind.SUBMISSION else token
         items.append(
             PlannedItem(
@@ -265,6 +268,11 @@ def _with_tokens(order: Sequence[_Draft], rater: str, frame: GradingPlan, secret
             )
         )
     return tuple(items)
+
+
+def _keyed(key: bytes, *parts: str) -> bytes:
+    """Returns 32 bytes that only the holder of the key can foresee."""
+    return hmac.new(key, canonical_json(parts).encode(), "sha256").digest()
 
 
 def _draft(task: GradingTask, seat: Seat, *, appeal: bool = False) -> _Draft:
