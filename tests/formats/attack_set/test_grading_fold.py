@@ -345,6 +345,9 @@ def test_a_split_vote_and_an_appeal_are_settled_by_supplements(round_):
     grade = QUALITY[item.submission]
     scores = {each.submission: each.quality for each in final.submissions}
     assert scores[item.submission] == (Fraction(41 * grade) + Fraction(3 * grade + 5, 8)) / (5 * 42)
+    for each in final.submissions:
+        if each.submission != item.submission:
+            assert each.corrected == pytest.approx(float(each.quality)), "corrected by grades of the plan alone"
 
 
 def test_a_supplement_of_another_plan_is_refused(round_):

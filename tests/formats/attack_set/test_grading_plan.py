@@ -279,3 +279,12 @@ def test_tokens_of_two_supplements_differ(plan):
         made.append(make_supplement(plan, made, [request], ["new"], SECRET))
     first, second = ({item.token for _, item in each.items()} for each in made)
     assert not first & second
+
+
+def test_who_was_not_shown_the_original_is_asked_first(plan):
+    """Whoever saw the original beside a version of a picture knows its class."""
+    for _, item in [pair for pair in plan.items() if pair[1].scored and pair[1].task is GradingTask.VALID][:5]:
+        shown = {r for r, i in plan.items() if i.task is GradingTask.QUALITY and i.position == item.position}
+        request = MoreRaters(item.submission, item.position, GradingTask.VALID, 1)
+        [asked] = make_supplement(plan, [], [request], [*sorted(shown), "new"], SECRET).raters
+        assert asked == "new"
