@@ -6,6 +6,7 @@
 | digests without a salt that depend on them: one can try the few labels | labels are released | A2 | `WITHHELD` |
 | evidence, which has answers | labels are released | A2 | `redact_finding`, `redact_replay`, `redact_results` |
 | the tail of a number that an attack, which sees labels, can choose | labels are released | A2 | `FIGURES` |
+| cells, and all but the first figures of boards | the format's scores are released | C9 | `_coarse_results` |
 | messages about faults of ours | always, on pages | they may name our machines | `redact_results` |
 | what people are called | always | a name may be an address | `redact_contest_event` |
 | what a format withholds of its events | always | `FormatEvent.withheld_fields` | `redact_contest_event` |
@@ -53,6 +54,10 @@ _CURVE_STEPS = [figure * 10**power for power in range(10) for figure in (1, 2, 5
 """Numbers of queries at which a public curve says anything."""
 SHARE_DIGITS, POINT_DIGITS = 4, 2
 """Decimals of accuracies and of points: a hundredth of a point."""
+SHARE_DIGITS_WHILE_OPEN = 2
+"""Decimals of numbers from 0 to 1 before the scores are released."""
+_HUNDREDS = ("percent", "points")
+COARSE = "Until the scores are released, numbers are rounded to a hundredth and cells are not shown (C9)."
 MEASURED_AMOUNTS = ("cpu_seconds", "peak_bytes", "bytes_in", "bytes_out")
 """Of a submission's results, what was measured of its sandboxes, which it can choose finely."""
 
@@ -76,6 +81,8 @@ def redact_results(results: Results) -> Results:
     """Returns the results as everybody may see them."""
     names = {finding.id: f"finding-{number}" for number, finding in enumerate(results.findings, start=1)}
     jobs = {job.id: f"job-{number}" for number, job in enumerate(results.jobs, start=1)}
+    if results.coarse:
+        results = _coarse_results(results)
     return results.model_copy(
         update={
             "task": results.task.model_copy(update={"digest": WITHHELD}),
@@ -89,6 +96,57 @@ def redact_results(results: Results) -> Results:
             "jobs": [_job_part(part, jobs) for part in results.jobs],
         }
     )
+
+
+def _coarse_results(results: Results) -> Results:
+    """Returns results without cells, and with boards to a hundredth of the largest value.
+
+    A team that may try often enough learns the answers on single pictures from numbers that are finer (C9).
+    """
+    return results.model_copy(
+        update={
+            "cells": [],
+            "boards": [_coarse_board(board) for board in results.boards],
+            "notes": [*results.notes, COARSE],
+        }
+    )
+
+
+def _coarse_board(board: LeaderboardPart) -> LeaderboardPart:
+    units = {column.name: column.unit for column in board.columns}
+
+    def coarse_row(row: RowPart) -> RowPart:
+        return row.model_copy(
+            update={
+                "score": _coarse_number(row.score, board.unit),
+                "exact": None,
+                "interval": _coarse_limits(row.interval, board.unit),
+                "values": {
+                    name: value.model_copy(
+                        update={
+                            "value": _coarse_number(value.value, units.get(name, "")),
+                            "exact": None,
+                            "interval": _coarse_limits(value.interval, units.get(name, "")),
+                        }
+                    )
+                    for name, value in row.values.items()
+                },
+            }
+        )
+
+    return board.model_copy(update={"rows": [coarse_row(row) for row in board.rows]})
+
+
+def _coarse_number(number: float | None, unit: str) -> float | None:
+    """Returns a number to a hundredth of the largest: percent and points run to 100, what has no unit to 1."""
+    return None if number is None else round(number, 0 if unit in _HUNDREDS else SHARE_DIGITS_WHILE_OPEN)
+
+
+def _coarse_limits(limits: tuple[float, float] | None, unit: str) -> tuple[float, float] | None:
+    if limits is None:
+        return None
+    low, high = (_coarse_number(limit, unit) or 0.0 for limit in limits)
+    return low, high
 
 
 def redact_queries(parts: Sequence[QueryPart]) -> list[QueryPart]:

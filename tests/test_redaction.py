@@ -17,7 +17,7 @@ from tests.reports.pages import parts, results_of
 PASSED: dict[str, set[str]] = {
     "Results": {
         *("schema_version", "contest", "title", "format", "round", "complete", "isolation", "backend", "seed", "notes"),
-        *("rules", "commitment", "ledger", "software", "replay", "alarms"),
+        *("rules", "commitment", "ledger", "software", "replay", "alarms", "coarse"),
     },
     "TaskPart": {"name", "classes", "shape", "pictures", "norm", "epsilon"},
     "FaultPart": {"code", "reason", "times", "pictures", "message"},

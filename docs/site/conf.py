@@ -64,6 +64,7 @@ navigation = {
                 "docs/contest-file",
                 "docs/warmup",
                 "docs/grading",
+                "docs/attack-set",
                 "docs/access",
                 "docs/results",
                 "docs/formats",

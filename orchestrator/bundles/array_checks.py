@@ -17,11 +17,12 @@ from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_ASKED, NOT_PLAY
 from orchestrator.domain.plan import Cell, Stage
 from orchestrator.domain.queries import QueryFailure
 from orchestrator.domain.samples import AdversarialExamples, Samples
-from orchestrator.domain.submissions import Side
+from orchestrator.domain.submissions import Side, Submission
 from orchestrator.domain.tasks import Budget
 from orchestrator.errors import GaveUp, NotGenuine
 from orchestrator.execution.gate import question_mask
 from orchestrator.ledger.read_model import RoundView
+from orchestrator.ledger.stores.base import array_digest
 from orchestrator.measures import norms
 
 _ATTACK_ARRAYS = {"index": ("iu", 1), "forfeits": ("u", 1), "violations": ("b", 1), "distances": ("f", 1)}
@@ -59,15 +60,24 @@ def check_pictures(record: RoundView, place: str) -> None:
         where = f"{place} attack {attack.id}"
         if examples.pixels.shape != samples.pixels.shape or examples.pixels.dtype != np.uint8:
             raise NotGenuine(where, f"its candidates have the shape {examples.pixels.shape}")
+        _check_handed_in(attack, examples, where)
         budget = opening.task.budget()
-        if budget is None:
+        if budget is not None:
+            _check_distances(samples, examples, where, budget)
+        elif not attack.is_pictures:
             raise NotGenuine(where, "made pictures for a task without a budget")
-        _check_distances(samples, examples, where, budget)
     for cell in record.queried_cells():
         made = record.cell_examples(cell)
         attack = record.round.roster[cell.attack or ""]
         if made is not None and attack.image and (budget := opening.task.budget()) is not None:
             _check_distances(samples, made, f"{place} attack {cell.attack} on {cell.defence}", budget)
+
+
+def _check_handed_in(attack: Submission, examples: AdversarialExamples, where: str) -> None:
+    """Raises NotGenuine where pictures that were handed in are not those that were judged (C2)."""
+    unchanged = (examples.forfeits == Forfeit.NONE).all() and not examples.violations.any()
+    if attack.is_pictures and unchanged and array_digest(examples.pixels) != attack.pixels:
+        raise NotGenuine(where, "its candidates are not the pictures that were handed in")
 
 
 def _check_distances(samples: Samples, examples: AdversarialExamples, where: str, budget: Budget) -> None:

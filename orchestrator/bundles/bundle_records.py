@@ -106,6 +106,8 @@ class SealedRoundView(RoundView):
     An answer is 0 where the picture was held and 1 where it was fooled, so that the same rules make the same numbers.
     """
 
+    has_pictures = False
+
     def __init__(
         self,
         past: Iterable[events.Event],
@@ -159,6 +161,8 @@ class SealedRoundView(RoundView):
 
 class FullRoundView(RoundView):
     """The record of a round whose labels and answers are at hand, and its pictures are not."""
+
+    has_pictures = False
 
     def __init__(self, blobs: Blobs, past: Iterable[events.Event] = ()) -> None:
         super().__init__(blobs, past)

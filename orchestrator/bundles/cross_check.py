@@ -49,10 +49,11 @@ def check_opens_sealed(
         withheld = read_ledger(sealed_bundle, part)
         _check_prefix(withheld, round_.entries, f"sealed {part.folder}/{LEDGER}")
         record = full_round_view(blobs, round_.events[: len(withheld)], pictures=False)
-        opened_count += _check_round(sealed_bundle, part, record, round_.secret)
-        stated = read_results(sealed_bundle, part)
         if record.round.opening is not None:
             contest_format, standings = resolve_checked_rules(judge, sealed_contest.season, record.round.opening)
+            withheld_too = contest_format.withholds_outcomes
+            opened_count += _check_round(sealed_bundle, part, record, round_.secret, withholds_outcomes=withheld_too)
+            stated = read_results(sealed_bundle, part)
             counted = RoundScoring(record, contest_format, standings).results(part.head)
             place = f"sealed {part.folder}/{RESULTS}"
             measured = sealed_lists.rounded_measurements(counted)
@@ -75,9 +76,9 @@ def _check_prefix(sealed_entries: Sequence[chain.ChainEntry], links: Sequence[ch
             raise NotGenuine(f"{place} entry {link.seq}", "says something else of itself than in the full bundle")
 
 
-def _check_round(closed: Bundle, part: RoundPart, record: RoundView, secret: bytes) -> int:
+def _check_round(closed: Bundle, part: RoundPart, record: RoundView, secret: bytes, *, withholds_outcomes: bool) -> int:
     """Returns how many commitments of a round open to the labels and answers of the full bundle."""
-    lists = sealed_lists.sealed_round_lists(record, secret)
+    lists = sealed_lists.sealed_round_lists(record, secret, withholds_outcomes=withholds_outcomes)
     for name in (PICTURES, CELLS):
         with closed.open_file(f"{part.folder}/{name}") as file:
             comparison.check_lines(file, f"sealed {part.folder}/{name}", lists[name])

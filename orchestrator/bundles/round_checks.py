@@ -13,14 +13,14 @@ from orchestrator.bundles import chain
 from orchestrator.bundles.layout import CONTEST, MANIFEST, RoundPart
 from orchestrator.bundles.reader import Bundle, parse_model
 from orchestrator.domain import contest_events, events
-from orchestrator.domain.contest_format import Eligibility, Format
+from orchestrator.domain.contest_format import Format, SeasonState
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Roster
 from orchestrator.domain.text import printable
 from orchestrator.errors import NotGenuine, StoreFault, UsageError
 from orchestrator.intake.contest_file import ContestFile
 
-RulesResolver = Callable[[Season, events.RoundOpened], tuple[Format[Any], Mapping[str, Eligibility]]]
+RulesResolver = Callable[[Season, events.RoundOpened], tuple[Format[Any], SeasonState]]
 """Returns the format with the rules that hold, and what the season says of the submissions of a round."""
 
 _IMPOSSIBLE_VALUE_ERRORS = (
@@ -143,14 +143,15 @@ def check_roster(roster: Roster, season: Season, file: ContestFile, place: str) 
             raise NotGenuine(f"{place} {printable(one.id)}", f"plays, and {CONTEST} does not tell that it was received")
         if entry is None or one.baseline:
             continue
-        stated = (one.name, one.team, one.side, one.digest, one.submitted)
-        if stated != (entry.name, entry.team, entry.side, entry.digest, entry.received_at):
+        stated = (one.name, one.team, one.side, one.digest, one.submitted, one.pixels, one.decoder)
+        known = (entry.name, entry.team, entry.side, entry.digest, entry.received_at, entry.pixels, entry.decoder)
+        if stated != known:
             raise NotGenuine(f"{place} {printable(one.id)}", f"is not the submission that {CONTEST} tells of")
 
 
 def resolve_checked_rules(
     judge: RulesResolver, season: Season, opened: events.RoundOpened
-) -> tuple[Format[Any], Mapping[str, Eligibility]]:
+) -> tuple[Format[Any], SeasonState]:
     """Returns what `judge` does. Raises NotGenuine for rules that no contest has."""
     contest_format, standings = judge(season, opened)
     _check_numbers(contest_format.rules)

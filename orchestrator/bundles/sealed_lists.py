@@ -94,8 +94,11 @@ def sorted_cells(record: RoundView) -> dict[Cell, Answers]:
     return dict(sorted(record.cells(), key=lambda item: (item[0].defence, item[0].attack or "")))
 
 
-def sealed_round_lists(record: RoundView, secret: bytes) -> dict[str, Any]:
-    """Returns what a sealed round's files hold, by name: `round.json`, and the lines of the other two."""
+def sealed_round_lists(record: RoundView, secret: bytes, *, withholds_outcomes: bool) -> dict[str, Any]:
+    """Returns what a sealed round's files hold, by name: `round.json`, and the lines of the other two.
+
+    With `withholds_outcomes` nothing is said of what became of single pictures (`Format.withholds_outcomes`).
+    """
     cells = sorted_cells(record)
     labels = record.samples.labels
     pseudonyms = PicturePseudonyms(secret)
@@ -106,7 +109,7 @@ def sealed_round_lists(record: RoundView, secret: bytes) -> dict[str, Any]:
         PICTURES: [{"id": pseudonyms.picture_id(picture), "commitment": commitment[picture]} for picture in order],
         CELLS: [
             {"defence": cell.defence, "attack": cell.attack, "calls": encode_outcomes(labels[order], answers[order])}
-            for cell, answers in cells.items()
+            for cell, answers in ({} if withholds_outcomes else cells).items()
         ],
     }
 

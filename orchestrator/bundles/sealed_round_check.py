@@ -45,7 +45,7 @@ class _CellLine(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     defence: str
     attack: str | None
-    calls: Annotated[str, Field(pattern=r"^[hfanx]*$", max_length=MAX_PICTURES)]
+    calls: Annotated[str, Field(pattern=r"^[hfanx-]*$", max_length=MAX_PICTURES)]
 
 
 def check_sealed_round(
@@ -58,6 +58,10 @@ def check_sealed_round(
     place = f"{part.folder}/{RESULTS}"
     with untrusted(place):
         recounted = recount_results(record, part, judge, season)
+        if cells and record.round.opening and judge(season, record.round.opening)[0].withholds_outcomes:
+            raise NotGenuine(
+                f"{part.folder}/{CELLS}", "tells what became of single pictures, which this format withholds"
+            )
         measured = measurements_in(stated)
         if [one.id for one in stated.submissions] != [one.id for one in recounted.submissions]:
             raise NotGenuine(f"{place} submissions", "are not those whom the ledger admitted")

@@ -55,7 +55,13 @@ def write_contest(folder: Path, entries: Iterable[LedgerEntry]) -> None:
 
 def write_sealed_round(folder: Path, source: RoundSource, judge: RulesResolver, season: Season) -> None:
     """Writes a sealed round; its results are counted from what is written, so that everybody gets the same."""
-    at, values = folder / source.part.folder, sealed_lists.sealed_round_lists(source.record, source.secret)
+    if source.record.round.opening is None:
+        raise ValueError("no round was opened")
+    contest_format, standings = judge(season, source.record.round.opening)
+    at = folder / source.part.folder
+    values = sealed_lists.sealed_round_lists(
+        source.record, source.secret, withholds_outcomes=contest_format.withholds_outcomes
+    )
     _write_file(at / LEDGER, chain.encode_ledger(source.entries, redaction.redact_sealed_event))
     for name, value in values.items():
         _write_file(at / name, encoding.encode(value) if name == ROUND else encoding.encode_lines(value))
@@ -63,7 +69,6 @@ def write_sealed_round(folder: Path, source: RoundSource, judge: RulesResolver, 
     disclosed_events = [entry.event for entry in source.entries if redaction.redact_sealed_event(entry.event) is None]
     calls = {Cell(line["defence"], line["attack"]): line["calls"] for line in values[CELLS]}
     record = sealed_lists.sealed_round_view(sealed_round, disclosed_events, calls, len(values[PICTURES]))
-    contest_format, standings = judge(season, sealed_round.opened)
     counted = RoundScoring(record, contest_format, standings).results(source.part.head)
     counted = counted.model_copy(update={"queries": redaction.redact_queries(source.results.queries)})
     write_results(

@@ -13,6 +13,7 @@ from orchestrator.cli import (
     contests,
     doctor,
     evaluate,
+    grading,
     images,
     pod,
     publish,
@@ -49,6 +50,7 @@ app.command("correct", epilog="Example: sparring correct cup corners --licence M
     season.correct
 )
 app.add_typer(rounds.app, name="round")
+app.add_typer(grading.app, name="grade")
 app.command("board", epilog="Example: sparring board cup --round final")(season.board)
 app.command("rejudge", epilog="Example: sparring rejudge cup --apply --reason 'the jury lowered the floor'")(
     season.rejudge

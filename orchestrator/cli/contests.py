@@ -6,12 +6,14 @@ from typing import Annotated
 import typer
 
 from orchestrator.application.contests import seasons
-from orchestrator.cli import console, season
+from orchestrator.cli import console, output_paths, season
 from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
 from orchestrator.intake import admission
 from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.picture_files import task_zip
 
 app = typer.Typer(no_args_is_help=True, help="Make a contest, and look at contest files.")
 
@@ -44,6 +46,25 @@ def record(
         out.print(f"{safe_text(part):12} {safe_text(description, 2000)}", soft_wrap=True)
 
 
+@app.command("pictures", epilog="Example: sparring contest pictures cup --out pictures.zip")
+@console.command
+def pictures(
+    folder: season.ContestDir,
+    target: Annotated[Path, typer.Option("--out", help="Where the zip goes.")],
+    task: season.Task = None,
+    as_json: Json = False,
+) -> None:
+    """Write the archive of a task's pictures that participants of an attack-set contest download and change (C1)."""
+    path = output_paths.require_file_path(target, "--out")
+    contest = Contest(ContestFolder(folder).file)
+    samples = contest.load_samples(task)
+    task_zip.write_picture_archive(path, samples)
+    if as_json:
+        console.print_json({"file": str(path), "pictures": len(samples)})
+        return
+    out.print(f"pictures {len(samples)} and label.txt, in {safe_text(str(path))}", soft_wrap=True)
+
+
 @app.command("check", epilog="Example: sparring contest check examples/demo/contest.yaml")
 @console.command
 def check(
@@ -57,11 +78,12 @@ def check(
     tasks, roster = admission.check_contest(contest, seasons.season_round_names(contest))
     cells = contest.format.schedule(roster)
     sides = {side.value: [s.id for s in roster.by_side(side)] for side in Side}
+    warnings = contest.format.rule_warnings()
     effective = contest.file.model_dump(mode="json") | {"rules": contest.format.rules.model_dump(mode="json")}
     if as_json:
         task_rows = [{"name": task.name, "pictures": task.count, "digest": task.digest} for task in tasks]
         summary = {"tasks": task_rows, "cells": len(cells), **sides}
-        console.print_json({"ok": True, "summary": summary, "contest": effective})
+        console.print_json({"ok": True, "summary": summary, "warnings": warnings, "contest": effective})
         return
     out.print(f"[green]fine[/]  {safe_text(contest.file.title)} ({contest.file.contest}, format {contest.file.format})")
     for task in tasks:
@@ -75,6 +97,8 @@ def check(
             given = getattr(contest.file, section) if section != "rules" else contest.file.rules
             mark = "" if key in _keys_given(given) else "  [dim](default)[/]"
             out.print(f"{section}.{key} = {safe_text(str(value))}{mark}", soft_wrap=True)
+    for warning in warnings:
+        out.print(f"[yellow]warning:[/] {safe_text(warning)}", soft_wrap=True)
 
 
 def _keys_given(section: object) -> set[str]:

@@ -184,7 +184,7 @@ def _leaderboard_table(board: LeaderboardPart, document: Results) -> Table:
             "-" if row.score is None else f"{row.score:.2f}",
             "" if row.interval is None else "{:.1f} to {:.1f}".format(*row.interval),
             "" if row.ranks is None else _rank_range(*row.ranks),
-            *(_value_text(row.values.get(column.name)) for column in board.columns),
+            *(_value_text(row.values.get(column.name), column.unit) for column in board.columns),
             *([safe_text(dates.get(row.submission, ""))] if dated else []),
             safe_text(row.reason or row.remark or (row.no_prize and f"no prize: {row.no_prize}")),
             style=None if row.rank else "dim",
@@ -210,8 +210,8 @@ def _queries_table(document: Results) -> Table:
     return table
 
 
-def _value_text(part: ValuePart | None) -> str:
-    return "" if part is None else formatting.number(part.value)
+def _value_text(part: ValuePart | None, unit: str) -> str:
+    return "" if part is None else formatting.number(part.value, unit)
 
 
 def _rank_range(best: int, worst: int) -> str:

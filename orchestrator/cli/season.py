@@ -2,18 +2,20 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from orchestrator.application.contests import package_submission, rejudging, seasons
-from orchestrator.application.contests.administration import SubmissionRequest, validated
+from orchestrator.application.contests import package_submission, picture_submission, rejudging, seasons
+from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest, validated
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions
+from orchestrator.bundles.receipts import Receipt
 from orchestrator.cli import console, output_paths, results_output
 from orchestrator.cli.console import Backend, Json, Unisolated, err, out, safe_text
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.domain.contest_format import Format
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
 
@@ -24,7 +26,7 @@ By = Annotated[
 Task = Annotated[str | None, typer.Option("--task", help="The task; needed where there are several.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the ledger. It may be published.")]
 
-_ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
+_ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip", ".npz")
 Submission = Annotated[str, typer.Argument(help="Its id in this contest.", metavar="ID")]
 
 
@@ -58,7 +60,9 @@ team = typer.Typer(no_args_is_help=True, help="The teams of a contest and their 
 @console.command
 def init(
     folder: ContestDir,
-    template: Annotated[str, typer.Option("--template", help="Which contest file to start from.")] = "tournament",
+    template: Annotated[
+        str, typer.Option("--template", "--format", help="Which contest file to start from: of this format.")
+    ] = "tournament",
     database: Database = None,
     by: By = None,
     as_json: Json = False,
@@ -125,7 +129,11 @@ def submit(
     folder: ContestDir,
     submission: Annotated[
         str,
-        typer.Argument(help="A folder with a submission.yaml, a package of one, or an image.", metavar="SUBMISSION"),
+        typer.Argument(
+            help="A folder with a submission.yaml, a package of one, an image, or an archive of pictures where the "
+            "contest takes them.",
+            metavar="SUBMISSION",
+        ),
     ],
     team_name: Annotated[str, typer.Option("--team", help="Whose it is.")],
     task: Task = None,
@@ -139,19 +147,11 @@ def submit(
     The same submission of the same team again is no second try: it gets the receipt that it got.
     """
     with seasons.administer(folder, by) as admin:
-        options = RunOptions(backend=where.backend, allow_unisolated=where.allow_unisolated)
-        ready = play_rounds.ready_backend(admin.contest, admin.folder.path.resolve(), options)
-        path = Path(submission)
         handed = SubmissionRequest(team_name, task or admin.contest.only_task, name=image.name, side=image.side)
         known = set(admin.season.entries)
-        if path.is_file():
-            receipt = package_submission.submit_package(admin, handed, path, ready, _print_log_line)
-        elif path.is_dir():
-            receipt = admin.submit(replace(handed, folder=path), ready)
-        elif submission.endswith(_ARCHIVES):
-            raise UsageError(f"there is no file {submission}")
-        else:
-            receipt = admin.submit(replace(handed, image=submission), ready)
+        options = RunOptions(backend=where.backend, allow_unisolated=where.allow_unisolated)
+        receipt = _hand_in(admin, handed, submission, options)
+        left = _left_text(admin.contest.format, receipt)
     if as_json:
         console.print_json(receipt.document())
         return
@@ -162,10 +162,32 @@ def submit(
     if receipt.submission in known:
         out.print("before   the same was received already, and uses up nothing: this is its receipt", soft_wrap=True)
     out.print(f"digest   {receipt.digest}", soft_wrap=True)
-    out.print(f"time     {receipt.received}; attempt {receipt.attempt}, {receipt.attempts_left} left (A4)")
+    out.print(f"time     {receipt.received}; attempt {receipt.attempt}{left}")
     out.print(f"receipt  {safe_text(str(folder / 'receipts' / (receipt.submission + '.json')))}", soft_wrap=True)
     for warning in receipt.warnings:
         out.print(f"[yellow]warning:[/] {safe_text(warning)}", soft_wrap=True)
+
+
+def _left_text(rules: Format[Any], receipt: Receipt) -> str:
+    """Returns how often the team may hand in yet, where the contest limits it."""
+    if rules.submissions_per_day() is not None:
+        return f", {receipt.attempts_left} left on this day (C9)"
+    return f", {receipt.attempts_left} left (A4)" if rules.submissions_per_team() is not None else ""
+
+
+def _hand_in(admin: ContestAdmin, handed: SubmissionRequest, submission: str, options: RunOptions) -> Receipt:
+    """Hands in what the operator names: pictures, a package, a folder or an image."""
+    path = Path(submission)
+    if not path.exists() and submission.endswith(_ARCHIVES):
+        raise UsageError(f"there is no file {submission}")
+    if path.is_file() and admin.contest.format.picture_formats():
+        return picture_submission.submit_pictures(admin, handed, path)
+    ready = play_rounds.ready_backend(admin.contest, admin.folder.path.resolve(), options)
+    if path.is_file():
+        return package_submission.submit_package(admin, handed, path, ready, _print_log_line)
+    if path.is_dir():
+        return admin.submit(replace(handed, folder=path), ready)
+    return admin.submit(replace(handed, image=submission), ready)
 
 
 @console.command

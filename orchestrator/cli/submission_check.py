@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator import reports, resources
-from orchestrator.application.submissions import self_check
+from orchestrator.application.submissions import picture_check, self_check
 from orchestrator.application.submissions.self_check import CheckReport, CheckSubject, TryResult
 from orchestrator.cli import console, output_paths, results_output
 from orchestrator.cli.console import Backend, ExitCode, Json, err, out, safe_text
@@ -26,7 +26,11 @@ STDERR_LINES = 20
 _MARKS = {True: "[green]passed[/]", False: "[bold red]FAILED[/]", None: "[dim]skipped[/]"}
 
 SubjectArgument = Annotated[
-    str, typer.Argument(help="A folder with a submission.yaml, or an image.", metavar="PATH|IMAGE")
+    str,
+    typer.Argument(
+        help="A folder with a submission.yaml, an image, or an archive of pictures where the contest takes them.",
+        metavar="PATH|IMAGE",
+    ),
 ]
 
 
@@ -72,8 +76,12 @@ def check(
             _print_step(len(steps) + 1, step)
         steps.append(step)
 
+    contest = under.read_contest()
+    if Path(what).is_file() and contest.format.picture_formats():
+        _check_pictures(Path(what), contest, under.task, as_json=as_json)
+        return
     steps: list[CheckStep] = []
-    with self_check.check_setup(under.read_contest(), under.task, under.backend) as terms:
+    with self_check.check_setup(contest, under.task, under.backend) as terms:
         done = self_check.check_submission(_subject(what, under), terms, tell)
     if save is not None:
         _save_transcript(save, done.conversation)
@@ -84,6 +92,31 @@ def check(
     else:
         out.print("[bold green]it would be received[/]" + _near_limit_text(done))
     if not done.passed:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _check_pictures(path: Path, contest: Contest, task: str | None, *, as_json: bool) -> None:
+    """Says whether an archive of pictures would be received, and what can be measured of it here."""
+    found = picture_check.check_pictures(path, contest, task)
+    if as_json:
+        console.print_json({"passed": not found.beyond_budget, **asdict(found)})
+    else:
+        out.print(
+            f"pictures {found.pictures}, {found.changed} of them changed; {safe_text(found.decoder)}", soft_wrap=True
+        )
+        out.print(f"digest   {found.digest}", soft_wrap=True)
+        out.print(f"distance at most {found.largest}/255 in a value, median over pictures {found.median:g}/255")
+        for name, value in found.measures.items():
+            out.print(f"{name:8} {value:.6f}, the mean over all pictures")
+        if not found.beyond_budget:
+            out.print("[bold green]it would be received[/]")
+        else:
+            out.print(
+                f"[bold red]{found.beyond_budget} pictures are beyond the budget (A14)[/]: they would not count; "
+                "JPEG moves values by more than a small budget, so hand in PNG or npz",
+                soft_wrap=True,
+            )
+    if found.beyond_budget:
         raise typer.Exit(ExitCode.FAILED)
 
 

@@ -56,10 +56,13 @@ class TeamAdded(_ContestEvent):
 
 
 class SubmissionReceived(_ContestEvent):
-    """A submission was admitted to the contest; `attempt` of `attempt + left` its team may make (rule A4).
+    """A submission was admitted to the contest.
 
+    `attempts_left` is how many attempts its team has after this one: in all (A4) or on that day (C9), and 0 where the
+    contest limits neither.
     `digest` is the identity of what is started, `folder` where the organizers keep its files, empty for an image.
-    `warnings` are what its team was told, such as a missing licence (rule A6).
+    `warnings` are what its team was told, such as a missing licence (rule A6). `pixels` and `decoder` are those of
+    pictures, see `submissions.Submission`; both are empty for a program.
     """
 
     kind: Literal["submission_received"] = "submission_received"
@@ -77,6 +80,8 @@ class SubmissionReceived(_ContestEvent):
     attempt: int = Field(ge=1)
     attempts_left: int = Field(ge=0)
     warnings: list[str] = []
+    pixels: str = ""
+    decoder: str = ""
 
 
 class SubmissionRefused(_ContestEvent):

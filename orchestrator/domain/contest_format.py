@@ -17,14 +17,15 @@ from pydantic import BaseModel, ConfigDict
 
 from orchestrator.domain.contest_events import FormatEvent, SubmissionReceived
 from orchestrator.domain.findings import Finding, OnFinding
+from orchestrator.domain.human_grading import HumanGrading
 from orchestrator.domain.leaderboard import Leaderboard
 from orchestrator.domain.organizer_attacks import OrganizerAttack
 from orchestrator.domain.outcomes import Answers, OnMissing, OnViolation, Scores, Tally
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.queries import QueryRecord
-from orchestrator.domain.samples import Labels
+from orchestrator.domain.samples import AdversarialExamples, Labels, Pixels
 from orchestrator.domain.season import Entry, Person, Season
-from orchestrator.domain.submissions import Roster, Side, Submission
+from orchestrator.domain.submissions import PictureFormat, Roster, Side, Submission
 from orchestrator.domain.tasks import Task
 from orchestrator.errors import Problem
 
@@ -94,6 +95,16 @@ class Eligibility:
 
 
 @dataclass(frozen=True)
+class SeasonState:
+    """What a contest's ledger says that bears on one of its rounds."""
+
+    eligibilities: Mapping[str, Eligibility] = field(default_factory=dict)
+    """By submission; an absent one stands."""
+    events: tuple[FormatEvent, ...] = ()
+    """The format's own, in their order."""
+
+
+@dataclass(frozen=True)
 class Observations:
     """Everything that was observed in a round so far. Cells that are not played yet are absent."""
 
@@ -104,6 +115,10 @@ class Observations:
     """Candidates beyond the budget, per attack (rule A14)."""
     round: str = ""
     """The round of a season; empty for a round that is a contest by itself."""
+    task: str = ""
+    """The name of the task."""
+    class_count: int = 0
+    """How many classes the task has."""
     eligibilities: Mapping[str, Eligibility] = field(default_factory=dict)
     """What the season says of a submission; an absent one stands."""
     labels: Labels | None = None
@@ -118,6 +133,14 @@ class Observations:
     """Returns what the defence of a cell was asked while its pictures were made; None where it was not.
 
     A sealed bundle has none."""
+    originals: Pixels | None = None
+    """The task's pictures, u8 [n, c, h, w]. A bundle without pictures has none."""
+    examples_of: Callable[[Cell], AdversarialExamples | None] = lambda _: None
+    """Returns the pictures that a cell's defence was shown; None for clean ones, and where there are none.
+
+    A bundle without pictures has none."""
+    season_events: tuple[FormatEvent, ...] = ()
+    """The format's own events of the contest, in their order; none for a round by itself."""
 
     def eligibility(self, submission: str) -> Eligibility:
         """Returns what the season says of a submission."""
@@ -165,6 +188,10 @@ class Format(ABC, Generic[R]):
     """The keys of its rules that decide what is played, so that they cannot change once a round was."""
     programs: ClassVar[tuple[Side, ...]] = tuple(Side)
     """What the programs do that can be handed in: perturb pictures (attack), classify them (defence)."""
+    withholds_outcomes: ClassVar[bool] = False
+    """Whether nobody is told before a full bundle what became of single pictures, because teams have them (C9)."""
+    judges_pictures: ClassVar[bool] = False
+    """Whether its numbers follow from the pictures themselves, so that a full bundle has to hold them."""
     event_types: ClassVar[tuple[type[FormatEvent], ...]] = ()
     """Its own events of a contest's ledger."""
     organizer_events: ClassVar[tuple[type[FormatEvent], ...]] = ()
@@ -184,6 +211,33 @@ class Format(ABC, Generic[R]):
     def organizer_attacks(self) -> tuple[OrganizerAttack, ...]:
         """Returns the attacks that the format brings itself: each is in every roster, by its name. Default: none."""
         return ()
+
+    def picture_formats(self) -> tuple[PictureFormat, ...]:
+        """Returns the kinds of files in which pictures can be handed in in place of a program (C2). Default: none."""
+        return ()
+
+    def human_grading(self) -> HumanGrading | None:
+        """Returns how people grade pictures, None where nobody does (C7). Default: None."""
+        return None
+
+    def publish_problems(self, season: Season) -> list[Problem]:
+        """Returns why no bundle may be published now. Default: nothing."""
+        del season
+        return []
+
+    def measure_pictures(self, originals: Pixels, pictures: Pixels) -> dict[str, float]:
+        """Returns what can be measured of pictures without any defence, by name. Default: nothing.
+
+        Args:
+            originals: the task's, u8 [n, c, h, w].
+            pictures: those that are to be handed in, of the same shape.
+        """
+        del originals, pictures
+        return {}
+
+    def rule_warnings(self) -> list[str]:
+        """Returns what organizers should know of the rules that they chose, a sentence each. Default: nothing."""
+        return []
 
     def task_problems(self, task: Task) -> list[Problem]:
         """Returns why this format cannot be played on a task; places are relative to it. Default: nothing."""
@@ -215,6 +269,10 @@ class Format(ABC, Generic[R]):
 
     def submissions_per_team(self) -> int | None:
         """Returns how many programs of a kind a team may hand in on a task, None without a limit."""
+        return None
+
+    def submissions_per_day(self) -> int | None:
+        """Returns how often a team may hand in on one day, in UTC, None without a limit. Default: no limit."""
         return None
 
     def submission_warnings(self, event: SubmissionReceived) -> list[str]:
@@ -263,6 +321,15 @@ class Format(ABC, Generic[R]):
         """Returns what a reader of the boards has to know, a sentence or two each. Default: nothing."""
         del observed
         return []
+
+    def scores_released(self, observed: Observations) -> bool:
+        """Returns whether everybody may see the boards as they are, and the counts of cells. Default: always.
+
+        Until then public pages have the boards rounded and no cells, where exact numbers would tell a team the hidden
+        answers on pictures that it made itself (C9).
+        """
+        del observed
+        return True
 
     def disqualification(self, observed: Observations, submission: Submission) -> str:
         """Returns why what was observed takes a submission out of the ranking, "" where nothing does.

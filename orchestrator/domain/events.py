@@ -78,7 +78,11 @@ class RoundOpened(_Event):
 
 
 class SubmissionAdmitted(_Event):
-    """A submission plays in this round."""
+    """A submission plays in this round. `digest` is that of what is started, or of the archive that pictures came in.
+
+    Of pictures, `pixels` is the digest of what was decoded, and `decoder` names the libraries that did it, with their
+    versions; both are empty for a program.
+    """
 
     kind: Literal["submission_admitted"] = "submission_admitted"
     id: str
@@ -89,6 +93,8 @@ class SubmissionAdmitted(_Event):
     digest: str
     image: str
     submitted: str
+    pixels: str = ""
+    decoder: str = ""
 
 
 @dataclass(frozen=True, slots=True)

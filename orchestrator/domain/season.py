@@ -46,6 +46,8 @@ class Entry:
     received_at: str
     receipt_number: int
     people: tuple[Person, ...] = ()
+    pixels: str = ""
+    decoder: str = ""
     withdrawn: str = ""
     disqualified: str = ""
 
@@ -91,9 +93,9 @@ class Season:
     def _apply_to_entry(self, act: contest_events.ContestEvent, time: str) -> None:
         match act:
             case contest_events.SubmissionReceived():
-                known = act.model_dump(include={"id", "name", "team", "task", "digest", "image", "folder", "attempt"})
+                known = {"id", "name", "team", "task", "digest", "image", "folder", "attempt", "pixels", "decoder"}
                 self.entries[act.id] = Entry(
-                    **known,
+                    **act.model_dump(include=known),
                     side=act.side,
                     licence=act.licence,
                     source=act.source,
@@ -118,6 +120,11 @@ class Season:
     def count_attempts(self, team: str, task: str, side: Side) -> int:
         """Returns how many submissions of a team count on a task and side (rule A4)."""
         return sum((e.team, e.task, e.side) == (team, task, side) for e in self.entries.values())
+
+    def count_on_day(self, team: str, task: str, day: str) -> int:
+        """Returns how many submissions of a team came on a task on a day, as 2026-11-23, in UTC (rule C9)."""
+        own = (e for e in self.entries.values() if (e.team, e.task) == (team, task))
+        return sum(e.received_at.startswith(day) for e in own)
 
     def bound_people(self, entry: Entry) -> frozenset[str]:
         """Returns the people whom an entry binds: its team's when it was handed in, and its team's now (rule A1)."""

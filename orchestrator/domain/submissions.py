@@ -12,12 +12,23 @@ class Side(StrEnum):
     DEFENCE = "defence"
 
 
+class PictureFormat(StrEnum):
+    """In which kind of file pictures may be handed in (rule C2)."""
+
+    JPEG = "jpeg"
+    PNG = "png"
+    NPZ = "npz"
+    """All pictures in one array of a NumPy archive."""
+
+
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One admitted version of one team's entry.
+    """One admitted version of one team's entry: a program, or pictures that an attack made elsewhere (rule C2).
 
-    `id` is a slug, unique in the contest. `digest` is the identity of what is started, fixed at admission.
-    `submitted` is an ISO 8601 time in UTC, "" where the contest file gives none.
+    `id` is a slug, unique in the contest. `digest` is the identity of what is started, or of the archive of pictures,
+    fixed at admission. `submitted` is an ISO 8601 time in UTC, "" where the contest file gives none. Of pictures,
+    `pixels` is the digest of the blob with what was decoded, u8 [n, c, h, w], and `decoder` names the libraries that
+    did it, since two of them may differ by a step; both are empty for a program.
     """
 
     id: str
@@ -28,6 +39,13 @@ class Submission:
     image: str
     baseline: bool = False
     submitted: str = ""
+    pixels: str = ""
+    decoder: str = ""
+
+    @property
+    def is_pictures(self) -> bool:
+        """Whether nothing is started for it."""
+        return bool(self.pixels)
 
 
 @dataclass(frozen=True)

@@ -129,6 +129,8 @@ def _job_workload(context: RoundContext, job: Job) -> _JobWorkload:
     limits, count = context.limits, context.task.count
     seconds, batch = limits.classify_seconds, limits.classify_batch
     sandboxes = 1
+    if job.stage is Stage.PERTURB and job.submission in context.picture_sets:
+        return _JobWorkload(0, 0, 0.0)
     if job.stage is Stage.QUERY:
         questions = question_count(context, job)
     elif context.roster[job.submission].side is Side.ATTACK:

@@ -26,7 +26,7 @@ from orchestrator.execution.round_context import RoundContext
 from orchestrator.integrity import findings
 from orchestrator.integrity.replay_session import DefencePlay, ReplaySession
 from orchestrator.ledger.read_model import RoundView
-from orchestrator.ledger.stores.base import put_array
+from orchestrator.ledger.stores.base import Blobs, put_array
 
 QUESTIONS_PER_STEP = 100
 """Questions to a defence between two entries in the ledger, in whole batches."""
@@ -149,14 +149,7 @@ class JobSteps:
         self._attack_in_progress = None
         if retire:
             output.faults += self._pool.retire_player()
-        examples = output.examples
-        blobs = {
-            "index": put_array(context.blobs, np.arange(start, start + len(pixels), dtype=np.int32)),
-            "candidates": put_array(context.blobs, examples.pixels),
-            "forfeits": put_array(context.blobs, examples.forfeits),
-            "violations": put_array(context.blobs, examples.violations),
-            "distances": put_array(context.blobs, examples.distances),
-        }
+        blobs = save_examples(context.blobs, start, output.examples)
         return StepResult(number, blobs, output.faults, output.seconds, fresh=fresh or output.restarted)
 
     def _classify_steps(self, finished: FinishedSteps) -> Iterator[StepResult]:
@@ -276,6 +269,17 @@ class JobSteps:
             return np.ones(len(self._context.samples), np.bool_)
         unsettled: NDArray[np.bool_] = asked.settled_answers() == NOT_ASKED
         return unsettled
+
+
+def save_examples(blobs: Blobs, start: int, examples: AdversarialExamples) -> dict[str, str]:
+    """Keeps what an attack made of the pictures from number `start` on; returns its arrays' digests by name."""
+    return {
+        "index": put_array(blobs, np.arange(start, start + len(examples.pixels), dtype=np.int32)),
+        "candidates": put_array(blobs, examples.pixels),
+        "forfeits": put_array(blobs, examples.forfeits),
+        "violations": put_array(blobs, examples.violations),
+        "distances": put_array(blobs, examples.distances),
+    }
 
 
 def _session_seed(finished: FinishedSteps, session: ReplaySession) -> int | None:

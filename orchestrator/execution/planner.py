@@ -103,15 +103,20 @@ def _job_from_record(record: JobRecord) -> Job:
 
 def _attack_job(context: RoundContext, attack: str) -> Job:
     submission = context.roster[attack]
+    common = {
+        "stage": Stage.PERTURB,
+        "submission": attack,
+        "image": submission.digest,
+        "rules": [context.on_missing, context.on_violation],
+        "task": _task_key(context),
+    }
+    if attack in context.picture_sets:
+        return Job(job_id(**common, pixels=submission.pixels), Stage.PERTURB, attack)
     key = job_id(
-        stage=Stage.PERTURB,
+        **common,
         protocol=PROTOCOL_VERSION,
-        submission=attack,
-        image=submission.digest,
         seed=context.attack_seed(submission),
         labels=context.labels,
-        rules=[context.on_missing, context.on_violation],
-        task=_task_key(context),
         policy=repr(context.policy),
     )
     return Job(key, Stage.PERTURB, attack)
@@ -214,7 +219,7 @@ def _replay_jobs(
             )
         yield from sorted(jobs, key=_sort_key)
     if context.replay.attacks:
-        for job in perturb.values():
+        for job in (job for job in perturb.values() if job.submission not in context.picture_sets):
             again = job_id(design=design, play=job.id)
             if job.submission in present or again in {r.id for r in known.get((Stage.REPLAY, job.submission), [])}:
                 yield Job(again, Stage.REPLAY, job.submission, (), everything)

@@ -9,7 +9,7 @@ from orchestrator.domain.ids import derive_seed, digest
 from orchestrator.domain.organizer_attacks import OrganizerAttack
 from orchestrator.domain.outcomes import OnMissing, OnViolation
 from orchestrator.domain.policy import SandboxPolicy
-from orchestrator.domain.samples import Samples
+from orchestrator.domain.samples import Pixels, Samples
 from orchestrator.domain.submissions import Roster, Submission
 from orchestrator.domain.tasks import Isolation, Limits, Task
 from orchestrator.execution.gate import Gate
@@ -51,6 +51,8 @@ class RoundContext:
     access: Access = field(default_factory=Access)
     organizer_attacks: Mapping[str, OrganizerAttack] = field(default_factory=dict)
     """The attacks of the roster that have no image, by their names."""
+    picture_sets: Mapping[str, Pixels] = field(default_factory=dict)
+    """What the attacks of the roster handed in that are pictures, u8 [n, c, h, w], by their ids."""
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -71,6 +73,8 @@ class RoundContext:
 
     def queries(self, attack: str) -> bool:
         """Returns whether an attack asks each defence while it makes pictures, and so makes others for each."""
+        if attack in self.picture_sets:
+            return False
         return attack in self.organizer_attacks or self.access.allows_queries
 
     def task_header(self) -> TaskHeader:

@@ -19,6 +19,7 @@ from orchestrator.domain.ids import JobId, digest
 from orchestrator.domain.plan import Cell, Job, Plan, Stage
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import JobsParked
+from orchestrator.execution import picture_import
 from orchestrator.execution.job_runner import JobRunner
 from orchestrator.execution.planner import make_plan
 from orchestrator.execution.reuse import (
@@ -151,6 +152,7 @@ class RoundRunner:
 
     def _play_plan(self, executor: Executor) -> dict[str, events.JobParked]:
         """Plays what is left of the plan; returns the jobs that were parked."""
+        self._import_pictures()
         open_ = {job.id for job in self._plan.jobs if job.stage is Stage.CLASSIFY} - self._view.finished_jobs
         self._commit_answers(open_)
         parked: dict[str, events.JobParked] = {}
@@ -165,6 +167,13 @@ class RoundRunner:
                     self._commit_answers(open_)
                 parked |= {event.job: event for event in batch if isinstance(event, events.JobParked)}
         return parked
+
+    def _import_pictures(self) -> None:
+        """Notes what was handed in as pictures. Nothing is started for it, so no executor does it."""
+        for job in self._plan.jobs:
+            is_import = job.stage is Stage.PERTURB and job.submission in self._context.picture_sets
+            if is_import and job.id not in self._view.finished_jobs:
+                self._append(*picture_import.import_events(job, self._context))
 
     def _make_plan(self, cells: Sequence[Cell], earlier_rounds: Sequence[ReusableRound]) -> None:
         """Notes the plan, and what of it an earlier round finished."""

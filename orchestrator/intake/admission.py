@@ -1,17 +1,19 @@
 """From the entries of a contest file to a roster: every entry is read, found on the backend and fixed by its digest."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 
 from orchestrator.domain.organizer_attacks import ORGANIZERS, OrganizerAttack
+from orchestrator.domain.samples import Pixels
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Task
 from orchestrator.errors import Problem, Rejected, UsageError
-from orchestrator.intake import contest_entries
+from orchestrator.intake import contest_entries, picture_entries
 from orchestrator.intake.contest_entries import EntryDescription, EntrySection
 from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.stores.base import array_digest
 from orchestrator.sandboxes.base import Image, ImageSource
 
 _RENAME = "give one of them a `name:`"
@@ -19,12 +21,22 @@ PARTICIPANT = "participant"
 """The team of a submission that its authors play by themselves."""
 
 
+@dataclass(frozen=True, eq=False)
+class AdmittedEntry:
+    """One entry, and what it comes with: the image that is started, or pictures u8 [n, c, h, w]."""
+
+    submission: Submission
+    image: Image | None = None
+    pixels: Pixels | None = None
+
+
 @dataclass(frozen=True)
 class AdmittedRoster:
-    """Who plays, and what the backend starts for each, by submission id."""
+    """Who plays, and by submission id what the backend starts for each, or the pictures that were handed in."""
 
     roster: Roster
     images: dict[str, Image]
+    pictures: dict[str, Pixels] = field(default_factory=dict)
 
 
 def admit_entries(
@@ -38,8 +50,7 @@ def admit_entries(
         Rejected: with every entry that cannot play, and why.
     """
     problems: list[Problem] = []
-    submissions: list[Submission] = []
-    images: dict[str, Image] = {}
+    admitted: dict[str, AdmittedEntry] = {}
     folders: dict[str, Path] = {}
     for section, listed in (("baselines", contest.file.baselines), ("submissions", contest.file.submissions)):
         for place, entry in enumerate(listed):
@@ -49,17 +60,17 @@ def admit_entries(
                 if shared := contest_entries.image_name_conflict(entry, description, folders):
                     problems.append(contest.problem_at(at, *shared))
                     continue
-                submission, image = _admit_entry(contest, identify, entry, description, baseline=section == "baselines")
+                found = _admit_entry(contest, identify, entry, description, baseline=section == "baselines")
             except Rejected as error:
                 problems += [contest.problem_at(at, str(each)) for each in error.problems]
                 continue
-            if submission.id in images:
-                problems.append(contest.problem_at(at, f"a second {submission.id!r}", _RENAME))
+            if found.submission.id in admitted:
+                problems.append(contest.problem_at(at, f"a second {found.submission.id!r}", _RENAME))
                 continue
-            submissions.append(submission)
-            images[submission.id] = image
+            admitted[found.submission.id] = found
+    submissions = [found.submission for found in admitted.values()]
     for attack in contest.format.organizer_attacks():
-        if attack.name in images:
+        if attack.name in admitted:
             problems.append(
                 contest.problem_at(
                     ("format",), f"{attack.name!r} is an attack that the format brings", "give yours another `name:`"
@@ -71,7 +82,11 @@ def admit_entries(
         problems = _format_problems(contest, roster)
     if problems:
         raise Rejected(str(contest.path), problems)
-    return AdmittedRoster(roster, images)
+    return AdmittedRoster(
+        roster,
+        {name: found.image for name, found in admitted.items() if found.image is not None},
+        {name: found.pixels for name, found in admitted.items() if found.pixels is not None},
+    )
 
 
 def admit_alone(contest: Contest, identify: Callable[[ImageSource], Image], folder: Path) -> AdmittedRoster:
@@ -88,7 +103,7 @@ def admit_alone(contest: Contest, identify: Callable[[ImageSource], Image], fold
     if description.name in {attack.name for attack in attacks}:
         problem = f"{description.name!r} is an attack that the format brings"
         raise Rejected(str(folder), [Problem("name", problem, "give the submission another `name:`")])
-    submission, image = _admit_entry(contest, identify, entry, description, baseline=False)
+    submission, image = _admit_program(contest, identify, entry, description, baseline=False)
     roster = Roster((submission, *map(_organizer_submission, attacks)))
     if problems := contest.format.roster_problems(roster):
         raise Rejected(str(folder), problems)
@@ -161,7 +176,7 @@ def admit_baseline(contest: Contest, identify: Callable[[ImageSource], Image], n
     known = {found.name: (entry, found) for entry, found in read}
     if name not in known:
         raise UsageError(f"{contest.path} has no baseline {name!r}; it has {', '.join(known) or 'none'}")
-    return _admit_entry(contest, identify, *known[name], baseline=True)
+    return _admit_program(contest, identify, *known[name], baseline=True)
 
 
 def _unidentified_image(source: ImageSource) -> Image:
@@ -169,6 +184,36 @@ def _unidentified_image(source: ImageSource) -> Image:
 
 
 def _admit_entry(
+    contest: Contest,
+    identify: Callable[[ImageSource], Image],
+    entry: EntrySection,
+    description: EntryDescription,
+    *,
+    baseline: bool,
+) -> AdmittedEntry:
+    if description.pictures is None:
+        return AdmittedEntry(*_admit_program(contest, identify, entry, description, baseline=baseline))
+    archive = picture_entries.read_entry_pictures(description.pictures, contest)
+    submission = Submission(
+        id=description.name,
+        name=description.name,
+        team=entry.team,
+        side=description.side,
+        digest=archive.digest,
+        image="",
+        baseline=baseline,
+        submitted=_submitted(entry),
+        pixels=array_digest(archive.pixels),
+        decoder=archive.decoder,
+    )
+    return AdmittedEntry(submission, pixels=archive.pixels)
+
+
+def _submitted(entry: EntrySection) -> str:
+    return entry.submitted.astimezone(UTC).isoformat() if entry.submitted else ""
+
+
+def _admit_program(
     contest: Contest,
     identify: Callable[[ImageSource], Image],
     entry: EntrySection,
@@ -186,7 +231,7 @@ def _admit_entry(
         digest=image.digest,
         image=image.name,
         baseline=baseline,
-        submitted=entry.submitted.astimezone(UTC).isoformat() if entry.submitted else "",
+        submitted=_submitted(entry),
     )
     return submission, image
 

@@ -15,7 +15,7 @@ from orchestrator.intake.yaml_file import KeyPath, YamlFile
 
 
 class EntrySection(BaseModel):
-    """One submission: a folder with a manifest, or an image that the engine has, with what the manifest would say."""
+    """One submission: a folder with a manifest, an image that the engine has, or an archive of pictures."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -23,6 +23,8 @@ class EntrySection(BaseModel):
     """A baseline that is shipped with this software, by its folder under images/."""
     folder: str | None = None
     image: str | None = None
+    pictures: str | None = None
+    """An archive of pictures, where the format takes them (C2)."""
     name: Slug | None = None
     side: Side | None = None
     team: Label = "organizers"
@@ -30,23 +32,34 @@ class EntrySection(BaseModel):
 
     @model_validator(mode="after")
     def _is_complete(self) -> "EntrySection":
+        if self.pictures is not None:
+            others = (self.folder, self.builtin, self.image)
+            if any(others) or self.name is None or self.side is Side.DEFENCE:
+                raise ValueError("give `pictures` with `name` and without `folder`, `builtin` or `image`: an attack's")
+            return self
         if (
             self.folder is None
             and self.builtin is None
             and (self.image is None or self.name is None or self.side is None)
         ):
-            raise ValueError("give `builtin`, or `folder`, or `image` with `name` and `side`")
+            raise ValueError(
+                "give `builtin`, or `folder`, or `image` with `name` and `side`, or `pictures` with `name`"
+            )
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class EntryDescription:
-    """An entry with its files read; `folder` and `manifest` are None for an image by itself."""
+    """An entry with its files read; `folder` and `manifest` are None for an image by itself.
+
+    `pictures` is where the archive lies of one that is pictures.
+    """
 
     name: str
     side: Side
     folder: Path | None
     manifest: manifest.Manifest | None
+    pictures: Path | None = None
 
 
 def read_entry(entry: EntrySection, beside: Path) -> EntryDescription:
@@ -55,6 +68,12 @@ def read_entry(entry: EntrySection, beside: Path) -> EntryDescription:
     Raises:
         Rejected: its folder is not there, its manifest is wrong, or the two contradict each other.
     """
+    if entry.pictures is not None:
+        path = beside / entry.pictures
+        if not path.is_file():
+            problem = f"there is no file {path}"
+            raise Rejected("entry", [Problem("pictures", problem, "a path begins where the contest file lies")])
+        return EntryDescription(entry.name or "", Side.ATTACK, None, None, path)
     folder = None if entry.folder is None else beside / entry.folder
     if entry.builtin is not None:
         folder = builtin_folder(entry.builtin)

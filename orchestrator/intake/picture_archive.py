@@ -28,10 +28,11 @@ import numpy as np
 from orchestrator.archives.members import PIECE_BYTES
 from orchestrator.archives.regular_file import open_regular_file
 from orchestrator.domain.samples import Pixels, Samples
+from orchestrator.domain.submissions import PictureFormat
 from orchestrator.domain.text import printable
 from orchestrator.picture_files import array_file, labels
 from orchestrator.picture_files.decode import decode_picture, decoder_versions
-from orchestrator.picture_files.picture import PictureFormat, PictureRefused
+from orchestrator.picture_files.picture import PictureRefused
 from orchestrator.picture_files.problems import ProblemList
 from orchestrator.picture_files.task_zip import IMAGES, SUFFIXES
 from orchestrator.picture_files.zip_files import PictureBounds, ZippedFile, visit_files

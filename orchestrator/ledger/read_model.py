@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ class RoundView:
 
     Arrays come back from blobs: nothing that a job needs lives only in memory, so a resumed round is like any other.
     """
+
+    has_pictures: ClassVar[bool] = True
+    """Whether the pictures themselves are at hand, not only what became of them."""
 
     def __init__(self, blobs: Blobs, history: Iterable[events.Event] = ()) -> None:
         self.round = Round()

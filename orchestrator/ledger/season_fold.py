@@ -5,7 +5,7 @@ from typing import Any
 
 from orchestrator import plugins
 from orchestrator.domain import contest_events, events
-from orchestrator.domain.contest_format import Eligibility, Format, RoundOfSeason
+from orchestrator.domain.contest_format import Format, RoundOfSeason, SeasonState
 from orchestrator.domain.season import Season
 from orchestrator.ledger.stores.base import LedgerEntry
 
@@ -34,7 +34,10 @@ def format_of_round(
     return found
 
 
-def eligibilities(contest_format: Format[Any], season: Season, opened: events.RoundOpened) -> dict[str, Eligibility]:
-    """Returns what a season says of the submissions to the task of a round, by submission."""
+def season_state(contest_format: Format[Any], season: Season, opened: events.RoundOpened) -> SeasonState:
+    """Returns what a season says that bears on a round."""
     where = RoundOfSeason(opened.round, opened.task.name, season)
-    return {entry.id: contest_format.eligibility(entry, where) for entry in season.entries_of_task(where.task)}
+    return SeasonState(
+        {entry.id: contest_format.eligibility(entry, where) for entry in season.entries_of_task(where.task)},
+        tuple(event for event, _ in season.format_events),
+    )

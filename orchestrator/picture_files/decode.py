@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain.samples import Pixels
+from orchestrator.domain.submissions import PictureFormat
 from orchestrator.domain.text import printable
 from orchestrator.picture_files import jpeg, png
-from orchestrator.picture_files.picture import PictureFormat, PictureRefused, PlainPicture
+from orchestrator.picture_files.picture import PictureRefused, PlainPicture
 
 MAX_SIDE = 4096
 """The largest height or width of a picture."""

@@ -9,7 +9,8 @@ import re
 import struct
 from collections.abc import Iterator
 
-from orchestrator.picture_files.picture import PictureFormat, PictureRefused, PlainPicture
+from orchestrator.domain.submissions import PictureFormat
+from orchestrator.picture_files.picture import PictureRefused, PlainPicture
 
 MAGIC = b"\xff\xd8\xff"
 MAX_SCANS = 64

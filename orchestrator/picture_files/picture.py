@@ -1,16 +1,8 @@
 """One picture of a file, before it is decoded."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class PictureFormat(StrEnum):
-    """How pictures may be stored."""
-
-    JPEG = "jpeg"
-    PNG = "png"
-    NPZ = "npz"
-    """All pictures in one array of a NumPy archive."""
+from orchestrator.domain.submissions import PictureFormat
 
 
 class PictureRefused(Exception):

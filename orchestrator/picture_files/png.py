@@ -8,7 +8,8 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from orchestrator.picture_files.picture import PictureFormat, PictureRefused, PlainPicture
+from orchestrator.domain.submissions import PictureFormat
+from orchestrator.picture_files.picture import PictureRefused, PlainPicture
 
 MAGIC = b"\x89PNG\r\n\x1a\n"
 _HEADER = struct.Struct(">2L5B")

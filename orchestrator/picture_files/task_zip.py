@@ -16,13 +16,14 @@ import numpy as np
 
 from orchestrator.archives.regular_file import open_regular_file
 from orchestrator.domain.samples import Pixels, Samples
+from orchestrator.domain.submissions import PictureFormat
 from orchestrator.domain.text import printable
 from orchestrator.errors import UsageError
 from orchestrator.files import write_whole
 from orchestrator.picture_files import labels
 from orchestrator.picture_files.decode import decode_picture, format_of
 from orchestrator.picture_files.labels import LabelLine
-from orchestrator.picture_files.picture import PictureFormat, PictureRefused
+from orchestrator.picture_files.picture import PictureRefused
 from orchestrator.picture_files.problems import ProblemList
 from orchestrator.picture_files.zip_files import PictureBounds, ZippedFile, visit_files
 

@@ -27,10 +27,15 @@ def signed(value: float, digits: int = 1) -> str:
     return MINUS + text if value < 0 and float(text) else text
 
 
-def number(value: float | None) -> str:
-    """Returns what stands in a board's column: a count as `1,200`, else two decimals; nothing where there is none."""
+def number(value: float | None, unit: str = "points") -> str:
+    """Returns what stands in a board's column: a count as `1,200`, else two decimals; nothing where there is none.
+
+    A number without a unit runs from 0 to 1 and has four.
+    """
     if value is None:
-        return ""
+        return "" if unit else "-"
+    if not unit:
+        return f"{value:.4f}"
     return f"{int(value):,}" if float(value).is_integer() else signed(value, 2)
 
 

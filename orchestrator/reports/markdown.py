@@ -71,17 +71,18 @@ def _leaderboard_row(row: RowPart, board: LeaderboardPart, team: str) -> tuple[s
         escape_markdown(team),
         "" if row.score is None else formatting.signed(row.score, 2),
         "" if row.interval is None else " to ".join(map(formatting.signed, row.interval)),
-        *(_value_text(row.values.get(column.name)) for column in board.columns),
+        *(_value_text(row.values.get(column.name), column.unit) for column in board.columns),
         str(row.prize_rank or ""),
         escape_markdown("; ".join(filter(None, remarks))) if any(remarks) else "",
     )
 
 
-def _value_text(part: ValuePart | None) -> str:
+def _value_text(part: ValuePart | None, unit: str) -> str:
     if part is None:
         return ""
-    limits = "" if part.interval is None else f" ({' to '.join(map(formatting.signed, part.interval))})"
-    return formatting.number(part.value) + limits
+    digits = 1 if unit else 3
+    limits = [formatting.signed(limit, digits) for limit in part.interval or ()]
+    return formatting.number(part.value, unit) + (f" ({' to '.join(limits)})" if limits else "")
 
 
 def _finding_lines(results: Results) -> list[str]:

@@ -300,6 +300,10 @@ class Results(_Part):
     queries: list[QueryPart] = Field(
         default=[], description="what attacks asked defences, where the contest allows it (X6)"
     )
+    coarse: bool = Field(
+        default=False,
+        description="whether everybody else is shown rounded boards and no cells, until scores are released",
+    )
     replay: ReplayDesignPart
     replays: list[ReplayPart]
     findings: list[FindingPart]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from orchestrator.domain import events
 from orchestrator.domain.access import AccessKind
 from orchestrator.domain.contest_events import FormatEvent
-from orchestrator.domain.contest_format import Eligibility, Format, Observations
+from orchestrator.domain.contest_format import Eligibility, Format, Observations, SeasonState
 from orchestrator.domain.findings import Finding
 from orchestrator.domain.leaderboard import Leaderboard, Row, Value
 from orchestrator.domain.node_placement import replayed_where_played
@@ -60,16 +60,15 @@ class RoundScoring:
     Args:
         record: the fold of the ledger, with its arrays.
         contest_format: the format with this round's rules.
-        standings: what the contest says of the submissions; nothing for a round by itself.
+        season: what the contest's ledger says that bears on the round; nothing for a round by itself.
     """
 
-    def __init__(
-        self, record: RoundView, contest_format: Format[Any], standings: Mapping[str, Eligibility] | None = None
-    ) -> None:
+    def __init__(self, record: RoundView, contest_format: Format[Any], season: SeasonState | None = None) -> None:
         self._record, self._format = record, contest_format
         self._round = record.round
         waiting = {event.submission: _waiting_eligibility(event) for event in self._round.parked_jobs.values()}
-        self._eligibilities = {**(standings or {}), **waiting}
+        self._season = season or SeasonState()
+        self._eligibilities = {**self._season.eligibilities, **waiting}
         if self._round.opening is None:
             raise ValueError("no round was opened")
         self._opened = self._round.opening
@@ -92,11 +91,16 @@ class RoundScoring:
                 for attack, made in self._examples.items()
             },
             round=self._opened.phase,
+            task=self._opened.task.name,
+            class_count=len(self._opened.task.classes),
             eligibilities=self._eligibilities,
             labels=self._samples.labels,
             answers_of=lambda defence: self._record.answers(defence, len(self._samples)),
             scores_of=lambda defence: self._record.scores(defence, len(self._samples)),
             queries_of=self._record.query_record,
+            originals=self._samples.pixels if self._record.has_pictures else None,
+            examples_of=self.examples_of if self._record.has_pictures else lambda _: None,
+            season_events=self._season.events,
         )
 
     def outcome(self, *, actor: str, task: str, reason: str = "") -> FormatEvent | None:
@@ -139,6 +143,7 @@ class RoundScoring:
                 _leaderboard_part(b, intervals.leaderboard_intervals(b, self._correct))
                 for b in self._format.leaderboards(observed)
             ],
+            coarse=not self._format.scores_released(observed),
             queries=list(query_parts(self._record, self._round.roster, self._fooled)),
             replay=doc.ReplayDesignPart.model_validate(contest["replay"]),
             replays=sorted(

@@ -22,9 +22,9 @@ from PIL import Image
 
 from orchestrator.archives.decompress import SizeLimit
 from orchestrator.domain.samples import Samples
+from orchestrator.domain.submissions import PictureFormat
 from orchestrator.errors import Rejected, UsageError
 from orchestrator.intake.picture_archive import PictureLayout, read_picture_archive
-from orchestrator.picture_files.picture import PictureFormat
 from orchestrator.picture_files.zip_files import PictureBounds
 
 JPEG, PNG, NPZ = PictureFormat.JPEG, PictureFormat.PNG, PictureFormat.NPZ
@@ -523,7 +523,7 @@ import numpy as np
 from PIL import Image, JpegImagePlugin, PngImagePlugin
 from orchestrator.errors import Rejected
 from orchestrator.intake.picture_archive import PictureLayout, read_picture_archive
-from orchestrator.picture_files.picture import PictureFormat
+from orchestrator.domain.submissions import PictureFormat
 layout = PictureLayout(
     tuple(f"images/{n}.jpg" for n in range(3)), 6, 8, 3, frozenset(PictureFormat), ("7", "0", "9")
 )

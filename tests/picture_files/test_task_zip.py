@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 
 from orchestrator.domain.samples import Samples
+from orchestrator.domain.submissions import PictureFormat
 from orchestrator.errors import Rejected, UsageError
 from orchestrator.intake.picture_archive import PictureLayout, read_picture_archive
 from orchestrator.picture_files import task_zip
-from orchestrator.picture_files.picture import PictureFormat
 from orchestrator.picture_files.task_zip import read_task_zip, write_picture_archive
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (3, 3, 5, 4), np.uint8)

@@ -25,14 +25,16 @@ from orchestrator.files import write_whole
 from orchestrator.intake import manifest
 from orchestrator.intake.admission import describe_roster, with_tag
 from orchestrator.intake.contest_file import Contest
+from orchestrator.intake.picture_entries import EntryPictures
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.ledger.season_fold import fold_season
-from orchestrator.ledger.stores.base import Ledger, format_time
+from orchestrator.ledger.stores.base import Ledger, format_time, put_array
 from orchestrator.sandboxes.base import Backend, Image, ImageSource
 from orchestrator.signatures import SigningKey
 
 S = TypeVar("S", bound=BaseModel)
+_DAY_DIGITS = len("2026-11-23")
 Clock = Callable[[], datetime]
 """Returns the time of day, with its zone."""
 
@@ -61,6 +63,8 @@ class SubmissionRequest:
     side: Side | None = None
     package_name: str = ""
     """What the file is called that it came in, to name it before its manifest is read."""
+    is_pictures: bool = False
+    """Whether it is an archive of pictures, of which nothing is started."""
 
 
 _LEADERBOARD_EVENTS = (
@@ -260,6 +264,32 @@ class ContestAdmin:
             undo.pop_all()  # from here on it is on record
             return before or self._receive(act)
 
+    def submit_pictures(self, submitted: SubmissionRequest, read: Callable[[], EntryPictures]) -> Receipt:
+        """Admits pictures that were handed in in an archive, and returns the signed receipt; see `submit`.
+
+        `read` reads the archive. It is called only where the time and what is said of it are right.
+        """
+        self.signing_key()
+        problems = self._validate_time_and_fields(submitted, None)
+        archive = None
+        try:
+            archive = None if problems else read()
+        except Rejected as error:
+            problems = list(error.problems)
+        if archive is None:
+            self._record_refusal(submitted, submitted.name, submitted.side, problems)
+        pixels = put_array(self.folder.blobs(), archive.pixels)
+        with self.alone():
+            image = Image(archive.digest, "")
+            act = self._received_event(submitted, None, submitted.name, Side.ATTACK, image)
+            act = act.model_copy(update={"pixels": pixels, "decoder": archive.decoder})
+            if (before := self._earlier_receipt(act)) is not None:
+                return before
+            if problems := self.validate_request(submitted, None):
+                self._record_refusal(submitted, submitted.name, submitted.side, problems)
+            warnings = [*self.contest.format.submission_warnings(act), *self._clock_warnings()]
+            return self._receive(act.model_copy(update={"warnings": warnings}))
+
     def _receive(self, act: contest_events.SubmissionReceived) -> Receipt:
         """Notes that a submission was received, and returns its receipt."""
         time = self.append_event(act)
@@ -296,11 +326,21 @@ class ContestAdmin:
         side, rules = submitted.side or (submission_manifest.side if submission_manifest else None), self.contest.format
         if side is None:
             return []
-        if side not in rules.programs:
-            mismatch = f"{rules.name} has no {side} programs"
-            return [Problem("side", mismatch, f"hand in one of the kind {' or '.join(rules.programs)}")]
+        if side not in rules.programs and not submitted.is_pictures:
+            mismatch, kinds = f"{rules.name} has no {side} programs", [str(kind) for kind in rules.programs]
+            kinds += ["pictures, in an archive"] if rules.picture_formats() else []
+            return [Problem("side", mismatch, f"hand in one of the kind {' or '.join(kinds)}")]
         problems: list[Problem] = rules.entry_problems(self.season, submitted.team, submitted.task, side)
-        return problems
+        return problems + self._validate_day(submitted)
+
+    def _validate_day(self, submitted: SubmissionRequest) -> list[Problem]:
+        """Returns that a team has handed in as often as it may on this day (C9)."""
+        allowed = self.contest.format.submissions_per_day()
+        day = self._today()
+        if allowed is None or self.season.count_on_day(submitted.team, submitted.task, day) < allowed:
+            return []
+        what = f"{submitted.team} has handed in {allowed} of {allowed} on {day} (C9)"
+        return [Problem("submission", what, "come back after midnight UTC")]
 
     def record_refusal(self, submitted: SubmissionRequest, problems: list[Problem]) -> NoReturn:
         """Notes that a submission was not admitted, and raises Rejected; it used up nothing."""
@@ -447,7 +487,6 @@ class ContestAdmin:
         image: Image,
     ) -> contest_events.SubmissionReceived:
         """Returns the act of receiving a submission now, without warnings."""
-        allowed = self.contest.format.submissions_per_team()
         attempt = self.season.count_attempts(submitted.team, submitted.task, side) + 1
         return contest_events.SubmissionReceived(
             actor=self.actor,
@@ -462,8 +501,21 @@ class ContestAdmin:
             licence=submission_manifest.licence if submission_manifest else "",
             source=submission_manifest.source if submission_manifest else "",
             attempt=attempt,
-            attempts_left=max(0, allowed - attempt) if allowed else 0,
+            attempts_left=self._attempts_left(submitted, attempt),
         )
+
+    def _attempts_left(self, submitted: SubmissionRequest, attempt: int) -> int:
+        """Returns how often a team may hand in after this attempt: in all (A4), on this day (C9); 0 without a limit."""
+        rules, left = self.contest.format, []
+        if (allowed := rules.submissions_per_team()) is not None:
+            left.append(allowed - attempt)
+        if (daily := rules.submissions_per_day()) is not None:
+            left.append(daily - self.season.count_on_day(submitted.team, submitted.task, self._today()) - 1)
+        return max(0, min(left, default=0))
+
+    def _today(self) -> str:
+        """Returns the day in UTC, no earlier than that of the ledger's latest entry."""
+        return max(format_time(self._clock()), self._latest_time)[:_DAY_DIGITS]
 
     def _earlier_receipt(self, act: contest_events.SubmissionReceived) -> Receipt | None:
         """Returns the receipt of the same submission of the same team, None where none was received that plays."""

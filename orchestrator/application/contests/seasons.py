@@ -29,12 +29,12 @@ from orchestrator.intake.admission import AdmittedRoster
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import CONTEST_LEDGER
-from orchestrator.ledger.stores.base import format_time
+from orchestrator.ledger.stores.base import format_time, get_array
 from orchestrator.oci.image_names import received_image_name
 from orchestrator.sandboxes.base import Backend, Image, ImageSource
 from orchestrator.scoring.results_file import Results
 
-TEMPLATES = ("tournament", "warmup")
+TEMPLATES = ("tournament", "warmup", "attack_set")
 _log = structlog.get_logger()
 ORGANIZER = "organizer"
 """Who acts where nobody is named."""
@@ -368,18 +368,23 @@ def _admit_players(
     """Returns the baselines, and every submission of a task that still plays, as they were when they were received."""
     contest = admin.contest
     baselines = admission.admit_entries(contest, identify, complete=False)
-    images = dict(baselines.images)
+    images, pictures = dict(baselines.images), dict(baselines.pictures)
     problems, submissions = [], list(baselines.roster)
+    blobs = admin.folder.blobs()
     for entry in admin.season.entries_of_task(task):
         if not entry.is_active:
+            continue
+        if entry.id in images.keys() | baselines.pictures.keys():
+            problems.append(Problem(entry.id, "a baseline has this name now", "give the baseline another `name:`"))
+        if entry.pixels:
+            pictures[entry.id] = get_array(blobs, entry.pixels)
+            submissions.append(_submission(entry))
             continue
         if entry.folder and backend.name != "process":
             mismatch = f"its folder was received, and {backend.name} starts images"
             problems.append(Problem(entry.id, mismatch, "have it submitted again with --backend docker"))
             continue
         image = _admit_received(admin, entry, backend)
-        if entry.id in images:
-            problems.append(Problem(entry.id, "a baseline has this name now", "give the baseline another `name:`"))
         if image.digest != entry.digest:
             mismatch = f"what was received is {entry.digest}, what is here now is {image.digest}"
             problems.append(Problem(entry.id, mismatch, "play on the backend it was submitted for, or submit it again"))
@@ -389,7 +394,7 @@ def _admit_players(
         raise Rejected(f"round of {task}", problems)
     roster = Roster(tuple(submissions))
     admission.require_playable(contest, roster, phase)
-    return AdmittedRoster(roster, images)
+    return AdmittedRoster(roster, images, pictures)
 
 
 def _admit_received(admin: ContestAdmin, entry: Entry, backend: Backend) -> Image:
@@ -414,6 +419,8 @@ def _submission(entry: Entry) -> Submission:
         digest=entry.digest,
         image=entry.image,
         submitted=entry.received_at,
+        pixels=entry.pixels,
+        decoder=entry.decoder,
     )
 
 

@@ -3,7 +3,7 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +19,11 @@ from orchestrator.bundles.reader import Bundle
 from orchestrator.bundles.verifier import VerificationReport
 from orchestrator.bundles.writer import RoundSource
 from orchestrator.domain import contest_events, events
-from orchestrator.domain.contest_format import Eligibility, Format
+from orchestrator.domain.contest_format import Format, SeasonState
 from orchestrator.domain.ids import digest
 from orchestrator.domain.season import Season
 from orchestrator.domain.text import printable
-from orchestrator.errors import StoreFault, UsageError
+from orchestrator.errors import Rejected, StoreFault, UsageError
 from orchestrator.ledger import season_fold
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.read_model import RoundView
@@ -49,11 +49,13 @@ def publish_bundle(
         admin: the contest.
         out: the bundle's folder; it is made.
         kind: `sealed` shows no answer, no label, no secret; `full` shows them.
-        pictures: whether a full bundle holds the pictures, and what the attacks made of them.
+        pictures: whether a full bundle holds the pictures, and what the attacks made of them. It always does where the
+            format's numbers follow from them.
         unfinished: whether to publish in full although rounds are still to be played with the same labels.
 
     Raises:
         UsageError: nothing was played, a round is not finished, or there is something at `out`.
+        Rejected: the format has a reason why nothing may be published now.
         StoreFault: the record is damaged, or the key is not the contest's.
         NotGenuine: what was written does not hold.
     """
@@ -64,11 +66,8 @@ def publish_bundle(
         _require_finished(admin)
     if pictures and kind != "full":
         raise UsageError("a sealed bundle holds no pictures; give --full with --pictures")
-    if kind == "sealed" and admin.contest.format.play_rules().keep_scores:
-        format_name = admin.contest.file.format
-        raise UsageError(
-            f"the boards of {format_name} follow from scores, which a sealed bundle cannot hold; give --full"
-        )
+    pictures = pictures or (kind == "full" and admin.contest.format.judges_pictures)
+    _require_publishable(admin, kind)
     if out.exists():
         raise UsageError(f"{out} is there already; give a new folder")
     key = admin.signing_key()
@@ -132,10 +131,21 @@ def verify_bundle_or_receipt(
     )
 
 
-def resolve_rules(season: Season, opened: events.RoundOpened) -> tuple[Format[Any], Mapping[str, Eligibility]]:
+def resolve_rules(season: Season, opened: events.RoundOpened) -> tuple[Format[Any], SeasonState]:
     """Returns the format with the rules that hold for a round, and what the season says of its submissions."""
     found = season_fold.format_of_round(opened, season)
-    return found, season_fold.eligibilities(found, season, opened)
+    return found, season_fold.season_state(found, season, opened)
+
+
+def _require_publishable(admin: ContestAdmin, kind: BundleKind) -> None:
+    """Raises UsageError for a bundle that this format has not, and Rejected where none may be published now."""
+    rules = admin.contest.format
+    if kind == "sealed" and rules.play_rules().keep_scores and not rules.withholds_outcomes:
+        raise UsageError(
+            f"the boards of {rules.name} follow from scores, which a sealed bundle cannot hold; give --full"
+        )
+    if problems := rules.publish_problems(admin.season):
+        raise Rejected(f"contest {admin.folder.path}", problems)
 
 
 def _require_finished(admin: ContestAdmin) -> None:

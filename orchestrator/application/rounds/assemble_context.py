@@ -3,10 +3,10 @@
 import secrets
 import time
 from collections.abc import Mapping
-from typing import Any, TypedDict, Unpack
+from typing import Any, NotRequired, TypedDict, Unpack
 
 from orchestrator.domain.contest_format import Format
-from orchestrator.domain.samples import Samples
+from orchestrator.domain.samples import Pixels, Samples
 from orchestrator.domain.submissions import Roster
 from orchestrator.domain.tasks import Task
 from orchestrator.execution.round_context import RoundContext
@@ -24,6 +24,7 @@ class RoundParts(TypedDict):
     secret: bytes
     roster: Roster
     images: Mapping[str, Image]
+    picture_sets: NotRequired[Mapping[str, Pixels]]
     backend: Backend
     blobs: Blobs
 

@@ -30,7 +30,7 @@ from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.round_folder import RoundFolder
-from orchestrator.ledger.season_fold import eligibilities, fold_season, format_of_round
+from orchestrator.ledger.season_fold import fold_season, format_of_round, season_state
 from orchestrator.ledger.stores.base import GENESIS, format_time, put_array
 from orchestrator.reports import cells_csv, example_choice
 from orchestrator.sandboxes.base import Backend, Image, ImageSource
@@ -278,7 +278,7 @@ def score_round(record: RoundView, out: Path, rules: dict[str, Any] | None = Non
     season = None if above is None else _read_season(ContestFolder(above))
     contest_format = format_of_round(opening, season, rules)
     return RoundScoring(
-        record, contest_format, None if season is None else eligibilities(contest_format, season, opening)
+        record, contest_format, None if season is None else season_state(contest_format, season, opening)
     )
 
 
@@ -302,6 +302,7 @@ def _round_context(part: TaskRound, folder: RoundFolder, backend: Backend) -> Ro
         secret=folder.secret(),
         roster=part.admitted.roster,
         images=part.admitted.images,
+        picture_sets=part.admitted.pictures,
         backend=backend,
         blobs=folder.blobs(),
     )

@@ -147,11 +147,20 @@ class Blobs(Protocol):
 
 def put_array(blobs: Blobs, array: NDArray[Any]) -> str:
     """Keeps an array in NumPy's file format and returns its digest."""
+    return blobs.put(_encode_array(array))
+
+
+def array_digest(array: NDArray[Any]) -> str:
+    """Returns what `put_array` would, and keeps nothing."""
+    return digest(_encode_array(array))
+
+
+def _encode_array(array: NDArray[Any]) -> bytes:
     if array.flags.c_contiguous and not array.dtype.hasobject:
-        return blobs.put(_array_header(array.shape, array.dtype) + array.tobytes())
+        return _array_header(array.shape, array.dtype) + array.tobytes()
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
-    return blobs.put(buffer.getvalue())
+    return buffer.getvalue()
 
 
 def get_array(blobs: Blobs, digest: str) -> NDArray[Any]:

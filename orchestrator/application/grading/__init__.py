@@ -1,0 +1,1 @@
+"""People who grade pictures: plans, pages, answers, and how far they are."""

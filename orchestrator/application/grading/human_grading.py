@@ -1,0 +1,167 @@
+"""Grading by people without a server: organizers plan it, hand out a page to each rater, and note what comes back."""
+
+import base64
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from PIL import Image
+
+from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.application.rounds import play_rounds
+from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.domain.human_grading import GradedTask, GradingProgress, HumanGrading, PictureOf
+from orchestrator.domain.samples import Pixels
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import UsageError
+from orchestrator.files import write_whole
+from orchestrator.ledger.round_folder import RoundFolder
+from orchestrator.ledger.stores.base import get_array
+
+MAX_ANSWER_BYTES = 64 * 1024**2
+"""The most that a rater's file may hold."""
+
+
+def plan_grading(admin: ContestAdmin, raters: Sequence[str], task: str | None = None) -> FormatEvent:
+    """Draws who grades what of the last round's ranked submissions, and notes it.
+
+    Raises:
+        UsageError: the format has no human grading, or the round was not played to its end.
+        Rejected: with every reason why it cannot be planned so.
+    """
+    grading, name = _grading(admin), task or admin.contest.only_task
+    with admin.alone():
+        folder = _played_round(admin, name)
+        event = grading.plan(_graded(admin, name), _ranked(folder), raters, folder.secret())
+        admin.append_event(event)
+    return event
+
+
+def plan_more(
+    admin: ContestAdmin, appeals: Mapping[str, Sequence[int]], raters: Sequence[str], task: str | None = None
+) -> FormatEvent:
+    """Draws who answers what is missing, and appeals, and notes it. Raises like `plan_grading`."""
+    grading, name = _grading(admin), task or admin.contest.only_task
+    with admin.alone():
+        secret = _played_round(admin, name).secret()
+        event = grading.supplement(_graded(admin, name), appeals, raters, secret)
+        admin.append_event(event)
+    return event
+
+
+def export_pages(admin: ContestAdmin, out: Path, task: str | None = None) -> list[Path]:
+    """Writes the page of every rater of the latest plan into a new folder; returns where they are.
+
+    Raises:
+        UsageError: the format has no human grading, or there is something at `out`.
+        Rejected: nothing was planned.
+    """
+    grading, name = _grading(admin), task or admin.contest.only_task
+    if out.exists():
+        raise UsageError(f"{out} is there already; give a new folder")
+    pages = list(grading.pages(_graded(admin, name), _picture_reader(admin, name), _png))
+    with _made_folder(out):
+        for file, text in pages:
+            write_whole(out / file, text.encode())
+    return [out / file for file, _ in pages]
+
+
+def import_answers(admin: ContestAdmin, files: Sequence[Path], task: str | None = None) -> list[FormatEvent]:
+    """Notes what raters saved, all files or none.
+
+    Raises:
+        UsageError: the format has no human grading, or a file cannot be read.
+        Rejected: with everything that is wrong with the first file that is wrong.
+    """
+    grading, name = _grading(admin), task or admin.contest.only_task
+    texts = [(path, _read_text(path)) for path in files]
+    events = []
+    with admin.alone():
+        for path, text in texts:
+            events.append(grading.answers(_graded(admin, name), text, csv=path.suffix.lower() == ".csv"))
+        for event in events:
+            admin.append_event(event)
+    return events
+
+
+def grading_progress(admin: ContestAdmin, task: str | None = None) -> GradingProgress:
+    """Returns how far raters are. Raises UsageError, and Rejected where nothing was planned."""
+    grading, name = _grading(admin), task or admin.contest.only_task
+    return grading.progress(_graded(admin, name))
+
+
+def _grading(admin: ContestAdmin) -> HumanGrading:
+    grading: HumanGrading | None = admin.contest.format.human_grading()
+    if grading is None:
+        raise UsageError(
+            f"nobody grades in this contest of the format {admin.contest.file.format}; "
+            "set `rules.grading`, if the format has it"
+        )
+    return grading
+
+
+def _graded(admin: ContestAdmin, task: str) -> GradedTask:
+    samples = admin.contest.load_samples(task)
+    return GradedTask(
+        admin.contest.file.contest, admin.contest.make_task(samples, task), samples.labels, admin.season, admin.actor
+    )
+
+
+def _played_round(admin: ContestAdmin, task: str) -> RoundFolder:
+    """Returns the folder of a task's last round. Raises UsageError where it was not played to its end."""
+    last = admin.contest.format.rounds(admin.season, task)[-1].name
+    if (last, task) not in admin.season.played_rounds:
+        raise UsageError(
+            f"the round {last} of {task} was not played; run `sparring round run {admin.folder.path} {last}`"
+        )
+    return admin.folder.round(last, task)
+
+
+def _ranked(folder: RoundFolder) -> list[str]:
+    """Returns whose pictures are graded: the attacks that the board ranks, in the order of their ids."""
+    results = play_rounds.round_results(folder.path)
+    attacks = {part.id for part in results.submissions if part.side is Side.ATTACK}
+    return sorted({row.submission for board in results.boards for row in board.rows if row.rank} & attacks)
+
+
+def _picture_reader(admin: ContestAdmin, task: str) -> PictureOf:
+    blobs, originals = admin.folder.blobs(), admin.contest.load_samples(task).pixels
+    submitted: dict[str, Pixels] = {}
+
+    def picture(submission: str | None, position: int) -> Pixels:
+        if submission is not None and submission not in submitted:
+            submitted[submission] = get_array(blobs, admin.season.entries[submission].pixels)
+        found: Pixels = originals[position] if submission is None else submitted[submission][position]
+        return found
+
+    return picture
+
+
+def _png(picture: Pixels) -> str:
+    """Returns a picture u8 [c, h, w] as a PNG in base64."""
+    file = io.BytesIO()
+    grey = picture.shape[0] == 1
+    Image.fromarray(picture[0] if grey else picture.transpose(1, 2, 0)).save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode("ascii")
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_ANSWER_BYTES + 1)
+        if len(data) > MAX_ANSWER_BYTES:
+            raise UsageError(f"{path} has more than {MAX_ANSWER_BYTES} bytes; it is no file of a grading page")
+        return data.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}; give a file that a grading page saved") from None
+
+
+@contextmanager
+def _made_folder(path: Path) -> Iterator[None]:
+    """Makes a folder. Raises UsageError where it cannot be made."""
+    try:
+        path.mkdir(parents=True)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be made: {error}; give another folder") from error
+    yield

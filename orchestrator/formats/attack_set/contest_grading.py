@@ -1,0 +1,179 @@
+"""Human grading of an attack-set contest: from its ledger's events to plans, pages, answers and scores (rule C7)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import ValidationError
+
+from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.domain.human_grading import (
+    GradedTask,
+    GradingProgress,
+    HumanGrading,
+    PictureOf,
+    PngOf,
+    RaterProgress,
+)
+from orchestrator.domain.samples import Labels
+from orchestrator.errors import Problem, Rejected
+from orchestrator.formats.attack_set.events import GradesReceived, GradingPlanned, answers_of, plans_of
+from orchestrator.formats.attack_set.grading.answers_csv import read_answers_csv
+from orchestrator.formats.attack_set.grading.fold import Appeal, GradingResult, GradingRound, grade_round
+from orchestrator.formats.attack_set.grading.page import grading_page
+from orchestrator.formats.attack_set.grading.planning import MoreRaters, make_plan, make_supplement
+from orchestrator.formats.attack_set.grading.rules import APPEAL_RATERS, GradingRules
+from orchestrator.formats.attack_set.grading.sheet_making import SheetHeading, sheet_for
+from orchestrator.formats.attack_set.grading.sheets import AnswerFile, GradingTask
+
+BOOTSTRAP_SEED = 20240004
+"""Of the intervals of human scores, so that everybody draws the same."""
+
+
+def graded(events: Sequence[FormatEvent], task: str, labels: Labels, class_count: int) -> GradingResult | None:
+    """Returns what people say of a task's submissions, None where nothing was planned.
+
+    Raises:
+        Rejected: plans and answers do not fit together.
+    """
+    round_ = grading_round(events, task, labels, class_count)
+    return None if round_ is None else grade_round(round_, answers_of(events, task), BOOTSTRAP_SEED)
+
+
+def grading_round(events: Sequence[FormatEvent], task: str, labels: Labels, class_count: int) -> GradingRound | None:
+    """Returns what was planned for a task, None where nothing was."""
+    plans = plans_of(events, task)
+    if not plans:
+        return None
+    first, *others = plans
+    appeals: dict[str, list[int]] = {}
+    for planned in others:
+        for submission, positions in planned.appeals.items():
+            appeals.setdefault(submission, []).extend(positions)
+    return GradingRound(
+        first.plan,
+        tuple(int(label) for label in labels),
+        class_count,
+        tuple(planned.plan for planned in others),
+        tuple(Appeal(submission, tuple(positions)) for submission, positions in appeals.items()),
+    )
+
+
+class AttackSetGrading(HumanGrading):
+    """Two questions, apart: is the picture valid, and how much does it differ from the original?"""
+
+    def __init__(self, rules: GradingRules) -> None:
+        self._rules = rules
+
+    def plan(self, graded: GradedTask, submissions: Sequence[str], raters: Sequence[str], secret: bytes) -> FormatEvent:
+        """See `HumanGrading.plan`."""
+        plan = make_plan(self._rules, submissions, graded.task.count, raters, secret)
+        if answers_of(_events(graded), graded.task.name):
+            what = "there are answers to the plan in force, which a new plan would throw away"
+            raise Rejected("grading plan", [Problem("grading", what, "ask for more with `sparring grade more`")])
+        return GradingPlanned(actor=graded.actor, task=graded.task.name, plan=plan)
+
+    def supplement(
+        self, graded: GradedTask, appeals: Mapping[str, Sequence[int]], raters: Sequence[str], secret: bytes
+    ) -> FormatEvent:
+        """See `HumanGrading.supplement`."""
+        round_, result = _require_plan(graded), self._result(graded)
+        wanted = [request for request in result.more if not request.appeal]
+        wanted += [
+            MoreRaters(submission, position, task, APPEAL_RATERS, appeal=True)
+            for submission, positions in appeals.items()
+            for position in positions
+            for task in GradingTask
+        ]
+        if not wanted:
+            problem = Problem(
+                "grading", "nothing is missing that nobody was asked about", "see `sparring grade status`"
+            )
+            raise Rejected("grading plan", [problem])
+        plan = make_supplement(round_.plan, round_.supplements, wanted, raters, secret)
+        event = GradingPlanned(
+            actor=graded.actor,
+            task=graded.task.name,
+            plan=plan,
+            appeals={submission: list(positions) for submission, positions in appeals.items()},
+        )
+        after = grading_round([*_events(graded), event], graded.task.name, graded.labels, len(graded.task.classes))
+        if after is not None and (problems := after.problems()):
+            raise Rejected("grading plan", problems)
+        return event
+
+    def pages(self, graded: GradedTask, picture_of: PictureOf, png_of: PngOf) -> Iterator[tuple[str, str]]:
+        """See `HumanGrading.pages`."""
+        round_, (_, height, width) = _require_plan(graded), graded.task.shape
+        heading = SheetHeading(graded.contest, graded.task.classes, height, width, self._rules)
+        latest = round_.plans[-1]
+        for rater in latest.raters:
+            yield f"{rater}.html", grading_page(sheet_for(latest, rater, heading, picture_of, png_of))
+
+    def answers(self, graded: GradedTask, text: str, *, csv: bool) -> FormatEvent:
+        """See `HumanGrading.answers`."""
+        _require_plan(graded)
+        event = GradesReceived(actor=graded.actor, task=graded.task.name, file=_read_file(text, csv=csv))
+        plans = {planned.plan.digest for planned in plans_of(_events(graded), graded.task.name)}
+        if event.file.plan not in plans:
+            what = "they are answers to another plan than those in force"
+            raise Rejected("answers", [Problem("plan", what, "have the rater fill in the page that was exported last")])
+        self._result(graded, event)  # which names everything that does not fit
+        return event
+
+    def progress(self, graded: GradedTask) -> GradingProgress:
+        """See `HumanGrading.progress`."""
+        round_, result = _require_plan(graded), self._result(graded)
+        answered: dict[str, set[str]] = {}
+        for file in answers_of(_events(graded), graded.task.name):
+            answered.setdefault(file.rater, set()).update(answer.token for answer in file.answers)
+        asked: dict[str, int] = {}
+        for plan in round_.plans:
+            for rater in plan.raters:
+                asked[rater] = asked.get(rater, 0) + len(plan.items_of(rater))
+        raters = tuple(
+            RaterProgress(
+                report.rater,
+                len(answered.get(report.rater, ())),
+                asked.get(report.rater, 0),
+                report.status.value,
+                report.reason,
+            )
+            for report in result.raters
+        )
+        return GradingProgress(raters, result.outstanding, sum(request.count for request in result.more))
+
+    def _result(self, graded_task: GradedTask, event: FormatEvent | None = None) -> GradingResult:
+        events = [*_events(graded_task), *([event] if event else [])]
+        result = graded(events, graded_task.task.name, graded_task.labels, len(graded_task.task.classes))
+        if result is None:
+            raise _nothing_planned()
+        return result
+
+
+def _events(graded: GradedTask) -> list[FormatEvent]:
+    return [event for event, _ in graded.season.format_events]
+
+
+def _require_plan(graded: GradedTask) -> GradingRound:
+    round_ = grading_round(_events(graded), graded.task.name, graded.labels, len(graded.task.classes))
+    if round_ is None:
+        raise _nothing_planned()
+    return round_
+
+
+def _nothing_planned() -> Rejected:
+    problem = Problem("grading", "nothing was planned yet", "run `sparring grade plan` first")
+    return Rejected("grading", [problem])
+
+
+def _read_file(text: str, *, csv: bool) -> AnswerFile:
+    if csv:
+        return read_answers_csv(text)
+    try:
+        return AnswerFile.model_validate_json(text)
+    except ValidationError as error:
+        remedy = "hand in the file as the grading page saved it"
+        problems = [
+            Problem(".".join(str(part) for part in each["loc"]) or "file", each["msg"], remedy)
+            for each in error.errors(include_url=False)[:20]
+        ]
+        raise Rejected("answers", problems) from None

@@ -1,0 +1,338 @@
+"""The attack-set contest (rules C1 to C9): pictures that are handed in, scored by a hidden model and by people."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.domain.contest_format import (
+    Eligibility,
+    Format,
+    Observations,
+    PlayRules,
+    RoundOfSeason,
+    SeasonRound,
+    base_eligibility,
+)
+from orchestrator.domain.human_grading import HumanGrading
+from orchestrator.domain.leaderboard import Column, Leaderboard, Row, Value, rank_rows
+from orchestrator.domain.outcomes import Answers, Scores
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.samples import Pixels
+from orchestrator.domain.season import Entry, Season
+from orchestrator.domain.submissions import PictureFormat, Roster, Side, Submission
+from orchestrator.domain.tasks import Task
+from orchestrator.errors import Problem
+from orchestrator.formats.attack_set.contest_grading import AttackSetGrading, graded
+from orchestrator.formats.attack_set.events import GradesReceived, GradingPlanned, ScoresReleased
+from orchestrator.formats.attack_set.grading.fold import GradingResult, SubmissionGrades
+from orchestrator.formats.attack_set.human_scores import HUMAN_COLUMNS, grading_notes, human_remarks, human_values
+from orchestrator.formats.attack_set.objective_scores import (
+    DECIMALS,
+    PERCENT,
+    PictureScores,
+    ScoreIntervals,
+    bootstrap_intervals,
+    percent_limits,
+    picture_scores,
+    rounded,
+)
+from orchestrator.formats.attack_set.rules import (
+    AttackSetRules,
+    CountReading,
+    NteReading,
+)
+from orchestrator.measures.margins import Probabilities, prediction_margins
+from orchestrator.measures.similarity import Similarity, size_problem, structural_similarity
+
+_SSIM_WORDS = {
+    Similarity.GLOBAL: "one window over all values of a picture",
+    Similarity.CHANNEL: "one window over each channel",
+    Similarity.WINDOWED: "a Gaussian window of 11 x 11",
+    Similarity.DEEPSEC: "a uniform window of 7 x 7",
+}
+HUMAN_WEIGHT, OBJECTIVE_WEIGHT = Fraction(6, 10), Fraction(4, 10)
+"""Rule C8."""
+OBJECTIVE_COLUMNS = (
+    Column("asr", "ASR", "percent", more_is_better=True, measure="pictures that the hidden model misclassifies"),
+    Column("ssim", "SSIM", "", more_is_better=True, measure="of the pictures that it misclassifies"),
+    Column("nte", "NTE", "", more_is_better=True, measure="probability of the predicted class less the next"),
+    Column("nte_fooled", "NTE fooled", "", measure="of the pictures that it misclassifies"),
+    Column("nte_unfooled", "NTE unfooled", "", measure="of the others"),
+    Column("score_m", "Score_M", "points", more_is_better=True, measure="100 x ASR x SSIM x NTE"),
+)
+
+
+class AttackSet(Format[AttackSetRules]):
+    """The attack-set contest."""
+
+    name = "attack_set"
+    rules_type = AttackSetRules
+    programs = ()
+    withholds_outcomes = True
+    judges_pictures = True
+    event_types = (GradingPlanned, GradesReceived, ScoresReleased)
+    organizer_events = (ScoresReleased,)
+
+    def play_rules(self) -> PlayRules:
+        """Returns that the hidden model's scores are kept: NTE follows from them (C5)."""
+        return PlayRules(keep_scores=True)
+
+    def picture_formats(self) -> tuple[PictureFormat, ...]:
+        """Returns the rule (C2)."""
+        return self.rules.formats
+
+    def submissions_per_day(self) -> int | None:
+        """Returns the rule (C9)."""
+        return self.rules.tries_per_day
+
+    def rounds(self, season: Season, task: str) -> Sequence[SeasonRound]:
+        """Returns one round, which is played again as pictures come in."""
+        del season, task
+        return (SeasonRound("board", reveals_labels=True),)
+
+    def eligibility(self, entry: Entry, where: RoundOfSeason) -> Eligibility:
+        """Returns how an entry stands: a team's latest is ranked, those before are shown."""
+        own = [e.id for e in where.season.entries_of_task(where.task) if e.team == entry.team and e.is_active]
+        if entry.is_active and own[-1] != entry.id:
+            return Eligibility(f"replaced by {own[-1]}", counts_in_means=False, receipt_number=entry.receipt_number)
+        return base_eligibility(entry)
+
+    def task_problems(self, task: Task) -> list[Problem]:
+        """Returns that pictures are too small for the window of the similarity (C4)."""
+        problem = size_problem(task.shape, self.rules.ssim)
+        return [Problem(task.name, f"has {problem}", "choose another reading of `rules.ssim`")] if problem else []
+
+    def roster_problems(self, roster: Roster, round_name: str = "") -> list[Problem]:
+        """Returns that there is not one hidden model, or that a program attacks."""
+        del round_name
+        problems = [
+            Problem("submissions", f"{attack.id} is a program, and this contest takes pictures (C2)", "leave it out")
+            for attack in roster.by_side(Side.ATTACK)
+            if not attack.is_pictures
+        ]
+        models = [defence.id for defence in roster.by_side(Side.DEFENCE)]
+        if len(models) != 1:
+            found = f"{len(models)} of them are there ({', '.join(models)})" if models else "none is there"
+            remedy = "list one defence under `baselines:`"
+            problems.append(Problem("baselines", f"one hidden model is needed (C3), and {found}", remedy))
+        return problems
+
+    def scores_released(self, observed: Observations) -> bool:
+        """Returns whether organizers noted it; a round by itself has nobody to hide anything from (C9)."""
+        return not observed.round or any(isinstance(event, ScoresReleased) for event in observed.season_events)
+
+    def measure_pictures(self, originals: Pixels, pictures: Pixels) -> dict[str, float]:
+        """Returns the mean SSIM by the contest's reading (C4), over all pictures: which ones count is not known yet."""
+        return {"ssim": float(structural_similarity(originals, pictures, self.rules.ssim).mean())}
+
+    def human_grading(self) -> HumanGrading | None:
+        """Returns how people grade, where the rules ask them to (C7)."""
+        return None if self.rules.grading is None else AttackSetGrading(self.rules.grading)
+
+    def publish_problems(self, season: Season) -> list[Problem]:
+        """Returns that raters are at work: a bundle would show them whose pictures they grade (C7)."""
+        events = [event for event, _ in season.format_events]
+        released = any(isinstance(event, ScoresReleased) for event in events)
+        planned = any(isinstance(event, GradingPlanned) for event in events)
+        if released or not planned:
+            return []
+        what = "grading is planned and scores are not released, and a bundle shows raters whose pictures they grade"
+        remedy = "when it is over, note it with `sparring contest record DIR attack_set.scores_released`"
+        return [Problem("grading", what, remedy)]
+
+    def rule_warnings(self) -> list[str]:
+        """Returns where a reading pays for something odd."""
+        found = []
+        if self.rules.count is CountReading.ALL:
+            found.append(
+                "rules.count: all (C3, as written) pays for pictures that nobody touched, where the hidden model "
+                "misreads them; `correct` does not"
+            )
+        if self.rules.nte is NteReading.ALL:
+            found.append(
+                "rules.nte: all (C5, as written) pays for pictures that fool nobody and are classified surely; "
+                "`successful` does not"
+            )
+        return found
+
+    def schedule(self, roster: Roster, where: RoundOfSeason | None = None) -> tuple[Cell, ...]:
+        """Returns that the hidden model classifies the originals and everything that was handed in."""
+        del where
+        attacks = (None, *(attack.id for attack in roster.by_side(Side.ATTACK)))
+        return tuple(Cell(model.id, attack) for model in roster.by_side(Side.DEFENCE) for attack in attacks)
+
+    def leaderboards(self, observed: Observations) -> tuple[Leaderboard, ...]:
+        """Returns the board: by Score_M (C6), and by Score once people have graded (C8)."""
+        measured, human = self._measure(observed), self._human(observed)
+        rows = [
+            self._row(observed, attack, measured.get(attack.id), human)
+            for attack in observed.roster.by_side(Side.ATTACK)
+        ]
+        by_people = human is not None
+        board = Leaderboard(
+            name="attacks",
+            title="Attack sets",
+            measure=self._score_measure() if by_people else "Score_M = 100 x ASR x SSIM x NTE",
+            unit="points",
+            more_is_better=True,
+            rules=("C3", "C4", "C5", "C6", *(("C7", "C8") if by_people else ()), "A16"),
+            rows=rank_rows(rows, more_is_better=True),
+            columns=(*OBJECTIVE_COLUMNS, *(HUMAN_COLUMNS if by_people else ())),
+        )
+        return (board,)
+
+    def _score_measure(self) -> str:
+        return (
+            f"Score = 0.6 x Score_H x {self.rules.human_scale} + 0.4 x Score_M, Score_H = valid share x mean grade / 5"
+        )
+
+    def _human(self, observed: Observations) -> GradingResult | None:
+        """Returns what people say, None where nothing was planned, or pictures and labels are withheld."""
+        if observed.labels is None or observed.originals is None:
+            return None
+        return graded(observed.season_events, observed.task, observed.labels, observed.class_count)
+
+    def notes(self, observed: Observations) -> list[str]:
+        """Returns which readings the numbers follow (C3 to C5)."""
+        counted = {
+            CountReading.ALL: "ASR is a share of all pictures, also of those that the hidden model misreads unchanged",
+            CountReading.CORRECT: "ASR is a share of the pictures that the hidden model classifies correctly unchanged",
+        }[self.rules.count]
+        tolerance = "all pictures that count" if self.rules.nte is NteReading.ALL else "the pictures that fool it"
+        softmax = " (softmax of its scores)" if self.rules.probabilities is Probabilities.SOFTMAX else ""
+        similarity = f"SSIM uses {_SSIM_WORDS[self.rules.ssim]} (C4)"
+        nte = f"NTE is a mean over {tolerance}, of the hidden model's probabilities{softmax} (C5)"
+        human = self._human(observed)
+        return [f"{counted} (C3). {similarity}. {nte}.", *([] if human is None else grading_notes(human))]
+
+    def _measure(self, observed: Observations) -> dict[str, "_Measured"]:
+        """Returns what was measured of each submission that was played completely."""
+        found: dict[str, _Measured] = {}
+        if observed.labels is None or observed.originals is None:
+            return found
+        for model in observed.roster.by_side(Side.DEFENCE):
+            scores, answers = observed.scores_of(model.id), observed.answers_of(model.id)
+            clean = answers.get(Cell(model.id))
+            for attack in observed.roster.by_side(Side.ATTACK):
+                cell = Cell(model.id, attack.id)
+                examples = observed.examples_of(cell)
+                if examples is None or cell not in scores or cell not in answers:
+                    continue
+                if clean is None and self.rules.count is CountReading.CORRECT:
+                    continue
+                try:
+                    margins = self._margins(scores[cell], answers[cell])
+                except ValueError as error:
+                    found[attack.id] = _Measured(problem=f"{error}: see rules.probabilities")
+                    continue
+                each = picture_scores(
+                    answers[cell],
+                    observed.labels,
+                    clean,
+                    margins,
+                    structural_similarity(observed.originals, examples.pixels, self.rules.ssim),
+                    count=self.rules.count,
+                    nte=self.rules.nte,
+                )
+                unanswered = int(np.isnan(margins).sum())
+                found[attack.id] = _Measured(each, bootstrap_intervals(each), unanswered)
+        return found
+
+    def _margins(self, scores: Scores, answers: Answers) -> NDArray[np.float64]:
+        """Returns the margins [n] of what the hidden model said, NaN where it said nothing.
+
+        Raises:
+            ValueError: its scores are said to be probabilities, and are none.
+        """
+        margins = np.full(len(answers), np.nan)
+        answered = (answers >= 0) & ~np.isnan(scores).any(axis=1)
+        if answered.any():
+            margins[answered] = prediction_margins(scores[answered], answers[answered], self.rules.probabilities)
+        return margins
+
+    def _row(
+        self, observed: Observations, attack: Submission, measured: "_Measured | None", human: GradingResult | None
+    ) -> Row:
+        standing = observed.eligibility(attack.id)
+        reason = standing.unranked_reason or self.disqualification(observed, attack)
+        missing = _missing_reason(observed) if measured is None else measured.problem
+        scores = None if measured is None else measured.scores
+        sure = None if measured is None else measured.intervals
+        objective = None if scores is None else rounded(scores.score)
+        interval, score, remark = None if sure is None else sure.score, objective, measured.remark if measured else ""
+        values = _objective_values(measured)
+        if human is not None:
+            grades = next((found for found in human.submissions if found.submission == attack.id), None)
+            values |= human_values(grades)
+            score = self._score(objective, grades)
+            interval = self._score_interval(interval, grades)
+            missing = missing or ("" if score is not None else "not graded yet")
+            remark = "; ".join(filter(None, (remark, *human_remarks(grades, human))))
+        return Row(
+            submission=attack.id,
+            score=score,
+            interval=interval,
+            reason=reason or missing,
+            remark=remark,
+            values=values,
+            receipt_number=standing.receipt_number,
+            submitted=attack.submitted,
+        )
+
+    def _score(self, objective: Fraction | None, grades: SubmissionGrades | None) -> Fraction | None:
+        """Returns Score (C8), None while one of its parts is missing."""
+        if objective is None or grades is None or grades.score is None:
+            return None
+        return HUMAN_WEIGHT * self.rules.human_scale * grades.score + OBJECTIVE_WEIGHT * objective
+
+    def _score_interval(
+        self, objective: tuple[float, float] | None, grades: SubmissionGrades | None
+    ) -> tuple[float, float] | None:
+        """Returns the interval of Score: its parts vary by themselves, so that their widths add as squares do."""
+        if objective is None or grades is None or grades.interval is None or grades.score is None:
+            return None
+        human_scale = float(HUMAN_WEIGHT * self.rules.human_scale)
+        human = human_scale * grades.interval[0], human_scale * grades.interval[1]
+        machine = float(OBJECTIVE_WEIGHT) * objective[0], float(OBJECTIVE_WEIGHT) * objective[1]
+        middle = (human[0] + human[1] + machine[0] + machine[1]) / 2
+        half = np.hypot(human[1] - human[0], machine[1] - machine[0]) / 2
+        return round(float(middle - half), DECIMALS), round(float(middle + half), DECIMALS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """The scores of one submission, and how many pictures the hidden model gave no answer on.
+
+    Where it has no scores although it was played, `problem` says why.
+    """
+
+    scores: PictureScores | None = None
+    intervals: ScoreIntervals | None = None
+    unanswered: int = 0
+    problem: str = ""
+
+    @property
+    def remark(self) -> str:
+        """What a reader has to know of it."""
+        return f"the hidden model gave no answer on {self.unanswered} pictures" if self.unanswered else ""
+
+
+def _missing_reason(observed: Observations) -> str:
+    return "withheld until the full bundle" if observed.originals is None else "not played yet"
+
+
+def _objective_values(measured: _Measured | None) -> dict[str, Value]:
+    if measured is None or measured.scores is None or measured.intervals is None:
+        return {column.name: Value(None) for column in OBJECTIVE_COLUMNS}
+    scores, sure = measured.scores, measured.intervals
+    return {
+        "asr": Value(scores.success_rate * PERCENT, interval=percent_limits(sure.success_rate)),
+        "ssim": Value(rounded(scores.mean_similarity), interval=sure.similarity),
+        "nte": Value(rounded(scores.noise_tolerance), interval=sure.noise_tolerance),
+        "nte_fooled": Value(rounded(scores.fooled_tolerance)),
+        "nte_unfooled": Value(rounded(scores.unfooled_tolerance)),
+        "score_m": Value(rounded(scores.score), interval=sure.score),
+    }

@@ -1,0 +1,59 @@
+"""What people say of an attack set, as the board shows it (rule C7)."""
+
+from orchestrator.domain.leaderboard import Column, Value
+from orchestrator.formats.attack_set.grading.agreement import AgreementLevel
+from orchestrator.formats.attack_set.grading.fold import GradingResult, SubmissionGrades
+from orchestrator.formats.attack_set.grading.rules import RANKED_RATERS
+from orchestrator.formats.attack_set.grading.screening import RaterStatus
+from orchestrator.formats.attack_set.objective_scores import PERCENT, percent_limits, rounded
+
+HUMAN_COLUMNS = (
+    Column("valid", "Valid", "percent", more_is_better=True, measure="pictures that people see the true class in"),
+    Column("quality", "Quality", "percent", more_is_better=True, measure="mean grade, of 5"),
+    Column("quality_corrected", "Quality, levelled", "percent", measure="with raters' own levels taken out"),
+    Column("score_h", "Score_H", "", more_is_better=True, measure="valid x quality"),
+)
+
+
+def grading_notes(human: GradingResult) -> list[str]:
+    """Returns what a reader of human scores has to know of the raters and of how far they agree (C7)."""
+    counted = sum(report.status is RaterStatus.COUNTED for report in human.raters)
+    found = [f"{counted} of {len(human.raters)} raters count in human scores (C7)."]
+    if human.indicative:
+        found.append(f"Human scores are indicative: fewer than {RANKED_RATERS} raters count.")
+    found += [f"Rater {r.rater} was removed: {r.reason}." for r in human.raters if r.status is RaterStatus.REMOVED]
+    if human.outstanding or human.more:
+        awaited = human.outstanding + sum(request.count for request in human.more)
+        found.append(f"Human scores are provisional: {awaited} answers are missing.")
+    for name, agreement in (("grades", human.quality_agreement), ("validity", human.valid_agreement)):
+        if agreement.alpha is not None:
+            weak = ", which is weak" if agreement.level is AgreementLevel.LOW else ""
+            found.append(
+                f"Raters agree on {name} with Krippendorff's alpha {agreement.alpha:.2f}{weak}; "
+                f"they give equal answers in {agreement.raw or 0:.0%} of pairs."
+            )
+    return found
+
+
+def human_values(grades: SubmissionGrades | None) -> dict[str, Value]:
+    """Returns what stands in the columns of human scores."""
+    if grades is None:
+        return {column.name: Value(None) for column in HUMAN_COLUMNS}
+    return {
+        "valid": Value(None if grades.valid is None else grades.valid * PERCENT),
+        "quality": Value(
+            None if grades.quality is None else grades.quality * PERCENT,
+            interval=percent_limits(grades.quality_interval),
+        ),
+        "quality_corrected": Value(None if grades.corrected is None else rounded(grades.corrected * PERCENT)),
+        "score_h": Value(grades.score, interval=grades.interval),
+    }
+
+
+def human_remarks(grades: SubmissionGrades | None, human: GradingResult) -> list[str]:
+    """Returns what has to be said of a row's human scores."""
+    if grades is None:
+        return []
+    found = ["provisional"] if grades.provisional else []
+    found += ["indicative"] if human.indicative else []
+    return found + ([] if grades.robust else ["not robust: its rank differs once raters' levels are taken out"])

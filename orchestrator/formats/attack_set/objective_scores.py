@@ -1,0 +1,161 @@
+"""The scores that need no person: attack success rate, similarity and noise tolerance (rules C3 to C6)."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.domain.outcomes import Answers
+from orchestrator.domain.samples import Labels
+from orchestrator.formats.attack_set.rules import CountReading, NteReading
+
+PERCENT = 100
+DECIMALS = 6
+"""Decimals of what is a mean of real numbers."""
+DRAWS = 2000
+"""Bootstrap samples for an interval."""
+_SEED = 20240004
+"""Of the bootstrap, so that everybody draws the same."""
+_QUANTILES = (0.025, 0.975)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PictureScores:
+    """What was measured of each picture of one submission; all arrays [n].
+
+    Attributes:
+        counted: which pictures count at all (C3).
+        fooled: which of the pictures the hidden model misclassifies.
+        similarity: the SSIM of original and submitted picture.
+        margin: the probability of the predicted class less the largest other one.
+        nte: which pictures the noise tolerance is a mean over (C5).
+    """
+
+    counted: NDArray[np.bool_]
+    fooled: NDArray[np.bool_]
+    similarity: NDArray[np.float64]
+    margin: NDArray[np.float64]
+    nte: NteReading
+
+    @property
+    def successful(self) -> NDArray[np.bool_]:
+        """Which pictures are successes [n]."""
+        return self.counted & self.fooled
+
+    @property
+    def success_rate(self) -> Fraction:
+        """ASR (C3), exactly: 0 where no picture counts."""
+        return Fraction(int(self.successful.sum()), int(self.counted.sum()) or 1)
+
+    @property
+    def mean_similarity(self) -> float | None:
+        """Mean SSIM of the successful pictures (C4), None without a success."""
+        return _mean(self.similarity, self.successful)
+
+    @property
+    def noise_tolerance(self) -> float | None:
+        """NTE (C5) by the contest's reading, None where it has no picture."""
+        return _mean(self.margin, self._tolerance_pictures)
+
+    @property
+    def fooled_tolerance(self) -> float | None:
+        """The mean margin of the successful pictures."""
+        return _mean(self.margin, self.successful)
+
+    @property
+    def unfooled_tolerance(self) -> float | None:
+        """The mean margin of the pictures that count and fool nobody."""
+        return _mean(self.margin, self.counted & ~self.fooled)
+
+    @property
+    def score(self) -> float:
+        """Score_M = 100 x ASR x SSIM x NTE (C6); 0 without a success (C3)."""
+        similarity, tolerance = self.mean_similarity, self.noise_tolerance
+        return (
+            0.0 if similarity is None or tolerance is None else 100 * float(self.success_rate) * similarity * tolerance
+        )
+
+    @property
+    def _tolerance_pictures(self) -> NDArray[np.bool_]:
+        return self.successful if self.nte is NteReading.SUCCESSFUL else self.counted
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreIntervals:
+    """95 % intervals, by a bootstrap over pictures; None where there is nothing to draw from."""
+
+    success_rate: tuple[float, float] | None
+    similarity: tuple[float, float] | None
+    noise_tolerance: tuple[float, float] | None
+    score: tuple[float, float] | None
+
+
+def picture_scores(
+    answers: Answers,
+    labels: Labels,
+    clean_answers: Answers | None,
+    margins: NDArray[np.float64],
+    similarity: NDArray[np.float64],
+    *,
+    count: CountReading,
+    nte: NteReading,
+) -> PictureScores:
+    """Returns what counts of each picture.
+
+    A picture that the hidden model gives no answer on fools it, and tolerates nothing: its margin is 0.
+
+    Args:
+        answers: the hidden model's on the submitted pictures [n].
+        labels: the true classes [n].
+        clean_answers: the hidden model's on the originals [n]; needed for `CountReading.CORRECT` alone.
+        margins: of the hidden model's probabilities [n], NaN where it gave none.
+        similarity: SSIM [n].
+        count: which pictures count.
+        nte: which pictures the noise tolerance is a mean over.
+
+    Raises:
+        ValueError: answers on the originals are needed, and missing.
+    """
+    counted = np.ones(len(labels), np.bool_)
+    if count is CountReading.CORRECT:
+        if clean_answers is None:
+            raise ValueError("which pictures were classified correctly before is not known")
+        counted = clean_answers == labels
+    return PictureScores(counted, answers != labels, similarity, np.nan_to_num(margins, nan=0.0), nte)
+
+
+def bootstrap_intervals(scores: PictureScores) -> ScoreIntervals:
+    """Returns how sure the scores are, if the pictures were drawn anew; everybody draws the same pictures."""
+    count = len(scores.counted)
+    drawn = np.random.default_rng(_SEED).integers(0, count, (DRAWS, count))
+    counted, successful = scores.counted[drawn].sum(axis=1), scores.successful[drawn].sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rate = successful / counted
+        similarity = np.where(scores.successful, scores.similarity, 0.0)[drawn].sum(axis=1) / successful
+        of = scores._tolerance_pictures  # noqa: SLF001  the same module's class
+        tolerance = np.where(of, scores.margin, 0.0)[drawn].sum(axis=1) / of[drawn].sum(axis=1)
+        total = np.where(successful == 0, 0.0, 100 * rate * similarity * tolerance)
+    return ScoreIntervals(*(_limits(values) for values in (rate, similarity, tolerance, total)))
+
+
+def _mean(values: NDArray[np.float64], chosen: NDArray[np.bool_]) -> float | None:
+    return float(values[chosen].mean()) if chosen.any() else None
+
+
+def _limits(values: NDArray[np.float64]) -> tuple[float, float] | None:
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return None
+    low, high = np.quantile(known, _QUANTILES)
+    return round(float(low), DECIMALS), round(float(high), DECIMALS)
+
+
+def rounded(number: float | None) -> Fraction | None:
+    """Returns a mean as the boards state it, to `DECIMALS` decimals."""
+    return None if number is None else Fraction(f"{number:.{DECIMALS}f}")
+
+
+def percent_limits(limits: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Returns an interval of a share in percent."""
+    return None if limits is None else (PERCENT * limits[0], PERCENT * limits[1])

@@ -1,0 +1,57 @@
+"""The settings of the attack-set contest, as the contest file's `rules:` writes them.
+
+Seed 004 leaves several readings open; each is a setting, whose default is what the document writes.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from orchestrator.domain.contest_format import FormatRules
+from orchestrator.domain.submissions import PictureFormat
+from orchestrator.formats.attack_set.grading.rules import GradingRules
+from orchestrator.measures.margins import Probabilities
+from orchestrator.measures.similarity import Similarity
+
+
+class CountReading(StrEnum):
+    """Which pictures the attack success rate is a share of (C3)."""
+
+    ALL = "all"
+    """All of them, as written: a picture that the hidden model misreads anyway is a success."""
+    CORRECT = "correct"
+    """Those that the hidden model classifies correctly before they are changed."""
+
+
+class NteReading(StrEnum):
+    """Which pictures the noise tolerance is a mean over (C5)."""
+
+    ALL = "all"
+    """All that count, as written."""
+    SUCCESSFUL = "successful"
+    """Those that fool the hidden model."""
+
+
+class AttackSetRules(FormatRules):
+    """The rules of the attack-set contest."""
+
+    formats: tuple[PictureFormat, ...] = tuple(PictureFormat)
+    """In which kinds of files pictures may be handed in (C2)."""
+    count: CountReading = CountReading.ALL
+    ssim: Similarity = Similarity.GLOBAL
+    nte: NteReading = NteReading.ALL
+    probabilities: Probabilities = Probabilities.SOFTMAX
+    tries_per_day: Annotated[int, Field(ge=1)] | None = 3
+    """How often a team may hand in on a day, in UTC (C9); null for no limit."""
+    grading: GradingRules | None = None
+    """How people grade (C7); null where nobody does."""
+    human_scale: Literal[1, 100] = 100
+    """The largest Score_H, when it is added to Score_M, whose largest is 100 (C8)."""
+
+    @field_validator("formats")
+    @classmethod
+    def _some_format(cls, formats: tuple[PictureFormat, ...]) -> tuple[PictureFormat, ...]:
+        if not formats or len(set(formats)) != len(formats):
+            raise ValueError("name at least one kind of file, and each once")
+        return formats

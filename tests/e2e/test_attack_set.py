@@ -1,0 +1,215 @@
+"""An attack-set season from the contest file to verified bundles, by the command line (C1 to C6, C9, X2, X4)."""
+
+import io
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from orchestrator.cli.app import app
+from orchestrator.datasets.digits import DigitsDataset, DigitsOptions
+from orchestrator.intake.contest_file import Contest
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("attack-set")]
+
+UNISOLATED = ("--backend", "process", "--allow-unisolated")
+PICTURES = 20
+CONTEST = f"""sparring: 1
+contest: digits
+title: Digits that mislead
+format: attack_set
+task:
+  name: digits
+  dataset: {{kind: digits, split: test, first: {PICTURES}}}
+isolation: round
+limits: {{memory: 1GiB}}
+replay: {{power: 0.5, cheat: 0.2}}
+rules: {{tries_per_day: 2, count: correct}}
+baselines:
+  - {{folder: ../hidden}}
+"""
+HIDDEN = """
+from sparring_player import Defence, serve
+# isort: split
+import numpy as np
+
+
+class Hidden(Defence):
+    scores = True
+
+    def load(self, task):
+        self.means = np.load("means.npy")
+
+    def classify(self, pixels):
+        scores = -((pixels.reshape(len(pixels), 1, 64) - self.means) ** 2).mean(axis=2) / 500
+        return scores.argmax(axis=1), scores.astype(np.float32)
+
+
+serve(Hidden())
+"""
+
+
+def sparring(*words: object, code: int = 0) -> str:
+    """Runs a command and returns what it printed."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, (words, result.output, result.exception)
+    return result.output
+
+
+def class_means() -> np.ndarray:
+    """Returns the mean picture of each class among those for training [10, 64]."""
+    known = DigitsDataset().load_samples(DigitsOptions(split="train"), Path())
+    return np.stack([known.pixels[known.labels == label].reshape(-1, 64).mean(axis=0) for label in range(10)])
+
+
+def write_zip(path: Path, pixels: np.ndarray, *, left_out: int | None = None) -> Path:
+    """Writes pictures u8 [n, 1, 8, 8] as an entry; one of them may be left out."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, picture in enumerate(pixels):
+            if number != left_out:
+                file = io.BytesIO()
+                Image.fromarray(picture[0]).save(file, "PNG")
+                archive.writestr(f"images/{number}.png", file.getvalue())
+    return path
+
+
+@pytest.fixture(scope="module")
+def season(tmp_path_factory) -> SimpleNamespace:
+    """Returns a contest in which two teams handed in and everything was played, with all that was printed."""
+    root = tmp_path_factory.mktemp("attack-set")
+    hidden, cup = root / "hidden", root / "cup"
+    hidden.mkdir()
+    (hidden / "player.py").write_text(HIDDEN)
+    np.save(hidden / "means.npy", class_means())
+    (hidden / "submission.yaml").write_text(
+        "sparring: 1\nname: hidden\nside: defence\ncommand: [python3, player.py]\nlicence: Apache-2.0\n"
+    )
+    cup.mkdir()
+    (cup / "contest.yaml").write_text(CONTEST)
+    samples = Contest(cup / "contest.yaml").load_samples()
+    rng = np.random.default_rng(1)
+    noisy = np.clip(samples.pixels + rng.integers(-120, 121, samples.pixels.shape), 0, 255).astype(np.uint8)
+    sparring("contest", "open", cup)
+    for team in ("Reds", "Blues"):
+        sparring("team", "add", cup, team, "--member", f"{team}@example.org:{team}")
+    said = {"reds": sparring("submit", cup, write_zip(root / "untouched.zip", samples.pixels), "--team", "Reds")}
+    said["again"] = sparring("submit", cup, root / "untouched.zip", "--team", "Reds")
+    noise = write_zip(root / "noise.zip", noisy)
+    said["blues"] = sparring("submit", cup, noise, "--team", "Blues")
+    said["check"] = sparring("submission", "check", noise, "--contest", cup / "contest.yaml")
+    said["played"] = sparring("round", "run", cup, "board", *UNISOLATED)
+    return SimpleNamespace(root=root, cup=cup, samples=samples, noisy=noisy, said=said)
+
+
+def results(cup: Path) -> dict[str, object]:
+    """Returns the results of the round."""
+    return json.loads((cup / "rounds" / "board" / "digits" / "results.json").read_text())
+
+
+def test_teams_get_receipts_and_see_what_they_handed_in(season) -> None:
+    """The receipt counts the day's tries; the same archive again is no second try."""
+    assert "attempt 1, 1 left on this day (C9)" in season.said["reds"]
+    assert "received already" in season.said["again"]
+    assert f"pictures {PICTURES}, {PICTURES} of them changed" in season.said["check"]
+    assert "it would be received" in season.said["check"]
+
+
+def test_scores_equal_a_restatement(season) -> None:
+    """The hidden model's answers, computed here, give the board's numbers (C3 to C6)."""
+    means = class_means()
+
+    def scores(pixels: np.ndarray) -> np.ndarray:
+        found = -((pixels.reshape(len(pixels), 1, 64) - means) ** 2).mean(axis=2) / 500
+        return found.astype(np.float32).astype(np.float64)
+
+    clean, found = scores(season.samples.pixels), scores(season.noisy)
+    right = clean.argmax(axis=1) == season.samples.labels
+    fooled = right & (found.argmax(axis=1) != season.samples.labels)
+    powers = np.exp(found - found.max(axis=1, keepdims=True))
+    first, second = np.sort(powers / powers.sum(axis=1, keepdims=True), axis=1)[:, :-3:-1].T
+    rows = {row["submission"]: row for row in results(season.cup)["boards"][0]["rows"]}
+    values = {name: value["value"] for name, value in rows["noise"]["values"].items()}
+    assert values["asr"] == pytest.approx(100 * fooled.sum() / right.sum())
+    assert values["nte"] == pytest.approx((first - second)[right].mean(), abs=1e-6)
+    assert rows["untouched"]["score"] == 0
+
+
+def test_no_attack_starts_a_sandbox(season) -> None:
+    """Pictures are imported: their submissions used nothing, and nobody replays them."""
+    parts = {part["id"]: part for part in results(season.cup)["submissions"]}
+    assert parts["noise"]["sandboxes"] == 0
+    assert {job["submission"] for job in results(season.cup)["jobs"] if job["stage"] == "replay"} == {"hidden"}
+
+
+def test_refusals_name_everything_and_use_up_nothing(season, tmp_path) -> None:
+    """A picture that is missing is named; a program, another side and a third try are refused (C2, C9)."""
+    cup = tmp_path / "cup"
+    shutil.copytree(season.cup, cup)
+    shutil.copytree(season.root / "hidden", tmp_path / "hidden")
+    short = write_zip(tmp_path / "short.zip", season.noisy, left_out=7)
+    assert "images/7.jpg" in sparring("submit", cup, short, "--team", "Reds", code=1)
+    assert "pictures, in an archive" in sparring("submit", cup, tmp_path / "hidden", "--team", "Reds", code=1)
+    assert "leave --side away" in sparring("submit", cup, short, "--team", "Reds", "--side", "defence", code=2)
+    full = write_zip(tmp_path / "full.zip", season.noisy)
+    if "0 left" in sparring("submit", cup, full, "--team", "Reds"):  # else midnight passed since the first
+        third = write_zip(tmp_path / "third.zip", season.samples.pixels[::-1])
+        assert "has handed in 2 of 2" in sparring("submit", cup, third, "--team", "Reds", code=1)
+
+
+def test_what_is_new_alone_is_played(season, tmp_path) -> None:
+    """Another archive costs one job of the hidden model and its replay; the team's first is shown, replaced (X4)."""
+    cup = tmp_path / "cup"
+    shutil.copytree(season.cup, cup)
+    shutil.copytree(season.root / "hidden", tmp_path / "hidden")
+    before = {job["id"] for job in results(cup)["jobs"]}
+    newer = write_zip(tmp_path / "newer.zip", 255 - season.samples.pixels)
+    sparring("submit", cup, newer, "--team", "Reds")
+    sparring("round", "run", cup, "board", *UNISOLATED)
+    new = [job for job in results(cup)["jobs"] if job["id"] not in before]
+    assert sorted((job["stage"], job["submission"]) for job in new if job["stage"] != "replay") == [
+        ("classify", "hidden"),
+        ("perturb", "newer"),
+    ]
+    rows = {row["submission"]: row for row in results(cup)["boards"][0]["rows"]}
+    assert (rows["newer"]["rank"] is None, rows["untouched"]["reason"]) == (False, "replaced by newer")
+
+
+def test_everybody_else_sees_rounded_numbers_until_the_release(season, tmp_path) -> None:
+    """The site has no cells and whole points; after the release it has what the organizers see (C9)."""
+    cup = tmp_path / "cup"
+    shutil.copytree(season.cup, cup)
+    shutil.copytree(season.root / "hidden", tmp_path / "hidden")
+    exact = {row["submission"]: row["score"] for row in results(cup)["boards"][0]["rows"]}
+    sparring("report", cup)
+    page = (cup / "site" / "report.md").read_text()
+    assert "rounded to a hundredth" in page
+    assert f"{exact['noise']:.2f}" not in page
+    sparring("contest", "record", cup, "attack_set.scores_released")
+    sparring("report", cup)
+    page = (cup / "site" / "report.md").read_text()
+    assert "rounded to a hundredth" not in page
+    assert f"{exact['noise']:.2f}" in page
+
+
+def test_a_sealed_bundle_tells_no_answer_and_a_full_one_everything(season, tmp_path) -> None:
+    """The sealed one has no cells and no scores; the full one is computed again from its pictures (X2)."""
+    cup = tmp_path / "cup"
+    shutil.copytree(season.cup, cup)
+    shutil.copytree(season.root / "hidden", tmp_path / "hidden")
+    sealed, full = tmp_path / "sealed", tmp_path / "full"
+    sparring("publish", cup, "--out", sealed)
+    assert "0 cells" in sparring("verify", sealed)
+    assert [path.stat().st_size for path in sealed.rglob("cells.jsonl")] == [0]
+    [stated] = [json.loads(path.read_text()) for path in sealed.rglob("results.json")]
+    assert {row["score"] for row in stated["boards"][0]["rows"]} == {None}
+    assert stated["cells"] == []
+    sparring("publish", cup, "--out", full, "--full")
+    assert f"opened   {PICTURES} commitments" in sparring("verify", full, "--sealed", sealed)
+    [stated] = [json.loads(path.read_text()) for path in full.rglob("results.json")]
+    assert stated["boards"] == results(cup)["boards"]
