@@ -14,7 +14,10 @@ from typer.testing import CliRunner
 
 from orchestrator.cli.app import app
 from orchestrator.datasets.digits import DigitsDataset, DigitsOptions
+from orchestrator.formats.attack_set.events import GradingPlanned
+from orchestrator.formats.attack_set.grading.sheets import GradingTask
 from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.contest_folder import ContestFolder
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("attack-set")]
 
@@ -30,7 +33,7 @@ task:
 isolation: round
 limits: {{memory: 1GiB}}
 replay: {{power: 0.5, cheat: 0.2}}
-rules: {{tries_per_day: 2, count: correct}}
+rules: {{tries_per_day: 2, count: correct, grading: {{distance: 2, pictures: 12}}}}
 baselines:
   - {{folder: ../hidden}}
 """
@@ -213,3 +216,115 @@ def test_a_sealed_bundle_tells_no_answer_and_a_full_one_everything(season, tmp_p
     assert f"opened   {PICTURES} commitments" in sparring("verify", full, "--sealed", sealed)
     [stated] = [json.loads(path.read_text()) for path in full.rglob("results.json")]
     assert stated["boards"] == results(cup)["boards"]
+
+
+GRADES = {"original": 5, "anchor": 1, "untouched": 5, "noise": 2}
+"""What a careful rater says of the difference, by what an item is."""
+
+
+def latest_plan(cup: Path) -> GradingPlanned:
+    """Returns the plan that was noted last."""
+    ledger = ContestFolder(cup).ledger()
+    try:
+        return [entry.event for entry in ledger.read() if isinstance(entry.event, GradingPlanned)][-1]
+    finally:
+        ledger.close()
+
+
+def answer_pages(cup: Path, pages: Path, *, careless: str = "") -> list[Path]:
+    """Answers every item of every exported page, as whoever knows the plan would, and returns the files.
+
+    The careless rater gives every picture the same grade. Nobody calls a picture of `noise` proper.
+    """
+    plan, labels = latest_plan(cup).plan, Contest(cup / "contest.yaml").load_samples().labels
+    files = []
+    for sheet in plan.sheets:
+        page = (pages / f"{sheet.rater}.html").read_text()
+        answers = []
+        for item in sheet.items:
+            assert item.token in page
+            if item.task is GradingTask.VALID:
+                said = {"class_index": int(labels[item.position]), "proper": item.submission != "noise"}
+            else:
+                said = {"grade": 3 if sheet.rater == careless else GRADES[item.submission or item.kind.value]}
+            answers.append({"token": item.token, "milliseconds": 2000, **said})
+        files.append(pages / f"answers-{sheet.rater}.json")
+        files[-1].write_text(json.dumps({"version": 1, "plan": plan.digest, "rater": sheet.rater, "answers": answers}))
+    return files
+
+
+@pytest.fixture
+def graded(season, tmp_path) -> SimpleNamespace:
+    """Returns the contest after four raters graded, one of them carelessly, with what was printed."""
+    cup, pages = tmp_path / "cup", tmp_path / "pages"
+    shutil.copytree(season.cup, cup)
+    shutil.copytree(season.root / "hidden", tmp_path / "hidden")
+    raters = [word for name in ("r01", "r02", "r03", "r04") for word in ("--rater", name)]
+    said = {"plan": sparring("grade", "plan", cup, *raters)}
+    sparring("grade", "export", cup, "--out", pages)
+    said["before"] = sparring("grade", "status", cup)
+    said["import"] = sparring("grade", "import", cup, *answer_pages(cup, pages, careless="r04"))
+    said["after"] = sparring("grade", "status", cup)
+    return SimpleNamespace(cup=cup, pages=pages, said=said, root=tmp_path)
+
+
+def test_people_decide_beside_the_machine(graded) -> None:
+    """Score = 0.6 x 100 x Score_H + 0.4 x Score_M; who grades everything alike is removed (C7, C8)."""
+    assert "raters       4" in graded.said["plan"]
+    assert "0 of" in graded.said["before"]
+    assert "removed" in graded.said["after"]
+    board = results(graded.cup)["boards"][0]
+    rows = {row["submission"]: row for row in board["rows"]}
+    values = {name: value["value"] for name, value in rows["untouched"]["values"].items()}
+    assert (values["valid"], values["quality"], values["score_h"]) == (100, 100, 1)
+    assert rows["untouched"]["score"] == pytest.approx(60 + 0.4 * values["score_m"])
+    assert rows["noise"]["values"]["quality"]["value"] == pytest.approx(40)
+    assert rows["noise"]["values"]["valid"]["value"] == 0
+    assert "indicative" in rows["untouched"]["remark"]
+    notes = " ".join(results(graded.cup)["notes"])
+    assert "3 of 4 raters count" in notes
+    assert "Rater r04 was removed" in notes
+
+
+def test_what_is_missing_and_appeals_go_to_others(graded) -> None:
+    """The removed rater's pictures, and two of which a team appeals, are asked of five more raters."""
+    assert "nobody was asked for" in graded.said["after"]
+    cup, pages = graded.cup, graded.root / "more"
+    picture = latest_plan(cup).plan.positions[0]
+    raters = [word for number in range(5, 13) for word in ("--rater", f"r{number:02}")]
+    sparring("grade", "more", cup, "--appeal", f"noise={picture}", *raters)
+    assert latest_plan(cup).appeals == {"noise": [picture]}
+    sparring("grade", "export", cup, "--out", pages)
+    sparring("grade", "import", cup, *answer_pages(cup, pages))
+    assert "missing  0 answers" in sparring("grade", "status", cup)
+    rows = {row["submission"]: row for row in results(cup)["boards"][0]["rows"]}
+    assert "provisional" not in rows["untouched"]["remark"]
+
+
+def test_nothing_is_published_while_raters_are_at_work(graded) -> None:
+    """A bundle would show whose pictures they grade; after the release a stranger computes the grades again (X2)."""
+    out = graded.root / "full"
+    assert "scores are not released" in sparring("publish", graded.cup, "--out", out, "--full", code=1)
+    sparring("contest", "record", graded.cup, "attack_set.scores_released")
+    sparring("publish", graded.cup, "--out", out, "--full")
+    sparring("verify", out)
+    [stated] = [json.loads(path.read_text()) for path in out.rglob("results.json")]
+    assert stated["boards"] == results(graded.cup)["boards"]
+    assert stated["boards"][0]["rows"][0]["values"]["score_h"]["value"] is not None
+
+
+def test_answers_that_do_not_fit_are_named_and_none_is_noted(graded) -> None:
+    """A file of another plan, one with unknown tokens and one that is no file of a page leave the ledger as it is."""
+    before = sparring("grade", "status", graded.cup, "--json")
+    good, bad = sorted(graded.pages.glob("answers-*.json"))[:2]
+    document = json.loads(bad.read_text())
+    for changed, word in (
+        ({"plan": "0" * 64}, "another plan"),
+        ({"answers": [{**document["answers"][0], "token": "0" * 16}]}, "0000000000000000"),
+        ({"rater": "Not A Rater"}, "rater"),
+    ):
+        bad.write_text(json.dumps(document | changed))
+        assert word in sparring("grade", "import", graded.cup, good, bad, code=1)
+    assert sparring("grade", "status", graded.cup, "--json") == before
+    missing = graded.root / "missing.json"
+    assert "cannot be read" in sparring("grade", "import", graded.cup, missing, code=2)

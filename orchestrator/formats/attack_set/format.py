@@ -28,6 +28,7 @@ from orchestrator.errors import Problem
 from orchestrator.formats.attack_set.contest_grading import AttackSetGrading, graded
 from orchestrator.formats.attack_set.events import GradesReceived, GradingPlanned, ScoresReleased
 from orchestrator.formats.attack_set.grading.fold import GradingResult, SubmissionGrades
+from orchestrator.formats.attack_set.grading.quality import total_score
 from orchestrator.formats.attack_set.human_scores import HUMAN_COLUMNS, grading_notes, human_remarks, human_values
 from orchestrator.formats.attack_set.objective_scores import (
     DECIMALS,
@@ -219,38 +220,32 @@ class AttackSet(Format[AttackSetRules]):
             for attack in observed.roster.by_side(Side.ATTACK):
                 cell = Cell(model.id, attack.id)
                 examples = observed.examples_of(cell)
-                if examples is None or cell not in scores or cell not in answers:
-                    continue
-                if clean is None and self.rules.count is CountReading.CORRECT:
+                played = cell in scores and cell in answers
+                if examples is None or not played or (clean is None and self.rules.count is CountReading.CORRECT):
                     continue
                 try:
                     margins = self._margins(scores[cell], answers[cell])
                 except ValueError as error:
-                    found[attack.id] = _Measured(problem=f"{error}: see rules.probabilities")
+                    found[attack.id] = _Measured(problem=f"{error}; see rules.probabilities")
                     continue
-                each = picture_scores(
-                    answers[cell],
-                    observed.labels,
-                    clean,
-                    margins,
-                    structural_similarity(observed.originals, examples.pixels, self.rules.ssim),
-                    count=self.rules.count,
-                    nte=self.rules.nte,
-                )
-                unanswered = int(np.isnan(margins).sum())
-                found[attack.id] = _Measured(each, bootstrap_intervals(each), unanswered)
+                alike = structural_similarity(observed.originals, examples.pixels, self.rules.ssim)
+                readings = {"count": self.rules.count, "nte": self.rules.nte}
+                each = picture_scores(answers[cell], observed.labels, clean, margins, alike, **readings)
+                found[attack.id] = _Measured(each, bootstrap_intervals(each), int(np.isnan(margins).sum()))
         return found
 
     def _margins(self, scores: Scores, answers: Answers) -> NDArray[np.float64]:
         """Returns the margins [n] of what the hidden model said, NaN where it said nothing.
 
         Raises:
-            ValueError: its scores are said to be probabilities, and are none.
+            ValueError: it gives no scores, or they are said to be probabilities, and are none.
         """
         margins = np.full(len(answers), np.nan)
         answered = (answers >= 0) & ~np.isnan(scores).any(axis=1)
         if answered.any():
             margins[answered] = prediction_margins(scores[answered], answers[answered], self.rules.probabilities)
+        elif (answers >= 0).any():
+            raise ValueError("the hidden model gives labels and no scores, which NTE needs (C5)")
         return margins
 
     def _row(
@@ -286,7 +281,7 @@ class AttackSet(Format[AttackSetRules]):
         """Returns Score (C8), None while one of its parts is missing."""
         if objective is None or grades is None or grades.score is None:
             return None
-        return HUMAN_WEIGHT * self.rules.human_scale * grades.score + OBJECTIVE_WEIGHT * objective
+        return total_score(grades.score, objective, self.rules.human_scale)
 
     def _score_interval(
         self, objective: tuple[float, float] | None, grades: SubmissionGrades | None

@@ -127,6 +127,13 @@ def test_probabilities_that_are_none_leave_a_reason() -> None:
     assert "see rules.probabilities" in found.reason
 
 
+def test_a_hidden_model_without_scores_leaves_a_reason() -> None:
+    """Labels alone have no margin: the row says so, and nobody gets a score of 0 for it."""
+    found = row(observed(scores=np.full_like(LOGITS, np.nan)))
+    assert found.score is None
+    assert "labels and no scores" in found.reason
+
+
 def test_pictures_smaller_than_the_window_are_refused() -> None:
     """A task of 8 x 8 has no windowed SSIM (C4)."""
     task = Task("digits", ("0", "1"), (1, 8, 8), 3, "d", None)
