@@ -65,6 +65,7 @@ navigation = {
                 "docs/warmup",
                 "docs/grading",
                 "docs/attack-set",
+                "An attack-set contest to play </examples/attack-set/README>",
                 "docs/access",
                 "docs/results",
                 "docs/formats",

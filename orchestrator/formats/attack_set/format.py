@@ -229,8 +229,15 @@ class AttackSet(Format[AttackSetRules]):
                     found[attack.id] = _Measured(problem=f"{error}; see rules.probabilities")
                     continue
                 alike = structural_similarity(observed.originals, examples.pixels, self.rules.ssim)
-                readings = {"count": self.rules.count, "nte": self.rules.nte}
-                each = picture_scores(answers[cell], observed.labels, clean, margins, alike, **readings)
+                each = picture_scores(
+                    answers[cell],
+                    observed.labels,
+                    clean,
+                    margins,
+                    alike,
+                    count=self.rules.count,
+                    nte=self.rules.nte,
+                )
                 found[attack.id] = _Measured(each, bootstrap_intervals(each), int(np.isnan(margins).sum()))
         return found
 
