@@ -18,15 +18,20 @@ def play(
     job: Annotated[Path, typer.Option("--job", help="The attempt's folder on the volume.", file_okay=False)],
     blobs: Annotated[Path, typer.Option("--blobs", help="The round's blobs on the volume.", file_okay=False)],
     io: Annotated[Path, typer.Option("--io", help="The folder of FIFOs that the pod's containers share.")],
+    attack_io: Annotated[
+        Path | None, typer.Option("--attack-io", help="The same of the attack, where it queries the player.")
+    ] = None,
     as_json: console.Json = False,
 ) -> None:
-    """Play the job of this pod with its player. What came of it lies in the job's folder."""
+    """Play the job of this pod with its players. What came of it lies in the job's folder."""
     from orchestrator.application.rounds import pod_driver  # noqa: PLC0415  a probe needs none of it
     from orchestrator.executors.kubernetes.shared_volume import DriverOutcome  # noqa: PLC0415  a probe needs none of it
 
     gc.enable()
     logs.configure_logging(json_lines=True, verbose=True, quiet=False)
-    outcome = pod_driver.play_job(pod_driver.DriverPaths(job, blobs, io), os.environ.get("HOSTNAME", "driver"))
+    outcome = pod_driver.play_job(
+        pod_driver.DriverPaths(job, blobs, io, attack_io), os.environ.get("HOSTNAME", "driver")
+    )
     if as_json:
         console.print_json({"outcome": outcome.value})
     else:

@@ -22,7 +22,13 @@ class PartialStep(_AssignmentPart):
     execution.interactions.DefenceAnswers, with NaN behind them. `singles_left` and `sandbox_count` are as there; the
     last `failed_starts` sandboxes did not get ready. `faults`, `seconds`, `fault_seconds` and `fresh` are as in
     StepFinished, so far; `sandboxes` are those that ended since the last finished step; `seed` is what the latest was
-    told, None where there was none.
+    told, None where there was none. `replacement_due` says that the next player of the job's submission is opened
+    because of a fault of its own.
+
+    `divergences` is how often the attack of a query job asked something else as its question began again for this.
+
+    Of a query job `blobs` are those of execution.defence_queries, and `completed` counts the answers. Where the attack
+    is a submission they have a row of `failures` for each of the step's pictures as well.
     """
 
     step: int = Field(ge=0)
@@ -37,19 +43,24 @@ class PartialStep(_AssignmentPart):
     fresh: bool = True
     sandboxes: list[SandboxRecord] = []
     seed: int | None = None
+    replacement_due: bool = True
+    divergences: int = Field(default=0, ge=0)
 
     @property
-    def progress(self) -> int:
-        """A number that grows with every question that came to something, a fault included."""
-        return self.completed + len(self.faults)
+    def progress(self) -> tuple[int, int]:
+        """What grows with every question that came to something, a fault included.
+
+        Where an attack asked something else, answers are of no use any more. So that comes first.
+        """
+        return self.divergences, self.completed + len(self.faults)
 
 
 class Assignment(_AssignmentPart):
     """A job, the round that it is part of, and everything of its record that the job reads.
 
     `events` are the excerpt, to be folded like a ledger; they begin with RoundOpened, which has the whole contest file.
-    `secret` is the round's, in hex digits. `image` is what plays, by its digest; `partial_step` what an earlier
-    attempt left.
+    `secret` is the round's, in hex digits. `image` is what plays, by its digest; `attack_image` the submission that
+    queries it, empty where none does; `partial_step` what an earlier attempt left.
     """
 
     version: Literal[1] = 1
@@ -57,5 +68,6 @@ class Assignment(_AssignmentPart):
     run: str
     secret: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     image: str
+    attack_image: str = ""
     events: list[Annotated[CoreEvent, Field(discriminator="kind")]]
     partial_step: PartialStep | None = None

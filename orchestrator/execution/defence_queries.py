@@ -44,8 +44,8 @@ class DefenceQueries:
         pool: the defence's players.
         context: the round.
         sample: keeps some of the questions.
-        resumed: what another process asked of the same step. The same queries come again, in the same order, and those
-            that were asked are answered from it.
+        resumed: what another process asked of the same step. The step begins again, and a query that comes as it came
+            there is answered from it. From the first one that differs, everything is asked.
     """
 
     def __init__(
@@ -62,10 +62,13 @@ class DefenceQueries:
         self._answers: list[Answers] = []
         self._scores: list[Scores] = []
         self._open: DefenceAnswers | None = None
+        self._asked: list[bytes] = []
+        """The digest of every query so far, the open one last."""
         self._resumed = resumed
         self._known: DefenceReplies | None = None
-        if resumed is not None:
-            answers, scores = (get_array(context.blobs, resumed.blobs[name]) for name in _PARTIAL_ARRAYS)
+        """What the queries to come were answered with in another process; None once this one asks itself."""
+        if resumed is not None and resumed.blobs:
+            answers, scores, self._known_asked = (get_array(context.blobs, resumed.blobs[n]) for n in _PARTIAL_ARRAYS)
             self._known = DefenceReplies(answers, scores)
 
     @property
@@ -91,7 +94,7 @@ class DefenceQueries:
         Raises:
             InfrastructureFault: a fault of ours.
         """
-        answers = self._start(len(pixels))
+        answers = self._start(pixels, pictures)
         try:
             limits = self._context.limits
             plan = QuestionPlan(limits, limits.classify_batch, scored=True)
@@ -107,7 +110,8 @@ class DefenceQueries:
     def ask_gradients(self, pixels: Pixels, labels: Labels, pictures: NDArray[np.int32]) -> GradientReplies:
         """Asks for the gradient of the loss for `labels` [k] at pictures u8 [k, c, h, w]; see `ask`.
 
-        A defence that gives no gradients is not asked, and has no fault.
+        A defence that gives no gradients is not asked, and has no fault. No other process can go on with a step in
+        which gradients were asked for: they are not carried over.
         """
         batch = self._context.limits.classify_batch
         parts = [slice(start, start + batch) for start in range(0, len(pixels), batch)]
@@ -150,11 +154,18 @@ class DefenceQueries:
         self.seconds += context.clock() - began
         return GradientReplies(np.full(len(pixels), NOT_ASKED, np.int32), gradients)
 
-    def _start(self, count: int) -> DefenceAnswers:
+    def _start(self, pixels: Pixels, pictures: NDArray[np.int32]) -> DefenceAnswers:
         """Returns the run of questions of a query, with what another process asked of it."""
+        count = len(pixels)
         answers = self._open = DefenceAnswers.empty(count, len(self._context.task.classes))
+        self._asked.append(_query_digest(pixels, pictures))
         known, resumed = self._known, self._resumed
         if known is None or resumed is None:
+            return answers
+        place = len(self._asked) - 1
+        if place >= len(self._known_asked) or self._known_asked[place].tobytes() != self._asked[place]:
+            self._known = None
+            self._pool.budget.divergences += resumed.replacement_due
             return answers
         done = min(count, len(known.answers))
         answers.answers[:done], answers.scores[:done] = known.answers[:done], known.scores[:done]
@@ -183,6 +194,8 @@ class DefenceQueries:
 
     def partial_step(self, number: int) -> PartialStep | None:
         """Returns what was asked so far, for another process; None where nothing was."""
+        if self._known is not None and self._resumed is not None:  # this process has asked nothing itself
+            return self._resumed.model_copy(update={"faults": self.faults})
         parts = list(zip(self._answers, self._scores, strict=True))
         open_ = self._open
         if open_ is not None:
@@ -192,11 +205,15 @@ class DefenceQueries:
             return None
         nothing = DefenceAnswers.empty(0, len(self._context.task.classes))
         parts.append((nothing.answers, nothing.scores))
-        arrays = (np.concatenate([part[place] for part in parts]) for place in range(len(_PARTIAL_ARRAYS)))
+        answers, scores = (np.concatenate([part[place] for part in parts]) for place in range(2))
+        asked = np.frombuffer(b"".join(self._asked), np.uint8).reshape(-1, hashlib.sha256().digest_size)
         return PartialStep(
             step=number,
             completed=completed,
-            blobs={n: put_array(self._context.blobs, a) for n, a in zip(_PARTIAL_ARRAYS, arrays, strict=True)},
+            blobs={
+                name: put_array(self._context.blobs, array)
+                for name, array in zip(_PARTIAL_ARRAYS, (answers, scores, asked), strict=True)
+            },
             faults=self.faults,
             seconds=self.seconds,
             singles_left=open_.singles_left if open_ else 0,
@@ -204,8 +221,17 @@ class DefenceQueries:
             failed_starts=self._pool.budget.consecutive_failed_starts,
             fault_seconds=self.fault_seconds,
             fresh=self.fresh,
+            divergences=self._pool.budget.divergences,
         )
 
 
-_PARTIAL_ARRAYS = ("answers", "scores")
-"""What of the queries is carried over to another process, by the names of its blobs."""
+_PARTIAL_ARRAYS = ("answers", "scores", "asked")
+"""What of the queries is carried over to another process, by the names of its blobs: i32 [q], f32 [q, classes], and the
+digest of each query, u8 [m, 32]."""
+
+
+def _query_digest(pixels: Pixels, pictures: NDArray[np.int32]) -> bytes:
+    """Returns what tells a query about pictures u8 [k, c, h, w] from every other one."""
+    hashed = hashlib.sha256(pictures.astype("<i4").tobytes())
+    hashed.update(np.ascontiguousarray(pixels).reshape(-1).data)
+    return hashed.digest()

@@ -17,14 +17,18 @@ class FaultBudget:
 
     `max_failed_starts` bounds sandboxes in a row that did not get ready, `max_faults` the sandboxes that ended with a
     fault, `max_seconds` the time of questions that ended with one and of the sandboxes opened because of them.
+    `max_divergences` bounds how often the attack that queries asks something else where its question begins again
+    because of a fault, so that what was answered before is of no use.
     """
 
     max_failed_starts: int | None = None
     max_faults: int | None = None
     max_seconds: float | None = None
+    max_divergences: int | None = None
     consecutive_failed_starts: int = 0
     fault_count: int = 0
     seconds_spent: float = 0.0
+    divergences: int = 0
     exhausted_before: bool = False
     """Whether an earlier step of the job found it used up: then it stays so."""
 
@@ -36,7 +40,11 @@ class FaultBudget:
     @classmethod
     def for_defence(cls, limits: Limits, cells: int) -> "FaultBudget":
         """Returns the budget of a job that classifies the pictures of so many cells."""
-        return cls(max_failed_starts=limits.restarts, max_seconds=limits.fault_seconds * cells)
+        return cls(
+            max_failed_starts=limits.restarts,
+            max_seconds=limits.fault_seconds * cells,
+            max_divergences=limits.restarts,
+        )
 
     @classmethod
     def for_determinism_check(cls, limits: Limits, faults: int = 0) -> "FaultBudget":
@@ -69,6 +77,11 @@ class FaultBudget:
             return f"no more sandboxes after {self.fault_count} faults"
         if self.max_seconds is not None and self.seconds_spent > self.max_seconds:
             return f"faults took longer than the {self.max_seconds:g} s that they may take"
+        if self.max_divergences is not None and self.divergences > self.max_divergences:
+            return (
+                f"its faults let a question to the attack begin again {self.divergences} times, and each time the "
+                "attack asked something else"
+            )
         return "an earlier step of this job used up what faults may cost" if self.exhausted_before else ""
 
     def raise_if_exhausted(self) -> None:

@@ -9,6 +9,7 @@ does not come back.
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 import structlog
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
@@ -18,15 +19,16 @@ from orchestrator.domain.assignment import Assignment, PartialStep
 from orchestrator.domain.plan import Job, Stage
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import GaveUp, InfrastructureFault, PlayerAbsent, PodUsedUp
-from orchestrator.execution import retry
+from orchestrator.execution import query_steps, retry
 from orchestrator.execution.fault_budget import FaultBudget
 from orchestrator.execution.fresh_copy import FreshCopy
 from orchestrator.execution.job_input import events_for_job
 from orchestrator.execution.job_steps import JobSteps, StepResult
 from orchestrator.execution.player_pool import PlayerPool, SandboxExit, child_process_oom_faults
-from orchestrator.execution.query_steps import OrganizerQuerySteps, SubmittedQuerySteps
+from orchestrator.execution.query_steps import OrganizerQuerySteps, SubmittedQuerySteps, UnstartedDefenceSteps
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.executors.base import Emit
+from orchestrator.integrity.power import SamplingDesign
 from orchestrator.ledger.read_model import RoundView
 
 MAX_ATTEMPTS = 3
@@ -50,8 +52,8 @@ class JobRunner:
         self._carried_sandboxes = [] if partial_step is None else list(partial_step.sandboxes)
         finished = view.steps(job.id)
         # Seeds go on where those of the sandboxes on record ended: what a killed orchestrator lost is opened again.
-        on_record = sum(len(step.sandboxes) for step in finished.values())
-        sandbox_numbers = itertools.count(on_record + len(self._carried_sandboxes))
+        on_record = [*self._carried_sandboxes, *(sandbox for step in finished.values() for sandbox in step.sandboxes)]
+        sandbox_numbers = itertools.count(sum(not sandbox.submission for sandbox in on_record))
         self._copy = FreshCopy.of(context, job.submission) if job.stage is Stage.REPLAY else None
         self._pool = PlayerPool(
             context,
@@ -86,9 +88,10 @@ class JobRunner:
         """Returns the players of the attack that queries; they are known to the backend as those of a job beside."""
         if not self._joins_attack:
             return None
-        (cell,) = self._job.cells
-        attack = self._context.roster[cell.attack or ""]
-        return PlayerPool(self._context, attack, f"{self._job.id}-attack", lambda: 0)
+        context, (cell,) = self._context, self._job.cells
+        if context.attack_backend is not None:
+            context = replace(context, backend=context.attack_backend)
+        return PlayerPool(context, context.roster[cell.attack or ""], f"{self._job.id}-attack", lambda: 0)
 
     def prepare(self) -> None:
         """Starts the first sandbox in the background, unless none is opened or, in a replay, it may repeat a seed."""
@@ -103,11 +106,14 @@ class JobRunner:
             StoreFault: the round was never opened.
         """
         context = self._context
+        joined = self._joins_attack and not query_steps.attack_is_over(context, self._view.steps(self._job.id))
+        attack = self._job.cells[0].attack if joined else None
         return Assignment(
             job=self._job.id,
             run=context.run,
             secret=context.secret.hex(),
             image=context.images[self._job.submission].digest,
+            attack_image=context.images[attack].digest if attack else "",
             events=events_for_job(self._job, context, self._view),
             partial_step=partial_step,
         )
@@ -212,15 +218,26 @@ class JobRunner:
             pool.ambiguous_exits.begin_step(step, attempt)
 
     def _steps(self) -> JobSteps | OrganizerQuerySteps | SubmittedQuerySteps:
+        if self._attack_pool and self._context.unstarted:
+            return self._steps_without(self._attack_pool)
         if self._attack_pool:
-            return SubmittedQuerySteps(self._job, self._context, self._pool, self._attack_pool)
+            return SubmittedQuerySteps(self._job, self._context, self._pool, self._attack_pool, self._partial_step)
         if self._job.stage is Stage.QUERY:
             return OrganizerQuerySteps(self._job, self._context, self._pool, self._partial_step)
         return JobSteps(self._job, self._context, self._view, self._pool, self._partial_step)
 
+    def _steps_without(self, attack_pool: PlayerPool) -> SubmittedQuerySteps:
+        """Returns the steps of a query job of whose two players one cannot be started, and so neither is."""
+        context = self._context
+        if context.unstarted == self._job.submission:
+            return UnstartedDefenceSteps(self._job, context, self._pool, attack_pool, self._partial_step)
+        asked_once = replace(context, replay=SamplingDesign(power=0))  # no defence is there to be asked again
+        return SubmittedQuerySteps(self._job, asked_once, self._pool, attack_pool, self._partial_step)
+
     def _begin_attempt(self, finished: dict[int, events.StepFinished]) -> None:
         """Opens the pool for an attempt; what faults cost in finished steps counts."""
-        self._pool.begin_attempt(self._fault_budget(finished), replacement_due=self._partial_step is not None)
+        replacement_due = self._partial_step is not None and self._partial_step.replacement_due
+        self._pool.begin_attempt(self._fault_budget(finished), replacement_due=replacement_due)
         if self._attack_pool:
             self._attack_pool.begin_attempt(FaultBudget.for_attack(self._context.limits))
 
@@ -236,8 +253,10 @@ class JobRunner:
         """Adds to what is carried over the sandboxes that no event has, and what the latest of them was told."""
         if sandboxes := self._take_sandbox_records():
             partial_step = self._partial_step or PartialStep(step=step, completed=0)
+            # Where two play, it may have been the attack for which another process has to go on.
+            due = self._pool.replacement_due if self._attack_pool else partial_step.replacement_due
             self._partial_step = partial_step.model_copy(
-                update={"sandboxes": sandboxes, "seed": self._pool.latest_seed}
+                update={"sandboxes": sandboxes, "seed": self._pool.latest_seed, "replacement_due": due}
             )
 
     def _finish(self, emit: Emit, finished: dict[int, events.StepFinished], wall: float) -> None:
@@ -297,7 +316,9 @@ class JobRunner:
         else:
             budget = FaultBudget.for_defence(context.limits, len(self._job.cells))
         budget.spend(sum(part.fault_seconds for part in steps))
-        budget.consecutive_failed_starts = self._partial_step.failed_starts if self._partial_step else 0
+        if self._partial_step:
+            budget.consecutive_failed_starts = self._partial_step.failed_starts
+            budget.divergences = self._partial_step.divergences
         budget.exhausted_before = any(fault.code == GaveUp.code for fault in faults)
         return budget
 

@@ -24,7 +24,7 @@ from orchestrator.execution import interactions
 from orchestrator.execution.broker import Broker
 from orchestrator.execution.defence_queries import DefenceQueries
 from orchestrator.execution.gate import no_examples
-from orchestrator.execution.interactions import DefenceAnswers, QuestionPlan
+from orchestrator.execution.interactions import AttackOutput, DefenceAnswers, QuestionPlan
 from orchestrator.execution.job_steps import FinishedSteps, StepResult
 from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.execution.query_sample import AskedQuestion, QuestionSample, checked_questions, sampled_questions
@@ -140,7 +140,7 @@ class QueryCheck:
     @classmethod
     def begin(cls, number: int, resumed: PartialStep | None, blobs: Blobs) -> "QueryCheck":
         """Returns a check with what another process asked of it."""
-        if resumed is None or resumed.step != number:
+        if resumed is None or resumed.step != number or not resumed.blobs:
             return cls(number, np.empty((0, 3), np.int32))
         rows = get_array(blobs, resumed.blobs["checked_rows"])
         return cls(number, rows, resumed.completed, list(resumed.faults), resumed.seconds)
@@ -171,24 +171,40 @@ class QueryCheck:
 
 
 class SubmittedQuerySteps(QuerySteps):
-    """The steps of a query job whose attack is a submission: its sandbox and the defence's, joined by the broker."""
+    """The steps of a query job whose attack is a submission: its sandbox and the defence's, joined by the broker.
 
-    def __init__(self, job: Job, context: RoundContext, pool: PlayerPool, attack_pool: PlayerPool) -> None:
-        super().__init__(job, context, pool)
+    Another process goes on with a step from its beginning: a fresh attack is asked the same question with the same
+    seed. As long as it asks what was asked before, it is told what was answered before.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        context: RoundContext,
+        pool: PlayerPool,
+        attack_pool: PlayerPool,
+        resumed_step: PartialStep | None = None,
+    ) -> None:
+        super().__init__(job, context, pool, resumed_step)
         self._attack_pool = attack_pool
+        self._in_progress: tuple[int, DefenceQueries, QueryRecord, AttackOutput] | None = None
 
     def _parts(self) -> Sequence[Sequence[int]]:
         """Returns the questions to the attack."""
-        return _split(len(self._context.samples), self._context.limits.perturb_batch)
+        return _attack_questions(self._context)
 
     def _play_step(self, number: int, pictures: Sequence[int], sample: QuestionSample, *, retire: bool) -> StepResult:
         context, samples, gate = self._context, self._context.samples, self._context.gate()
         pixels, labels = samples.pixels[pictures], samples.labels[pictures]
-        queries = DefenceQueries(self._pool, context, sample)
+        resumed = self._resumed_step if self._resumed_step and self._resumed_step.step == number else None
+        queries = DefenceQueries(self._pool, context, sample, resumed)
         broker = Broker(
             context.access, gate.budget, queries, pictures[0], pixels, labels, context.clock, context.cancelled.wait
         )
-        output = interactions.AttackOutput(gate.missing_all(pixels))
+        if resumed is not None and resumed.blobs:  # also where the attack now asks something else
+            broker.record.failures[:] = get_array(context.blobs, resumed.blobs["failures"])
+        output = AttackOutput(gate.missing_all(pixels))
+        self._in_progress = number, queries, broker.record, output
         interactions.ask_attack(
             self._attack_pool,
             gate,
@@ -199,22 +215,65 @@ class SubmittedQuerySteps(QuerySteps):
             output,
             broker.answer,
         )
+        self._in_progress = None
         if retire:
             output.faults += self._attack_pool.retire_player()
             queries.faults += self._pool.retire_player()
         index = np.asarray(pictures, np.int32)
         step = QueryStep(index=index, examples=output.examples, asked=broker.record, queries=queries)
-        of_attack = [fault.model_copy(update={"submission": self._cell.attack}) for fault in output.faults]
         return StepResult(
             number,
             step.blobs(context),
-            [*queries.faults, *of_attack],
+            [*queries.faults, *self._attack_faults(output)],
             queries.seconds,
             queries.fault_seconds,
             (self._cell,),
             fresh=queries.fresh,
             transcript=queries.transcript,
             attack_seconds=output.seconds,
+        )
+
+    def _attack_faults(self, output: AttackOutput) -> list[events.FaultRecord]:
+        return [fault.model_copy(update={"submission": self._cell.attack}) for fault in output.faults]
+
+    def partial_step(self) -> PartialStep | None:
+        """Returns what was asked in the step that ended with a fault of ours; None where nothing was."""
+        if self._in_progress is None:
+            return super().partial_step()
+        number, queries, asked, output = self._in_progress
+        queries.faults += self._attack_faults(output)
+        partial_step = queries.partial_step(number)
+        if partial_step is None:
+            return None
+        failures = {"failures": put_array(self._context.blobs, asked.failures)}
+        return partial_step.model_copy(update={"blobs": partial_step.blobs | failures})
+
+
+class UnstartedDefenceSteps(SubmittedQuerySteps):
+    """The steps of a query job whose defence cannot be started: its attack is not asked, and has no fault.
+
+    No picture was played by the defence, so each is lost to it whatever the attack would have made of it (rule A7).
+    """
+
+    def _play_step(self, number: int, pictures: Sequence[int], sample: QuestionSample, *, retire: bool) -> StepResult:
+        context, pixels, index = self._context, self._context.samples.pixels[pictures], np.asarray(pictures, np.int32)
+        queries = DefenceQueries(self._pool, context, sample)
+        if self._resumed_step is not None and self._resumed_step.step == number:
+            queries.faults += self._resumed_step.faults
+        queries.ask(pixels, index)
+        asked = QueryRecord.empty(len(pictures))
+        asked.attacked[:], asked.queries[:], asked.failures[:] = True, 1, QueryFailure.NOT_PLAYED
+        if retire:
+            queries.faults += self._pool.retire_player()
+        step = QueryStep(index=index, examples=no_examples(pixels), asked=asked, queries=queries)
+        return StepResult(
+            number,
+            step.blobs(context),
+            queries.faults,
+            queries.seconds,
+            queries.fault_seconds,
+            (self._cell,),
+            transcript=queries.transcript,
         )
 
 
@@ -274,6 +333,16 @@ class OrganizerQuerySteps(QuerySteps):
             fresh=queries.fresh,
             transcript=queries.transcript,
         )
+
+
+def attack_is_over(context: RoundContext, finished: FinishedSteps) -> bool:
+    """Returns whether an attack that queries has played all of its steps of a job, so that only its defence is left."""
+    return all(number in finished for number, _ in enumerate(_attack_questions(context)))
+
+
+def _attack_questions(context: RoundContext) -> list[range]:
+    """Returns the pictures of each question to an attack that is a submission."""
+    return _split(len(context.samples), context.limits.perturb_batch)
 
 
 def _split(count: int, size: int) -> list[range]:

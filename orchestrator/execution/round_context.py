@@ -46,6 +46,10 @@ class RoundContext:
     backend: Backend
     blobs: Blobs
     clock: Clock
+    attack_backend: Backend | None = None
+    """What starts an attack that queries a defence, where that is not `backend`."""
+    unstarted: str = ""
+    """The submission whose players cannot be started, where that is known."""
     keep_scores: bool = False
     """Whether the scores that defences give in play are kept."""
     access: Access = field(default_factory=Access)

@@ -220,6 +220,17 @@ def test_a_queue_that_is_missing_fails(run, contest) -> None:
     assert status(document)["queue"] == "fail"
 
 
+def test_where_attacks_query_what_two_players_share_is_told(run, contest) -> None:
+    """A warning, which fails no check; without `access` there is no such line."""
+    contest.write_text(CONTEST.replace(", queue: QUEUE", "") + "access: {kind: decision}\n")
+    code, document = run("check", contest, "--look-only")
+    assert status(document)["query jobs"] == "warn"
+    contest.write_text(CONTEST.replace(", queue: QUEUE", ""))
+    plain_code, plain = run("check", contest, "--look-only")
+    assert "query jobs" not in status(plain)
+    assert code == plain_code
+
+
 def test_no_cluster_is_told_from_a_failed_check(tmp_path, contest, monkeypatch) -> None:
     """No configuration is the operator's affair; a server that does not answer is ours."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)

@@ -136,9 +136,18 @@ class Pods:
         planned = record.round.jobs[assigned.job]
         cells = tuple(Cell(cell.defence, cell.attack) for cell in planned.cells)
         job = Job(JobId(planned.id), planned.stage, planned.submission, cells, keys=planned.keys)
-        images = {planned.submission: self.setting.images[planned.submission]}
-        roster = record.round.roster
-        setting = replace(self.setting, backend=OnePlayer(self.setting.backend), images=images, roster=roster)
+        images = {each.digest: each for each in self.setting.images.values()}
+        found = {planned.submission: images[assigned.image]}
+        if assigned.attack_image:
+            found[cells[0].attack] = images[assigned.attack_image]
+        backends = [OnePlayer(self.setting.backend) for _ in range(2)]
+        setting = replace(
+            self.setting,
+            backend=backends[0],
+            attack_backend=backends[1],
+            images=found,
+            roster=record.round.roster,
+        )
         happened: list[tuple[events.Event, ...]] = []
         performance = JobRunner(job, setting, record, None, assigned.partial_step)
         try:
@@ -161,7 +170,7 @@ def played_in_pods(played) -> Pods:
     return pods
 
 
-_MEASURED = {"fault_seconds", "at", "device", "seconds", "wall_seconds"}
+_MEASURED = {"attack_seconds", "fault_seconds", "at", "device", "seconds", "wall_seconds"}
 
 
 def told(played) -> list[Any]:

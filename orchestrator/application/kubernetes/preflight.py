@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from orchestrator.application.rounds.execution_target import ClusterAccess
+from orchestrator.domain.access import AccessKind
 from orchestrator.domain.events import Event, RoundOpened
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.errors import UsageError
@@ -28,6 +29,15 @@ CLAIM_FOLDERS = ("blobs", "cluster")
 """What of an `--out` folder drivers see."""
 API_TIMEOUT_SECONDS = 20.0
 """Seconds after which a cluster that does not answer is away: somebody waits at a terminal."""
+
+
+_SHARED_POD = Check(
+    "query jobs",
+    CheckStatus.WARN,
+    "an attack that queries has a pod with its defence, and Kubernetes gives both one loopback and one IPC namespace",
+    "where submissions may have agreed to speak past the broker, play on docker or runc (docs/threat-model.md)",
+)
+"""What no setting of a pod can mend, said to whoever plays a contest with `access`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +70,14 @@ def preflight_checks(contest: Contest | None, where: ClusterAccess, asked: Prefl
     """
     settings = ClusterSettings() if contest is None else contest.file.cluster
     policy = SandboxPolicy() if contest is None else contest.file.sandbox_policy()
-    requirements = Requirements.from_pod_spec(settings, probe_job.match_pod_spec(settings, policy))
+    # The largest pod of the contest: where attacks query, one with two players.
+    queries = contest is not None and contest.file.access.kind is not AccessKind.NONE
+    largest = probe_job.match_pod_spec(settings, policy, has_attack=queries)
+    requirements = Requirements.from_pod_spec(settings, largest)
     cluster = where.connect(settings.namespace).with_patience(API_TIMEOUT_SECONDS)
     yield from preflight.check_cluster(cluster, requirements)
+    if queries:
+        yield _SHARED_POD
     if not asked.make_pods:
         verdict = probe_job.judge_record(run_probes.last_record(cluster), _now())
         yield Check("network probe", CheckStatus.OK if verdict.allowed else CheckStatus.FAIL, verdict.reason or "holds")

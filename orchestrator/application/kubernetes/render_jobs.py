@@ -10,17 +10,16 @@ import numpy as np
 
 from orchestrator.application.rounds import entry_images
 from orchestrator.application.rounds.assemble_context import assemble_context
+from orchestrator.application.rounds.attempt_jobs import attack_in_pod, attempt_job
 from orchestrator.application.rounds.play_rounds import ROUND_NAME, TaskRound
 from orchestrator.domain.ids import digest
 from orchestrator.domain.plan import Job, Plan
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.text import printable
 from orchestrator.errors import BackendUnavailable, Problem, Rejected, UsageError
-from orchestrator.execution.estimate import question_count
 from orchestrator.execution.planner import make_plan
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.executors.kubernetes import lease
-from orchestrator.executors.kubernetes.job_manifest import active_deadline, render_job
 from orchestrator.executors.kubernetes.labels import Attempt, RoundRef
 from orchestrator.executors.kubernetes.registry_backend import RegistryBackend
 from orchestrator.executors.kubernetes.settings import ClusterSettings
@@ -93,13 +92,7 @@ def render_jobs(contest: Contest, asked: RenderRequest) -> RenderedJobs:
     )
     chosen = plan.jobs if asked.all_jobs else tuple(_first_wave(plan))
     jobs = [
-        render_job(
-            Attempt(round_ref, job, 1),
-            context.images[job.submission],
-            context.policy,
-            settings,
-            active_deadline(job, context.limits, question_count(context, job), settings.pending_seconds),
-        )
+        attempt_job(context, settings, Attempt(round_ref, job, 1, has_attack=bool(attack_in_pod(context, job))))
         for job in chosen
     ]
     round_lease = lease.lease_manifest(f"sparring-{round_ref.label_value}")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -11,18 +12,17 @@ import structlog
 
 from orchestrator import composition, plugins
 from orchestrator.application.rounds import pod_driver
+from orchestrator.application.rounds.attempt_jobs import attempt_job
 from orchestrator.domain.events import ClusterProbed
 from orchestrator.domain.ids import digest
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import UsageError
-from orchestrator.execution.estimate import question_count
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.executors.base import Executor
 from orchestrator.executors.kubernetes import probe_job, run_probes
 from orchestrator.executors.kubernetes.api import Client
 from orchestrator.executors.kubernetes.controller import ControllerDeps
-from orchestrator.executors.kubernetes.job_manifest import active_deadline, render_job
-from orchestrator.executors.kubernetes.labels import Attempt, RoundRef, round_label_value
+from orchestrator.executors.kubernetes.labels import RoundRef, round_label_value
 from orchestrator.executors.kubernetes.lease import Lease, holder_identity
 from orchestrator.executors.kubernetes.registry_backend import RegistryBackend
 from orchestrator.executors.kubernetes.settings import ClusterSettings
@@ -169,18 +169,12 @@ class KubernetesSession:
 
     def executor(self, context: RoundContext) -> Executor:
         """Returns the Kubernetes executor for this round."""
-
-        def render(attempt: Attempt) -> dict[str, object]:
-            pictures = question_count(context, attempt.job)
-            seconds = active_deadline(attempt.job, context.limits, pictures, self.settings.pending_seconds)
-            return render_job(attempt, context.images[attempt.job.submission], context.policy, self.settings, seconds)
-
         deps = ControllerDeps(
             api=self.client,
             shared_volume=self.exchange,
             round_ref=RoundRef(context.contest, context.round, context.task.name, digest(context.secret)),
-            render_job=render,
-            finish_without_player=lambda assignment, why: pod_driver.substitute_events(assignment, context.blobs, why),
+            render_job=partial(attempt_job, context, self.settings),
+            finish_without_player=partial(pod_driver.substitute_events, context.blobs),
             lease=self.lease,
             status_file=self.status_file,
             max_jobs=self.settings.max_jobs,

@@ -158,10 +158,10 @@ def choose_target(contest: Contest, workspace: Path, how: RunOptions) -> Executi
     plugins.load_plugin("executors", how.executor)
     _refuse_ignored_options(how)
     if how.executor == execution_target.KUBERNETES:
-        if contest.file.access.kind is not AccessKind.NONE:
+        if contest.file.access.kind is AccessKind.GRADIENT:
             raise UsageError(
-                "--engine kubernetes cannot join an attack's pod with a defence's, and `access` needs both; "
-                "leave `access` out of the contest file, or play on this machine"
+                "--engine kubernetes cannot take gradients from one pod to the next, where a defence that ended has to "
+                "be replaced; set `access.kind` to scores or decision in the contest file, or play on this machine"
             )
         cluster = execution_target.KubernetesTarget(contest, how.cluster, how.slots)
         cluster.backend.require_available(contest.file.runtime)

@@ -1,10 +1,12 @@
-"""The driver of a pod: plays the one job that the controller put down, with the one player that the pod has.
+"""The driver of a pod: plays the one job that the controller put down, with the players that the pod has.
+
+That is one, and in a query job a second one, the attack that queries the first. Each has a backend of its own.
 
 What it is told and what it says goes through a folder (see executors.kubernetes.shared_volume); nothing of a round's
 ledger is here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator import composition
@@ -27,11 +29,15 @@ from orchestrator.sandboxes.base import Backend, ImageSource
 
 @dataclass(frozen=True, slots=True)
 class DriverPaths:
-    """Where things are in the driver's container: the attempt's folder, the blobs, and the FIFOs of the pod."""
+    """Where things are in the driver's container: the attempt's folder, the blobs, and the FIFOs of the pod.
+
+    `attack_io` has those of the attack, where the pod has one.
+    """
 
     job: Path
     blobs: Path
     io: Path
+    attack_io: Path | None = None
 
 
 def play_job(place: DriverPaths, who: str) -> DriverOutcome:
@@ -43,10 +49,13 @@ def play_job(place: DriverPaths, who: str) -> DriverOutcome:
         Cancelled: the pod is being ended; nothing is said.
     """
     outbox, backend = AttemptFolder(place.job), composition.make_backend("pod", place.io)
+    attack_backend = None if place.attack_io is None else composition.make_backend("pod", place.attack_io)
     try:
-        return _run_job(outbox, make_job_runner(outbox.take_assignment(who), open_blobs(place.blobs), backend))
+        assignment = outbox.take_assignment(who)
+        return _run_job(outbox, make_job_runner(assignment, open_blobs(place.blobs), backend, attack_backend))
     finally:
-        backend.clean_up(ended_run=who)  # where no player was needed, one still waits to be started
+        for each in filter(None, (backend, attack_backend)):
+            each.clean_up(ended_run=who)  # where no player was needed, one still waits to be started
 
 
 def _run_job(outbox: AttemptFolder, performance: JobRunner) -> DriverOutcome:
@@ -62,8 +71,11 @@ def _run_job(outbox: AttemptFolder, performance: JobRunner) -> DriverOutcome:
     return DriverOutcome.FINISHED
 
 
-def substitute_events(assignment: Assignment, blobs: Blobs, why: str) -> list[tuple[Event, ...]]:
-    """Returns what is left of a job as it comes out where its player is never started: what to keep together, in order.
+def substitute_events(blobs: Blobs, assignment: Assignment, refused: str, why: str) -> list[tuple[Event, ...]]:
+    """Returns what is left of a job as it comes out where a player is never started: what to keep together, in order.
+
+    `refused` is the submission whose player that is. Where a second one plays in the job, it is not started either, and
+    nothing is charged to it.
 
     Raises:
         StoreFault: the assignment is not whole, or a blob cannot be kept.
@@ -71,16 +83,24 @@ def substitute_events(assignment: Assignment, blobs: Blobs, why: str) -> list[tu
     from orchestrator.executors.kubernetes.failed_start import FailedStartBackend  # noqa: PLC0415  a controller's; a driver's start is short
 
     batches: list[tuple[Event, ...]] = []
-    backend = FailedStartBackend(composition.make_backend("pod", Path()), why)
-    make_job_runner(assignment, blobs, backend).run(lambda *batch: batches.append(batch))
+    unstarted = FailedStartBackend(composition.make_backend("pod", Path()), why)
+    runner = make_job_runner(assignment, blobs, unstarted, unstarted, refused)
+    runner.run(lambda *batch: batches.append(batch))
     return batches
 
 
-def make_job_runner(assignment: Assignment, blobs: Blobs, backend: Backend) -> JobRunner:
-    """Returns the performance of what was assigned. Raises StoreFault where the assignment is not whole."""
+def make_job_runner(
+    assignment: Assignment, blobs: Blobs, backend: Backend, attack_backend: Backend | None = None, refused: str = ""
+) -> JobRunner:
+    """Returns the performance of what was assigned. Raises StoreFault where the assignment is not whole.
+
+    `attack_backend` starts the attack of a query job; `refused` is the submission whose player is never started.
+    """
     record = RoundView(blobs, assignment.events)
+    job = _job(assignment, record)
     context = _round_context(assignment, record, blobs, backend)
-    return JobRunner(_job(assignment, record), context, record, None, assignment.partial_step)
+    context = replace(context, attack_backend=attack_backend, unstarted=refused)
+    return JobRunner(job, context, record, None, assignment.partial_step)
 
 
 def _job(assignment: Assignment, record: RoundView) -> Job:
@@ -96,7 +116,10 @@ def _round_context(assignment: Assignment, record: RoundView, blobs: Blobs, back
     if opening is None:
         raise StoreFault(f"the round of job {assignment.job} is not in its assignment; use one version of the runner")
     file = ContestFile.model_validate(opening.contest)
-    player = record.round.jobs[assignment.job].submission
+    planned = record.round.jobs[assignment.job]
+    images = {planned.submission: backend.admit(ImageSource(image=assignment.image))}
+    if assignment.attack_image:
+        images[planned.cells[0].attack or ""] = backend.admit(ImageSource(image=assignment.attack_image))
     return assemble_context(
         file,
         format_of_round(opening),
@@ -106,7 +129,7 @@ def _round_context(assignment: Assignment, record: RoundView, blobs: Blobs, back
         samples=record.samples,
         secret=bytes.fromhex(assignment.secret),
         roster=record.round.roster,
-        images={player: backend.admit(ImageSource(image=assignment.image))},
+        images=images,
         backend=backend,
         blobs=blobs,
     )

@@ -8,8 +8,9 @@ assigned before the last one is removed, so that no number of an attempt comes b
 
 In each group of rows the first that holds is taken. "next" stands for the actions and the state of rows 22 to 25. An
 "exit" is the end of a player that its driver could not attribute to anybody (see `oom_correction`). It has no known
-cause where it would count against the player although no status shows that the kernel ended it. An event that has no
-row in a state comes too late, and changes nothing.
+cause where it would count against the player although no status shows that the kernel ended it. Where a job has two
+players, each of them has its own container's status, and is refused, or at fault, for itself. An event that has no row
+in a state comes too late, and changes nothing.
 
     row | event: condition                                     | actions                                | next state
     TO_CREATE: the attempt is assigned, and its Job was neither created nor seen
@@ -59,7 +60,7 @@ from enum import Enum, StrEnum, auto
 
 from orchestrator.domain.assignment import PartialStep
 from orchestrator.domain.events import Event, JobFinished, StepFinished
-from orchestrator.domain.plan import Job
+from orchestrator.domain.plan import Job, Stage
 from orchestrator.errors import (
     ClusterRefused,
     DriverLost,
@@ -72,8 +73,9 @@ from orchestrator.executors.base import EventBatch
 from orchestrator.executors.kubernetes.active_job import ActiveJob, fault_from_code
 from orchestrator.executors.kubernetes.attempt_status import AttemptState, AttemptStatus, describe_quota
 from orchestrator.executors.kubernetes.labels import Attempt
+from orchestrator.executors.kubernetes.pod_manifest import ATTACK, PLAYER
 from orchestrator.executors.kubernetes.shared_volume import AttemptEnd, DriverOutcome
-from orchestrator.executors.kubernetes.start_failures import MIN_START_FAILURES, NodeStartHistory
+from orchestrator.executors.kubernetes.start_failures import NodeStartHistory, refused_submission
 from orchestrator.executors.kubernetes.timings import ControllerTimings
 
 MAX_FRUITLESS_ATTEMPTS = 3
@@ -222,19 +224,27 @@ class RemoveFolder:
 
 @dataclass(frozen=True, slots=True)
 class FinishWithoutPlayer:
-    """Find out what is left of the job comes to without its player. The answer: FinishedWithoutPlayer."""
+    """Find out what is left of the job comes to without a player. The answer: FinishedWithoutPlayer.
+
+    `submission` is the one whose player nodes refuse.
+    """
 
     job: Job
     partial_step: PartialStep | None
+    submission: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ParkJob:
-    """Give a job up until another run, and keep why."""
+    """Give a job up until another run, and keep why.
+
+    `submission` is the one with which no other job is begun in this run; empty where it may be either of two players.
+    """
 
     job: Job
     error: InfrastructureFault
+    submission: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,13 +407,13 @@ class AttemptMachine:
         actions: list[Action] = []
         for batch in event.batches:
             unrecorded = self.job.unrecorded(batch)
-            cause = self._find_exit_cause(unrecorded, event)
+            cause, containers = self._find_exit_cause(unrecorded, event)
             if cause is _ExitCause.PENDING:
                 return actions  # this batch is read again; what follows it stands on it
             if cause is _ExitCause.UNKNOWN:
-                return [*actions, *self._fail_attempt(PlayerLost(event.status.player_exit), event)]
-            if cause is _ExitCause.OUT_OF_MEMORY:
-                unrecorded = self.job.with_oom(unrecorded)
+                return [*actions, *self._lose_player(containers, event)]
+            for container in containers:
+                unrecorded = self.job.with_oom(unrecorded, container)
             actions += self._keep_batch(batch, unrecorded, event)
             if self.state is MachineState.CLOSING:
                 return [*actions, *self._close_job(event)]
@@ -418,8 +428,8 @@ class AttemptMachine:
         )
         actions = _kept(tuple(placed))
         self.job.record_batch(batch)
-        if any(isinstance(batch_event, StepFinished) for batch_event in batch):
-            self._start_history.record_start(self.job.attempt.job.submission, event.status.node, created_at)
+        for submission in _started_players(batch):
+            self._start_history.record_start(submission, event.status.node, created_at)
         for batch_event in batch:
             if isinstance(batch_event, JobFinished):
                 seconds = None if created_at is None else event.time - created_at
@@ -427,19 +437,32 @@ class AttemptMachine:
                 self._enter(MachineState.CLOSING, event.time)
         return actions
 
-    def _find_exit_cause(self, reports: Sequence[Event | PartialStep], event: AttemptObserved) -> _ExitCause:
-        """Returns what the status of the player's container makes of an end that the driver could not attribute."""
-        if not self.job.has_ambiguous_exit(reports):
-            return _ExitCause.CLEAR
+    def _find_exit_cause(
+        self, reports: Sequence[Event | PartialStep], event: AttemptObserved
+    ) -> tuple[_ExitCause, list[str]]:
+        """Returns what the status of the players' containers makes of ends that the driver could not attribute.
+
+        With it come the containers whose players were out of memory, or the first one whose end has no known cause.
+        """
+        containers = [each for each in (PLAYER, ATTACK) if self.job.has_ambiguous_exit(reports, each)]
+        if not containers:
+            return _ExitCause.CLEAR, []
         if self._memory.exit_pending_since is None:
             self._memory.exit_pending_since = event.time
+        kills = {container: event.status.oom_kills.of(container) for container in containers}
         waited = event.time - self._memory.exit_pending_since
-        if event.status.oom_killed is None and waited < self._timings.player_status_grace:
-            return _ExitCause.PENDING
+        if None in kills.values() and waited < self._timings.player_status_grace:
+            return _ExitCause.PENDING, []
         self._memory.exit_pending_since = None
-        if event.status.oom_killed:
-            return _ExitCause.OUT_OF_MEMORY
-        return _ExitCause.UNKNOWN if self.job.is_charged_to_player(reports) else _ExitCause.CLEAR
+        for container, killed in kills.items():
+            if not killed and self.job.is_charged_to_player(reports, container):
+                return _ExitCause.UNKNOWN, [container]
+        full = [container for container, killed in kills.items() if killed]
+        return (_ExitCause.OUT_OF_MEMORY if full else _ExitCause.CLEAR), full
+
+    def _lose_player(self, containers: Sequence[str], event: AttemptObserved) -> list[Action]:
+        """Ends an attempt whose player in the first of these containers ended, and nobody can say why."""
+        return self._fail_attempt(PlayerLost(event.status.player_exits.of(containers[0])), event)
 
     def _assess_attempt(self, event: AttemptObserved, *, was_queued: bool) -> list[Action]:
         """Decides whether the attempt is over, everything that it handed out being kept."""
@@ -456,19 +479,19 @@ class AttemptMachine:
         """Ends an attempt whose driver has said how it ended."""
         partial_step = event.partial_step
         if partial_step is not None:
-            cause = self._find_exit_cause([partial_step], event)
+            cause, containers = self._find_exit_cause([partial_step], event)
             if cause is _ExitCause.PENDING:
                 return []
             if cause is _ExitCause.UNKNOWN:
-                return self._fail_attempt(PlayerLost(event.status.player_exit), event)
-            if cause is _ExitCause.OUT_OF_MEMORY:
-                partial_step = self.job.step_with_oom(partial_step)
+                return self._lose_player(containers, event)
+            for container in containers:
+                partial_step = self.job.step_with_oom(partial_step, container)
         if end.outcome is DriverOutcome.FINISHED:  # and no batch has the end of the job
             return self._fail_attempt(DriverLost("its driver said that it finished, and left no end of the job"), event)
         actions: list[Action] = []
         if end.outcome is DriverOutcome.FAULT:
             status, reported = event.status, fault_from_code(end.code, end.message)
-            error = status.fault(status.description) if status.container_stuck else reported
+            error = status.fault(status.description) if status.stuck_container else reported
             actions = self._record_failure(error, event.time)
         return [*actions, *self._begin_next_attempt(self.job.remaining(partial_step), event)]
 
@@ -533,9 +556,11 @@ class AttemptMachine:
         return [*recorded, *self._begin_next_attempt(self.job.remaining(self.job.resumed_step), event)]
 
     def _record_failure(self, error: InfrastructureFault, time: float) -> list[Action]:
+        status = self._memory.loss or self._memory.status
+        culprit = self.job.player_in(status.stuck_container)
         if isinstance(error, PlayerRefused):
-            self.job.record_start_failure((self._memory.loss or self._memory.status).node, time)
-        return _kept(self.job.record_failure(error))
+            self.job.record_start_failure(culprit, status.node, time)
+        return _kept(self.job.record_failure(error, culprit))
 
     def _begin_next_attempt(
         self, partial_step: PartialStep | None, event: AttemptObserved, *, counts: bool = True
@@ -545,9 +570,10 @@ class AttemptMachine:
         `counts`: whether this attempt is one of those that got nowhere, where it finished nothing.
         """
         following = self.job.next_attempt(partial_step, counts_as_played=counts)
-        refused = len(following.start_failures) >= MIN_START_FAILURES
-        if refused and self._start_history.starts_others(following):
-            return [FinishWithoutPlayer(self.job.attempt.job, partial_step, str(following.give_up_reason))]
+        refused = refused_submission(following)
+        if refused and self._start_history.starts_others(following, refused):
+            reason = str(following.give_up_reason)
+            return [FinishWithoutPlayer(self.job.attempt.job, partial_step, refused, reason)]
         retry_at = 0.0
         if refused and event.others_may_start:
             retry_at = event.time + self._timings.start_retry_interval
@@ -567,7 +593,9 @@ class AttemptMachine:
         """Gives the job up; its folder stays, so that the next controller goes on with the attempt after."""
         deletion: list[Action] = [] if self.state is MachineState.TO_CREATE else [DeleteJob(self.job.attempt)]
         self._enter(MachineState.PARKED, time)
-        return [*deletion, ParkJob(self.job.attempt.job, error)]
+        job = self.job
+        player = job.last_culprit or ("" if job.attack else job.attempt.job.submission)
+        return [*deletion, ParkJob(job.attempt.job, error, player)]
 
     def _enter(self, state: MachineState, time: float) -> None:
         self.state, self._state_since = state, time
@@ -575,6 +603,16 @@ class AttemptMachine:
 
 def _kept(batch: EventBatch) -> list[Action]:
     return [KeepBatch(batch)] if batch else []
+
+
+def _started_players(batch: EventBatch) -> set[str]:
+    """Returns whose players must have been started for these events.
+
+    In a query job the attack has ended before it is known, and its defence may not have been asked.
+    """
+    steps = [event for event in batch if isinstance(event, StepFinished)]
+    asked = {step.submission for step in steps if step.stage is not Stage.QUERY or step.seconds}
+    return asked | {sandbox.submission for step in steps for sandbox in step.sandboxes if sandbox.submission}
 
 
 def _never_began(status: AttemptStatus, *, was_queued: bool) -> bool:

@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.domain.text import printable
 from orchestrator.errors import DriverLost, ImagePullFailed, PlayerRefused, PodLost, PodRefused, Unschedulable
 from orchestrator.executors.kubernetes.labels import QUEUE_LABEL
+from orchestrator.executors.kubernetes.pod_manifest import ATTACK, DRIVER, PLAYER
 from orchestrator.executors.kubernetes.shared_volume import NO_ASSIGNMENT
 
 Object = dict[str, Any]
-PLAYER, DRIVER = "player", "driver"
 _SHOWN = 400
 _SCHEDULER_EVENT = "FailedScheduling"
 _FIRST_SIGNAL_CODE = 128
@@ -65,17 +65,50 @@ class AttemptState(StrEnum):
     """Nothing more comes from its driver than what is on the volume, perhaps not to be seen yet."""
 
 
+class OomKills(NamedTuple):
+    """Whether the kernel ended a player's container at its memory limit, None as long as that is not known."""
+
+    player: bool | None = None
+    attack: bool | None = None
+
+    def settled(self) -> "OomKills":
+        """Returns the same where nothing more will be known: then what is not known was not so."""
+        return OomKills(bool(self.player), bool(self.attack))
+
+    def of(self, container: str) -> bool | None:
+        """Returns it of the container `player` or `attack`."""
+        return self.attack if container == ATTACK else self.player
+
+
+_UNKNOWN_KILLS = OomKills()
+_NO_KILLS = _UNKNOWN_KILLS.settled()
+_UNKNOWN_EXIT = "its player's container ended without a word, and its pod is gone"
+
+
+class PlayerExits(NamedTuple):
+    """In words how the players' containers ended, where they told nothing themselves."""
+
+    player: str = _UNKNOWN_EXIT
+    attack: str = _UNKNOWN_EXIT
+
+    def of(self, container: str) -> str:
+        """Returns them of the container `player` or `attack`."""
+        return self.attack if container == ATTACK else self.player
+
+
+_UNKNOWN_EXITS = PlayerExits()
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptStatus:
     """Where an attempt stands, and in which words.
 
     `fault` is what it is if it is given up here. `times_out` tells a wait that is given up at some time from one that
     is not. `is_explained` says that nothing more is to be learnt from events. `driver_exited` says that the driver
-    ended by itself, so that its last word may still be on its way. `container_stuck` says that a container, mostly the
-    player's, cannot start, which explains what a driver says of it. `oom_killed` is whether the kernel ended the
-    player's container at its memory limit, None as long as that is not known; `player_exit` is in words how that
-    container ended, where it told nothing itself. `node` is its pod's, empty before it has one. `had_pod` is false
-    where its Job's deadline passed before there was a pod, as where quota was used up all the time.
+    ended by itself, so that its last word may still be on its way. `stuck_container` is one, mostly a player's, that
+    cannot start, which explains what a driver says of it; empty where there is none. `oom_kills` and `player_exits` say
+    of each player how it ended. `node` is its pod's, empty before it has one. `had_pod` is false where its Job's
+    deadline passed before there was a pod, as where quota was used up all the time.
     """
 
     state: AttemptState
@@ -84,9 +117,9 @@ class AttemptStatus:
     times_out: bool = True
     is_explained: bool = True
     driver_exited: bool = False
-    container_stuck: bool = False
-    oom_killed: bool | None = None
-    player_exit: str = "its player's container ended without a word, and its pod is gone"
+    stuck_container: str = ""
+    oom_kills: OomKills = _UNKNOWN_KILLS
+    player_exits: PlayerExits = _UNKNOWN_EXITS
     node: str = ""
     had_pod: bool = True
 
@@ -108,30 +141,34 @@ def derive_status(
         taken: whether a driver has taken the attempt.
     """
     if job is None:
-        return AttemptStatus(AttemptState.ENDED, "its Job was deleted", oom_killed=False)
+        return AttemptStatus(AttemptState.ENDED, "its Job was deleted", oom_kills=_NO_KILLS)
     pod = max(pods, key=lambda each: str(_metadata(each).get("creationTimestamp")), default=None)
     failed = _true_condition(job, "Failed") or _true_condition(job, "FailureTarget")
     if (end_status := _job_end_status(job, failed, pod)) is not None:
         return end_status
     if pod is not None and not _is_suspended(job):
         node = str((pod.get("spec") or {}).get("nodeName") or "")
-        return replace(_pod_status(pod, warnings), node=node, player_exit=_player_exit(pod))
+        return replace(
+            _pod_status(pod, warnings),
+            node=node,
+            player_exits=PlayerExits(_player_exit(pod, PLAYER), _player_exit(pod, ATTACK)),
+        )
     if failed is not None or _true_condition(job, "Complete") is not None:
-        return AttemptStatus(AttemptState.ENDED, _job_end_reason(failed), oom_killed=_was_oom_killed(pod))
+        return AttemptStatus(AttemptState.ENDED, _job_end_reason(failed), oom_kills=_oom_kills(pod))
     return _suspended_status(job, pod, is_taken=taken) if _is_suspended(job) else _status_without_pod(job, warnings)
 
 
 def _job_end_status(job: Object, failed: Object | None, pod: Object | None) -> AttemptStatus | None:
     """Returns what ends an attempt whatever its pod does."""
     if _metadata(job).get("deletionTimestamp"):
-        return AttemptStatus(AttemptState.ENDED, "its Job is being deleted", oom_killed=_was_oom_killed(pod))
+        return AttemptStatus(AttemptState.ENDED, "its Job is being deleted", oom_kills=_oom_kills(pod))
     if failed is not None and failed.get("reason") == "DeadlineExceeded":
         limit = job["spec"].get("activeDeadlineSeconds")
         return AttemptStatus(
             AttemptState.ENDED,
             f"it ran past its Job's deadline of {limit} s",
             DriverLost,
-            oom_killed=_was_oom_killed(pod),
+            oom_kills=_oom_kills(pod),
             had_pod=pod is not None or _counts_pods(job),
         )
     return None
@@ -158,7 +195,7 @@ def _is_suspended(job: Object) -> bool:
 def _suspended_status(job: Object, pod: Object | None, *, is_taken: bool) -> AttemptStatus:
     queue = (_metadata(job).get("labels") or {}).get(QUEUE_LABEL)
     if is_taken:
-        return AttemptStatus(AttemptState.ENDED, "its Job was suspended while it ran", oom_killed=_was_oom_killed(pod))
+        return AttemptStatus(AttemptState.ENDED, "its Job was suspended while it ran", oom_kills=_oom_kills(pod))
     description = (
         f"suspended by Kueue, waits in queue {_safe_text(queue)}" if queue else "its Job is suspended; resume it"
     )
@@ -185,55 +222,58 @@ def describe_quota(message: str) -> str:
 
 
 def _pod_status(pod: Object, warnings: Mapping[str, str]) -> AttemptStatus:
-    status, oom = pod.get("status") or {}, _was_oom_killed(pod)
+    status, oom = pod.get("status") or {}, _oom_kills(pod)
     termination = _container_state(pod, DRIVER).get("terminated")
     if termination is not None:
         return _driver_end_status(pod, termination, oom)
     if status.get("phase") in {"Failed", "Succeeded"}:
-        return AttemptStatus(AttemptState.ENDED, _pod_end_reason(pod), oom_killed=bool(oom))
+        return AttemptStatus(AttemptState.ENDED, _pod_end_reason(pod), oom_kills=oom.settled())
     if _metadata(pod).get("deletionTimestamp"):
-        return AttemptStatus(AttemptState.TERMINATING, _pod_end_reason(pod), oom_killed=oom)
+        return AttemptStatus(AttemptState.TERMINATING, _pod_end_reason(pod), oom_kills=oom)
     return _live_pod_status(pod, warnings, oom)
 
 
-def _live_pod_status(pod: Object, warnings: Mapping[str, str], oom: bool | None) -> AttemptStatus:
+def _live_pod_status(pod: Object, warnings: Mapping[str, str], oom: OomKills) -> AttemptStatus:
     stuck = _start_error(pod)
     if (pod.get("status") or {}).get("phase") == "Unknown":
-        return AttemptStatus(AttemptState.RUNNING, f"its {_describe_node(pod)} does not answer", oom_killed=oom)
+        return AttemptStatus(AttemptState.RUNNING, f"its {_describe_node(pod)} does not answer", oom_kills=oom)
     if "running" in _container_state(pod, DRIVER):
         if stuck is not None:
-            state = AttemptState.ENDED if stuck[1] is PlayerRefused else AttemptState.RUNNING
-            return AttemptStatus(
-                state, f"its player cannot start: {stuck[0]}", stuck[1], container_stuck=True, oom_killed=oom
-            )
-        return AttemptStatus(AttemptState.RUNNING, f"plays on {_describe_node(pod)}", oom_killed=oom)
+            state = AttemptState.ENDED if stuck.fault is PlayerRefused else AttemptState.RUNNING
+            description = f"its {_role(stuck.container)} cannot start: {stuck.description}"
+            return AttemptStatus(state, description, stuck.fault, stuck_container=stuck.container, oom_kills=oom)
+        return AttemptStatus(AttemptState.RUNNING, f"plays on {_describe_node(pod)}", oom_kills=oom)
     return (
         _waiting_status(pod, warnings)
         if stuck is None
-        else AttemptStatus(AttemptState.WAITING, *stuck, container_stuck=True)
+        else AttemptStatus(AttemptState.WAITING, stuck.description, stuck.fault, stuck_container=stuck.container)
     )
 
 
-def _driver_end_status(pod: Object, termination: Object, oom: bool | None) -> AttemptStatus:
+def _driver_end_status(pod: Object, termination: Object, oom: OomKills) -> AttemptStatus:
     code, reason = termination.get("exitCode"), _safe_text(termination.get("reason"))
     disrupted = _disruption_reason(pod)
     if disrupted:
-        return AttemptStatus(AttemptState.ENDED, disrupted, oom_killed=bool(oom))
+        return AttemptStatus(AttemptState.ENDED, disrupted, oom_kills=oom.settled())
     if stuck := _start_error(pod):
-        description = f"its player could not start: {stuck[0]}"
         return AttemptStatus(
-            AttemptState.ENDED, description, stuck[1], driver_exited=True, container_stuck=True, oom_killed=False
+            AttemptState.ENDED,
+            f"its {_role(stuck.container)} could not start: {stuck.description}",
+            stuck.fault,
+            driver_exited=True,
+            stuck_container=stuck.container,
+            oom_kills=oom.settled(),
         )
     last = _last_line(termination.get("message"))
     description = f"the driver ended with exit code {code} ({reason}) and left no result" + (
         f": {last}" if last else ""
     )
     if NO_ASSIGNMENT in last:
-        return AttemptStatus(AttemptState.ENDED, f"{last}: {_WRONG_VOLUME}", DriverLost, oom_killed=oom)
+        return AttemptStatus(AttemptState.ENDED, f"{last}: {_WRONG_VOLUME}", DriverLost, oom_kills=oom)
     by_itself = isinstance(code, int) and code < _FIRST_SIGNAL_CODE
     if not by_itself and _metadata(pod).get("deletionTimestamp"):
-        return AttemptStatus(AttemptState.ENDED, "its pod was deleted", oom_killed=bool(oom))
-    return AttemptStatus(AttemptState.ENDED, description, DriverLost, driver_exited=by_itself, oom_killed=oom)
+        return AttemptStatus(AttemptState.ENDED, "its pod was deleted", oom_kills=oom.settled())
+    return AttemptStatus(AttemptState.ENDED, description, DriverLost, driver_exited=by_itself, oom_kills=oom)
 
 
 def _last_line(message: Any) -> str:
@@ -265,30 +305,45 @@ def _disruption_reason(pod: Object) -> str:
     return f"its pod on {_describe_node(pod)} was {cause}: {_safe_text(condition.get('message'))}"
 
 
-def _start_error(pod: Object) -> tuple[str, type[PodLost]] | None:
-    """Returns why a container cannot start, and which fault that is: its image, or the runtime refuses the player's."""
+class _StartError(NamedTuple):
+    """Why a container cannot start, which fault that is, and which container it is."""
+
+    description: str
+    fault: type[PodLost]
+    container: str
+
+
+def _start_error(pod: Object) -> _StartError | None:
+    """Returns what cannot start: a container whose image is missing, or a player's that the runtime refuses."""
     if image := _image_error(pod):
-        return image, ImagePullFailed
-    for state, details in _container_state(pod, PLAYER).items():
-        if details.get("reason") in _START_ERRORS:
-            description = f"container {PLAYER}: {_safe_text(details['reason'])}: {_safe_text(details.get('message'))}"
-            # A container that is never restarted has one try. While it waits, the kubelet tries again.
-            return description, PlayerRefused if state == "terminated" else PodRefused
+        return image
+    for container in (PLAYER, ATTACK):
+        for state, details in _container_state(pod, container).items():
+            if details.get("reason") in _START_ERRORS:
+                reason = f"{_safe_text(details['reason'])}: {_safe_text(details.get('message'))}"
+                # A container that is never restarted has one try. While it waits, the kubelet tries again.
+                fault = PlayerRefused if state == "terminated" else PodRefused
+                return _StartError(f"container {container}: {reason}", fault, container)
     return None
 
 
-def _image_error(pod: Object) -> str:
-    """Returns which image cannot be pulled, and why; empty where none is known."""
+def _role(container: str) -> str:
+    """Returns what a container that cannot start is called in words: the driver's keeps its player from playing."""
+    return ATTACK if container == ATTACK else PLAYER
+
+
+def _image_error(pod: Object) -> _StartError | None:
+    """Returns which image cannot be pulled, and why."""
     status = pod.get("status") or {}
     for part in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(part) or ():
             waiting = (container.get("state") or {}).get("waiting") or {}
             if waiting.get("reason") in _IMAGE_ERRORS:
                 image, why = _safe_text(container.get("image")), _safe_text(waiting.get("message"))
-                return f"image {image} of container {container['name']}: {waiting['reason']}" + (
-                    f": {why}" if why else ""
-                )
-    return ""
+                name = _safe_text(container.get("name"))
+                description = f"image {image} of container {name}: {waiting['reason']}" + (f": {why}" if why else "")
+                return _StartError(description, ImagePullFailed, name)
+    return None
 
 
 def _waiting_status(pod: Object, warnings: Mapping[str, str]) -> AttemptStatus:
@@ -333,21 +388,22 @@ def describe_scheduling(message: str) -> str:
     return "; ".join(parts)
 
 
-def _was_oom_killed(pod: Object | None) -> bool | None:
-    """Whether the kernel ended the player's container at its limit; None where it is not said, False if it never is."""
+def _oom_kills(pod: Object | None) -> OomKills:
+    """Returns whether the kernel ended a player's container at its limit."""
     if pod is None:
-        return False
-    termination = _container_state(pod, PLAYER).get("terminated")
-    return None if termination is None else termination.get("reason") == "OOMKilled"
+        return _NO_KILLS
+    ends = (_container_state(pod, container).get("terminated") for container in (PLAYER, ATTACK))
+    return OomKills(*(None if end is None else end.get("reason") == "OOMKilled" for end in ends))
 
 
-def _player_exit(pod: Object) -> str:
+def _player_exit(pod: Object, container: str) -> str:
     """Returns how a player's container ended of which its first process never told."""
-    termination = _container_state(pod, PLAYER).get("terminated")
+    termination = _container_state(pod, container).get("terminated")
+    node = _describe_node(pod)
     if termination is None:
-        return f"its player's container on {_describe_node(pod)} ended without a word, and its status does not say how"
+        return f"its {container}'s container on {node} ended without a word, and its status does not say how"
     cause = f"with exit code {termination.get('exitCode')} ({_safe_text(termination.get('reason'))})"
-    return f"its player's container was ended from outside on {_describe_node(pod)}, {cause}, not at its memory limit"
+    return f"its {container}'s container was ended from outside on {node}, {cause}, not at its memory limit"
 
 
 def _container_state(pod: Object, container: str) -> Object:

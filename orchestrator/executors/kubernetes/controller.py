@@ -65,8 +65,8 @@ _INVALID_JOB_STATUSES = {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_L
 
 MakeAssignment = Callable[[Job, PartialStep | None], Assignment]
 """Returns what is left of a job; the half-played step is what its last attempt left."""
-PlayWithoutPlayer = Callable[[Assignment, str], list[EventBatch]]
-"""Returns what is left of a job as it comes out where the player cannot be started, for the reason given."""
+PlayWithoutPlayer = Callable[[Assignment, str, str], list[EventBatch]]
+"""Returns what is left of a job as it comes out where a submission's player cannot be started, for the reason given."""
 
 _log = structlog.get_logger()
 
@@ -184,7 +184,8 @@ class Controller:
         return [each for each in self._machines.values() if each.job.attempt.name not in looked]
 
     def _may_play(self, job: Job) -> bool:
-        return job.submission not in self._parked_submissions
+        attacks = {cell.attack for cell in job.cells if job.stage is Stage.QUERY}
+        return self._parked_submissions.isdisjoint({job.submission, *attacks})
 
     def _begin_job(self, job: Job) -> AttemptMachine:
         """Finds the last attempt at a job again, or assigns the first, or the next where what was assigned is void."""
@@ -220,9 +221,9 @@ class Controller:
             match action:
                 case KeepBatch(batch):
                     yield batch
-                case ParkJob(job, error):
+                case ParkJob(job, error, submission):
                     del self._machines[job.id]
-                    self._parked_submissions.add(job.submission)
+                    self._parked_submissions.add(submission)
                     yield (parked_event(job, error),)
                 case CreateJob(attempt):
                     yield from self._handle(machine, self._create_job(attempt))
@@ -278,7 +279,7 @@ class Controller:
             ClusterRefused: the API server refuses every Job, not this one.
         """
         try:
-            created = self._api.create(JOBS, self._deps.render_job(self._with_avoided_nodes(attempt)))
+            created = self._api.create(JOBS, self._deps.render_job(self._with_pod_needs(attempt)))
         except ClusterRefused as error:
             if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in str(error):
                 return QuotaExceeded(self._deps.clock(), str(error))
@@ -291,21 +292,24 @@ class Controller:
                 return NameTaken(self._deps.clock())
         return JobCreated(self._deps.clock())
 
-    def _with_avoided_nodes(self, attempt: Attempt) -> Attempt:
-        """Returns an attempt with the nodes on which its submission has played, where it is a replay.
+    def _with_pod_needs(self, attempt: Attempt) -> Attempt:
+        """Returns an attempt with what its pod follows from, beside its job.
 
-        What the kernel of such a node remembers of the image's files would be there for the replay.
+        Of a replay these are the nodes on which its submission has played: what the kernel of such a node remembers of
+        the image's files would be there for the replay. Of a query job it is whether the attack has still to play.
         """
-        if attempt.job.stage is not Stage.REPLAY:
+        if attempt.job.stage not in {Stage.REPLAY, Stage.QUERY}:
             return attempt
         assignment = self._shared_volume.read_assignment(attempt.name)
+        if attempt.job.stage is Stage.QUERY:
+            return replace(attempt, has_attack=assignment is not None and bool(assignment.attack_image))
         return replace(
             attempt, avoided=nodes_played_on(assignment.events if assignment else (), attempt.job.submission)
         )
 
     def _finish_without_player(self, action: FinishWithoutPlayer) -> FinishedWithoutPlayer:
         assignment = self._make_assignment(action.job, action.partial_step)
-        batches = self._deps.finish_without_player(assignment, action.reason)
+        batches = self._deps.finish_without_player(assignment, action.submission, action.reason)
         return FinishedWithoutPlayer(self._deps.clock(), tuple(batches))
 
     # What is left of a look

@@ -23,14 +23,22 @@ _MAX_SECONDS = 2**31 - 1
 
 
 def render_job(
-    attempt: Attempt, player: Image, policy: SandboxPolicy, settings: ClusterSettings, seconds: int
+    attempt: Attempt,
+    player: Image,
+    policy: SandboxPolicy,
+    settings: ClusterSettings,
+    seconds: int,
+    attack: Image | None = None,
 ) -> dict[str, Any]:
     """Returns the Job of an attempt, which the cluster ends after so many seconds whatever happens.
 
+    `attack` is the image of the attack that queries the player, where one does.
+
     Raises:
         UsageError: the policy is weaker than for strangers.
-        Rejected: the player's command cannot be given to a program.
+        Rejected: a player's command cannot be given to a program.
     """
+    players = [pod_manifest.PLAYER, *([] if attack is None else [pod_manifest.ATTACK])]
     queue = {} if settings.queue is None else {QUEUE_LABEL: settings.queue}
     return {
         "apiVersion": "batch/v1",
@@ -52,31 +60,37 @@ def render_job(
                 "rules": [
                     # Evicted, preempted, its node drained or lost.
                     {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-                    _fail_on_exit("player"),
-                    _fail_on_exit("driver"),
+                    *map(_fail_on_exit, players),
+                    _fail_on_exit(pod_manifest.DRIVER),
                 ]
             },
             "activeDeadlineSeconds": seconds,
             "ttlSecondsAfterFinished": TTL_SECONDS,
             "suspend": settings.queue is not None,
-            "template": pod_manifest.pod_template(attempt, player, policy, settings),
+            "template": pod_manifest.pod_template(attempt, player, policy, settings, attack),
         },
     }
 
 
-def active_deadline(planned_job: Job, limits: Limits, pictures: int, pending: float) -> int:
+def active_deadline(
+    planned_job: Job, limits: Limits, pictures: int, pending: float, attacked: int = 0, reply_seconds: float = 0.0
+) -> int:
     """Returns after how many seconds an attempt is over in any case: more than it can take. Nothing is decided by it.
 
     `pictures` are those of the task, of a query job all that the defence may be asked about; `pending` the seconds that
-    a pod may wait for its node and images. A pod has one player, which is asked about all pictures of the job's cells
-    once; of a replay about each and a clean one before it.
+    a pod may wait for its node and images. A player is asked about all pictures of the job's cells once; of a replay
+    about each and a clean one before it. Where a submission queries, `attacked` are the pictures that it is given: then
+    each picture may be a question of its own, whose reply waits for up to `reply_seconds`.
     """
-    if planned_job.cells:
-        questions = pictures * len(planned_job.cells) * (2 if planned_job.stage is Stage.REPLAY else 1)
-        asking = ceil(questions / limits.classify_batch) * limits.classify_seconds
+    if not planned_job.cells:
+        asking, attacked, players = 0.0, pictures, 1
+    elif attacked:
+        asking, players = pictures * (limits.classify_seconds + reply_seconds), 2
     else:
-        asking = ceil(pictures / limits.perturb_batch) * limits.perturb_seconds
-    starting = (1 + limits.restarts) * limits.ready_seconds
+        questions = pictures * len(planned_job.cells) * (2 if planned_job.stage is Stage.REPLAY else 1)
+        asking, players = ceil(questions / limits.classify_batch) * limits.classify_seconds, 1
+    asking += ceil(attacked / limits.perturb_batch) * limits.perturb_seconds
+    starting = players * (1 + limits.restarts) * limits.ready_seconds
     return ceil(min(pending + starting + asking + DEADLINE_SLACK_SECONDS, float(_MAX_SECONDS)))
 
 

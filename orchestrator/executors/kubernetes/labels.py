@@ -45,13 +45,15 @@ class RoundRef:
 class Attempt:
     """One attempt at a job, counted from 1: one Job, one pod, one folder.
 
-    `avoided` are the nodes that its pod is kept off.
+    `avoided` are the nodes that its pod is kept off. `has_attack`: whether its pod has a second player, the attack that
+    queries the job's defence.
     """
 
     round_ref: RoundRef
     job: Job
     number: int
     avoided: frozenset[str] = frozenset()
+    has_attack: bool = False
 
     @property
     def job_key(self) -> str:

@@ -1,12 +1,16 @@
 """One attempt's pod: a sandbox's policy, line by line, as Kubernetes can be told it.
 
-Three containers: `prepare` makes what the other two share, `player` is the submission, `driver` asks it. Pure: the
-functions return plain dictionaries, and tests hold them against the schemas of Kubernetes and Pod Security. Of a
-submission nothing gets in here but its image's digest, the words of its command and names of variables.
+Three containers: `prepare` makes what the other two share, `player` is the submission, `driver` asks it. In a query job
+there are two players: `attack` is the submission that queries, and has a `prepare-attack`, volumes and a user of its
+own, so that it shares files with the driver and with nobody else. Pure: the functions return plain dictionaries, and
+tests hold them against the schemas of Kubernetes and Pod Security. Of a submission nothing gets in here but its image's
+digest, the words of its command and names of variables.
 
 What a pod cannot be told is in docs/sandbox.md, "The policy as a pod".
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.domain.environment import player_variables
@@ -26,6 +30,11 @@ IO_DIR = "/io"
 FIFO_DIR = f"{IO_DIR}/fifos"
 """What `prepare` makes. Not in the volume's root: a kubelet mounts that with mode 1777, and where the node's
 fs.protected_fifos is set, as systemd sets it, no shell may open another user's FIFO in such a folder for writing."""
+ATTACK_IO_DIR = "/attack-io"
+ATTACK_FIFO_DIR = f"{ATTACK_IO_DIR}/fifos"
+"""Where the driver has what it shares with the attack; the attack has it where every player has its own."""
+PLAYER, ATTACK, DRIVER = "player", "attack", "driver"
+"""The names of containers: that of the job's submission, that of the attack which queries it, and ours."""
 IO_SIZE = "8Mi"
 """Room for five FIFOs and a static shell of 2 MiB."""
 _PAGE_BYTES = 64 * 1024
@@ -37,26 +46,53 @@ and whose bytes get into the pod's status. No player reaches it here: `prepare` 
 to the player's user. The file has to exist before, since the volume is mounted read-only."""
 _LOG_BYTES = 128 * 1024**2
 """Disk for what the driver logs: more than the kubelet keeps of it."""
-_GVISOR_MOUNT = "dev.gvisor.spec.mount.io."
+_GVISOR_MOUNT = "dev.gvisor.spec.mount"
 _RUNTIME_CLASSES = {Runtime.RUNC: None, Runtime.RUNSC: "gvisor", Runtime.KATA: "kata"}
 _RESTRICTED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 
 
-def pod_template(attempt: Attempt, player: Image, policy: SandboxPolicy, settings: ClusterSettings) -> dict[str, Any]:
-    """Returns what the Job makes its pod from.
+@dataclass(frozen=True, slots=True)
+class _Player:
+    """A player of the pod: its container's name, its image, its user, and where the driver has its FIFOs' volume."""
+
+    container: str
+    image: Image
+    user: int
+    io_dir: str
+
+    @property
+    def suffix(self) -> str:
+        """What is put behind a name of ours where a second player has its own."""
+        return "" if self.container == PLAYER else f"-{self.container}"
+
+    def volume(self, name: str) -> str:
+        """Returns the name of a volume of its own."""
+        return name if self.container == PLAYER else f"{self.container}-{name}"
+
+
+def pod_template(
+    attempt: Attempt, player: Image, policy: SandboxPolicy, settings: ClusterSettings, attack: Image | None = None
+) -> dict[str, Any]:
+    """Returns what the Job makes its pod from; `attack` is the image of the attack that queries the player.
 
     Raises:
-        UsageError: the policy is weaker than for strangers, or the image is not named by its digest.
-        Rejected: the player's command cannot be given to a program.
+        UsageError: the policy is weaker than for strangers, or an image is not named by its digest.
+        Rejected: a player's command cannot be given to a program.
     """
-    if not _is_pinned(player.reference):
-        raise UsageError(
-            f"{printable(player.name)} has no reference by its digest, which a cluster needs; admit it first"
-        )
+    players = [_Player(PLAYER, player, player_uid(attempt), IO_DIR)]
+    if attack is not None:
+        players.append(_Player(ATTACK, attack, attack_uid(attempt), ATTACK_IO_DIR))
+    for each in players:
+        if not _is_pinned(each.image.reference):
+            name = printable(each.image.name)
+            raise UsageError(f"{name} has no reference by its digest, which a cluster needs; admit it first")
     if weaker := policy.weaknesses():
         raise UsageError(f"a pod is never weaker than for strangers, not in {', '.join(weaker)}; use --backend docker")
     return {
-        "metadata": {"labels": attempt.labels(), "annotations": attempt.annotations() | _gvisor_annotations(policy)},
+        "metadata": {
+            "labels": attempt.labels(),
+            "annotations": attempt.annotations() | _gvisor_annotations(players, policy),
+        },
         "spec": {
             **_scheduling(policy, settings),
             **_elsewhere(attempt, settings),
@@ -79,10 +115,13 @@ def pod_template(attempt: Attempt, player: Image, policy: SandboxPolicy, setting
                 "runAsGroup": settings.user,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
-            "volumes": _volumes(policy, settings),
-            "initContainers": [_prepare_container(policy, settings)],
-            # The player first: images are pulled in this order, and a driver need not wait for the larger one.
-            "containers": [_player_container(attempt, player, policy, settings), _driver_container(attempt, settings)],
+            "volumes": _volumes(players, policy, settings),
+            "initContainers": [_prepare_container(each, policy, settings) for each in players],
+            # Players first: images are pulled in this order, and a driver need not wait for the larger ones.
+            "containers": [
+                *(_player_container(each, policy, settings) for each in players),
+                _driver_container(attempt, players, settings),
+            ],
         },
     }
 
@@ -98,6 +137,12 @@ def _is_pinned(reference: str) -> bool:
 def player_uid(attempt: Attempt) -> int:
     """Returns the player's user: the attempt's own, so that no other player of a round is likely to have it."""
     return FIRST_PLAYER_UID + int(digest(attempt.name).removeprefix("sha256:"), 16) % PLAYER_UIDS
+
+
+def attack_uid(attempt: Attempt) -> int:
+    """Returns the user of the attack that queries: one of the players' users, and never the player's of its pod."""
+    distance = 1 + int(digest(f"{attempt.name} {ATTACK}").removeprefix("sha256:"), 16) % (PLAYER_UIDS - 1)
+    return FIRST_PLAYER_UID + (player_uid(attempt) - FIRST_PLAYER_UID + distance) % PLAYER_UIDS
 
 
 def qualified_image(image: str, registry: str) -> str:
@@ -144,19 +189,23 @@ def _elsewhere(attempt: Attempt, settings: ClusterSettings) -> dict[str, Any]:
     return {"affinity": {"nodeAffinity": rule}}
 
 
-def _gvisor_annotations(policy: SandboxPolicy) -> dict[str, str]:
+def _gvisor_annotations(players: Sequence[_Player], policy: SandboxPolicy) -> dict[str, str]:
     """Returns what gVisor has to be told: else each container of a pod has FIFOs of its own by the same names."""
     if policy.runtime is not Runtime.RUNSC:
         return {}
-    return {f"{_GVISOR_MOUNT}share": "pod", f"{_GVISOR_MOUNT}type": "tmpfs", f"{_GVISOR_MOUNT}options": "rw"}
+    hints = {"share": "pod", "type": "tmpfs", "options": "rw"}
+    return {f"{_GVISOR_MOUNT}.{player.volume('io')}.{key}": hint for player in players for key, hint in hints.items()}
 
 
-def _volumes(policy: SandboxPolicy, settings: ClusterSettings) -> list[dict[str, Any]]:
+def _volumes(players: Sequence[_Player], policy: SandboxPolicy, settings: ClusterSettings) -> list[dict[str, Any]]:
+    sizes = {
+        "io": IO_SIZE,
+        "tmp": _whole_pages(policy.limits.tmp),
+        "shm": _whole_pages(policy.limits.shm),
+        "mqueue": "64Ki",
+    }
     return [
-        _memory_volume("io", IO_SIZE),
-        _memory_volume("tmp", _whole_pages(policy.limits.tmp)),
-        _memory_volume("shm", _whole_pages(policy.limits.shm)),
-        _memory_volume("mqueue", "64Ki"),
+        *(_memory_volume(player.volume(name), size) for player in players for name, size in sizes.items()),
         _memory_volume("desk", "16Mi"),
         {"name": "work", "persistentVolumeClaim": {"claimName": settings.claim}},
     ]
@@ -172,24 +221,22 @@ def _whole_pages(size: int) -> str:
     return str(-(-size // _PAGE_BYTES) * _PAGE_BYTES)
 
 
-def _prepare_container(policy: SandboxPolicy, settings: ClusterSettings) -> dict[str, Any]:
+def _prepare_container(player: _Player, policy: SandboxPolicy, settings: ClusterSettings) -> dict[str, Any]:
     # gVisor runs no program that it may not read; of its processes none may look into one it descends from (Yama).
     mode = ["555"] if policy.runtime is Runtime.RUNSC else []
     return {
-        "name": "prepare",
+        "name": f"prepare{player.suffix}",
         "image": qualified_image(settings.runner, settings.registry),
         "imagePullPolicy": "IfNotPresent",
         "command": ["/opt/runner/sh", "/opt/runner/prepare", FIFO_DIR, *mode],
         "resources": _resources(0.1, 64 * 1024**2, _DISK_BYTES),
         "securityContext": dict(_RESTRICTED),
-        "volumeMounts": [{"name": "io", "mountPath": IO_DIR}],
+        "volumeMounts": [{"name": player.volume("io"), "mountPath": IO_DIR}],
     }
 
 
-def _player_container(
-    attempt: Attempt, player: Image, policy: SandboxPolicy, settings: ClusterSettings
-) -> dict[str, Any]:
-    limits, uid = policy.limits, player_uid(attempt)
+def _player_container(player: _Player, policy: SandboxPolicy, settings: ClusterSettings) -> dict[str, Any]:
+    limits, image = policy.limits, player.image
     largest = max(limits.tmp, limits.shm)
     numbers = (limits.files, largest, limits.pids)
     gpus = {settings.gpu: str(limits.gpus)} if limits.gpus else {}
@@ -197,27 +244,27 @@ def _player_container(
     if settings.seccomp is not None:
         profile = {"type": "Localhost", "localhostProfile": settings.seccomp}
     return {
-        "name": "player",
-        "image": player.reference,
+        "name": player.container,
+        "image": image.reference,
         "imagePullPolicy": "IfNotPresent",
-        "command": [f"{FIFO_DIR}/sh", f"{FIFO_DIR}/play", *map(str, numbers), *escape_command(player.command)],
-        "env": [{"name": name, "value": value} for name, value in player_environment(player, policy).items()],
+        "command": [f"{FIFO_DIR}/sh", f"{FIFO_DIR}/play", *map(str, numbers), *escape_command(image.command)],
+        "env": [{"name": name, "value": value} for name, value in player_environment(image, policy).items()],
         "terminationMessagePath": PLAYER_MESSAGE_PATH,
         "resources": _resources(limits.cpus, limits.memory, _DISK_BYTES, gpus),
         "securityContext": {
             **_RESTRICTED,
             "privileged": False,
             "runAsNonRoot": True,
-            "runAsUser": uid,
-            "runAsGroup": uid,
+            "runAsUser": player.user,
+            "runAsGroup": player.user,
             "seccompProfile": profile,
         },
         "volumeMounts": [
-            {"name": "io", "mountPath": IO_DIR, "readOnly": True},
-            {"name": "tmp", "mountPath": HOME},
-            {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  its own, a volume in memory
+            {"name": player.volume("io"), "mountPath": IO_DIR, "readOnly": True},
+            {"name": player.volume("tmp"), "mountPath": HOME},
+            {"name": player.volume("shm"), "mountPath": "/dev/shm"},  # noqa: S108  its own, a volume in memory
             # In place of the runtime's mount, which can be written to and shows the driver's container the same files.
-            {"name": "mqueue", "mountPath": "/dev/mqueue", "readOnly": True},
+            {"name": player.volume("mqueue"), "mountPath": "/dev/mqueue", "readOnly": True},
         ],
     }
 
@@ -241,14 +288,15 @@ def player_environment(player: Image, policy: SandboxPolicy) -> dict[str, str]:
     }
 
 
-def _driver_container(attempt: Attempt, settings: ClusterSettings) -> dict[str, Any]:
+def _driver_container(attempt: Attempt, players: Sequence[_Player], settings: ClusterSettings) -> dict[str, Any]:
     above = f"{settings.folder}/" if settings.folder else ""
+    queries = ["--attack-io", ATTACK_FIFO_DIR] if len(players) > 1 else []
     return {
-        "name": "driver",
+        "name": DRIVER,
         "image": qualified_image(settings.runner, settings.registry),
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-m", "orchestrator"],
-        "args": ["pod", "play", "--job", "/work/job", "--blobs", "/work/blobs", "--io", FIFO_DIR],
+        "args": ["pod", "play", "--job", "/work/job", "--blobs", "/work/blobs", "--io", FIFO_DIR, *queries],
         # Why it ended without a result is shown with the attempt.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "env": [
@@ -259,7 +307,7 @@ def _driver_container(attempt: Attempt, settings: ClusterSettings) -> dict[str, 
         "resources": _resources(settings.driver_cpus, int(settings.driver_memory), _LOG_BYTES),
         "securityContext": dict(_RESTRICTED),
         "volumeMounts": [
-            {"name": "io", "mountPath": IO_DIR},
+            *({"name": player.volume("io"), "mountPath": player.io_dir} for player in players),
             {"name": "desk", "mountPath": HOME},
             {"name": "work", "mountPath": "/work/blobs", "subPath": f"{above}blobs"},
             {"name": "work", "mountPath": "/work/job", "subPath": f"{above}cluster/{attempt.name}"},

@@ -138,11 +138,15 @@ def judge_results(results: list[TargetResult]) -> tuple[NetworkOutcome, list[str
     return (NetworkOutcome.CONNECTED if reached else NetworkOutcome.BLOCKED), reached
 
 
-def match_pod_spec(settings: ClusterSettings, policy: SandboxPolicy) -> dict[str, Any]:
-    """Returns the specification of a match's pod under this policy, of nobody's image. Raises UsageError."""
+def match_pod_spec(settings: ClusterSettings, policy: SandboxPolicy, *, has_attack: bool = False) -> dict[str, Any]:
+    """Returns the specification of a match's pod under this policy, of nobody's image. Raises UsageError.
+
+    `has_attack`: of one with two players, an attack that queries and its defence.
+    """
     job = Job(job_id(probe="match"), Stage.CLASSIFY, "probe")
     attempt = Attempt(RoundRef("probe", "probe", "probe", digest("probe")), job, 1)
-    spec: dict[str, Any] = pod_manifest.pod_template(attempt, _PLACEHOLDER_IMAGE, policy, settings)["spec"]
+    attack = _PLACEHOLDER_IMAGE if has_attack else None
+    spec: dict[str, Any] = pod_manifest.pod_template(attempt, _PLACEHOLDER_IMAGE, policy, settings, attack)["spec"]
     return spec
 
 

@@ -6,6 +6,7 @@ where players get one, another submission's has to be started there between two 
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 
 from orchestrator.executors.kubernetes.active_job import ActiveJob
@@ -31,23 +32,29 @@ class NodeStartHistory:
             created = -math.inf if job_created_at is None else job_created_at
             self._starts_by_node.setdefault(node, {})[submission] = created
 
-    def starts_others(self, job: ActiveJob) -> bool:
-        """Whether a node that refused this player starts another submission's."""
-        own_submission = job.attempt.job.submission
-        for node in {node for node, _ in job.start_failures}:
-            times = [when for where, when in job.start_failures if where == node]
+    def starts_others(self, job: ActiveJob, refused: str) -> bool:
+        """Whether a node that refused the player of the submission `refused` starts another submission's."""
+        failures = [failure for failure in job.start_failures if failure.submission == refused]
+        for node in {failure.node for failure in failures}:
+            times = [failure.time for failure in failures if failure.node == node]
             start_times = [
-                when for submission, when in self._starts_by_node.get(node, {}).items() if submission != own_submission
+                when for submission, when in self._starts_by_node.get(node, {}).items() if submission != refused
             ]
             if any(min(times) < when < max(times) for when in start_times) if self._gpus else start_times:
                 return True
         return False
 
 
+def refused_submission(job: ActiveJob) -> str:
+    """Returns whose player nodes refused so often that it is to be asked whose fault it is; empty where nobody's."""
+    counts = Counter(failure.submission for failure in job.start_failures)
+    return next((submission for submission, count in counts.items() if count >= MIN_START_FAILURES), "")
+
+
 def others_may_start(job: ActiveJob, active_jobs: Iterable[ActiveJob]) -> bool:
     """Whether another submission's job is under way that may yet show what the nodes start."""
-    submission = job.attempt.job.submission
+    submission = job.start_failures[-1].submission if job.start_failures else job.attempt.job.submission
     return any(
-        each.attempt.job.submission != submission and len(each.start_failures) < MIN_START_FAILURES
+        each is not job and each.attempt.job.submission != submission and len(each.start_failures) < MIN_START_FAILURES
         for each in active_jobs
     )

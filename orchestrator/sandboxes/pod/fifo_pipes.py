@@ -28,7 +28,7 @@ _USED_MARKER = "taken"
 _PIPE_BYTES = 1024 * 1024
 _BLOCK = 4096
 _PAUSE = 0.02
-_INSPECT_REMEDY = "see what became of the container `player` (kubectl describe pod)"
+_INSPECT_REMEDY = "see what became of its container, `player` or `attack` (kubectl describe pod)"
 
 
 @dataclass(eq=False)

@@ -34,7 +34,6 @@ from tests.kubernetes_api.tests.conftest import Http
 from .pod_processes import Machine
 
 NAMESPACE = "sparring"
-CONTAINERS = 2
 PACE = ControllerTimings(
     refresh_interval=1.0,
     min_interval=0.05,
@@ -71,6 +70,10 @@ class Stage:
     on: ClusterAccess
     players: tuple[str, ...] = PLAYERS
     settings: dict[str, Any] = field(default_factory=dict)
+    limits: dict[str, Any] = field(default_factory=dict)
+    player: Path | None = None
+    """Another player than that of most rounds."""
+    pictures: int = 16
 
     @property
     def there(self) -> Path:
@@ -81,7 +84,8 @@ class Stage:
         """Writes the contest file."""
         limits = {"memory": "256MiB", "classify_seconds": 5, "perturb_seconds": 20, "ready_seconds": 60, "restarts": 3}
         lab = Lab(self.folder, "process", settings={"isolation": "attack", "replay": {"power": 0.99, "cheat": 0.3}})
-        path = lab.contest(*self.players, limits=limits)
+        lab.player, lab.pictures = self.player or lab.player, self.pictures
+        path = lab.contest(*self.players, limits=limits | self.limits)
         body = json.loads(path.read_text()) | self.settings
         backend = composition.make_backend("process", self.folder / "admitted", allow_unisolated=True)
         for entry in body["submissions"]:
@@ -180,7 +184,8 @@ def running(stage: Stage, attempt: int = 1) -> list[dict[str, Any]]:
         for pod in pods
         if pod["metadata"]["labels"]["sparring/attempt"] == str(attempt)
         and not pod["metadata"].get("deletionTimestamp")
-        and sum("running" in each["state"] for each in pod["status"].get("containerStatuses", ())) == CONTAINERS
+        and sum("running" in each["state"] for each in pod["status"].get("containerStatuses", ()))
+        == len(pod["spec"]["containers"])
         and (stage.folder / "machine" / pod["metadata"]["uid"] / "io" / "fifos" / "taken").exists()
     ]
 

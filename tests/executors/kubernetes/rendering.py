@@ -14,6 +14,7 @@ from orchestrator.executors.kubernetes.settings import ClusterSettings
 from orchestrator.sandboxes.base import Image
 
 DIGEST = "sha256:" + "5" * 64
+ASKER = "sha256:" + "6" * 64
 BOUT = RoundRef("cup", "final", "digits", "sha256:" + "c" * 64)
 HOSTILE = [
     "$(HOME)",
@@ -61,19 +62,31 @@ def attempt(
     return Attempt(bout, Job(JobId("0123456789abcdef"), stage, submission, held), number)
 
 
-def image(*command: str, unset: tuple[str, ...] = ()) -> Image:
+def joined(policy: SandboxPolicy | None = None, **settings: Any) -> dict[str, Any]:
+    """The Job of a query job with two players."""
+    return rendered(
+        policy=policy, asked=attempt(Stage.QUERY), attack=image("python3", "ask.py", digest=ASKER), **settings
+    )
+
+
+def image(*command: str, unset: tuple[str, ...] = (), digest: str = DIGEST) -> Image:
     """An image that was admitted."""
-    reference = f"registry.example/team/entry@{DIGEST}"
+    reference = f"registry.example/team/entry@{digest}"
     return Image(
-        DIGEST, "team/entry:1", command or ("python3", "-m", "player"), reference=reference, unset_variables=unset
+        digest, "team/entry:1", command or ("python3", "-m", "player"), reference=reference, unset_variables=unset
     )
 
 
 def rendered(
-    player: Image | None = None, policy: SandboxPolicy | None = None, asked: Attempt | None = None, **settings: Any
+    player: Image | None = None,
+    policy: SandboxPolicy | None = None,
+    asked: Attempt | None = None,
+    attack: Image | None = None,
+    **settings: Any,
 ) -> dict[str, Any]:
     """A Job, with settings as a contest file has them."""
-    return render_job(asked or attempt(), player or image(), policy or SandboxPolicy(), settings_of(**settings), 7200)
+    policy = policy or SandboxPolicy()
+    return render_job(asked or attempt(), player or image(), policy, settings_of(**settings), 7200, attack)
 
 
 def settings_of(**settings: Any) -> ClusterSettings:

@@ -262,8 +262,9 @@ class Rig:
         """The Job of an attempt."""
         return rendered(image(), SMALL_POLICY, attempt, namespace="default", driver_memory=2**26, **self.settings)
 
-    def unplayed(self, assignment: Assignment, why: str) -> list[tuple[Event, ...]]:
+    def unplayed(self, assignment: Assignment, refused: str, why: str) -> list[tuple[Event, ...]]:
         """What a job comes to whose player no node starts; why is kept."""
+        assert refused
         self.unstarted.append(why)
         mine = (each for each in assignment.events if isinstance(each, StepFinished) and each.job == assignment.job)
         begun = {each.step for each in mine}

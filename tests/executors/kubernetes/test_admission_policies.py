@@ -12,7 +12,7 @@ from orchestrator.executors.kubernetes.probe_job import ProbeJobs
 from orchestrator.executors.kubernetes.settings import ClusterSettings
 
 from .overlays import FOLDER, Object, documents, refusals
-from .rendering import rendered
+from .rendering import joined, rendered
 
 PODS_POLICY, DOORS_POLICY = "components/admission/pods.yaml", "components/admission/doors.yaml"
 
@@ -27,7 +27,14 @@ def test_the_admission_policy_lets_in_what_we_make(admitted) -> None:
     """Pods of matches, of every probe, and the controller's."""
     settings = ClusterSettings()
     probes = ProbeJobs(settings, "t")
-    made = [rendered(), rendered(queue="q"), probes.listener_job(), probes.network_job([]), probes.storage_job()]
+    made = [
+        rendered(),
+        rendered(queue="q"),
+        joined(),
+        probes.listener_job(),
+        probes.network_job([]),
+        probes.storage_job(),
+    ]
     for each in made:
         assert refusals(admitted, each["spec"]["template"]) == []
     [controller] = documents((FOLDER / "base" / "controller.yaml").read_text("utf-8"))
@@ -46,15 +53,33 @@ SPOILT = {
     "read-only": lambda spec: spec["containers"][0]["volumeMounts"][0].pop("readOnly"),
     "last words": lambda spec: spec["containers"][0].pop("terminationMessagePath"),
     "bounded": lambda spec: spec["volumes"][1]["emptyDir"].pop("sizeLimit"),
+    "two users": lambda spec: spec["containers"][1]["securityContext"].update(
+        runAsUser=spec["containers"][0]["securityContext"]["runAsUser"]
+    ),
+    "no process": lambda spec: spec.update(shareProcessNamespace=True),
 }
 """What the policy's messages speak of -> how a match's pod is made to break it."""
+OF_THE_ATTACK = {
+    "digest": lambda spec: spec["containers"][1].update(image="registry.example/team/entry:1"),
+    "mounts memory": lambda spec: spec["containers"][1]["volumeMounts"].append({"name": "tmp", "mountPath": "/other"}),
+    "read-only": lambda spec: spec["containers"][1]["volumeMounts"][0].pop("readOnly"),
+    "last words": lambda spec: spec["containers"][1].pop("terminationMessagePath"),
+    "bounded": lambda spec: spec["volumes"][5]["emptyDir"].pop("sizeLimit"),
+}
+"""The same for what the second player of a query job's pod has."""
 
 
-@pytest.mark.parametrize("what", SPOILT)
-def test_the_admission_policy_refuses(admitted, what) -> None:
+@pytest.mark.parametrize(
+    ("what", "spoil"),
+    [
+        *(pytest.param(what, spoil, id=f"player: {what}") for what, spoil in SPOILT.items()),
+        *(pytest.param(what, spoil, id=f"attack: {what}") for what, spoil in OF_THE_ATTACK.items()),
+    ],
+)
+def test_the_admission_policy_refuses(admitted, what, spoil) -> None:
     """Each rule refuses a pod that breaks it, and no other rule does."""
-    template = json.loads(json.dumps(rendered()["spec"]["template"]))
-    SPOILT[what](template["spec"])
+    template = json.loads(json.dumps(joined()["spec"]["template"]))
+    spoil(template["spec"])
     [message] = refusals(admitted, template)
     assert what in message
 

@@ -13,10 +13,11 @@ from orchestrator.domain.assignment import Assignment, PartialStep
 from orchestrator.domain.events import AttemptFailed, Event, JobFinished, StepFinished
 from orchestrator.domain.exit_reasons import ExitReason
 from orchestrator.domain.ids import JobId, digest
-from orchestrator.domain.plan import Job, Stage
+from orchestrator.domain.plan import Cell, Job, Stage
 from orchestrator.errors import (
     ClusterRefused,
     DriverLost,
+    ImagePullFailed,
     PlayerRefused,
     PodLost,
     PodRefused,
@@ -24,7 +25,7 @@ from orchestrator.errors import (
     Unschedulable,
 )
 from orchestrator.executors.kubernetes import attempt_machine
-from orchestrator.executors.kubernetes.active_job import ActiveJob, resume_job
+from orchestrator.executors.kubernetes.active_job import ActiveJob, StartFailure, resume_job
 from orchestrator.executors.kubernetes.attempt_machine import (
     MAX_FRUITLESS_ATTEMPTS,
     Action,
@@ -48,7 +49,7 @@ from orchestrator.executors.kubernetes.attempt_machine import (
     QuotaExceeded,
     RemoveFolder,
 )
-from orchestrator.executors.kubernetes.attempt_status import AttemptState, AttemptStatus
+from orchestrator.executors.kubernetes.attempt_status import AttemptState, AttemptStatus, OomKills, PlayerExits
 from orchestrator.executors.kubernetes.labels import Attempt, RoundRef
 from orchestrator.executors.kubernetes.shared_volume import AttemptEnd, DriverOutcome
 from orchestrator.executors.kubernetes.start_failures import MIN_START_FAILURES, NodeStartHistory
@@ -63,17 +64,31 @@ ROUND = RoundRef("cup", "final", "digits", digest("one"))
 STATES = {state.name: state for state in MachineState}
 REPLACED = ["AssignAttempt", "DeleteJob", "RemoveFolder"]
 
-RUNNING = AttemptStatus(AttemptState.RUNNING, "plays on node node-1", oom_killed=False, node="node-1")
-UNEXPLAINED = replace(RUNNING, oom_killed=None)
-OUT_OF_MEMORY = replace(RUNNING, oom_killed=True)
+RUNNING = AttemptStatus(
+    AttemptState.RUNNING, "plays on node node-1", oom_kills=OomKills(player=False, attack=False), node="node-1"
+)
+UNEXPLAINED = replace(RUNNING, oom_kills=OomKills())
+OUT_OF_MEMORY = replace(RUNNING, oom_kills=OomKills(player=True))
 QUEUED = AttemptStatus(AttemptState.WAITING, "waits in queue q", PodRefused, times_out=False)
 UNSCHEDULABLE = AttemptStatus(AttemptState.WAITING, "insufficient cpu", Unschedulable)
-EVICTED = AttemptStatus(AttemptState.ENDED, "its pod was evicted", oom_killed=False, node="node-1")
-GONE = AttemptStatus(AttemptState.ENDED, "its pod is gone", oom_killed=False)
-LEAVING = AttemptStatus(AttemptState.TERMINATING, "its pod was deleted", oom_killed=False, node="node-1")
-EXITED = AttemptStatus(AttemptState.ENDED, "the driver ended", DriverLost, driver_exited=True, oom_killed=False)
-OVERDUE = AttemptStatus(AttemptState.ENDED, "it ran past its deadline", DriverLost, oom_killed=False)
-REFUSED = AttemptStatus(AttemptState.ENDED, "StartError", PlayerRefused, container_stuck=True, node="node-1")
+EVICTED = AttemptStatus(
+    AttemptState.ENDED, "its pod was evicted", oom_kills=OomKills(player=False, attack=False), node="node-1"
+)
+GONE = AttemptStatus(AttemptState.ENDED, "its pod is gone", oom_kills=OomKills(player=False, attack=False))
+LEAVING = AttemptStatus(
+    AttemptState.TERMINATING, "its pod was deleted", oom_kills=OomKills(player=False, attack=False), node="node-1"
+)
+EXITED = AttemptStatus(
+    AttemptState.ENDED,
+    "the driver ended",
+    DriverLost,
+    driver_exited=True,
+    oom_kills=OomKills(player=False, attack=False),
+)
+OVERDUE = AttemptStatus(
+    AttemptState.ENDED, "it ran past its deadline", DriverLost, oom_kills=OomKills(player=False, attack=False)
+)
+REFUSED = AttemptStatus(AttemptState.ENDED, "StartError", PlayerRefused, stuck_container="player", node="node-1")
 
 PLAYED = (step("a", 0),)
 LAST = (step("a", 1), end("a"))
@@ -98,7 +113,7 @@ def machine_of(job: ActiveJob | None = None, history: NodeStartHistory | None = 
 def refused_job() -> ActiveJob:
     """A job whose player node-1 has refused one time less than makes anybody ask whose fault that is."""
     times = range(MIN_START_FAILURES - 1)
-    failures = tuple(("node-1", float(time)) for time in times)
+    failures = tuple(StartFailure("team-a", "node-1", float(time)) for time in times)
     return active_job(fruitless_attempts=len(failures), start_failures=failures)
 
 
@@ -188,7 +203,7 @@ CASES = [
     (12, Case(observed(RUNNING, PLAYED), ACTIVE)),
     (12, Case(observed(OUT_OF_MEMORY, LOST_STEP), ACTIVE)),
     (13, Case(observed(UNEXPLAINED, end=NEEDS_PLAYER, partial_step=LOST_PARTIAL), ACTIVE)),
-    (13, Case(observed(replace(GONE, oom_killed=None), end=NEEDS_PLAYER, partial_step=LOST_PARTIAL), ENDING)),
+    (13, Case(observed(replace(GONE, oom_kills=OomKills()), end=NEEDS_PLAYER, partial_step=LOST_PARTIAL), ENDING)),
     (14, Case(observed(end=NEEDS_PLAYER, partial_step=LOST_PARTIAL), ACTIVE)),
     (15, Case(observed(end=FINISHED), ACTIVE)),
     (15, Case(observed(GONE, end=FAULT), ENDING)),
@@ -485,7 +500,132 @@ def test_a_start_counts_as_evidence_for_others() -> None:
     machine = machine_of(active_job(OTHER_JOB), history)
     machine.handle(JobCreated(0))
     machine.handle(observed(RUNNING, (step("b", 0),)))
-    assert history.starts_others(refused_job())
+    assert history.starts_others(refused_job(), "team-a")
+
+
+# Two players
+
+
+QUERY = Job(JobId("a"), Stage.QUERY, "team-a", (Cell("team-a", "asks"),))
+NOBODY_KILLED = OomKills(player=False, attack=False)
+
+
+def of_attack(*records):
+    """The same records as the attack's."""
+    return [record.model_copy(update={"submission": "asks"}) for record in records]
+
+
+def query_machine(**more: object) -> AttemptMachine:
+    """The machine of a query job, whose Job was created."""
+    machine = machine_of(active_job(QUERY, attack="asks", **more))
+    machine.handle(JobCreated(0))
+    return machine
+
+
+LOST_ATTACK = (step("a", 0, stage=Stage.QUERY, sandboxes=of_attack(sandbox()), faults=of_attack(died())),)
+LOST_DEFENCE = (step("a", 0, stage=Stage.QUERY, sandboxes=[sandbox()], faults=[died()]),)
+
+
+@pytest.mark.parametrize(
+    ("batch", "kills", "submission"),
+    [(LOST_ATTACK, OomKills(attack=True), "asks"), (LOST_DEFENCE, OomKills(player=True), "")],
+    ids=["attack", "defence"],
+)
+def test_the_status_of_a_container_explains_its_own_player(batch, kills, submission) -> None:
+    """The one whose container was out of memory pays, while the other one's end is not known."""
+    [event] = kept(query_machine().handle(observed(replace(RUNNING, oom_kills=kills), batch)))
+    assert [(fault.code, fault.submission) for fault in event.faults] == [("out-of-memory", submission)]
+    assert [record.reason for record in event.sandboxes] == ["out-of-memory"]
+
+
+@pytest.mark.parametrize(
+    ("batch", "kills", "words"),
+    [
+        (LOST_ATTACK, OomKills(player=True, attack=False), "the attack's"),
+        (LOST_DEFENCE, OomKills(player=False, attack=True), "the player's"),
+    ],
+    ids=["attack", "defence"],
+)
+def test_nobody_pays_for_the_other_players_end(batch, kills, words) -> None:
+    """That the other container was out of memory explains nothing: the end has no known cause, and the pod was lost."""
+    exits = PlayerExits("the player's", "the attack's")
+    failed, *_ = query_machine().handle(observed(replace(RUNNING, oom_kills=kills, player_exits=exits), batch))
+    assert [(event.code, words in event.message) for event in kept([failed])] == [("player-lost", True)]
+
+
+def test_both_ends_are_awaited() -> None:
+    """Where both ended without a word, nothing is kept before both containers' statuses are known; then each pays."""
+    both = (
+        step(
+            "a",
+            0,
+            stage=Stage.QUERY,
+            sandboxes=[sandbox(), *of_attack(sandbox())],
+            faults=[died(), *of_attack(died())],
+        ),
+    )
+    machine = query_machine()
+    assert machine.handle(observed(replace(RUNNING, oom_kills=OomKills(player=True)), both)) == []
+    [event] = kept(machine.handle(observed(replace(RUNNING, oom_kills=OomKills(True, True)), both)))
+    assert [(fault.code, fault.submission) for fault in event.faults] == [
+        ("out-of-memory", ""),
+        ("out-of-memory", "asks"),
+    ]
+
+
+@pytest.mark.parametrize(("container", "refused"), [("player", "team-a"), ("attack", "asks")])
+def test_the_player_that_is_refused_is_the_one_that_is_left_out(container, refused) -> None:
+    """Three refusals of one of two players, where the node starts somebody else's: that one pays."""
+    history = NodeStartHistory(gpus=False)
+    history.record_start("team-b", "node-1", 1.0)
+    earlier = tuple(StartFailure(refused, "node-1", float(time)) for time in range(MIN_START_FAILURES - 1))
+    job = active_job(QUERY, attack="asks", fruitless_attempts=len(earlier), start_failures=earlier)
+    machine = machine_of(job, history)
+    machine.handle(JobCreated(0))
+    action = machine.handle(observed(replace(REFUSED, stuck_container=container), end=FAULT))[-1]
+    assert isinstance(action, FinishWithoutPlayer)
+    assert action.submission == refused
+
+
+def test_refusals_of_two_players_do_not_add_up() -> None:
+    """Two of one and one of the other: nobody is left out, and the job is given up."""
+    history = NodeStartHistory(gpus=False)
+    history.record_start("team-b", "node-1", 1.0)
+    earlier = tuple(StartFailure("asks", "node-1", float(time)) for time in range(MIN_START_FAILURES - 1))
+    job = active_job(QUERY, attack="asks", fruitless_attempts=len(earlier), start_failures=earlier)
+    machine = machine_of(job, history)
+    machine.handle(JobCreated(0))
+    parking = machine.handle(observed(REFUSED, end=FAULT))[-1]
+    assert isinstance(parking, ParkJob)
+    assert parking.submission == "team-a"
+
+
+@pytest.mark.parametrize(
+    ("status", "parked"),
+    [
+        (replace(EVICTED, stuck_container=""), ""),
+        (replace(EVICTED, stuck_container="attack", fault=ImagePullFailed), "asks"),
+    ],
+    ids=["nobody knows", "the attack's image"],
+)
+def test_a_query_job_that_is_given_up_parks_whose_container_it_was(status, parked) -> None:
+    """The other player's jobs are played on; where nobody knows whose it was, both players' are."""
+    machine = query_machine(fruitless_attempts=2)
+    machine.handle(observed(status))
+    parking = machine.handle(AttemptObserved(10 + TIMINGS.driver_kill_grace, status))[-1]
+    assert isinstance(parking, ParkJob)
+    assert parking.submission == parked
+
+
+def test_an_attack_that_ended_in_a_step_was_started() -> None:
+    """A step of a query job says that its node started the attack, and the defence where that worked."""
+    history = NodeStartHistory(gpus=False)
+    machine = machine_of(active_job(QUERY, attack="asks"), history)
+    machine.handle(JobCreated(0))
+    ended = step("a", 0, stage=Stage.QUERY, seconds=0.0, sandboxes=of_attack(sandbox("stopped")))
+    machine.handle(observed(RUNNING, (ended,)))
+    assert history.starts_others(refused_job(), "team-a")
+    assert not history.starts_others(refused_job(), "asks")
 
 
 # Any event at any time

@@ -311,14 +311,14 @@ def test_a_driver_that_was_killed_said_nothing_more(code, spoken) -> None:
 )
 def test_the_players_end_is_told_as_soon_as_it_is_known(player, oom) -> None:
     """None as long as its container runs; afterwards whether it was out of memory."""
-    assert derive_status(job(), [pod(player, RUNS[1], phase="Running")], {}, taken=True).oom_killed is oom
+    assert derive_status(job(), [pod(player, RUNS[1], phase="Running")], {}, taken=True).oom_kills.player is oom
 
 
 def test_where_no_status_can_come_any_more_nobody_waits_for_it() -> None:
     """A deleted Job, a pod that failed without a status of its player."""
-    assert derive_status(None, (), {}, taken=True).oom_killed is False
+    assert derive_status(None, (), {}, taken=True).oom_kills.player is False
     gone = pod(RUNS[0], phase="Failed", reason="Evicted", message="")
-    assert derive_status(job(), [gone], {}, taken=True).oom_killed is False
+    assert derive_status(job(), [gone], {}, taken=True).oom_kills.player is False
 
 
 def test_the_latest_pod_counts() -> None:
@@ -344,3 +344,29 @@ def test_a_deadline_tells_whether_there_was_a_pod(counts, pods, had_pod) -> None
     overdue = job(conditions=(("Failed", "DeadlineExceeded", "too long"),))
     overdue["status"] |= counts
     assert derive_status(overdue, pods, {}, taken=False).had_pod is had_pod
+
+
+def test_each_players_end_is_its_own() -> None:
+    """Of two players the one that was out of memory is named, and the other one's end is not known yet."""
+    full = state("attack", ended=(137, "OOMKilled"))
+    found = derive_status(job(), [pod(RUNS[0], full, RUNS[1], phase="Running")], {}, taken=True)
+    assert (found.oom_kills.of("player"), found.oom_kills.of("attack")) == (None, True)
+    assert "its attack's container was ended from outside" in found.player_exits.of("attack")
+    assert "its status does not say how" in found.player_exits.of("player")
+
+
+@pytest.mark.parametrize(("container", "words"), [("player", "its player cannot"), ("attack", "its attack cannot")])
+def test_a_player_of_two_that_cannot_start_is_named(container, words) -> None:
+    """The runtime refuses one container; the other one runs."""
+    other = "attack" if container == "player" else "player"
+    refused = state(container, ended=(128, "StartError"))
+    found = derive_status(job(), [pod(state(other, running=True), refused, RUNS[1], phase="Running")], {}, taken=True)
+    assert (found.fault, found.stuck_container) == (PlayerRefused, container)
+    assert words in found.description
+
+
+def test_an_image_that_cannot_be_pulled_names_its_container() -> None:
+    """Of two players' images it is the attack's."""
+    waits = state("attack", waiting=("ErrImagePull", "not found"))
+    found = derive_status(job(), [pod(state("player", running=True), waits)], {}, taken=False)
+    assert (found.fault, found.stuck_container) == (ImagePullFailed, "attack")

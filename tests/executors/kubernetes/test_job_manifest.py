@@ -18,9 +18,10 @@ from tests.kubernetes_api.schemas import validator
 from tests.kubernetes_api.tests.conftest import Http
 
 from .pod_security import quality, violations
-from .rendering import COMMANDS, NAMES, POLICIES, SETTINGS, attempt, image, rendered
+from .rendering import COMMANDS, NAMES, POLICIES, SETTINGS, attempt, image, joined, rendered
 
 MINORS = versions()
+_numbers = itertools.count()
 KUEUE = Draft202012Validator(
     {
         "type": "object",
@@ -100,6 +101,17 @@ def test_every_job_is_taken(cluster, held, policy, stage):
     answer = create(Http(cluster.url), made)
     assert answer.code in {201, 409}, answer.text
     assert answer.code == 201 or answer.json["reason"] == "AlreadyExists"
+
+
+@pytest.mark.parametrize(("held", "policy"), list(itertools.product(SETTINGS, POLICIES)))
+def test_a_job_of_two_players_is_taken(cluster, held, policy):
+    """The same with the attack that queries; either player's exit and the driver's end the Job, and are told apart."""
+    made = joined(policy, **held)
+    assert complaints(made) == []
+    made["metadata"]["name"] += f"-{next(_numbers)}"
+    assert create(Http(cluster.url), made).code == 201
+    rules = [each["onExitCodes"] for each in made["spec"]["podFailurePolicy"]["rules"] if "onExitCodes" in each]
+    assert [each["containerName"] for each in rules] == ["player", "attack", "driver"]
 
 
 def test_the_schemas_see_a_wrong_field():
@@ -223,6 +235,17 @@ def test_the_backstop_is_past_all_that_may_be(stage, cells, pictures, limits, pe
         asking = limits.classify_seconds * pictures * cells / limits.classify_batch
     assert isinstance(found, int)
     assert min(pending + limits.ready_seconds + asking, 2**31 - 3601) + 3600 <= found < 2**31
+
+
+def test_the_backstop_of_two_players_is_past_what_both_may_take():
+    """Each query may be a question of its own, whose reply waits; the attack's own time and start come on top."""
+    limits = Limits(
+        ready_seconds=100, perturb_seconds=1000, classify_seconds=7, perturb_batch=4, classify_batch=64, restarts=0
+    )
+    queried = attempt(Stage.QUERY).job
+    found = active_deadline(queried, limits, 10_000, 50.0, 10, 0.5)
+    assert found == 50 + 2 * 100 + 10_000 * 7.5 + 3 * 1000 + 3600
+    assert active_deadline(queried, limits, 10_000, 50.0) == 50 + 100 + 157 * 7 + 3600
 
 
 def test_a_backstop_without_measure_is_still_a_number():

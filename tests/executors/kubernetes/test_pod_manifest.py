@@ -1,6 +1,7 @@
 """A policy becomes a pod that keeps it: line by line, under every setting, with any text of a submission in it."""
 
 import itertools
+import json
 from dataclasses import fields, replace
 
 import pytest
@@ -14,7 +15,7 @@ from orchestrator.domain.plan import Stage
 from orchestrator.domain.policy import Network, Runtime, SandboxPolicy, Seccomp, User
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import Rejected, UsageError
-from orchestrator.executors.kubernetes.pod_manifest import HOME, player_uid, qualified_image
+from orchestrator.executors.kubernetes.pod_manifest import HOME, attack_uid, player_uid, qualified_image
 from orchestrator.executors.kubernetes.settings import FIRST_PLAYER_UID, PLAYER_UIDS
 from tests.kubernetes_api.quantity import amount
 
@@ -30,6 +31,7 @@ from .rendering import (
     container,
     expand,
     image,
+    joined,
     rendered,
     variables,
 )
@@ -326,3 +328,87 @@ def test_the_driver_is_a_command_that_there_is():
     known = {option for parameter in command.params for option in parameter.opts}
     assert {"--job", "--blobs", "--io"} == set(options[::2]) <= known
     assert {"fieldRef": {"fieldPath": "metadata.name"}} in [each.get("valueFrom") for each in driver["env"]]
+
+
+# A query job: two players
+
+
+PLAYERS = ("player", "attack")
+
+
+@pytest.mark.parametrize(("settings", "policy"), list(itertools.product(SETTINGS, POLICIES)))
+def test_a_pod_of_two_players_is_restricted_and_guaranteed(settings, policy):
+    """Pod Security `restricted`, and requests equal to limits in every container, of which there are five."""
+    made = joined(policy, **settings)
+    assert violations(made["spec"]["template"]) == []
+    assert quality(made["spec"]["template"]) == "Guaranteed"
+    spec = made["spec"]["template"]["spec"]
+    assert [each["name"] for each in spec["initContainers"]] == ["prepare", "prepare-attack"]
+    assert [each["name"] for each in spec["containers"]] == ["player", "attack", "driver"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_both_players_have_the_whole_policy(policy):
+    """But for names, image, command and user, the second player's container is the first one's, field by field."""
+    made = joined(policy, user_namespaces=True, seccomp="sparring/player.json")
+    first, second = (json.loads(json.dumps(container(made, name))) for name in PLAYERS)
+    for each in (first, second):
+        each["securityContext"]["runAsUser"] = each["securityContext"]["runAsGroup"] = 0
+        each["command"] = each["command"][:5]
+        del each["image"], each["name"]
+    for mount in second["volumeMounts"]:
+        mount["name"] = mount["name"].removeprefix("attack-")
+    assert second == first
+
+
+def test_two_players_share_no_volume_and_no_processes():
+    """Each has volumes of its own of the policy's sizes; of each the driver has the FIFOs, and nobody else has them."""
+    made = joined(SandboxPolicy(Limits(tmp=10 * 65536, shm=20 * 65536)))
+    spec = made["spec"]["template"]["spec"]
+    names = {name: {each["name"] for each in container(made, name)["volumeMounts"]} for name in PLAYERS}
+    assert names["player"] == {"io", "tmp", "shm", "mqueue"}
+    assert names["attack"] == {f"attack-{name}" for name in names["player"]}
+    assert spec["shareProcessNamespace"] is False
+    sizes = {each["name"]: each["emptyDir"]["sizeLimit"] for each in spec["volumes"] if "emptyDir" in each}
+    assert {name: sizes[f"attack-{name}"] for name in names["player"]} == {
+        name: sizes[name] for name in names["player"]
+    }
+    for prepare, volume in (("prepare", "io"), ("prepare-attack", "attack-io")):
+        assert container(made, prepare)["volumeMounts"] == [{"name": volume, "mountPath": "/io"}]
+    driver = {each["name"]: each["mountPath"] for each in container(made, "driver")["volumeMounts"]}
+    assert (driver["io"], driver["attack-io"]) == ("/io", "/attack-io")
+    assert {name for name in driver if name.startswith("attack-")} == {"attack-io"}
+    options = container(made, "driver")["args"]
+    assert options[options.index("--io") + 1] == "/io/fifos"
+    assert options[options.index("--attack-io") + 1] == "/attack-io/fifos"
+    assert "--attack-io" not in container(rendered(), "driver")["args"]
+
+
+def test_gvisor_is_told_of_both_volumes_with_fifos():
+    """Else the driver would wait at FIFOs of its own."""
+    made = joined(SandboxPolicy(runtime=Runtime.RUNSC))
+    noted = made["spec"]["template"]["metadata"]["annotations"]
+    shared = {name for name, value in noted.items() if name.endswith(".share") and value == "pod"}
+    assert shared == {"dev.gvisor.spec.mount.io.share", "dev.gvisor.spec.mount.attack-io.share"}
+
+
+@given(st.integers(1, 10**9), st.sampled_from(Stage))
+def test_the_two_players_of_a_pod_are_never_one_user(number, stage):
+    """Both are players' users, the same every time."""
+    players = attempt(stage, number=number)
+    user = attack_uid(players)
+    assert FIRST_PLAYER_UID <= user < FIRST_PLAYER_UID + PLAYER_UIDS
+    assert user == attack_uid(attempt(stage, number=number)) != player_uid(players)
+
+
+def test_an_attack_without_its_digest_is_refused():
+    """Each image of a pod is pinned."""
+    with pytest.raises(UsageError, match="by its digest"):
+        rendered(attack=replace(image(), reference="registry.example/team/ask:1"))
+
+
+def test_the_option_of_the_second_player_is_known_to_the_driver():
+    """The words of the container name an option that the command has."""
+    [group, name, *_] = container(joined(), "driver")["args"]
+    command = typer.main.get_command(app).commands[group].commands[name]
+    assert "--attack-io" in {option for parameter in command.params for option in parameter.opts}

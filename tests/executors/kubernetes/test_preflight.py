@@ -342,6 +342,10 @@ def test_what_a_match_asks_for_is_counted_as_a_quota_does(cluster) -> None:
     assert need["requests.cpu"] == need["limits.cpu"] == need["cpu"] == Fraction(7, 2)
     assert need["requests.nvidia.com/gpu"] == 1
     assert need["limits.memory"] == policy.limits.memory + int(held.driver_memory)
+    two = Requirements.from_pod_spec(held, match_pod_spec(held, policy, has_attack=True)).resources
+    assert two["requests.cpu"] == Fraction(6)
+    assert two["limits.memory"] == 2 * policy.limits.memory + int(held.driver_memory)
+    assert two["pods"] == 1
 
 
 @given(st.one_of(st.from_regex(r"\A[0-9]{1,6}(\.[0-9]{1,3})?(m|k|M|G|T|Ki|Mi|Gi|e3|E3|)\Z"), st.text()))

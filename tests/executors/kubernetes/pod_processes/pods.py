@@ -1,4 +1,4 @@
-"""The kubelets' hook for the pods of `executors.kubernetes.pod_manifest`: three containers, each a process tree.
+"""The kubelets' hook for the pods of `executors.kubernetes.pod_manifest`: each container is a process tree.
 
 The programs are the real ones: `images/runner/prepare` and `play` with the runner image's static shell, `python -m
 orchestrator pod play`, and a submission's player. Each gets process and mount namespaces of its own, its user, no
@@ -93,7 +93,7 @@ class Machine:
         words = [_replaced(word, mounts) for word in (*container["command"], *(container.get("args") or ()))]
         words = [sys.executable if word in {"python", "python3"} else word.replace("$$(", "$(") for word in words]
         security = container.get("securityContext") or {}
-        player = container["name"] == "player"
+        player = container["name"] in {"player", "attack"}
         if player and container["image"].rpartition("@")[2] in self.refused:
             raise OSError("no such device")
         user = security["runAsUser"] if player else 0
