@@ -11,6 +11,7 @@ import pytest
     ("words", "keys"),
     [
         (["scale.py", "--one", "4", "--pictures", "5"], {"size", "cells", "play", "read", "score", "megabytes"}),
+        (["rounding.py", "--pictures", "1", "--json"], {"pictures", "rows"}),
         (["cluster.py", "--jobs", "300", "--json"], {"jobs", "seconds", "calls a job", "looks", "grows"}),
         pytest.param(
             ["broker.py", "--repetitions", "1", "--seconds", "0", "--queries", "1", "--json"],
