@@ -5,14 +5,16 @@ defence what they want to know.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain.outcomes import Answers, Scores
-from orchestrator.domain.samples import Pixels, Samples
+from orchestrator.domain.samples import Labels, Pixels, Samples
+from orchestrator.domain.tasks import Budget
 
 ORGANIZERS = "organizers"
 """The team of the attacks that have no image."""
@@ -26,8 +28,25 @@ class DefenceReplies:
     scores: Scores
 
 
-AskDefence = Callable[[Pixels, NDArray[np.int32]], DefenceReplies]
-"""Asks about pictures u8 [k, c, h, w]; the second array [k] says for which picture of the task each is asked."""
+@dataclass(frozen=True, slots=True, eq=False)
+class GradientReplies:
+    """What a defence said of k pictures: f32 [k, c, h, w], NaN where it gave no gradient.
+
+    `answers` [k] are no labels: `FAULTED` and `NOT_PLAYED` as in play, else `NOT_ASKED`.
+    """
+
+    answers: Answers
+    gradients: NDArray[np.float32]
+
+
+class QueriedDefence(Protocol):
+    """The defence that an attack asks."""
+
+    def ask(self, pixels: Pixels, pictures: NDArray[np.int32]) -> DefenceReplies:
+        """Asks about pictures u8 [k, c, h, w], each on behalf of a picture of the task [k]."""
+
+    def ask_gradients(self, pixels: Pixels, labels: Labels, pictures: NDArray[np.int32]) -> GradientReplies:
+        """Asks for the gradient of the loss for `labels` [k]; the other arguments are those of `ask`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +83,12 @@ class OrganizerAttack(ABC):
 
     @abstractmethod
     def play(
-        self, samples: Samples, pictures: Sequence[int], generators: Sequence[np.random.Generator], ask: AskDefence
+        self,
+        samples: Samples,
+        pictures: Sequence[int],
+        generators: Sequence[np.random.Generator],
+        defence: QueriedDefence,
+        budget: Budget | None,
     ) -> Iterator[AttackedPicture]:
         """Yields what becomes of some of a task's pictures, in any order.
 
@@ -72,5 +96,6 @@ class OrganizerAttack(ABC):
             samples: the task's pictures.
             pictures: which of them are attacked.
             generators: the random numbers for each of these.
-            ask: asks the defence.
+            defence: the defence that is asked.
+            budget: the task's budget, if it has one.
         """

@@ -7,32 +7,20 @@ picture; what is over it is not asked.
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain.access import Access
-from orchestrator.domain.organizer_attacks import DefenceReplies
+from orchestrator.domain.organizer_attacks import QueriedDefence
 from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_ASKED, NOT_PLAYED, Answers, Scores
 from orchestrator.domain.queries import QueryFailure, QueryRecord
 from orchestrator.domain.samples import Labels, Pixels
 from orchestrator.domain.tasks import Budget
-from orchestrator.execution.defence_queries import GradientReplies
 from orchestrator.execution.round_context import Clock
 from orchestrator.measures import norms
 from orchestrator.protocol.messages import Refusal, Want
 from orchestrator.protocol.session import AttackQuery, QueryReply
-
-
-class QueriedDefence(Protocol):
-    """Whom the broker asks."""
-
-    def ask(self, pixels: Pixels, pictures: NDArray[np.int32]) -> DefenceReplies:
-        """Asks about pictures u8 [k, c, h, w], each on behalf of a picture of the task [k]."""
-
-    def ask_gradients(self, pixels: Pixels, labels: Labels, pictures: NDArray[np.int32]) -> GradientReplies:
-        """Asks for the gradient of the loss for `labels` [k]."""
 
 
 class Broker:

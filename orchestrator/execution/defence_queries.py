@@ -1,7 +1,6 @@
 """Queries to one defence: what an attack wants to know is asked, and what is on record of it is kept."""
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 
 from orchestrator.domain.assignment import PartialStep
 from orchestrator.domain.events import FaultRecord
-from orchestrator.domain.organizer_attacks import DefenceReplies
+from orchestrator.domain.organizer_attacks import DefenceReplies, GradientReplies
 from orchestrator.domain.outcomes import FAULTED, NOT_ASKED, NOT_PLAYED, Answers, Scores
 from orchestrator.domain.samples import Labels, Pixels
 from orchestrator.errors import GaveUp, SubmissionFault
@@ -21,17 +20,6 @@ from orchestrator.execution.round_context import RoundContext
 from orchestrator.ledger.stores.base import get_array, put_array
 
 _REPLY_COLUMNS = 2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GradientReplies:
-    """What a defence said of k pictures: f32 [k, c, h, w], NaN where it gave no gradient.
-
-    `answers` [k] are no labels: `FAULTED` and `NOT_PLAYED` as in play, else `NOT_ASKED`.
-    """
-
-    answers: Answers
-    gradients: NDArray[np.float32]
 
 
 class DefenceQueries:
@@ -46,10 +34,20 @@ class DefenceQueries:
         sample: keeps some of the questions.
         resumed: what another process asked of the same step. The step begins again, and a query that comes as it came
             there is answered from it. From the first one that differs, everything is asked.
+        gradient_price: as so many queries a gradient counts.
+        resumable: whether another process may go on with the step, which needs all scores. It cannot once gradients
+            were asked for, which are not kept.
     """
 
     def __init__(
-        self, pool: PlayerPool, context: RoundContext, sample: QuestionSample, resumed: PartialStep | None = None
+        self,
+        pool: PlayerPool,
+        context: RoundContext,
+        sample: QuestionSample,
+        resumed: PartialStep | None = None,
+        *,
+        gradient_price: int = 1,
+        resumable: bool = False,
     ) -> None:
         self._pool, self._context, self.sample = pool, context, sample
         self.fresh = not pool.has_active_player if resumed is None else resumed.fresh
@@ -57,10 +55,12 @@ class DefenceQueries:
         self.faults: list[FaultRecord] = [] if resumed is None else list(resumed.faults)
         self.seconds = 0.0 if resumed is None else resumed.seconds
         self.fault_seconds = 0.0 if resumed is None else resumed.fault_seconds
+        self._gradient_price = gradient_price
         self._chain = hashlib.sha256()
         self._pictures: list[NDArray[np.int32]] = []
         self._answers: list[Answers] = []
-        self._scores: list[Scores] = []
+        self._scores: list[Scores] | None = [] if resumable else None
+        """Of every query, where the step is resumable."""
         self._open: DefenceAnswers | None = None
         self._asked: list[bytes] = []
         """The digest of every query so far, the open one last."""
@@ -113,16 +113,15 @@ class DefenceQueries:
         A defence that gives no gradients is not asked, and has no fault. No other process can go on with a step in
         which gradients were asked for: they are not carried over.
         """
+        self._scores = None
         batch = self._context.limits.classify_batch
         parts = [slice(start, start + batch) for start in range(0, len(pixels), batch)]
         found = [self._gradients(pixels[part], labels[part]) for part in parts]
         replies = GradientReplies(
             np.concatenate([part.answers for part in found]), np.concatenate([part.gradients for part in found])
         )
-        price = self._context.access.gradient_price
-        self._pictures.append(np.repeat(pictures, price))
-        self._answers.append(np.repeat(replies.answers, price))
-        self._scores.append(np.full((len(pixels) * price, len(self._context.task.classes)), np.nan, np.float32))
+        self._pictures.append(np.repeat(pictures, self._gradient_price))
+        self._answers.append(np.repeat(replies.answers, self._gradient_price))
         self._link(pixels, replies.answers.astype("<i4"), replies.gradients.astype("<f4"))
         return replies
 
@@ -179,7 +178,8 @@ class DefenceQueries:
     def _note(self, pixels: Pixels, pictures: NDArray[np.int32], answers: DefenceAnswers) -> None:
         self._pictures.append(pictures)
         self._answers.append(answers.answers)
-        self._scores.append(answers.scores)
+        if self._scores is not None:
+            self._scores.append(answers.scores)
         for start in range(0, len(pixels), self._context.limits.classify_batch):
             asked = slice(start, start + self._context.limits.classify_batch)
             self.sample.offer(AskedQuestion(pixels[asked], pictures[asked], answers.answers[asked]))
@@ -193,7 +193,9 @@ class DefenceQueries:
         self._chain = link
 
     def partial_step(self, number: int) -> PartialStep | None:
-        """Returns what was asked so far, for another process; None where nothing was."""
+        """Returns what was asked so far, for another process; None where nothing was, or the step is not resumable."""
+        if self._scores is None:
+            return None
         if self._known is not None and self._resumed is not None:  # this process has asked nothing itself
             return self._resumed.model_copy(update={"faults": self.faults})
         parts = list(zip(self._answers, self._scores, strict=True))

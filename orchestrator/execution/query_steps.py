@@ -197,7 +197,9 @@ class SubmittedQuerySteps(QuerySteps):
         context, samples, gate = self._context, self._context.samples, self._context.gate()
         pixels, labels = samples.pixels[pictures], samples.labels[pictures]
         resumed = self._resumed_step if self._resumed_step and self._resumed_step.step == number else None
-        queries = DefenceQueries(self._pool, context, sample, resumed)
+        queries = DefenceQueries(
+            self._pool, context, sample, resumed, gradient_price=context.access.gradient_price, resumable=True
+        )
         broker = Broker(
             context.access, gate.budget, queries, pictures[0], pixels, labels, context.clock, context.cancelled.wait
         )
@@ -301,7 +303,7 @@ class OrganizerQuerySteps(QuerySteps):
     def _play_step(self, number: int, pictures: Sequence[int], sample: QuestionSample, *, retire: bool) -> StepResult:
         context, samples, attack = self._context, self._context.samples, self._attack
         resumed = self._resumed_step if self._resumed_step and self._resumed_step.step == number else None
-        queries = DefenceQueries(self._pool, context, sample, resumed)
+        queries = DefenceQueries(self._pool, context, sample, resumed, resumable=True)
         self._in_progress = number, queries
         step = QueryStep(
             index=np.asarray(pictures, np.int32),
@@ -313,7 +315,7 @@ class OrganizerQuerySteps(QuerySteps):
         seeds = [context.secret_seed("query", attack.name, str(picture)) for picture in pictures]
         generators = [np.random.default_rng(seed) for seed in seeds]
         step.asked.attacked[:] = True
-        for made in attack.play(samples, pictures, generators, queries.ask):
+        for made in attack.play(samples, pictures, generators, queries, context.task.budget):
             place = made.picture - pictures[0]
             step.examples.pixels[place] = made.pixels
             step.asked.queries[place] = made.queries

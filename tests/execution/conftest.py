@@ -190,7 +190,7 @@ class Brighten(OrganizerAttack):
         """Returns the first so many."""
         return min(count, self.first)
 
-    def play(self, samples, pictures, generators, ask):
+    def play(self, samples, pictures, generators, defence, budget):
         """Asks about one picture after another."""
         for picture, generator in zip(pictures, generators, strict=True):
             pixels, queries = samples.pixels[picture].copy(), 0
@@ -198,7 +198,7 @@ class Brighten(OrganizerAttack):
             while queries < self.queries_per_picture:
                 self.asked.append(picture)
                 queries += 1
-                if ask(pixels[None], np.array([picture], np.int32)).answers[0] != samples.labels[picture]:
+                if defence.ask(pixels[None], np.array([picture], np.int32)).answers[0] != samples.labels[picture]:
                     break
                 pixels[0, 0, 0] += 1
             yield AttackedPicture(picture, pixels, queries, "" if picture else "given up")

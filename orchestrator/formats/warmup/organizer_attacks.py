@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from orchestrator.domain.ids import canonical_json, digest
-from orchestrator.domain.organizer_attacks import AskDefence, AttackedPicture, OrganizerAttack
+from orchestrator.domain.organizer_attacks import AttackedPicture, OrganizerAttack, QueriedDefence
 from orchestrator.domain.samples import Samples
+from orchestrator.domain.tasks import Budget
 from orchestrator.formats.warmup.attacks.base import Attack, Floats, Scores, play_attacks, to_floats, to_pixels
 from orchestrator.formats.warmup.attacks.boundary import Boundary
 from orchestrator.formats.warmup.attacks.corruptions import CORRUPTIONS, CommonCorruptions
@@ -67,9 +68,15 @@ class GeneratorAttack(OrganizerAttack):
         return min(self.wanted_pictures, count)
 
     def play(
-        self, samples: Samples, pictures: Sequence[int], generators: Sequence[np.random.Generator], ask: AskDefence
+        self,
+        samples: Samples,
+        pictures: Sequence[int],
+        generators: Sequence[np.random.Generator],
+        defence: QueriedDefence,
+        budget: Budget | None,
     ) -> Iterator[AttackedPicture]:
         """See `OrganizerAttack.play`; as many pictures at the same time as fit into memory."""
+        del budget  # the rules have the strength of each attack
         attack, numbers = self._make(samples), np.asarray(pictures, np.int32)
         steps = [
             attack.attack(to_floats(samples.pixels[picture]), int(samples.labels[picture]), generator)
@@ -77,7 +84,7 @@ class GeneratorAttack(OrganizerAttack):
         ]
 
         def scores(asked: Floats, attacks: NDArray[np.int64]) -> Scores:
-            return ask(to_pixels(asked), numbers[attacks]).scores.astype(np.float64)
+            return defence.ask(to_pixels(asked), numbers[attacks]).scores.astype(np.float64)
 
         at_a_time = max(1, _VALUES_IN_FLIGHT // (_USUAL_QUESTION * samples.pixels[0].size))
         for finished in play_attacks(steps, scores, at_a_time):

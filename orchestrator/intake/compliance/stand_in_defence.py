@@ -3,11 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.domain.organizer_attacks import DefenceReplies
+from orchestrator.domain.organizer_attacks import DefenceReplies, GradientReplies
 from orchestrator.domain.outcomes import NOT_ASKED
 from orchestrator.domain.samples import Labels, Pixels
 from orchestrator.execution.broker import Broker
-from orchestrator.execution.defence_queries import GradientReplies
 from orchestrator.execution.round_context import RoundContext
 
 
