@@ -26,6 +26,7 @@
     │   │   └── OutOfMemory      killed at the memory limit
     │   ├── OutputFlood          more output than was asked for
     │   ├── PlayerReported       the player itself sent a `fault`
+    │   ├── NoGradients          a defence gives no gradients, and the rules ask for them
     │   └── GaveUp               no more sandboxes after too many faults
     ├── Rejected                 cannot be admitted: all problems at once
     ├── NotGenuine               a bundle or a receipt does not hold
@@ -225,6 +226,12 @@ class PlayerReported(SubmissionFault):
     """The player sent a `fault` message instead of a reply."""
 
     code = "reported"
+
+
+class NoGradients(SubmissionFault):
+    """A defence's `ready` does not give gradients, in a contest whose rules ask each defence for them (rule A12)."""
+
+    code = "no-gradients"
 
 
 class GaveUp(SubmissionFault):

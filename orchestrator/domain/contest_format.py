@@ -52,6 +52,8 @@ class PlayRules:
     """Rule A14."""
     keep_scores: bool = False
     """Whether the scores that defences give with their labels are kept, because the format judges by them."""
+    needs_gradients: bool = False
+    """Whether every defence has to give gradients, because the format's own attacks follow them (rule A12)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,8 @@ class Format(ABC, Generic[R]):
     name: ClassVar[str]
     rules_type: ClassVar[type[FormatRules]]
     rules_of_play: ClassVar[tuple[str, ...]] = ()
-    """The keys of its rules that decide what is played, so that they cannot change once a round was."""
+    """The keys of its rules that decide what is played, so that they cannot change once a round was; `a.b` is the key b
+    of the rule a."""
     programs: ClassVar[tuple[Side, ...]] = tuple(Side)
     """What the programs do that can be handed in: perturb pictures (attack), classify them (defence)."""
     withholds_outcomes: ClassVar[bool] = False

@@ -13,6 +13,7 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import (
     DeadlinePassed,
     InfrastructureFault,
+    NoGradients,
     OutOfMemory,
     OutputFlood,
     ProtocolFault,
@@ -174,10 +175,19 @@ class PlayerPool:
         self.latest_seed = seed
         try:
             player.say_hello(context.task_header(), context.limits_header(*step), seed)
+            if not attack:
+                self._require_gradients(player)
         except BaseException as fault:
             end_player(player.stop, self._exits, fault)
             raise
         return player
+
+    def _require_gradients(self, defence: Player) -> None:
+        """Raises NoGradients where the rules ask every defence for gradients and this one gives none (rule A12)."""
+        if self._context.needs_gradients and not defence.gives_gradients:
+            raise NoGradients(
+                "it does not give gradients, which rules.initial.crafted_on: self asks of every defence (A12)"
+            )
 
     def _next_seed(self) -> int:
         fresh = self._draw_seed()  # also where it is not used: seeds are counted by sandboxes, which are on record

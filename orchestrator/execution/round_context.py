@@ -52,6 +52,8 @@ class RoundContext:
     """The submission whose players cannot be started, where that is known."""
     keep_scores: bool = False
     """Whether the scores that defences give in play are kept."""
+    needs_gradients: bool = False
+    """Whether a defence that gives no gradients is refused, at its `ready` (rule A12)."""
     access: Access = field(default_factory=Access)
     organizer_attacks: Mapping[str, OrganizerAttack] = field(default_factory=dict)
     """The attacks of the roster that have no image, by their names."""

@@ -11,6 +11,7 @@ FAULT_TEXTS: Mapping[str, str] = {
     "out-of-memory": "It, or a process that it had started, was killed at its memory limit.",
     "flood": "It wrote more than it was asked for.",
     "reported": "It sent a fault in place of a reply.",
+    "no-gradients": "It gives no gradients, and the rules ask each defence for them.",
     "gave-up": "Its faults took too long, or its sandboxes did not get ready: nothing more was asked.",
 }
 """One sentence a code. A player chooses no letter of it and no number: it could write hidden labels into either."""

@@ -55,6 +55,22 @@ def test_who_cannot_play_is_refused(quick, kind: str) -> None:
     assert quick.submit("One", quick.player("attack_honest")).attempt == 1
 
 
+def test_without_gradients_nobody_enters_where_attacks_are_crafted_on_the_defence(empty) -> None:
+    """The refusal says what is missing and how to give it; attacks are received as ever (A12)."""
+    empty.rules = {"clean_floor": None, "initial": {"classifier": "measure", "crafted_on": "self"}}
+    empty.write()
+    file = json.loads(empty.folder.file.read_text())
+    empty.more = {"baselines": [entry for entry in file["baselines"] if entry["name"] != "fgsm"]}
+    empty.open()
+    with pytest.raises(Rejected) as refused:
+        empty.submit("One", empty.player("defence_honest"))
+    (problem,) = refused.value.problems
+    assert problem.place == f"match, {trial_match.HELLO_STEP}"
+    assert problem.what.startswith("no-gradients: ")
+    assert "method `gradient`" in problem.remedy
+    assert empty.submit("Two", empty.player("attack_honest")).attempt == 1
+
+
 @pytest.mark.parametrize("kind", ["attack_one_step_too_far", "defence_chance"])
 def test_what_a_round_judges_is_a_warning(quick, kind: str) -> None:
     """Candidates beyond the budget and answers by chance are received with a warning: the rules judge them."""

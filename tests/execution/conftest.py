@@ -292,6 +292,7 @@ def stage():
             blobs=blobs,
             clock=time.monotonic,
             access=access or Access(),
+            needs_gradients=changes.pop("needs_gradients", False),
             organizer_attacks={each.name: each for each in organizer_attacks},
         )
         assert not changes, changes

@@ -1,11 +1,14 @@
 """Query jobs: pictures that are made for one defence, which is asked about them meanwhile (B2, A7, X1, X4)."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
+from orchestrator.domain.access import Access, AccessKind
 from orchestrator.domain.findings import FindingKind
+from orchestrator.domain.organizer_attacks import AttackedPicture, OrganizerAttack
 from orchestrator.domain.outcomes import FAULTED, NOT_ATTACKED, NOT_PLAYED
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.plan import Stage as JobStage
@@ -18,6 +21,8 @@ from orchestrator.execution.query_sample import CHECKED_DECISIONS, AskedQuestion
 from orchestrator.execution.reproduction import FindingReproducer
 from orchestrator.execution.reuse import ReusableRound, reusable_jobs
 from orchestrator.integrity.power import SamplingDesign
+from orchestrator.ledger.stores.base import get_array
+from orchestrator.protocol import frames
 
 from .cheats import EVERYTHING, LENIENT, Defence, labels
 from .conftest import EMPTY, Brighten, first_value
@@ -251,6 +256,82 @@ def test_without_replays_nothing_is_asked_again(queried):
     played.run()
     assert not played.record.round.findings
     assert all(played.record.query_check(job.id) is None for job in played.plan().jobs)
+
+
+class Ascends(OrganizerAttack):
+    """Adds one where the gradient says so: one gradient of each picture."""
+
+    name, queries_per_picture, digest = "ascends", 1, "sha256:ascends"
+
+    def pictures(self, count):
+        """Returns all."""
+        return count
+
+    def play(self, samples, pictures, generators, defence, budget):
+        """Asks for all gradients at once."""
+        assert budget.epsilon == 2
+        numbers = np.asarray(pictures, np.int32)
+        replies = defence.ask_gradients(samples.pixels[numbers], samples.labels[numbers], numbers)
+        for picture, gradient in zip(pictures, replies.gradients, strict=True):
+            yield AttackedPicture(picture, samples.pixels[picture] + (gradient > 0).astype(np.uint8), 1)
+
+
+class Slopes(Defence):
+    """A defence whose gradient is one everywhere; it ends where it is asked for that of a picture of value 5."""
+
+    gives: ClassVar[list[str]] = ["label", "gradient"]
+
+    def __call__(self, header, payload):
+        """Answers, or ends."""
+        if header["type"] != "gradient":
+            return super().__call__(header, payload)
+        if 5 in payload:
+            return EMPTY
+        answer = {"type": "gradients", "id": header["id"], "dtype": "f32", "shape": header["shape"]}
+        return frames.encode_frame(answer, np.ones(header["shape"], "<f4").tobytes())
+
+
+def test_attacks_of_the_format_may_follow_gradients(stage):
+    """Each counts as one query whatever it costs participants; a fault on one loses that picture and no other (A7)."""
+    access = Access(AccessKind.GRADIENT, queries=30, gradient_price=10)
+    played = stage(
+        attacks={},
+        organizer_attacks=[Ascends()],
+        defences={"slopes": Slopes},
+        limits=LENIENT,
+        replay=NO_REPLAYS,
+        access=access,
+    )
+    played.run()
+    cell = Cell("slopes", "ascends")
+    pixels, asked = played.record.cell_examples(cell).pixels, played.record.query_record(cell)
+    clean = played.setting.samples.pixels
+    moved = (pixels.astype(int) - clean).reshape(12, -1)
+    assert (moved == [[0] * 4 if picture == 5 else [1] * 4 for picture in range(12)]).all()
+    assert asked.queries.tolist() == [1] * 12
+    assert [*np.flatnonzero(asked.failures == QueryFailure.FAULTED)] == [5]
+    (step,) = [step for step in played.events("step_finished") if step.stage is JobStage.QUERY]
+    assert len(get_array(played.setting.blobs, step.blobs["replies"])) == 12
+
+
+def test_a_defence_without_gradients_is_not_asked_where_all_have_to_give_them(stage):
+    """Its `ready` is a fault of its own, in every sandbox; it loses every picture (A12)."""
+    defences = {"slopes": Slopes, "first": first_value}
+    played = stage(
+        attacks={},
+        organizer_attacks=[Ascends()],
+        defences=defences,
+        limits=LENIENT,
+        replay=NO_REPLAYS,
+        needs_gradients=True,
+    )
+    played.run()
+    assert (played.record.answers("first", 12)[Cell("first")] == NOT_PLAYED).all()
+    assert (played.record.answers("slopes", 12)[Cell("slopes")] >= 0).all()
+    codes = {
+        fault.code for step in played.events("step_finished") if step.submission == "first" for fault in step.faults
+    }
+    assert codes == {"no-gradients", "gave-up"}
 
 
 def test_a_killed_check_goes_on_and_finds_the_same(queried, monkeypatch):

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from orchestrator.domain.contest_format import Observations
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.submissions import Roster, Side
+from orchestrator.domain.tasks import Budget, Norm, Task
 
 FLOOR = {"baseline": "undefended", "points": 10}
 # Deltas: a1 takes 30 of d1 and 10 of d2, a2 takes 15 and 40.
@@ -231,16 +232,65 @@ def test_an_attack_that_delivers_nothing_is_not_promoted(tournament, table):
 
 
 @pytest.mark.parametrize("given", [{}, {"crafted_on": "surrogate"}])
-def test_the_initial_rounds_attacks_are_crafted_on_the_surrogate(tournament, given):
-    """It is the reading that is built, and results say so (A12)."""
-    assert tournament(initial=given).rules.model_dump(mode="json")["initial"]["crafted_on"] == "surrogate"
+def test_by_default_the_initial_rounds_attacks_are_crafted_on_the_surrogate(tournament, given):
+    """They are baselines that somebody lists; no defence has to give gradients, and results say so (A12)."""
+    contest_format = tournament(initial=given)
+    assert contest_format.rules.model_dump(mode="json")["initial"]["crafted_on"] == "surrogate"
+    assert contest_format.organizer_attacks() == ()
+    assert not contest_format.play_rules().needs_gradients
 
 
-@pytest.mark.parametrize(("value", "said"), [("self", "comes with the access models"), ("both", "surrogate")])
-def test_what_is_not_built_is_refused_with_the_reason(tournament, value, said):
-    """Crafting on the defence itself wants its gradient, which no defence offers yet (A12, X6)."""
+def test_attacks_on_the_defence_itself_are_the_formats_own(tournament):
+    """Then every defence has to give gradients: one mode for all (A12)."""
+    contest_format = tournament(initial={"crafted_on": "self"})
+    assert [attack.name for attack in contest_format.organizer_attacks()] == ["fgsm", "bim", "pgd"]
+    assert contest_format.play_rules().needs_gradients
+
+
+def test_the_board_says_on_what_the_attacks_were_crafted(tournament, table):
+    """Only where it is the defence itself: else the attacks are baselines like any (A12)."""
+    rows = {
+        "fgsm_trained": {None: 80, "fgsm": 60, "bim": 60, "pgd": 60},
+        "d": {None: 90, "fgsm": 70, "bim": 60, "pgd": 50},
+    }
+    found = table(rows, baselines=frozenset({"fgsm_trained", "fgsm", "bim", "pgd"}), phase="initial").records()
+    measures = {
+        mode: next(
+            b for b in tournament(initial={"crafted_on": mode}).leaderboards(found) if b.name == "defences_initial"
+        ).measure
+        for mode in ("surrogate", "self")
+    }
+    assert measures["self"] == measures["surrogate"] + ", crafted on each defence itself"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"crafted_on": "both"}, "surrogate"),
+        ({"crafted_on": "self", "weights": {"pgd": 0.5, "cw": 0.5}}, "weights are of fgsm, bim, pgd, not of cw"),
+    ],
+    ids=["mode", "weights"],
+)
+def test_what_nobody_crafts_is_refused_with_the_reason(tournament, given, said):
+    """The format has three attacks of its own (A12)."""
     with pytest.raises(ValidationError, match=said):
-        tournament(initial={"crafted_on": value})
+        tournament(initial=given)
+
+
+@pytest.mark.parametrize(
+    ("mode", "budget", "fits"),
+    [
+        ("self", Budget(Norm.LINF, Fraction(8)), True),
+        ("self", Budget(Norm.LINF, Fraction(1, 2)), False),
+        ("self", Budget(Norm.L2, Fraction(100)), False),
+        ("surrogate", Budget(Norm.L2, Fraction(100)), True),
+    ],
+    ids=["linf", "less-than-a-step", "l2", "surrogate-l2"],
+)
+def test_attacks_on_the_defence_itself_need_a_budget_that_they_can_use(tournament, mode, budget, fits):
+    """FGSM, BIM and PGD move within the Linf ball, in whole steps of a byte (A12, A14)."""
+    task = Task(name="digits", classes=("a", "b"), shape=(1, 2, 2), count=1, digest="d", budget=budget)
+    assert (tournament(initial={"crafted_on": mode}).task_problems(task) == []) is fits
 
 
 def test_the_clean_accuracy_of_each_defence_is_its_own_basis(played, table):

@@ -45,6 +45,7 @@ def assemble_context(
         labels=file.labels is True,
         on_missing=rules.on_missing,
         keep_scores=rules.keep_scores,
+        needs_gradients=rules.needs_gradients,
         on_violation=rules.on_violation,
         replay=file.replay.design(),
         seed=file.seed,

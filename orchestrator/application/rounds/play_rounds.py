@@ -163,6 +163,11 @@ def choose_target(contest: Contest, workspace: Path, how: RunOptions) -> Executi
                 "--engine kubernetes cannot take gradients from one pod to the next, where a defence that ended has to "
                 "be replaced; set `access.kind` to scores or decision in the contest file, or play on this machine"
             )
+        if contest.format.play_rules().needs_gradients:
+            raise UsageError(
+                "--engine kubernetes cannot ask defences for gradients, which `rules.initial.crafted_on: self` needs; "
+                "take `surrogate`, or play on this machine"
+            )
         cluster = execution_target.KubernetesTarget(contest, how.cluster, how.slots)
         cluster.backend.require_available(contest.file.runtime)
         return cluster
@@ -345,7 +350,16 @@ _KEYS_WITHOUT_EFFECT = frozenset({"opens", "closes", "trial_pictures", "submissi
 
 def changed_rules_of_play(contest_format: Format[Any], before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Returns the rules that differ and decide what is played; both are complete, with every default."""
-    return [f"rules.{name}" for name in contest_format.rules_of_play if before[name] != now[name]]
+    names = contest_format.rules_of_play
+    return [f"rules.{name}" for name in names if _rule_at(before, name) != _rule_at(now, name)]
+
+
+def _rule_at(rules: dict[str, Any], name: str) -> Any:
+    """Returns a rule of play; see `Format.rules_of_play`."""
+    value: Any = rules
+    for key in name.split("."):
+        value = value[key]
+    return value
 
 
 def _keys_of_play(file: dict[str, Any], part: TaskRound) -> dict[str, Any]:
@@ -359,7 +373,7 @@ def _keys_of_play(file: dict[str, Any], part: TaskRound) -> dict[str, Any]:
     left = {key: value for key, value in file.items() if key not in _KEYS_WITHOUT_EFFECT}
     rules = type(part.contest.format.rules).model_validate(file["rules"]).model_dump(mode="json")
     tasks = [task | {"sample": None} for task in file["tasks"] if task["name"] == part.task]
-    return left | {"tasks": tasks, "rules": {key: rules[key] for key in part.contest.format.rules_of_play}}
+    return left | {"tasks": tasks, "rules": {key: _rule_at(rules, key) for key in part.contest.format.rules_of_play}}
 
 
 def _timestamp() -> str:

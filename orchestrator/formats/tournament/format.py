@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from orchestrator.domain.contest_events import SubmissionReceived
 from orchestrator.domain.contest_format import (
@@ -28,14 +28,17 @@ from orchestrator.domain.contest_format import (
 )
 from orchestrator.domain.findings import OnFinding
 from orchestrator.domain.leaderboard import Column, Leaderboard, Row, ScoreTerms, Value, rank_rows
+from orchestrator.domain.organizer_attacks import OrganizerAttack
 from orchestrator.domain.outcomes import OnMissing, OnViolation
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.season import Entry, Person, Season
 from orchestrator.domain.submissions import Roster, Side, Submission
+from orchestrator.domain.tasks import Norm, Task
 from orchestrator.errors import Problem
 from orchestrator.formats.tournament import entry_rules
 from orchestrator.formats.tournament.entry_rules import EntryLimits
 from orchestrator.formats.tournament.events import FINAL, INITIAL, FinalistsPromoted
+from orchestrator.formats.tournament.gradient_attacks import GRADIENT_ATTACKS
 
 OVER_BUDGET = Column("violations", "Over budget", "pictures", more_is_better=False)
 NO_ANSWER = Column("violations", "No answer", "pictures", more_is_better=False)
@@ -55,18 +58,20 @@ class InitialRules(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     classifier: str = "fgsm_trained"
-    crafted_on: Literal["surrogate"] = "surrogate"
-    """What a defence's three attacks take their gradients from: the organizers' model (A12)."""
+    crafted_on: Literal["surrogate", "self"] = "surrogate"
+    """What a defence's three attacks take their gradients from: the organizers' model, or the defence itself (A12).
+
+    With `self` the three are the format's own, and every defence has to give gradients."""
     weights: dict[str, Annotated[Decimal, Field(gt=0, le=1)]] = Field(
         default={"fgsm": Decimal("0.2"), "bim": Decimal("0.4"), "pgd": Decimal("0.4")}, min_length=1
     )
 
-    @field_validator("crafted_on", mode="before")
-    @classmethod
-    def _supported(cls, value: object) -> object:
-        if value == "self":
-            raise ValueError("only surrogate; a defence's own gradient comes with the access models (X6)")
-        return value
+    @model_validator(mode="after")
+    def _only_own_attacks(self) -> "InitialRules":
+        own = [attack.name for attack in GRADIENT_ATTACKS]
+        if self.crafted_on == "self" and (others := sorted(self.weights.keys() - set(own))):
+            raise ValueError(f"with `crafted_on: self` the weights are of {', '.join(own)}, not of {', '.join(others)}")
+        return self
 
 
 class TournamentRules(FormatRules):
@@ -93,14 +98,29 @@ class Tournament(Format[TournamentRules]):
 
     name = "tournament"
     rules_type = TournamentRules
-    rules_of_play = ("on_missing", "on_violation")
+    rules_of_play = ("on_missing", "on_violation", "initial.crafted_on")
     event_types = (FinalistsPromoted,)
     promotes_from = INITIAL
     report = "orchestrator.formats.tournament.report.blocks:TournamentBlocks"
 
     def play_rules(self) -> PlayRules:
-        """Returns what the rules A8 and A14 are read as."""
-        return PlayRules(self.rules.on_missing, self.rules.on_violation)
+        """Returns what the rules A8, A12 and A14 are read as."""
+        return PlayRules(self.rules.on_missing, self.rules.on_violation, needs_gradients=self._crafts_on_defences)
+
+    @property
+    def _crafts_on_defences(self) -> bool:
+        return self.rules.initial.crafted_on == "self"
+
+    def organizer_attacks(self) -> tuple[OrganizerAttack, ...]:
+        """Returns the three attacks of rule A12 where they are crafted on each defence itself."""
+        return GRADIENT_ATTACKS if self._crafts_on_defences else ()
+
+    def task_problems(self, task: Task) -> list[Problem]:
+        """Returns that a task's budget is none of the three attacks of rule A12, where they are the format's own."""
+        if not self._crafts_on_defences or (task.budget and task.budget.norm is Norm.LINF and task.budget.epsilon >= 1):
+            return []
+        what = "has a budget that FGSM, BIM and PGD cannot use (rules.initial.crafted_on: self)"
+        return [Problem(task.name, what, "take the norm `linf` and an epsilon of at least 1")]
 
     def rounds(self, season: Season, task: str) -> Sequence[SeasonRound]:
         """Returns the initial round and the final one, which is blocked until somebody was promoted to it."""
@@ -263,7 +283,9 @@ class Tournament(Format[TournamentRules]):
         return self._leaderboard(
             "defences_initial",
             "Defences, initial round",
-            "weighted decrease: " + " + ".join(f"{weight} x {attack}" for attack, weight in weights.items()),
+            "weighted decrease: "
+            + " + ".join(f"{weight} x {attack}" for attack, weight in weights.items())
+            + (", crafted on each defence itself" if self._crafts_on_defences else ""),
             ("A4", "A12", "A16", "A17"),
             best_of_each_team(observed.roster, rows, more_is_better=False),
         )
