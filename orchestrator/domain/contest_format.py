@@ -117,10 +117,6 @@ class Observations:
     """Candidates beyond the budget, per attack (rule A14)."""
     round: str = ""
     """The round of a season; empty for a round that is a contest by itself."""
-    task: str = ""
-    """The name of the task."""
-    class_count: int = 0
-    """How many classes the task has."""
     eligibilities: Mapping[str, Eligibility] = field(default_factory=dict)
     """What the season says of a submission; an absent one stands."""
     labels: Labels | None = None
@@ -143,6 +139,10 @@ class Observations:
     A bundle without pictures has none."""
     season_events: tuple[FormatEvent, ...] = ()
     """The format's own events of the contest, in their order; none for a round by itself."""
+    task: str = ""
+    """The name of the task."""
+    class_count: int = 0
+    """How many classes the task has."""
 
     def eligibility(self, submission: str) -> Eligibility:
         """Returns what the season says of a submission."""

@@ -171,8 +171,8 @@ def test_all_problems_come_at_once(problems):
         "line 8, limits.gpus: input should be 0 or 1, got 2",
         "line 9, replay.power: input should be less than 1, got 1.0",
         (
-            "line 11, submissions[0]: give `builtin`, or `folder`, or `image` with `name` and `side`, "
-            "got a mapping of 1 keys"
+            "line 11, submissions[0]: give `builtin`, or `folder`, or `image` with `name` and `side`, or `pictures` "
+            "with `name`, got a mapping of 1 keys"
         ),
         "line 12, submissions[1].side: input should be 'attack' or 'defence', got 'both'",
     ]
@@ -262,10 +262,10 @@ def test_the_plug_ins_problems_come_together(problems):
 @pytest.mark.parametrize(
     ("dataset", "problem"),
     [
-        ("{kind: digitz}", "task.dataset.kind: no 'digitz' among the datasets: there is digits, folder, idx, npz"),
-        ("{kind: base}", "task.dataset.kind: no 'base' among the datasets: there is digits, folder, idx, npz"),
-        ("{path: x}", "task.dataset: `kind` is missing; add it: one of digits, folder, idx, npz"),
-        ("{kind: 3}", "task.dataset: `kind` is missing; add it: one of digits, folder, idx, npz"),
+        ("{kind: digitz}", "task.dataset.kind: no 'digitz' among the datasets: there is digits, folder, idx, npz, zip"),
+        ("{kind: base}", "task.dataset.kind: no 'base' among the datasets: there is digits, folder, idx, npz, zip"),
+        ("{path: x}", "task.dataset: `kind` is missing; add it: one of digits, folder, idx, npz, zip"),
+        ("{kind: 3}", "task.dataset: `kind` is missing; add it: one of digits, folder, idx, npz, zip"),
         ("{kind: npz}", "task.dataset.path: field required"),
         ("{kind: digits, classes: [one]}", "task.dataset.classes: list should have at least 2 items"),
         ("digits", "task.dataset: input should be a valid dictionary, got 'digits'"),
@@ -373,7 +373,7 @@ def test_every_tasks_problems_are_named(problems):
     listed = f"\n  - {{name: one, dataset: {{kind: digits}}, budget: {{epsilon: 0}}}}\n  - {wrong}"
     assert problems(task=None, tasks=listed) == [
         "line 6, tasks[0].budget.epsilon: input should be greater than 0, got 0",
-        "line 7, tasks[1].dataset.kind: no 'dgits' among the datasets: there is digits, folder, idx, npz",
+        "line 7, tasks[1].dataset.kind: no 'dgits' among the datasets: there is digits, folder, idx, npz, zip",
     ]
 
 

@@ -167,7 +167,7 @@ def test_a_team_page_tells_what_became_of_everything():
     for text in (
         "People 2",
         "Of the organizing institution 1, no prizes (A5)",
-        "Received 2026-03-01 12:00:00 UTC Attempt 2, 1 left (A4) Licence xMIT Source x Digest " + DIGEST,
+        "Received 2026-03-01 12:00:00 UTC Attempt 2, 1 left Licence xMIT Source x Digest " + DIGEST,
         "x warned",
         "Corrected: licence is now xMIT: x late",
         "Promoted to the final",

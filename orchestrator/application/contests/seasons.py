@@ -370,14 +370,13 @@ def _admit_players(
     baselines = admission.admit_entries(contest, identify, complete=False)
     images, pictures = dict(baselines.images), dict(baselines.pictures)
     problems, submissions = [], list(baselines.roster)
-    blobs = admin.folder.blobs()
     for entry in admin.season.entries_of_task(task):
         if not entry.is_active:
             continue
         if entry.id in images.keys() | baselines.pictures.keys():
             problems.append(Problem(entry.id, "a baseline has this name now", "give the baseline another `name:`"))
         if entry.pixels:
-            pictures[entry.id] = get_array(blobs, entry.pixels)
+            pictures[entry.id] = get_array(admin.folder.blobs(), entry.pixels)
             submissions.append(_submission(entry))
             continue
         if entry.folder and backend.name != "process":
