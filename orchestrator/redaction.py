@@ -119,6 +119,7 @@ def _coarse_board(board: LeaderboardPart) -> LeaderboardPart:
         return row.model_copy(
             update={
                 "score": _coarse_number(row.score, board.unit),
+                "remark": "",
                 "exact": None,
                 "interval": _coarse_limits(row.interval, board.unit),
                 "values": {

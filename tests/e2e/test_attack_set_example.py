@@ -3,11 +3,19 @@
 import json
 import runpy
 import sys
+from collections import defaultdict
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from orchestrator.formats.attack_set.events import GradesReceived, GradingPlanned
+from orchestrator.formats.attack_set.grading.sheets import GradingTask
+from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.contest_folder import ContestFolder
+
+GRADED = 40
+REMOVED = ("r16", "r17")
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "attack-set"
 
 
@@ -38,12 +46,47 @@ def check(results: dict[str, object]) -> None:
     assert "Rater r17 was removed" in notes
 
 
+def check_human_scores(results: dict[str, object], cup: Path) -> None:
+    """Computes Score_valid and Score_quality again from the ledger's plans and answers alone (C7)."""
+    ledger = ContestFolder(cup).ledger()
+    events = [entry.event for entry in ledger.read()]
+    ledger.close()
+    items = {
+        item.token: (item, sheet.rater)
+        for event in events
+        if isinstance(event, GradingPlanned)
+        for sheet in event.plan.sheets
+        for item in sheet.items
+    }
+    labels = Contest(cup / "contest.yaml").load_samples().labels
+    votes, grades = defaultdict(list), defaultdict(list)
+    for event in events:
+        for answer in event.file.answers if isinstance(event, GradesReceived) else ():
+            item, rater = items[answer.token]
+            if not item.scored or rater in REMOVED:
+                continue
+            if item.task is GradingTask.VALID:
+                seen = answer.class_index == labels[item.position]
+                votes[item.submission, item.position].append(bool(answer.proper and seen))
+            else:
+                grades[item.submission, item.position].append(answer.grade)
+    for row in results["boards"][0]["rows"]:
+        name = row["submission"]
+        valid = [2 * sum(found) > len(found) for (one, _), found in votes.items() if one == name]
+        means = [Fraction(sum(found), len(found)) for (one, _), found in grades.items() if one == name]
+        values = {key: value["exact"] for key, value in row["values"].items()}
+        assert len(valid) == len(means) == GRADED
+        assert Fraction(values["valid"]) == Fraction(100 * sum(valid), GRADED)
+        assert Fraction(values["quality"]) == 100 * sum(means) / (5 * GRADED)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_example_on_digits(tmp_path, monkeypatch) -> None:
     """Three teams, raters of whom enough count in the end, and a bundle that verifies."""
     results = play(tmp_path / "out", monkeypatch)
     check(results)
+    check_human_scores(results, tmp_path / "out" / "cup")
     [full] = [json.loads(path.read_text()) for path in (tmp_path / "out" / "full").rglob("results.json")]
     assert full["boards"] == results["boards"]
 
