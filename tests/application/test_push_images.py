@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -106,6 +107,24 @@ def push(place) -> dict[str, push_images.PushResult]:
         each.owner: each
         for each in push_images.push_missing(settings, listed, composition.make_backend("docker", place))
     }
+
+
+def test_only_programs_have_images(contest, engine):
+    """Pictures that were handed in, and the attacks that a format brings, are passed over (C2, B2)."""
+    for name in ("sparring/runner:cpu", "ours/fgsm:1", "ours/measure:1"):
+        engine.make(name, name)
+    receive(contest, "drawn", AWAY, image="", pixels=AWAY, decoder="pillow 13")
+    assert set(push(contest.folder.path)) == {RUNNER, "fgsm", "measure"}
+    np.savez(contest.folder.path / "pair.npz", images=np.zeros((2, 32, 32), np.uint8), labels=np.arange(2))
+    body = json.loads(contest.folder.file.read_text())
+    warmup = {key: body[key] for key in ("sparring", "contest", "title", "cluster")} | {
+        "format": "warmup",
+        "task": {"name": "pair", "dataset": {"kind": "npz", "path": "pair.npz"}},
+        "baselines": [{"image": "ours/measure:1", "name": "measure", "side": "defence"}],
+    }
+    file = contest.folder.path / "warmup.yaml"
+    file.write_text(json.dumps(warmup))
+    assert set(push(file)) == {RUNNER, "measure"}
 
 
 def test_what_the_registry_lacks_is_pushed_once(contest, engine, registry):

@@ -174,17 +174,17 @@ def _engine_identity(backend: Backend, image: RequiredImage) -> str:
 
 
 def _images_of_file(contest: Contest, prefix: str, *, complete: bool) -> list[RequiredImage]:
-    """Returns the runner's image and those of a contest file's entries, each once."""
+    """Returns the runner's image and those of a contest file's programs, each once."""
     sources: list[ImageSource] = []
 
     def noted(source: ImageSource) -> Image:
         sources.append(source)
         return Image(digest="", name=source.image or "")
 
-    roster = admit_entries(contest, noted, complete=complete).roster
+    programs = admit_entries(contest, noted, complete=complete).images
     named = [_required_image(RUNNER, ImageSource(image=contest.file.cluster.runner), prefix)]
     named += [
-        _required_image(each.id, source, prefix) for each, source in zip(roster, sources, strict=True) if source.image
+        _required_image(name, source, prefix) for name, source in zip(programs, sources, strict=True) if source.image
     ]
     found: dict[str, RequiredImage] = {}
     for each in named:
@@ -211,7 +211,7 @@ def _required_image(owner: str, source: ImageSource, prefix: str) -> RequiredIma
 
 
 def _received_images(admin: ContestAdmin, prefix: str) -> list[RequiredImage]:
-    """Returns the received images that still play. What was received as a folder has none."""
+    """Returns the received images that still play. What was received as a folder, or as pictures, has none."""
     contest = admin.contest.file.contest
     return [
         RequiredImage(
@@ -221,5 +221,5 @@ def _received_images(admin: ContestAdmin, prefix: str) -> list[RequiredImage]:
             entry.digest,
         )
         for entry in admin.season.entries.values()
-        if entry.is_active and not entry.folder
+        if entry.is_active and not entry.folder and not entry.pixels
     ]

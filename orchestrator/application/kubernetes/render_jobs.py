@@ -12,7 +12,7 @@ from orchestrator.application.rounds import entry_images
 from orchestrator.application.rounds.assemble_context import assemble_context
 from orchestrator.application.rounds.attempt_jobs import attack_in_pod, attempt_job
 from orchestrator.application.rounds.play_rounds import ROUND_NAME, TaskRound
-from orchestrator.domain.ids import digest
+from orchestrator.domain.ids import JobId, digest
 from orchestrator.domain.plan import Job, Plan
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.text import printable
@@ -90,16 +90,16 @@ def render_jobs(contest: Contest, asked: RenderRequest) -> RenderedJobs:
     round_ref = RoundRef(
         contest.file.contest, context.round, context.task.name, digest(secret) if secret else PLACEHOLDER_DIGEST
     )
-    chosen = plan.jobs if asked.all_jobs else tuple(_first_wave(plan))
+    imported = frozenset(job.id for job in plan.jobs if job.submission in context.picture_sets)  # which no pod plays
+    chosen = [job for job in plan.jobs if job.id not in imported] if asked.all_jobs else _first_wave(plan, imported)
     jobs = [
         attempt_job(context, settings, Attempt(round_ref, job, 1, has_attack=bool(attack_in_pod(context, job))))
         for job in chosen
     ]
     round_lease = lease.lease_manifest(f"sparring-{round_ref.label_value}")
     round_lease["metadata"]["namespace"] = settings.namespace
-    return RenderedJobs(
-        tuple(jobs), round_lease, len(plan.jobs), round_ref, has_round=secret is not None, has_pictures=read
-    )
+    planned = len(plan.jobs) - len(imported)
+    return RenderedJobs(tuple(jobs), round_lease, planned, round_ref, has_round=secret is not None, has_pictures=read)
 
 
 def _admit_entries(contest: Contest, settings: ClusterSettings, *, offline: bool) -> AdmittedRoster:
@@ -163,13 +163,14 @@ def _round_context(
         secret=secret,
         roster=part.admitted.roster,
         images=part.admitted.images,
+        picture_sets=part.admitted.pictures,
         backend=RegistryBackend(settings),
         blobs=open_blobs(scratch),
     )
 
 
-def _first_wave(plan: Plan) -> Iterator[Job]:
-    """Yields the jobs that wait for no other."""
-    agenda = plan.ready_queue(frozenset())
+def _first_wave(plan: Plan, done: frozenset[JobId]) -> Iterator[Job]:
+    """Yields the jobs that wait for no other than those that are done."""
+    agenda = plan.ready_queue(done)
     while (ready := agenda.take()) is not None:
         yield ready

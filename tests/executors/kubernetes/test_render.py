@@ -119,6 +119,24 @@ def test_the_lease_is_there_too(contest):
     assert complaints(lease) == []
 
 
+def test_pictures_that_were_handed_in_have_no_job(tmp_path) -> None:
+    """Only the hidden model plays: on the originals, on what was handed in, and once more for its replay (C2, C3)."""
+    np.savez(tmp_path / "handed_in.npz", images=np.full((6, 4, 4), 120, np.uint8))
+    file = write(
+        tmp_path,
+        format="attack_set",
+        rules={},
+        baselines=[{"folder": "defence_honest"}],
+        submissions=[{"pictures": "handed_in.npz", "name": "team"}],
+    )
+    done = sparring(file, "--offline", "--all")
+    assert done.exit_code == 0, done.output
+    stages = [job["metadata"]["labels"]["sparring/stage"] for job in jobs_of(done.stdout)]
+    assert sorted(stages) == ["classify", "classify", "replay"]
+    first = jobs_of(sparring(file, "--offline").stdout)
+    assert [job["metadata"]["labels"]["sparring/stage"] for job in first] == ["classify", "classify"]
+
+
 def test_the_first_wave_is_what_waits_for_nothing(contest):
     """Attacks, and defences on clean pictures; the comment says how many more there are and what is a placeholder."""
     done = sparring(contest, "--offline")
