@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.reports import file_names, formatting
+from orchestrator.reports.examples import Example
 from orchestrator.reports.page import Page, page_of
 from orchestrator.reports.team import ContestHistory, TeamPage, private_page, team_pages
 from orchestrator.scoring.results_file import Results
@@ -62,8 +63,17 @@ class Site:
     """The address of each team's page, by team."""
 
 
-def build_site(rounds: Sequence[Results], story: ContestHistory) -> Site:
-    """Returns the site. `rounds` are as everybody may see them, in the order of the contest."""
+def build_site(
+    rounds: Sequence[Results], story: ContestHistory, own_pictures: Mapping[str, Sequence[Example]] | None = None
+) -> Site:
+    """Returns the site.
+
+    Args:
+        rounds: as everybody may see them, in the order of the contest.
+        story: what people did.
+        own_pictures: by team, pictures that it may see on its private page, because it made them and answers on them
+            are no secret any more (C9).
+    """
     pages = team_pages(rounds, story)
     teams = file_names.unique_file_names(pages, "team")
     links = {team: f"teams/{name}.html" for team, name in teams.items()}
@@ -75,7 +85,10 @@ def build_site(rounds: Sequence[Results], story: ContestHistory) -> Site:
         index=replace(_index_page(rounds, address, links), head=story.head, entries=story.entries),
         rounds={address[_round_key(results)]: page_of(results) for results in rounds},
         teams={links[team]: page for team, page in pages.items()},
-        private={f"{teams[team]}.html": private_page(page, story.season) for team, page in pages.items()},
+        private={
+            f"{teams[team]}.html": private_page(page, story.season, (own_pictures or {}).get(team, ()))
+            for team, page in pages.items()
+        },
         links=links,
     )
 

@@ -14,6 +14,8 @@ from orchestrator.domain.season import Entry, Season
 from orchestrator.reports import evidence
 from orchestrator.reports.blocks import Block, report_blocks
 from orchestrator.reports.evidence import ReplayCoverage
+from orchestrator.reports.examples import Example
+from orchestrator.reports.gallery import ExampleView, example_views
 from orchestrator.reports.leaderboards import submission_labels
 from orchestrator.reports.usage import USAGE_KINDS, SubmissionUsage, round_usage
 from orchestrator.scoring.results_file import FindingPart, LeaderboardPart, Results, RowPart, SubmissionPart
@@ -101,6 +103,8 @@ class TeamPage:
     refusals: tuple[Refusal, ...]
     participations: tuple[RoundParticipation, ...]
     usage_kinds: tuple[str, ...]
+    gallery: tuple[ExampleView, ...] = ()
+    """Some of the team's own pictures, on its private page alone."""
 
 
 def team_pages(rounds: Sequence[Results], story: ContestHistory) -> dict[str, TeamPage]:
@@ -133,13 +137,14 @@ def team_pages(rounds: Sequence[Results], story: ContestHistory) -> dict[str, Te
     }
 
 
-def private_page(page: TeamPage, season: Season) -> TeamPage:
-    """Returns the page that goes to the team alone: with its people, and with why something was refused."""
+def private_page(page: TeamPage, season: Season, own_pictures: Sequence[Example] = ()) -> TeamPage:
+    """Returns the page that goes to the team alone: with its people, its pictures, and why something was refused."""
     return replace(
         page,
         private=True,
         people=tuple(person.name for person in season.teams.get(page.team, ())),
         refusals=tuple(replace(one, problems=tuple(one.event.problems)) for one in page.refusals),
+        gallery=example_views(own_pictures),
     )
 
 

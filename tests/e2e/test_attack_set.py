@@ -183,6 +183,11 @@ def test_what_is_new_alone_is_played(season, tmp_path) -> None:
     assert (rows["newer"]["rank"] is None, rows["untouched"]["reason"]) == (False, "replaced by newer")
 
 
+def pages(cup: Path, folder: str) -> list[Path]:
+    """Returns the pages in a folder of the contest's reports."""
+    return sorted((cup / folder).rglob("*.html"))
+
+
 def test_everybody_else_sees_rounded_numbers_until_the_release(season, tmp_path) -> None:
     """The site has no cells and whole points; after the release it has what the organizers see (C9)."""
     cup = tmp_path / "cup"
@@ -193,11 +198,18 @@ def test_everybody_else_sees_rounded_numbers_until_the_release(season, tmp_path)
     page = (cup / "site" / "report.md").read_text()
     assert "rounded to a hundredth" in page
     assert f"{exact['noise']:.2f}" not in page
+    assert not any("data:image/png" in file.read_text() for file in [*pages(cup, "teams"), *pages(cup, "site")])
     sparring("contest", "record", cup, "attack_set.scores_released")
     sparring("report", cup)
     page = (cup / "site" / "report.md").read_text()
     assert "rounded to a hundredth" not in page
     assert f"{exact['noise']:.2f}" in page
+    own = {file.stem: file.read_text() for file in pages(cup, "teams")}
+    assert all("data:image/png" in text for text in own.values())
+    [blues] = [text for text in own.values() if "team Blues" in text or "Blues" in text.split("</title>")[0]]
+    assert "adversarial picture" in blues
+    assert "untouched" not in blues
+    assert not any("data:image/png" in file.read_text() for file in pages(cup, "site"))
 
 
 def test_a_sealed_bundle_tells_no_answer_and_a_full_one_everything(season, tmp_path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator import redaction, reports
+from orchestrator import plugins, redaction, reports
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import ReportPaths
@@ -14,6 +14,7 @@ from orchestrator.errors import StoreFault, UsageError
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.reports import markdown, parquet, tables
+from orchestrator.reports.examples import Example
 from orchestrator.reports.site import build_site
 from orchestrator.reports.team import ContestHistory
 from orchestrator.scoring.results_file import Results
@@ -78,11 +79,24 @@ def _write_site(
     path: Path, every: tuple[ReportPaths, ...], story: ContestHistory, *, with_parquet: bool
 ) -> ReportFiles:
     public_results = [redaction.redact_results(reported.results) for reported in every]
-    site = build_site(public_results, story)
+    site = build_site(public_results, story, _own_pictures(every))
     beside = _table_files(public_results, with_parquet=with_parquet)
     pages = {name: page.encode() for name, page in reports.render_site(site, list(beside)).items()}
     private = {name: page.encode() for name, page in reports.render_private(site).items()}
     return ReportFiles(every, _replace_folder(path / SITE, pages | beside), _replace_folder(path / TEAMS, private))
+
+
+def _own_pictures(every: Sequence[ReportPaths]) -> dict[str, list[Example]]:
+    """Returns the pictures that teams may see with the answers on them: of a format whose answers are released (C9)."""
+    found: dict[str, list[Example]] = {}
+    for reported in every:
+        results = reported.results
+        if results.coarse or not plugins.load_plugin("formats", results.format).withholds_outcomes:
+            continue
+        teams = {part.id: part.team for part in results.submissions}
+        for example in reported.examples:
+            found.setdefault(teams[example.attack], []).append(example)
+    return found
 
 
 def _table_files(results: Sequence[Results], *, with_parquet: bool) -> dict[str, bytes]:

@@ -33,6 +33,7 @@ from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.ledger.season_fold import fold_season, format_of_round, season_state
 from orchestrator.ledger.stores.base import GENESIS, format_time, put_array
 from orchestrator.reports import cells_csv, example_choice
+from orchestrator.reports.examples import Example
 from orchestrator.sandboxes.base import Backend, Image, ImageSource
 from orchestrator.scoring.results_file import Results
 from orchestrator.scoring.round_scoring import RoundScoring
@@ -81,12 +82,13 @@ class TaskRound:
 
 @dataclass(frozen=True, slots=True)
 class ReportPaths:
-    """A round's results and where they were written."""
+    """A round's results and where they were written, and the pictures in its report."""
 
     results: Results
     results_file: Path
     cells_file: Path
     report_file: Path
+    examples: tuple[Example, ...] = ()
 
 
 def play_round(contest: Contest, out: Path, how: RunOptions, watch: EventCallback) -> ReportPaths:
@@ -264,11 +266,10 @@ def write_results_locked(folder: RoundFolder) -> ReportPaths:
     scoring = score_round(record, folder.path)
     document = scoring.results(head)
     cells = folder.write_file("cells.csv", cells_csv.render_cells_csv(document))
-    page = folder.write_file(
-        "report/index.html", reports.render_round(document, example_choice.choose_examples(record, scoring))
-    )
+    examples = tuple(example_choice.choose_examples(record, scoring))
+    page = folder.write_file("report/index.html", reports.render_round(document, examples))
     last = folder.write_file(folder.results_path.name, document.model_dump_json(indent=2) + "\n")
-    return ReportPaths(results=document, results_file=last, cells_file=cells, report_file=page)
+    return ReportPaths(document, last, cells, page, examples)
 
 
 def score_round(record: RoundView, out: Path, rules: dict[str, Any] | None = None) -> RoundScoring:
