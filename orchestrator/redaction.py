@@ -53,7 +53,7 @@ FIGURES = 2
 _CURVE_STEPS = [figure * 10**power for power in range(10) for figure in (1, 2, 5)]
 """Numbers of queries at which a public curve says anything."""
 SHARE_DIGITS, POINT_DIGITS = 4, 2
-"""Decimals of accuracies and of points: a hundredth of a point."""
+"""Decimals of accuracies and other numbers from 0 to 1, and of points: a hundredth of a point."""
 SHARE_DIGITS_WHILE_OPEN = 2
 """Decimals of numbers from 0 to 1 before the scores are released."""
 _HUNDREDS = ("percent", "points")
@@ -214,25 +214,26 @@ def _cell_part(part: CellPart) -> CellPart:
 
 
 def _board_part(part: LeaderboardPart, names: Mapping[str, str]) -> LeaderboardPart:
-    return part.model_copy(update={"rows": [_row_part(row, names) for row in part.rows]})
+    digits = {column.name: POINT_DIGITS if column.unit else SHARE_DIGITS for column in part.columns}
+    return part.model_copy(update={"rows": [_row_part(row, names, digits) for row in part.rows]})
 
 
-def _row_part(part: RowPart, names: Mapping[str, str]) -> RowPart:
+def _row_part(part: RowPart, names: Mapping[str, str], digits: Mapping[str, int]) -> RowPart:
     return part.model_copy(
         update={
             "score": None if part.score is None else round(part.score, POINT_DIGITS),
             "exact": None,
             "interval": _rounded_limits(part.interval),
-            "values": {name: _value_part(value) for name, value in part.values.items()},
+            "values": {name: _value_part(value, digits.get(name, POINT_DIGITS)) for name, value in part.values.items()},
             "reason": _with_new_names(part.reason, names),
             "remark": _with_new_names(part.remark, names),
         }
     )
 
 
-def _value_part(part: ValuePart) -> ValuePart:
-    value = None if part.value is None else round(part.value, POINT_DIGITS)
-    return part.model_copy(update={"value": value, "exact": None, "interval": _rounded_limits(part.interval)})
+def _value_part(part: ValuePart, digits: int) -> ValuePart:
+    value = None if part.value is None else round(part.value, digits)
+    return part.model_copy(update={"value": value, "exact": None, "interval": _rounded_limits(part.interval, digits)})
 
 
 def _with_new_names(text: str, names: Mapping[str, str]) -> str:
@@ -267,8 +268,8 @@ def _job_part(part: JobPart, jobs: Mapping[str, str]) -> JobPart:
     return replace(part, id=jobs[part.id], seconds=round_to_figures(part.seconds))
 
 
-def _rounded_limits(limits: tuple[float, float] | None) -> tuple[float, float] | None:
-    return None if limits is None else (round(limits[0], POINT_DIGITS), round(limits[1], POINT_DIGITS))
+def _rounded_limits(limits: tuple[float, float] | None, digits: int = POINT_DIGITS) -> tuple[float, float] | None:
+    return None if limits is None else (round(limits[0], digits), round(limits[1], digits))
 
 
 def redact_contest_event(event: events.Event) -> dict[str, Any] | None:

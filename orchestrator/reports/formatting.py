@@ -30,12 +30,12 @@ def signed(value: float, digits: int = 1) -> str:
 def number(value: float | None, unit: str = "points") -> str:
     """Returns what stands in a board's column: a count as `1,200`, else two decimals; nothing where there is none.
 
-    A number without a unit runs from 0 to 1 and has four.
+    A number without a unit runs from 0 to 1 and has four, fewer where it was rounded.
     """
     if value is None:
         return "" if unit else "-"
     if not unit:
-        return f"{value:.4f}"
+        return f"{value:.4f}".removesuffix("0").removesuffix("0")
     return f"{int(value):,}" if float(value).is_integer() else signed(value, 2)
 
 
