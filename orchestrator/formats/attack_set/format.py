@@ -28,7 +28,7 @@ from orchestrator.errors import Problem
 from orchestrator.formats.attack_set.contest_grading import AttackSetGrading, graded
 from orchestrator.formats.attack_set.events import GradesReceived, GradingPlanned, ScoresReleased
 from orchestrator.formats.attack_set.grading.fold import GradingResult, SubmissionGrades
-from orchestrator.formats.attack_set.grading.quality import total_score
+from orchestrator.formats.attack_set.grading.quality import HUMAN_WEIGHT, MEASURED_WEIGHT, total_score
 from orchestrator.formats.attack_set.human_scores import HUMAN_COLUMNS, grading_notes, human_remarks, human_values
 from orchestrator.formats.attack_set.objective_scores import (
     DECIMALS,
@@ -54,8 +54,6 @@ _SSIM_WORDS = {
     Similarity.WINDOWED: "a Gaussian window of 11 x 11",
     Similarity.DEEPSEC: "a uniform window of 7 x 7",
 }
-HUMAN_WEIGHT, OBJECTIVE_WEIGHT = Fraction(6, 10), Fraction(4, 10)
-"""Rule C8."""
 OBJECTIVE_COLUMNS = (
     Column("asr", "ASR", "percent", more_is_better=True, measure="pictures that the hidden model misclassifies"),
     Column("ssim", "SSIM", "", more_is_better=True, measure="of the pictures that it misclassifies"),
@@ -207,7 +205,14 @@ class AttackSet(Format[AttackSetRules]):
         similarity = f"SSIM uses {_SSIM_WORDS[self.rules.ssim]} (C4)"
         nte = f"NTE is a mean over {tolerance}, of the hidden model's probabilities{softmax} (C5)"
         human = self._human(observed)
-        return [f"{counted} (C3). {similarity}. {nte}.", *([] if human is None else grading_notes(human))]
+        models = {model.id for model in observed.roster.by_side(Side.DEFENCE)}
+        doubts = [
+            f"The determinism check accuses the hidden model (finding {finding.id}): its answers are no fixed measure."
+            for finding in observed.findings
+            if finding.submission in models
+        ]
+        readings = f"{counted} (C3). {similarity}. {nte}."
+        return [*doubts, readings, *([] if human is None else grading_notes(human))]
 
     def _measure(self, observed: Observations) -> dict[str, "_Measured"]:
         """Returns what was measured of each submission that was played completely."""
@@ -298,7 +303,7 @@ class AttackSet(Format[AttackSetRules]):
             return None
         human_scale = float(HUMAN_WEIGHT * self.rules.human_scale)
         human = human_scale * grades.interval[0], human_scale * grades.interval[1]
-        machine = float(OBJECTIVE_WEIGHT) * objective[0], float(OBJECTIVE_WEIGHT) * objective[1]
+        machine = float(MEASURED_WEIGHT) * objective[0], float(MEASURED_WEIGHT) * objective[1]
         middle = (human[0] + human[1] + machine[0] + machine[1]) / 2
         half = np.hypot(human[1] - human[0], machine[1] - machine[0]) / 2
         return round(float(middle - half), DECIMALS), round(float(middle + half), DECIMALS)

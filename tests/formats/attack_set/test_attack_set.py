@@ -1,6 +1,7 @@
 """The attack-set contest's rules on what was observed (C1 to C6, C9)."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -207,6 +208,14 @@ def test_odd_readings_are_warned_of() -> None:
     assert AttackSet(AttackSetRules(count="correct", nte="successful")).rule_warnings() == []
     with pytest.raises(ValidationError, match="at least one kind of file"):
         AttackSetRules(formats=())
+
+
+def test_a_hidden_model_that_cheats_is_told_of() -> None:
+    """Its answers are what everybody is measured by, so a finding against it is the first note (A9, A10)."""
+    finding = SimpleNamespace(id="3f2a", submission="model", rules=("A9",))
+    first, *_ = AttackSet(AttackSetRules()).notes(observed(findings=(finding,)))
+    assert "finding 3f2a" in first
+    assert not any("accuses" in note for note in AttackSet(AttackSetRules()).notes(observed()))
 
 
 def test_scores_are_released_by_an_event() -> None:

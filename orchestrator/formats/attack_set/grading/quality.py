@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 Grades = NDArray[np.float64]
 
 BEST_GRADE = 5
+HUMAN_WEIGHT, MEASURED_WEIGHT = Fraction(3, 5), Fraction(2, 5)
+"""Of Score_H and Score_M in Score (C8)."""
 _ITERATIONS = 1000
 _TOLERANCE = 1e-8
 _SMALLEST_VARIANCE = 1e-8
@@ -125,4 +127,4 @@ def total_score(human: Fraction, measured: Fraction, human_scale: int) -> Fracti
         measured: Score_M, 0 to 100.
         human_scale: 100 puts both on one scale; 1 is the formula as it is written.
     """
-    return Fraction(3, 5) * human_scale * human + Fraction(2, 5) * measured
+    return HUMAN_WEIGHT * human_scale * human + MEASURED_WEIGHT * measured
