@@ -16,9 +16,9 @@ from orchestrator.sandboxes.base import BackendSettings
 
 KINDS = tuple(sorted(plugins.PACKAGES))
 FOUND = {
-    "datasets": ["digits", "folder", "idx", "npz"],
+    "datasets": ["digits", "folder", "idx", "npz", "zip"],
     "executors": ["kubernetes", "local"],
-    "formats": ["tournament", "warmup"],
+    "formats": ["attack_set", "tournament", "warmup"],
     "sandboxes": ["docker", "pod", "process", "runc"],
     "stores": ["folder", "memory", "sql"],
 }
@@ -90,7 +90,7 @@ def added(tmp_path, monkeypatch, entry):
 def test_another_distribution_adds_one(tmp_path, monkeypatch):
     """An entry point of the group `sparring.formats` is a format like ours."""
     added(tmp_path, monkeypatch, "echo = elsewhere:Echo")
-    assert plugins.plugin_names("formats") == ("echo", "tournament", "warmup")
+    assert plugins.plugin_names("formats") == ("attack_set", "echo", "tournament", "warmup")
     assert plugins.load_plugin("formats", "echo").name == "echo"
     assert plugins.load_plugin("formats", "tournament").name == "tournament"
 
