@@ -75,6 +75,7 @@ def test_page_needs_nothing_from_outside():
     tree = Tree(page)
     assert not tree.named("script")
     assert not tree.named("link")
+    assert not [attrs for _, attrs in tree.tags if "style" in attrs]
     assert not re.search(r"https?:|//[a-z]|@import|url\(|javascript:|\son[a-z]+=", page)
     assert all(attrs["src"].startswith("data:image/png;base64,") for attrs in tree.named("img"))
     assert all(attrs["href"].startswith("#") for attrs in tree.named("a"))
@@ -95,6 +96,24 @@ def test_hostile_text_stays_text(text):
     assert all(character.isprintable() or character == "\n" for character in page)
     assert page.count("\n") == reports.render_round(*poisoned("x")).count("\n")
     page.encode("utf-8")
+
+
+def test_bars_are_drawn_as_wide_as_their_numbers():
+    """Shares of outcomes and the bars of a board are drawings, for a policy may forbid style in attributes."""
+    cells = results_of().model_dump()["cells"]
+    for cell in cells:
+        if cell["attack"] == "pgd":
+            cell |= {"not_played": cell["total"], "held": 0, "fooled": 0, "abstained": 0, "forfeits": 0}
+    tree = Tree(reports.render_round(results_of(cells=cells), []))
+    shares = {
+        str(attrs["class"]): str(attrs["width"]) for attrs in tree.named("svg") if "%" in (attrs.get("width") or "")
+    }
+    assert shares.keys() == {"held", "abstained", "fooled", "not-played"}
+    assert shares["not-played"] == "33.333%"
+    assert sum(float(width.rstrip("%")) for width in shares.values()) == pytest.approx(100, abs=0.01)
+    bars = [str(attrs["width"]) for attrs in tree.named("rect") if attrs.get("height") == "100%"]
+    assert len(bars) == len([attrs for attrs in tree.named("svg") if attrs.get("class") == "meter"]) > 6
+    assert "100.0%" in bars
 
 
 def test_hostile_text_is_shown_escaped():
