@@ -2,17 +2,78 @@
 
 Everything in it is made of what `redaction.redact_results` returns, so it may be put on the web before labels
 are released (rule A2): no hidden picture, no label, no word that a submission wrote while it played. The pages need
-nothing but each other.
+nothing but each other. A scheme of addresses says where they lie: in a folder of files, or wherever a web service
+answers.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from orchestrator.reports import file_names, formatting
 from orchestrator.reports.examples import Example
 from orchestrator.reports.page import Page, page_of
 from orchestrator.reports.team import ContestHistory, TeamPage, private_page, team_pages
 from orchestrator.scoring.results_file import Results
+
+
+class SiteAddresses(Protocol):
+    """Where a site's pages and files lie, as links of its first page say it.
+
+    Every address is either relative to that page or absolute. It goes into the pages as it is but for escaping, so a
+    name of people's choice has to be made harmless in it: quoted, or replaced by a plain one.
+    """
+
+    def index(self) -> str:
+        """Returns the address of the first page."""
+
+    def round(self, name: str, task: str) -> str:
+        """Returns the address of a round's page on a task."""
+
+    def team(self, name: str) -> str:
+        """Returns the address of a team's page."""
+
+    def file(self, name: str) -> str:
+        """Returns the address of a file of text or tables, such as `cells.csv`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileAddresses:
+    """The addresses of a folder of files: relative, and plain whatever rounds, tasks and teams are called.
+
+    `rounds` are file names by round and task, `teams` by team, without `.html`.
+    """
+
+    rounds: Mapping[tuple[str, str], str]
+    teams: Mapping[str, str]
+
+    def index(self) -> str:
+        """Returns the first page's."""
+        return "index.html"
+
+    def round(self, name: str, task: str) -> str:
+        """Returns that of a round's page on a task."""
+        return f"rounds/{self.rounds[name, task]}.html"
+
+    def team(self, name: str) -> str:
+        """Returns that of a team's page."""
+        return f"teams/{self.teams[name]}.html"
+
+    def file(self, name: str) -> str:
+        """Returns that of a file, which lies beside the first page."""
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """What a page links to: the first page, and by team the page of each that has one. A page by itself has neither."""
+
+    index: str = ""
+    teams: Mapping[str, str] = field(default_factory=dict)
+
+    def seen_from(self, up: str) -> "Links":
+        """Returns relative links as a page writes them from which `up`, such as `../`, leads to the first page."""
+        return Links(up + self.index, {team: up + href for team, href in self.teams.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +120,16 @@ class Site:
     teams: Mapping[str, TeamPage]
     private: Mapping[str, TeamPage]
     """What goes to each team alone, by file name."""
-    links: Mapping[str, str]
-    """The address of each team's page, by team."""
+    links: Links
+    """As the first page writes them."""
+    addresses: SiteAddresses
 
 
 def build_site(
-    rounds: Sequence[Results], story: ContestHistory, own_pictures: Mapping[str, Sequence[Example]] | None = None
+    rounds: Sequence[Results],
+    story: ContestHistory,
+    own_pictures: Mapping[str, Sequence[Example]] | None = None,
+    addresses: SiteAddresses | None = None,
 ) -> Site:
     """Returns the site.
 
@@ -73,32 +138,32 @@ def build_site(
         story: what people did.
         own_pictures: by team, pictures that it may see on its private page, because it made them and answers on them
             are no secret any more (C9).
+        addresses: where its pages lie; in a folder of files, where none is given.
     """
     pages = team_pages(rounds, story)
-    teams = file_names.unique_file_names(pages, "team")
-    links = {team: f"teams/{name}.html" for team, name in teams.items()}
-    address = {
-        key: f"rounds/{name}.html"
-        for key, name in file_names.unique_file_names(map(_round_key, rounds), "round").items()
-    }
+    team_files = file_names.unique_file_names(pages, "team")
+    if addresses is None:
+        addresses = FileAddresses(_round_files(rounds), team_files)
+    links = Links(addresses.index(), {team: addresses.team(team) for team in pages})
     return Site(
-        index=replace(_index_page(rounds, address, links), head=story.head, entries=story.entries),
-        rounds={address[_round_key(results)]: page_of(results) for results in rounds},
-        teams={links[team]: page for team, page in pages.items()},
+        index=replace(_index_page(rounds, addresses, links), head=story.head, entries=story.entries),
+        rounds={addresses.round(results.round, results.task.name): page_of(results) for results in rounds},
+        teams={links.teams[team]: page for team, page in pages.items()},
         private={
-            f"{teams[team]}.html": private_page(page, story.season, (own_pictures or {}).get(team, ()))
+            f"{team_files[team]}.html": private_page(page, story.season, (own_pictures or {}).get(team, ()))
             for team, page in pages.items()
         },
         links=links,
+        addresses=addresses,
     )
 
 
-def _index_page(rounds: Sequence[Results], address: Mapping[str, str], links: Mapping[str, str]) -> IndexPage:
+def _index_page(rounds: Sequence[Results], addresses: SiteAddresses, links: Links) -> IndexPage:
     tasks = []
     for number, name in enumerate(dict.fromkeys(results.task.name for results in rounds), start=1):
         task_rounds = [results for results in rounds if results.task.name == name]
-        tasks.append(_task_pages(name, f"t{number}-", task_rounds[::-1], address))
-    submissions = {team: set[str]() for team in links}
+        tasks.append(_task_pages(name, f"t{number}-", task_rounds[::-1], addresses))
+    submissions = {team: set[str]() for team in links.teams}
     for results in rounds:
         for part in results.submissions:
             if part.team in submissions and not part.baseline:
@@ -108,11 +173,11 @@ def _index_page(rounds: Sequence[Results], address: Mapping[str, str], links: Ma
         contest=rounds[0].contest,
         notes=tuple(dict.fromkeys(note for results in rounds for note in (*results.alarms, *results.notes))),
         tasks=tuple(tasks),
-        teams=tuple((team, href, len(submissions[team])) for team, href in links.items()),
+        teams=tuple((team, href, len(submissions[team])) for team, href in links.teams.items()),
     )
 
 
-def _task_pages(name: str, at: str, rounds: Sequence[Results], address: Mapping[str, str]) -> TaskPages:
+def _task_pages(name: str, at: str, rounds: Sequence[Results], addresses: SiteAddresses) -> TaskPages:
     task = rounds[0].task
     return TaskPages(
         name=name,
@@ -120,11 +185,13 @@ def _task_pages(name: str, at: str, rounds: Sequence[Results], address: Mapping[
         budget=formatting.budget(task.norm, task.epsilon),
         pictures=formatting.counted_noun(task.pictures, "picture"),
         rounds=tuple(
-            LinkedPage(page_of(results, id_prefix=f"{at}{number}-"), address[_round_key(results)])
+            LinkedPage(page_of(results, id_prefix=f"{at}{number}-"), addresses.round(results.round, name))
             for number, results in enumerate(rounds, start=1)
         ),
     )
 
 
-def _round_key(results: Results) -> str:
-    return f"{results.round}/{results.task.name}"
+def _round_files(rounds: Iterable[Results]) -> dict[tuple[str, str], str]:
+    played = {(results.round, results.task.name): f"{results.round}/{results.task.name}" for results in rounds}
+    files = file_names.unique_file_names(played.values(), "round")
+    return {key: files[name] for key, name in played.items()}

@@ -4,11 +4,12 @@ import re
 from collections import Counter
 from pathlib import PurePosixPath
 from posixpath import normpath
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2 import DictLoader
 
 from orchestrator import redaction, reports
 from orchestrator.bundles.receipts import encode_receipt
@@ -95,6 +96,71 @@ def pages_of(text: str = "", told: str = "x") -> dict[str, str]:
     site = build_site(rounds(text), story(f"{text}team of square", told))
     private = {f"private/{name}": page for name, page in reports.render_private(site).items()}
     return reports.render_site(site, FILES) | private
+
+
+class ServedAddresses:
+    """Addresses of a web service, absolute, every name quoted."""
+
+    def index(self):
+        """Returns the first page's."""
+        return "/contests/cup/"
+
+    def round(self, name, task):
+        """Returns a round's."""
+        return f"/contests/cup/rounds/{quote(name, safe='')}/{quote(task, safe='')}/"
+
+    def team(self, name):
+        """Returns a team's."""
+        return f"/contests/cup/teams/{quote(name.encode('utf-8', 'replace'), safe='')}/"
+
+    def file(self, name):
+        """Returns a file's."""
+        return f"/contests/cup/files/{name}"
+
+
+BASE_OF_A_SERVICE = """<!DOCTYPE html><html lang="en"><head>
+<title>{% block title %}{% endblock %} - {{ service }}</title>
+<link rel="stylesheet" href="/style.css"></head><body><nav><a href="/">{{ service }}</a></nav>
+{% block body %}{% endblock %}</body></html>"""
+
+
+def served_pages(text: str = "") -> dict[str, str]:
+    """Returns the pages as a web service renders them within a frame of its own, by address."""
+    addresses = ServedAddresses()
+    site = build_site(rounds(text), story(f"{text}team of square", text), addresses=addresses)
+    environment = reports.environment(DictLoader({"base.html.j2": BASE_OF_A_SERVICE}))
+
+    def rendered(template, **values):
+        return environment.get_template(template).render(service="<Ours>", links=site.links, **values)
+
+    files = [(name, addresses.file(name)) for name in FILES]
+    pages = {addresses.index(): rendered("index.html.j2", index=site.index, files=files)}
+    pages |= {href: rendered("page.html.j2", page=page) for href, page in site.rounds.items()}
+    return pages | {href: rendered("team.html.j2", page=page) for href, page in site.teams.items()}
+
+
+@pytest.mark.parametrize("text", ["", *HOSTILE])
+def test_a_web_service_frames_the_pages_and_says_where_they_lie(text):
+    """Its base wins, its addresses are in every link, and `style-src 'self'` forbids nothing on a page."""
+    pages = served_pages(text)
+    targets = {*pages, "/", *(f"/contests/cup/files/{name}" for name in FILES)}
+    found = set()
+    for href, page in pages.items():
+        tree = Tree(page)
+        assert page.startswith(BASE_OF_A_SERVICE.splitlines()[0]), href
+        assert tree.words.count("<Ours>") == 2, href
+        assert not tree.named("style"), href
+        assert not [attrs for _, attrs in tree.tags if "style" in attrs], href
+        links = {str(attrs["href"]) for attrs in tree.named("a")}
+        found |= {link for link in links if not link.startswith(("#", SAVED))}
+    assert found == targets
+
+
+def test_the_stylesheet_is_what_files_hold_inline():
+    """A page that is a file by itself has the same style that a service serves once; nothing in it is markup."""
+    style = reports.stylesheet()
+    assert f"<style>\n{style}</style>" in pages_of()["index.html"]
+    assert not re.search(r"[<&]|url\(|@import|\{[{%#]", style)
 
 
 def test_every_page_is_there_and_sound():
