@@ -9,6 +9,7 @@
 | cells, and all but the first figures of boards | the format's scores are released | C9 | `_coarse_results` |
 | messages about faults of ours | always, on pages | they may name our machines | `redact_results` |
 | what people are called | always | a name may be an address | `redact_contest_event` |
+| names of files, texts of appeals and of their decisions | always | they may name people | `redact_contest_event` |
 | what a format withholds of its events | always | `FormatEvent.withheld_fields` | `redact_contest_event` |
 
 Whatever is written for a team or for the web is made from what `redact_results` returns, never from the results
@@ -71,8 +72,20 @@ _PUBLIC_EVENTS = (
     contest_events.RulesChanged,
     contest_events.RejudgementDropped,
     contest_events.BundlePublished,
+    contest_events.ArrivalMatched,
+    contest_events.RoundRequested,
+    contest_events.ContestAnnounced,
 )
 """What every bundle shows of a contest's ledger: not what names people, whose names may be their addresses."""
+_SHOWN_FIELDS: dict[type[BaseModel], frozenset[str]] = {
+    contest_events.RoleGranted: frozenset({"role"}),
+    contest_events.RoleRevoked: frozenset({"role"}),
+    contest_events.SubmissionArrived: frozenset({"arrival", "team", "task", "side"}),
+    contest_events.RoundRequestClosed: frozenset({"request", "outcome"}),
+    contest_events.AppealFiled: frozenset({"appeal", "team", "submission"}),
+    contest_events.AppealDecided: frozenset({"appeal", "upheld"}),
+}
+"""What every bundle shows of acts that name people, or in words of people or of our machines."""
 _SEALED_EVENTS = (events.SubmissionAdmitted, events.RoundClosed)
 """What a sealed bundle shows of a round's ledger."""
 
@@ -279,10 +292,12 @@ def redact_contest_event(event: events.Event) -> dict[str, Any] | None:
             organizers = sum(person.organizer for person in event.people)
             return {"kind": event.kind, "organizers": organizers, "people": len(event.people), "team": event.team}
         case contest_events.SubmissionRefused():
-            return event.model_dump(mode="json", include={"kind", "team", "task", "side"})
+            return event.model_dump(mode="json", include={"kind", "team", "task", "side", "arrival"})
         case contest_events.FormatEvent():
             hidden = event.withheld_fields
             return event.model_dump(mode="json", exclude={"actor", *hidden}) if hidden else None
+        case _ if type(event) in _SHOWN_FIELDS:
+            return event.model_dump(mode="json", include={"kind", *_SHOWN_FIELDS[type(event)]})
         case _:
             return None if isinstance(event, _PUBLIC_EVENTS) else {}
 
@@ -296,6 +311,16 @@ def redact_full_event(event: events.Event) -> dict[str, Any] | None:
     """Returns what a full bundle shows of an event of a round: everything."""
     del event
     return None
+
+
+_WithheldInPart = (
+    contest_events.RoleGranted
+    | contest_events.RoleRevoked
+    | contest_events.SubmissionArrived
+    | contest_events.RoundRequestClosed
+    | contest_events.AppealFiled
+    | contest_events.AppealDecided
+)
 
 
 class _RedactedTeam(BaseModel):
@@ -324,17 +349,29 @@ class _RedactedRefusal(BaseModel):
     team: str
     task: str
     side: Side | None
+    arrival: str = ""
 
     def to_event(self) -> contest_events.SubmissionRefused:
         """Returns the act without its reasons."""
-        return contest_events.SubmissionRefused(
-            actor="withheld", name="", team=self.team, task=self.task, side=self.side, problems=["withheld"]
-        )
+        shown = self.model_dump(exclude={"kind"})
+        return contest_events.SubmissionRefused(actor="withheld", name="", **shown, problems=["withheld"])
 
 
 _redacted_events: TypeAdapter[_RedactedTeam | _RedactedRefusal] = TypeAdapter(
     Annotated[_RedactedTeam | _RedactedRefusal, Field(discriminator="kind")]
 )
+_STAND_INS: dict[str, tuple[type[_WithheldInPart], dict[str, Any]]] = {
+    kind.model_fields["kind"].default: (kind, {"actor": "withheld", **stand_ins})
+    for kind, stand_ins in (
+        (contest_events.RoleGranted, {"person": {"id": "withheld", "name": "withheld"}}),
+        (contest_events.RoleRevoked, {"person": "withheld", "reason": "withheld"}),
+        (contest_events.SubmissionArrived, {"size": 0, "digest": WITHHELD}),
+        (contest_events.RoundRequestClosed, {}),
+        (contest_events.AppealFiled, {"text": "withheld"}),
+        (contest_events.AppealDecided, {"reason": "withheld"}),
+    )
+}
+"""What stands for the withheld fields of an act, by its kind."""
 
 
 def parse_redacted_event(public: dict[str, Any], place: str) -> contest_events.ContestEvent:
@@ -343,11 +380,20 @@ def parse_redacted_event(public: dict[str, Any], place: str) -> contest_events.C
     try:
         if isinstance(kind, str) and "." in kind:
             return format_event_type(kind).model_validate(public | {"actor": "withheld"})
+        if kind in _STAND_INS:
+            return _parse_shown_fields(kind, public, place)
         return _redacted_events.validate_python(public).to_event()
     except UsageError as error:
         raise NotGenuine(place, str(error)) from None
     except ValidationError:
         raise NotGenuine(place, "is withheld, and what is said in its place is not enough") from None
+
+
+def _parse_shown_fields(kind: str, public: dict[str, Any], place: str) -> contest_events.ContestEvent:
+    event_type, stand_ins = _STAND_INS[kind]
+    if public.keys() != {"kind", *_SHOWN_FIELDS[event_type]}:
+        raise NotGenuine(place, "is withheld, and what is said in its place is not what such a bundle says")
+    return event_type.model_validate(public | stand_ins)
 
 
 def redact_round_opened(event: events.RoundOpened) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from typing import Any, ClassVar, Literal, get_args
 import pytest
 
 from orchestrator import redaction
+from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import CoreContestEvent, FormatEvent
 from orchestrator.domain.findings import FindingKind
+from orchestrator.errors import NotGenuine
 from orchestrator.formats.tournament.events import FinalistsPromoted
 from orchestrator.scoring import results_file
 from tests.reports.pages import parts, results_of
@@ -178,7 +180,59 @@ def test_every_kind_of_a_contests_event_is_shown_or_stands_for_itself():
         for kind in get_args(CoreContestEvent)
         if redaction.redact_contest_event(kind.model_construct(people=[], team="", task="", side=None)) is not None
     }
-    assert told == {"TeamAdded", "SubmissionRefused"}
+    assert told == {
+        *("TeamAdded", "SubmissionRefused", "RoleGranted", "RoleRevoked", "SubmissionArrived", "RoundRequestClosed"),
+        *("AppealFiled", "AppealDecided"),
+    }
+
+
+SECRET_ACTS = [
+    contest_events.RoleGranted(
+        actor="canary-a", person=contest_events.PersonRecord(id="canary-id", name="canary name"), role="rater"
+    ),
+    contest_events.RoleRevoked(actor="canary-a", person="canary-id", role="rater", reason="canary reason"),
+    contest_events.SubmissionArrived(
+        actor="canary-a",
+        arrival="a" * 16,
+        team="One",
+        task="digits",
+        side="attack",
+        name="canary-name",
+        file_name="canary.zip",
+        size=77,
+        digest="sha256:" + "7" * 64,
+    ),
+    contest_events.SubmissionRefused(
+        actor="canary-a", name="canary", team="One", task="digits", side=None, problems=["canary"], arrival="a" * 16
+    ),
+    contest_events.RoundRequestClosed(actor="canary-a", request="a" * 16, outcome="failed", problem="/canary: full"),
+    contest_events.AppealFiled(
+        actor="canary-a", appeal="a" * 16, team="One", submission="a", finding="canary", text="canary text"
+    ),
+    contest_events.AppealDecided(actor="canary-a", appeal="a" * 16, upheld=True, reason="canary reason"),
+]
+
+
+@pytest.mark.parametrize("act", SECRET_ACTS, ids=lambda act: act.kind)
+def test_a_withheld_act_tells_no_words_and_is_read_again(act) -> None:
+    """What a bundle shows has nobody's words or id; it is read as the same act, and says the same once more."""
+    public = redaction.redact_contest_event(act)
+    assert "canary" not in json.dumps(public)
+    assert "7777" not in json.dumps(public)
+    again = redaction.parse_redacted_event(public, "entry 1")
+    assert type(again) is type(act)
+    assert redaction.redact_contest_event(again) == public
+
+
+@pytest.mark.parametrize("act", SECRET_ACTS, ids=lambda act: act.kind)
+def test_a_withheld_act_that_says_more_or_less_is_not_genuine(act) -> None:
+    """A bundle neither adds a field of the act in its place nor leaves one out that others need."""
+    public = redaction.redact_contest_event(act)
+    told = {"actor": "somebody"} | public
+    short = {name: value for name, value in public.items() if name not in {"role", "team", "outcome", "upheld"}}
+    for forged in (told, short):
+        with pytest.raises(NotGenuine):
+            redaction.parse_redacted_event(forged, "entry 1")
 
 
 def test_numbers_of_queries_are_coarse():

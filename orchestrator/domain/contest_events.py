@@ -4,9 +4,10 @@ Nothing is ever edited: a withdrawal, a disqualification, a correction and a cha
 for the same reason as in `events`: they are read back from disk years later.
 """
 
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import reject_control_characters
@@ -16,6 +17,10 @@ ACTOR_LIMIT = 120
 Actor = Annotated[str, Field(min_length=1, max_length=ACTOR_LIMIT), AfterValidator(reject_control_characters)]
 """Who acted, as the operator gave it. It is published."""
 Reason = Annotated[str, Field(min_length=1, max_length=2000)]
+Handle = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+"""What an arrival, a request and an appeal are called: sixteen hex digits, drawn at random."""
+_Word = Annotated[str, Field(max_length=120), AfterValidator(reject_control_characters)]
+_Text = Annotated[str, Field(min_length=1, max_length=10_000)]
 
 
 class _ContestEvent(BaseModel):
@@ -82,10 +87,12 @@ class SubmissionReceived(_ContestEvent):
     warnings: list[str] = []
     pixels: str = ""
     decoder: str = ""
+    arrival: Handle | Literal[""] = ""
+    """The arrival that this answers, empty for what was handed in at the organizers' desk."""
 
 
 class SubmissionRefused(_ContestEvent):
-    """A submission was not admitted, for these reasons. It used up nothing."""
+    """A submission was not admitted, for these reasons. It used up nothing. `arrival` as in `SubmissionReceived`."""
 
     kind: Literal["submission_refused"] = "submission_refused"
     actor: Actor
@@ -94,6 +101,7 @@ class SubmissionRefused(_ContestEvent):
     task: str
     side: Side | None
     problems: list[str]
+    arrival: Handle | Literal[""] = ""
 
 
 class SubmissionWithdrawn(_ContestEvent):
@@ -162,6 +170,123 @@ class BundlePublished(_ContestEvent):
     digest: str
 
 
+class Role(StrEnum):
+    """What somebody may do in a contest. Who is of which team say the teams."""
+
+    ORGANIZER = "organizer"
+    RATER = "rater"
+    BOARD = "board"
+    """Of the review board."""
+
+
+class RoleGranted(_ContestEvent):
+    """Somebody has a role from now on. Granting it again replaces the name."""
+
+    kind: Literal["role_granted"] = "role_granted"
+    actor: Actor
+    person: PersonRecord
+    role: Role
+
+
+class RoleRevoked(_ContestEvent):
+    """Somebody has a role no more. `person` is an id as in `PersonRecord`."""
+
+    kind: Literal["role_revoked"] = "role_revoked"
+    actor: Actor
+    person: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(reject_control_characters)]
+    role: Role
+    reason: Reason
+
+
+class SubmissionArrived(_ContestEvent):
+    """The last byte of what a team hands in is here; what becomes of it says a later event that names it.
+
+    The time of this entry is what counts for the close, for the day (C9) and for what is earlier (A16). What came is a
+    file of `size` bytes with this digest, or an image: then `image` is `NAME@sha256:...`, `digest` its digest, `size` 0
+    and `file_name` empty. `name` and `side` are empty where the manifest says them.
+    """
+
+    kind: Literal["submission_arrived"] = "submission_arrived"
+    actor: Actor
+    arrival: Handle
+    team: Annotated[_Word, Field(min_length=1)]
+    task: Annotated[_Word, Field(min_length=1)]
+    side: Side | None
+    name: _Word = ""
+    file_name: Annotated[str, Field(max_length=255), AfterValidator(reject_control_characters)] = ""
+    size: int = Field(ge=0)
+    digest: Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
+    image: Annotated[str, Field(max_length=500), AfterValidator(reject_control_characters)] = ""
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> "SubmissionArrived":
+        if self.image and not self.image.endswith(f"@{self.digest}"):
+            raise ValueError("an image is named by its digest: write NAME@sha256:...")
+        if self.image and (self.file_name or self.size):
+            raise ValueError("a file and an image: hand in one of them")
+        return self
+
+
+class ArrivalMatched(_ContestEvent):
+    """What arrived is the same as a submission of the same team that plays already; it used up nothing."""
+
+    kind: Literal["arrival_matched"] = "arrival_matched"
+    actor: Actor
+    arrival: Handle
+    submission: str
+
+
+class RoundRequested(_ContestEvent):
+    """Somebody asks for a round to be played: of one task, or of all where `task` is empty."""
+
+    kind: Literal["round_requested"] = "round_requested"
+    actor: Actor
+    request: Handle
+    round: Annotated[_Word, Field(min_length=1)]
+    task: _Word = ""
+
+
+class RoundRequestClosed(_ContestEvent):
+    """Nobody plays a requested round any more: it is complete, or could not be played and why, or was called off."""
+
+    kind: Literal["round_request_closed"] = "round_request_closed"
+    actor: Actor
+    request: Handle
+    outcome: Literal["played", "failed", "cancelled"]
+    problem: Annotated[str, Field(max_length=10_000)] = ""
+
+
+class ContestAnnounced(_ContestEvent):
+    """The organizers say something to everybody."""
+
+    kind: Literal["contest_announced"] = "contest_announced"
+    actor: Actor
+    title: Annotated[_Word, Field(min_length=1)]
+    text: _Text
+
+
+class AppealFiled(_ContestEvent):
+    """A team objects to what was decided about its submission, or to one finding against it."""
+
+    kind: Literal["appeal_filed"] = "appeal_filed"
+    actor: Actor
+    appeal: Handle
+    team: Annotated[_Word, Field(min_length=1)]
+    submission: str
+    finding: _Word = ""
+    text: _Text
+
+
+class AppealDecided(_ContestEvent):
+    """The review board decided about an appeal, once and for all."""
+
+    kind: Literal["appeal_decided"] = "appeal_decided"
+    actor: Actor
+    appeal: Handle
+    upheld: bool
+    reason: Reason
+
+
 class FormatEvent(_ContestEvent):
     """An event of one contest format. Its `kind` has the format's name before a dot: `tournament.finalists_promoted`.
 
@@ -203,6 +328,15 @@ CoreContestEvent = (
     | RulesChanged
     | RejudgementDropped
     | BundlePublished
+    | RoleGranted
+    | RoleRevoked
+    | SubmissionArrived
+    | ArrivalMatched
+    | RoundRequested
+    | RoundRequestClosed
+    | ContestAnnounced
+    | AppealFiled
+    | AppealDecided
 )
 
 ContestEvent = CoreContestEvent | FormatEvent

@@ -1,10 +1,11 @@
-"""A whole contest as its ledger tells it: teams, entries, rounds, rules. No store, no clock."""
+"""A whole contest as its ledger tells it: teams, entries, rounds, rules, and what is asked for. No store, no clock."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from orchestrator.domain import contest_events, name_matching
+from orchestrator.domain.contest_events import Role
 from orchestrator.domain.submissions import Side
 
 
@@ -26,10 +27,11 @@ class Person:
 class Entry:
     """A submission that was admitted to the contest, and what became of it.
 
-    `receipt_number` is its place among all that were received, from 1, in the order of the ledger: what is earlier
-    (rule A16). `received_at` is when the clock said that it was received, in UTC. `people` were its team then, and are
-    bound by it as long as it plays (rule A1). `withdrawn` and `disqualified` hold the reason, empty where neither
-    happened.
+    `receipt_number` is its place among all that was handed in, from 1, in the order of the ledger: what is earlier
+    (rule A16). That is the order of arrivals, in whichever order they were admitted. `received_at` is when the clock
+    said that it was received, `arrived_at` when it had arrived, in UTC, empty for what was handed in at the desk.
+    `people` were its team when it was received, and are bound by it as long as it plays (rule A1). `withdrawn` and
+    `disqualified` hold the reason, empty where neither happened.
     """
 
     id: str
@@ -48,6 +50,7 @@ class Entry:
     people: tuple[Person, ...] = ()
     pixels: str = ""
     decoder: str = ""
+    arrived_at: str = ""
     withdrawn: str = ""
     disqualified: str = ""
 
@@ -55,6 +58,77 @@ class Entry:
     def is_active(self) -> bool:
         """Whether it takes part in rounds from now on."""
         return not (self.withdrawn or self.disqualified)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A hand-in whose last byte is here, and what became of it. The first fields are those of `SubmissionArrived`.
+
+    `time` is when it arrived, in UTC; `number` its place among all that was handed in, see `Entry.receipt_number`.
+    `outcome` is empty while it waits, `submission` the one that it became or is the same as, and `problems` are why it
+    was refused.
+    """
+
+    id: str
+    actor: str
+    team: str
+    task: str
+    side: Side | None
+    name: str
+    file_name: str
+    size: int
+    digest: str
+    image: str
+    time: str
+    number: int
+    outcome: Literal["", "received", "refused"] = ""
+    submission: str = ""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRequest:
+    """A round that somebody asked for at a time. Without a task, of every task."""
+
+    id: str
+    actor: str
+    round: str
+    task: str
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """What the organizers said to everybody, and when."""
+
+    actor: str
+    title: str
+    text: str
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppealDecision:
+    """How an appeal ended, and when."""
+
+    actor: str
+    upheld: bool
+    reason: str
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
+class Appeal:
+    """An objection of a team, and its decision: None while it is open."""
+
+    id: str
+    actor: str
+    team: str
+    submission: str
+    finding: str
+    text: str
+    time: str
+    decision: AppealDecision | None = None
 
 
 @dataclass
@@ -71,6 +145,19 @@ class Season:
     """What the contest's format noted, each with its time: its own state is the fold of these."""
     rules: dict[str, Any] | None = None
     """The rules after the last change, None before the first."""
+    roles: dict[Role, dict[str, Person]] = field(default_factory=lambda: {role: {} for role in Role})
+    """Who has which role now, by the person's id."""
+    arrivals: dict[str, Arrival] = field(default_factory=dict)
+    """Everything that ever arrived, in the order of the ledger."""
+    pending_arrivals: dict[str, Arrival] = field(default_factory=dict)
+    """What arrived and has no outcome yet, in the order of the ledger."""
+    round_requests: dict[str, RoundRequest] = field(default_factory=dict)
+    """The requests that are open, in the order of the ledger."""
+    closed_requests: dict[str, contest_events.RoundRequestClosed] = field(default_factory=dict)
+    """How the other requests ended."""
+    announcements: list[Announcement] = field(default_factory=list)
+    appeals: dict[str, Appeal] = field(default_factory=dict)
+    _handed_in: int = 0
 
     def apply(self, event: contest_events.ContestEvent, time: str) -> None:
         """Learns one act and when it was."""
@@ -81,18 +168,25 @@ class Season:
                 self.teams[event.team] = tuple(Person(**person.model_dump()) for person in event.people)
             case contest_events.SubmissionRefused():
                 self.refusals.append(event)
+                self._close_arrival(event.arrival, outcome="refused", problems=tuple(event.problems))
             case contest_events.RoundPlayed():
                 self.played_rounds[event.round, event.task] = event
             case contest_events.FormatEvent():
                 self.format_events.append((event, time))
             case contest_events.RulesChanged():
                 self.rules = event.rules
+            case contest_events.ContestAnnounced():
+                self.announcements.append(Announcement(event.actor, event.title, event.text, time))
             case _:
                 self._apply_to_entry(event, time)
+                self._apply_to_arrivals(event, time)
+                self._apply_to_roles(event)
+                self._apply_to_requests(event, time)
 
     def _apply_to_entry(self, act: contest_events.ContestEvent, time: str) -> None:
         match act:
             case contest_events.SubmissionReceived():
+                arrival = self.arrivals.get(act.arrival)
                 known = {"id", "name", "team", "task", "digest", "image", "folder", "attempt", "pixels", "decoder"}
                 self.entries[act.id] = Entry(
                     **act.model_dump(include=known),
@@ -100,9 +194,11 @@ class Season:
                     licence=act.licence,
                     source=act.source,
                     received_at=time,
-                    receipt_number=len(self.entries) + 1,
+                    arrived_at=arrival.time if arrival else "",
+                    receipt_number=arrival.number if arrival else self._next_number(),
                     people=self.teams.get(act.team, ()),
                 )
+                self._close_arrival(act.arrival, outcome="received", submission=act.id)
             case contest_events.SubmissionWithdrawn():
                 self.entries[act.id] = replace(self.entries[act.id], withdrawn=act.reason)
             case contest_events.SubmissionDisqualified():
@@ -113,9 +209,62 @@ class Season:
                 source = old.source if act.source is None else act.source
                 self.entries[act.id] = replace(old, licence=licence, source=source)
 
+    def _apply_to_arrivals(self, act: contest_events.ContestEvent, time: str) -> None:
+        match act:
+            case contest_events.SubmissionArrived():
+                fields = act.model_dump(exclude={"kind", "arrival", "side"})
+                arrival = Arrival(act.arrival, **fields, side=act.side, time=time, number=self._next_number())
+                self.arrivals[act.arrival] = self.pending_arrivals[act.arrival] = arrival
+            case contest_events.ArrivalMatched():
+                self._close_arrival(act.arrival, outcome="received", submission=act.submission)
+
+    def _next_number(self) -> int:
+        self._handed_in += 1
+        return self._handed_in
+
+    def _close_arrival(
+        self,
+        arrival: str,
+        *,
+        outcome: Literal["received", "refused"],
+        submission: str = "",
+        problems: tuple[str, ...] = (),
+    ) -> None:
+        """Notes what became of an arrival; empty for what came without one."""
+        if arrival:
+            closed = replace(self.arrivals[arrival], outcome=outcome, submission=submission, problems=problems)
+            self.arrivals[arrival] = closed
+            self.pending_arrivals.pop(arrival, None)
+
+    def _apply_to_roles(self, act: contest_events.ContestEvent) -> None:
+        match act:
+            case contest_events.RoleGranted():
+                self.roles[act.role][act.person.id] = Person(**act.person.model_dump())
+            case contest_events.RoleRevoked():
+                self.roles[act.role].pop(act.person, None)
+
+    def _apply_to_requests(self, act: contest_events.ContestEvent, time: str) -> None:
+        match act:
+            case contest_events.RoundRequested():
+                self.round_requests[act.request] = RoundRequest(act.request, act.actor, act.round, act.task, time)
+            case contest_events.RoundRequestClosed():
+                self.round_requests.pop(act.request)
+                self.closed_requests[act.request] = act
+            case contest_events.AppealFiled():
+                fields = act.model_dump(exclude={"kind", "appeal"})
+                self.appeals[act.appeal] = Appeal(act.appeal, **fields, time=time)
+            case contest_events.AppealDecided():
+                decision = AppealDecision(act.actor, act.upheld, act.reason, time)
+                self.appeals[act.appeal] = replace(self.appeals[act.appeal], decision=decision)
+
+    def roles_of(self, person: str) -> frozenset[Role]:
+        """Returns the roles that a person has now, by the person's id."""
+        return frozenset(role for role, people in self.roles.items() if person in people)
+
     def entries_of_task(self, task: str) -> list[Entry]:
         """Returns the entries of a task, in the order in which they came."""
-        return [entry for entry in self.entries.values() if entry.task == task]
+        own = (entry for entry in self.entries.values() if entry.task == task)
+        return sorted(own, key=lambda entry: entry.receipt_number)
 
     def count_attempts(self, team: str, task: str, side: Side) -> int:
         """Returns how many submissions of a team count on a task and side (rule A4)."""
@@ -124,7 +273,7 @@ class Season:
     def count_on_day(self, team: str, task: str, day: str) -> int:
         """Returns how many submissions of a team came on a task on a day, as 2026-11-23, in UTC (rule C9)."""
         own = (e for e in self.entries.values() if (e.team, e.task) == (team, task))
-        return sum(e.received_at.startswith(day) for e in own)
+        return sum((e.arrived_at or e.received_at).startswith(day) for e in own)
 
     def bound_people(self, entry: Entry) -> frozenset[str]:
         """Returns the people whom an entry binds: its team's when it was handed in, and its team's now (rule A1)."""

@@ -4,12 +4,14 @@ import pytest
 from pydantic import ValidationError
 
 from orchestrator.domain import contest_events
+from orchestrator.domain.contest_events import Role
 from orchestrator.domain.season import Person, Season
 from orchestrator.domain.submissions import Side
 from orchestrator.formats.tournament.events import FinalistsPromoted
 from orchestrator.formats.tournament.format import finalists
 from orchestrator.ledger.event_registry import parse_event
 
+FILE = "sha256:" + "5" * 64
 NOON, LATER = "2026-03-01T12:00:00.000+00:00", "2026-03-02T12:00:00.000+00:00"
 
 
@@ -34,6 +36,28 @@ def team(name: str, *people: str) -> contest_events.TeamAdded:
     return contest_events.TeamAdded(
         actor="desk", team=name, people=[contest_events.PersonRecord(id=p, name=p.title()) for p in people]
     )
+
+
+def granted(person: str, role: Role) -> contest_events.RoleGranted:
+    """Returns the act of giving somebody a role."""
+    record = contest_events.PersonRecord(id=person, name=person.title())
+    return contest_events.RoleGranted(actor="desk", person=record, role=role)
+
+
+def arrived(arrival: str, team_name: str = "Corner Shop", **more) -> contest_events.SubmissionArrived:
+    """Returns the act of a file's arrival."""
+    body = {"team": team_name, "task": "digits", "side": None, "file_name": "a.zip", "size": 7}
+    return contest_events.SubmissionArrived(actor="ada", arrival=arrival, **body, **({"digest": FILE} | more))
+
+
+def requested(request: str) -> contest_events.RoundRequested:
+    """Returns the act of asking for a round."""
+    return contest_events.RoundRequested(actor="desk", request=request, round="initial", task="digits")
+
+
+def filed(appeal: str) -> contest_events.AppealFiled:
+    """Returns the act of appealing."""
+    return contest_events.AppealFiled(actor="ada", appeal=appeal, team="Corner Shop", submission="a", text="why?")
 
 
 def test_a_season_begins_empty() -> None:
@@ -170,6 +194,15 @@ EVERY_ACT = [
     contest_events.RulesChanged(actor="desk", rules={}, reason="r"),
     contest_events.RejudgementDropped(actor="desk", rules={}, reason="r"),
     contest_events.BundlePublished(actor="desk", bundle="sealed", digest="d"),
+    granted("person-1", Role.RATER),
+    contest_events.RoleRevoked(actor="desk", person="person-1", role=Role.RATER, reason="r"),
+    arrived("a" * 16),
+    contest_events.ArrivalMatched(actor="desk", arrival="a" * 16, submission="a"),
+    requested("b" * 16),
+    contest_events.RoundRequestClosed(actor="desk", request="b" * 16, outcome="failed", problem="no"),
+    contest_events.ContestAnnounced(actor="desk", title="t", text="words"),
+    filed("c" * 16),
+    contest_events.AppealDecided(actor="desk", appeal="c" * 16, upheld=False, reason="r"),
 ]
 
 
@@ -202,3 +235,86 @@ def test_somebody_did_it() -> None:
     """An act without who is refused."""
     with pytest.raises(ValidationError, match="actor"):
         contest_events.RoundPlayed(actor="", round="initial", task="digits", head="h")
+
+
+def test_roles_are_what_was_granted_and_not_revoked() -> None:
+    """A person may have several roles; one that is revoked is gone, another stays; revoking nothing changes nothing."""
+    revoked = contest_events.RoleRevoked(actor="desk", person="ada", role=Role.BOARD, reason="left")
+    season = folded(granted("ada", Role.BOARD), granted("ada", Role.RATER), granted("bo", Role.BOARD), revoked, revoked)
+    assert season.roles[Role.BOARD] == {"bo": Person("bo", "Bo")}
+    assert season.roles_of("ada") == {Role.RATER}
+    assert season.roles_of("nobody") == set()
+
+
+def test_arrivals_wait_in_order_until_they_are_answered() -> None:
+    """What waits is in the ledger's order; received, refused and matched ones are known with their outcome."""
+    ids = [digit * 16 for digit in "dcba"]
+    season = folded(*(arrived(each) for each in ids))
+    assert list(season.pending_arrivals) == ids
+    refusal = contest_events.SubmissionRefused(
+        actor="ada", name="x", team="Corner Shop", task="digits", side=None, problems=["no"], arrival=ids[1]
+    )
+    matched = contest_events.ArrivalMatched(actor="ada", arrival=ids[2], submission="a")
+    for act in (received("a", arrival=ids[0]), refusal, matched):
+        season.apply(act, LATER)
+    assert list(season.pending_arrivals) == [ids[3]]
+    outcomes = [(arrival.outcome, arrival.submission, arrival.problems) for arrival in season.arrivals.values()]
+    assert outcomes == [("received", "a", ()), ("refused", "", ("no",)), ("received", "a", ()), ("", "", ())]
+    assert {arrival.time for arrival in season.arrivals.values()} == {NOON}
+
+
+def test_what_arrived_earlier_is_earlier_in_whichever_order_it_was_admitted() -> None:
+    """Two workers may admit out of order; the number and the day are those of the arrival (A16, C9)."""
+    season = folded(arrived("a" * 16), received("desk"), arrived("b" * 16))
+    season.apply(received("second", arrival="b" * 16), LATER)
+    season.apply(received("first", arrival="a" * 16), LATER)
+    assert [(entry.id, entry.receipt_number) for entry in season.entries_of_task("digits")] == [
+        ("first", 1),
+        ("desk", 2),
+        ("second", 3),
+    ]
+    first = season.entries["first"]
+    assert (first.received_at, first.arrived_at, season.entries["desk"].arrived_at) == (LATER, NOON, "")
+    days = (season.count_on_day("Corner Shop", "digits", time[:10]) for time in (NOON, LATER))
+    assert list(days) == [3, 0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"image": "registry.example/a:latest", "file_name": "", "size": 0},
+        {"image": f"registry.example/a@{FILE}", "size": 0},
+        {"image": f"registry.example/a@{FILE}", "file_name": ""},
+        {"file_name": "a\nb.zip"},
+        {"digest": "sha256:5"},
+        {"arrival": "../../up"},
+    ],
+    ids=["tag", "image-and-name", "image-and-size", "line", "short-digest", "path"],
+)
+def test_an_arrival_is_a_file_or_an_image_by_digest(words) -> None:
+    """Anything else is refused before it is on record."""
+    body = arrived("a" * 16).model_dump(mode="json")
+    assert contest_events.SubmissionArrived.model_validate(body)
+    with pytest.raises(ValidationError):
+        contest_events.SubmissionArrived.model_validate(body | words)
+
+
+def test_requests_are_open_until_they_are_closed() -> None:
+    """What waits to be played is in the ledger's order; how the others ended is known."""
+    closed = contest_events.RoundRequestClosed(actor="worker", request="a" * 16, outcome="played")
+    season = folded(requested("a" * 16), requested("b" * 16), closed)
+    assert list(season.round_requests) == ["b" * 16]
+    assert season.round_requests["b" * 16].time == NOON
+    assert season.closed_requests == {"a" * 16: closed}
+
+
+def test_announcements_and_appeals_are_known_with_their_times() -> None:
+    """An appeal has no decision until there is one."""
+    season = folded(contest_events.ContestAnnounced(actor="desk", title="t", text="words"), filed("c" * 16))
+    assert [(each.title, each.text, each.time) for each in season.announcements] == [("t", "words", NOON)]
+    appeal = season.appeals["c" * 16]
+    assert (appeal.team, appeal.submission, appeal.text, appeal.decision) == ("Corner Shop", "a", "why?", None)
+    season.apply(contest_events.AppealDecided(actor="board", appeal="c" * 16, upheld=True, reason="so"), LATER)
+    decision = season.appeals["c" * 16].decision
+    assert decision is not None
+    assert (decision.actor, decision.upheld, decision.reason, decision.time) == ("board", True, "so", LATER)
