@@ -1,6 +1,7 @@
 """The grading plan: who is shown what, how evenly, how far apart, and when it is refused (C7)."""
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import Rejected
 from orchestrator.formats.attack_set.grading.anchors import distort
+from orchestrator.formats.attack_set.grading.item_order import separate, shortest_length
 from orchestrator.formats.attack_set.grading.plan import GradingPlan, ItemKind
 from orchestrator.formats.attack_set.grading.planning import MoreRaters, make_plan, make_supplement, plan_problems
 from orchestrator.formats.attack_set.grading.rules import PRACTICE_ITEMS, GradingRules
@@ -288,3 +290,90 @@ def test_who_was_not_shown_the_original_is_asked_first(plan):
         request = MoreRaters(item.submission, item.position, GradingTask.VALID, 1)
         [asked] = make_supplement(plan, [], [request], [*sorted(shown), "new"], SECRET).raters
         assert asked == "new"
+
+
+@pytest.fixture(scope="module")
+def season_plan():
+    """Three submissions, 40 of 100 pictures, 17 raters, five for each picture, as in examples/attack-set."""
+    return make_plan(GradingRules(pictures=40, raters_per_picture=5, distance=10), TEAMS[:3], 100, raters(17), SECRET)
+
+
+def season_requests(plan, rng):
+    """Returns what is missing where two raters are removed and one in ten of the complete votes is split."""
+    removed = {f"rater-{number}" for number in rng.permutation(17)[:2]}
+    votes, lost = Counter(), Counter()
+    for rater, item in plan.items():
+        if item.scored and item.task is GradingTask.VALID:
+            votes[item.submission, item.position] += 1
+            lost[item.submission, item.position] += rater in removed
+    more = {about: lost[about] or 2 * (rng.random() < 0.1) for about in sorted(votes)}
+    return [MoreRaters(*about, GradingTask.VALID, count) for about, count in more.items() if count]
+
+
+def test_every_supplement_of_a_season_has_an_order(season_plan):
+    """Five fresh raters are enough for what two removed ones leave, whatever the secret draws.
+
+    Before lists were made long enough for a picture's versions, some of these secrets were refused.
+    """
+    for seed in range(300):
+        requests = season_requests(season_plan, np.random.default_rng(seed))
+        fresh = [f"new-{number}" for number in range(5)]
+        made = make_supplement(season_plan, [], requests, fresh, bytes([seed % 256, seed // 256]))
+        assert_apart(made)
+        assert sum(item.scored for _, item in made.items()) == sum(request.count for request in requests)
+
+
+def test_a_supplement_is_the_secrets(plan):
+    """Also where all versions of a picture are graded soon after the questions about them: those lists are drawn again.
+
+    The distance is kept across the two tasks.
+    """
+    requests = [MoreRaters(team, plan.positions[0], task, 1) for task in GradingTask for team in TEAMS]
+    made = make_supplement(plan, [], requests, ["new"], SECRET)
+    assert_apart(made)
+    assert make_supplement(plan, [], requests, ["new"], SECRET) == made
+    assert make_supplement(plan, [], requests, ["new"], b"another").digest != made.digest
+
+
+@pytest.mark.parametrize("task", GradingTask)
+@pytest.mark.parametrize("fresh", [["new-1"], ["new-1", "new-2"]], ids=["one rater", "two raters"])
+def test_a_rater_may_be_asked_about_all_versions_of_a_picture(plan, task, fresh):
+    """Where there are no more raters, so many hidden items lie in between that the distance is kept, and not more."""
+    for position in plan.positions[:12]:
+        requests = [MoreRaters(team, position, task, len(fresh)) for team in TEAMS]
+        made = make_supplement(plan, [], requests, fresh, SECRET)
+        assert_apart(made)
+        for rater in made.raters:
+            asked = [item for item in made.items_of(rater) if item.task is task and not item.practice]
+            assert sum(item.scored for item in asked) == len(TEAMS)
+            assert len(asked) <= len(TEAMS) * (plan.distance + 1) + 1
+
+
+def test_versions_of_a_picture_go_to_different_raters(season_plan):
+    """As long as there is a rater who has none of them in the supplement."""
+    for position in season_plan.positions:
+        requests = [MoreRaters(team, position, GradingTask.VALID, 1) for team in TEAMS[:3]]
+        others = [at for at in season_plan.positions if at != position][:4]
+        requests[1:1] = [MoreRaters(TEAMS[0], at, GradingTask.VALID, 1) for at in others]
+        made = make_supplement(season_plan, [], requests, ["new-1", "new-2", "new-3"], SECRET)
+        counts = Counter(rater for rater, item in made.items() if item.scored and item.position == position)
+        assert set(counts.values()) == {1}
+
+
+def test_a_supplement_of_too_few_pictures_says_how_many_are_needed(season_plan):
+    """No number of hidden items helps where there are fewer other pictures than have to lie in between."""
+    few = season_plan.model_copy(update={"positions": season_plan.positions[:10], "sheets": ()})
+    requests = [MoreRaters(team, few.positions[0], GradingTask.VALID, 1) for team in TEAMS[:2]]
+    with pytest.raises(Rejected, match=r"keeps 10 other items .*; grade 22 pictures or more, or lower"):
+        make_supplement(few, [], requests, ["new"], SECRET)
+
+
+@given(st.lists(st.integers(0, 6), max_size=24), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_there_is_an_order_from_the_shortest_length_on(pictures, distance, seed):
+    """With as many items there is one that keeps the distance, and with fewer there is none."""
+    order = separate(pictures, lambda picture: picture, distance, [], np.random.default_rng(seed))
+    assert (order is None) == (len(pictures) < shortest_length(pictures, distance))
+    if order is not None:
+        assert sorted(order) == sorted(pictures)
+        places = [[place for place, each in enumerate(order) if each == picture] for picture in {*order}]
+        assert all(later - earlier > distance for own in places for earlier, later in pairwise(own))

@@ -25,6 +25,17 @@ def spread(groups: Sequence[Sequence[Item]], rng: np.random.Generator) -> list[I
     return [item for _, item in sorted(placed, key=lambda pair: pair[0])]
 
 
+def shortest_length(pictures: Sequence[Hashable], distance: int) -> int:
+    """Returns how many items there have to be for an order that keeps `distance` others between two of one picture.
+
+    `pictures` has the picture of each item. From one item of the most frequent picture to its next are `distance` + 1
+    places, and each picture that comes so often needs one more at the end.
+    """
+    counts = Counter(pictures)
+    most = max(counts.values(), default=1)
+    return (most - 1) * (distance + 1) + sum(count == most for count in counts.values())
+
+
 def separate(
     items: Sequence[Item],
     picture: Callable[[Item], Hashable],

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import chain
 from math import ceil
 
 import numpy as np
@@ -17,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from orchestrator.domain.ids import canonical_json, derive_seed
 from orchestrator.errors import Problem, Rejected
 from orchestrator.formats.attack_set.grading.assignment import Seat, assign_raters, draw_least_seen, draw_positions
-from orchestrator.formats.attack_set.grading.item_order import separate, spread
+from orchestrator.formats.attack_set.grading.item_order import separate, shortest_length, spread
 from orchestrator.formats.attack_set.grading.plan import GradingPlan, ItemKind, PlannedItem, RaterItems
 from orchestrator.formats.attack_set.grading.rules import (
     HIDDEN_SHARE,
@@ -82,8 +83,7 @@ def plan_problems(
         problems.append(Problem(f"{PLACE}.pictures", what, "grade more pictures, or name fewer raters"))
     if wanted < 2 * (rules.distance + 1):
         what = f"{wanted} pictures are too few to keep {rules.distance} other items between two versions of one"
-        remedy = f"grade {2 * (rules.distance + 1)} pictures or more, or lower {PLACE}.distance"
-        problems.append(Problem(f"{PLACE}.distance", what, remedy))
+        problems.append(Problem(f"{PLACE}.distance", what, _distance_remedy(rules.distance)))
     return problems
 
 
@@ -93,7 +93,7 @@ def make_plan(
     """Returns the grading plan of a round; the same arguments give the same plan.
 
     Raises:
-        Rejected: `plan_problems` names something, or no order of a rater's items keeps the distance.
+        Rejected: `plan_problems` names something.
     """
     problems = plan_problems(rules, submissions, picture_count, raters)
     if problems:
@@ -126,8 +126,9 @@ def make_supplement(
     """Returns a plan that asks for further answers about some pictures.
 
     Nobody is asked about a picture that they were asked about before, and those come first who were not shown the
-    original of a picture whose validity is asked for. The pictures hide among originals and anchors. Raters who have no
-    sheet of the plan grade enough of these for the rule that removes raters.
+    original of a picture whose validity is asked for, then those who have fewer versions of the picture in this plan.
+    The pictures hide among originals and anchors. Raters who have no sheet of the plan grade enough of these for the
+    rule that removes raters.
 
     Args:
         plan: the plan of the round.
@@ -137,13 +138,14 @@ def make_supplement(
         secret: the round's.
 
     Raises:
-        Rejected: there are too few raters for a picture, or no order keeps the distance.
+        Rejected: there are too few raters for a picture, or the plan has too few pictures to keep the distance.
     """
     rng = np.random.default_rng(derive_seed(secret, "grading supplement", plan.digest, str(len(earlier))))
     problems = [_rater_problem(rater) for rater in raters if not _is_rater(rater)]
     asked = {(r, i.task, i.submission, i.position) for p in (plan, *earlier) for r, i in p.items()}
     shown = {(r, i.position) for p in (plan, *earlier) for r, i in p.items() if i.task is GradingTask.QUALITY}
     drafts: dict[str, list[_Draft]] = {}
+    versions: Counter[tuple[str, GradingTask, int]] = Counter()
     for request in requests:
         about = (request.task, request.submission, request.position)
         free = [rater for rater in raters if (rater, *about) not in asked]
@@ -153,9 +155,16 @@ def make_supplement(
             problems.append(Problem(place, what, "add raters"))
             continue
         mixed = [free[place] for place in rng.permutation(len(free))]
-        mixed.sort(key=lambda rater: ((rater, request.position) in shown, len(drafts.get(rater, []))))
+        mixed.sort(
+            key=lambda rater: (
+                (rater, request.position) in shown,
+                versions[rater, request.task, request.position],
+                len(drafts.get(rater, [])),
+            )
+        )
         for rater in mixed[: request.count]:
             asked.add((rater, *about))
+            versions[rater, request.task, request.position] += 1
             draft = _draft(request.task, (rater, request.submission, request.position), appeal=request.appeal)
             drafts.setdefault(rater, []).append(draft)
     if problems:
@@ -182,7 +191,7 @@ def _with_sheets(
         order = _rater_order(frame, own, rng, tested=rater not in untested)
         if order is None:
             what = f"no order of {rater}'s items keeps {frame.distance} other items between two versions of a picture"
-            problems.append(Problem(f"{PLACE}.distance", what, f"grade more pictures, or lower {PLACE}.distance"))
+            problems.append(Problem(f"{PLACE}.distance", what, _distance_remedy(frame.distance)))
             continue
         sheets.append(RaterItems(rater=rater, items=_with_tokens(order, rater, key)))
     if problems:
@@ -202,50 +211,89 @@ def _rater_order(
         real = [draft for draft in own if draft.task is task]
         if not real and (tested or task is GradingTask.VALID):
             continue
-        for add in (_practice, _hidden_among):
+        for make in (_practice, _questions):
             before = [draft.position for draft in order[-frame.distance :]]
-            part = add(task, real, frame, before, rng)
-            ordered = separate(part, lambda draft: draft.position, frame.distance, before, rng)
-            if ordered is None:
+            part = make(task, real, frame, before, rng)
+            if part is None:
                 return None
-            order += ordered
+            order += part
     return order
 
 
 def _practice(
     task: GradingTask, real: Sequence[_Draft], frame: GradingPlan, before: Sequence[int], rng: np.random.Generator
-) -> list[_Draft]:
-    """Returns the practice items: originals and anchors in turn, of ungraded pictures if there are enough."""
+) -> list[_Draft] | None:
+    """Returns the practice items: originals and anchors in turn, of ungraded pictures if there are enough.
+
+    None if the distance cannot be kept.
+    """
     others = sorted({*range(frame.picture_count)} - {*frame.positions})
     positions = others if len(others) >= PRACTICE_ITEMS + frame.distance else frame.positions
     fresh = [position for position in positions if position not in before]
     drawn = draw_least_seen(fresh, PRACTICE_ITEMS, Counter(draft.position for draft in real), rng)
     kinds = [ItemKind.ORIGINAL, ItemKind.ANCHOR]
-    return [_Draft(task, kinds[i % 2], position, practice=True) for i, position in enumerate(drawn)]
+    items = [_Draft(task, kinds[i % 2], position, practice=True) for i, position in enumerate(drawn)]
+    return separate(items, lambda draft: draft.position, frame.distance, before, rng)
+
+
+def _questions(
+    task: GradingTask, real: Sequence[_Draft], frame: GradingPlan, before: Sequence[int], rng: np.random.Generator
+) -> list[_Draft] | None:
+    """Returns a rater's pictures of one task among hidden items, in order; None if the distance cannot be kept.
+
+    Where an order has no room because of the items `before`, it is drawn again with more hidden ones in between. In a
+    plan with 2 (distance + 1) pictures or more, so many fit in at last that every picture comes equally often, and then
+    there is an order.
+    """
+    for more in range(frame.distance + 2):
+        items = _hidden_among(task, real, frame, before, rng, more)
+        order = separate(items, lambda draft: draft.position, frame.distance, before, rng)
+        if order is not None:
+            return order
+    return None
 
 
 def _hidden_among(
-    task: GradingTask, real: Sequence[_Draft], frame: GradingPlan, before: Sequence[int], rng: np.random.Generator
+    task: GradingTask,
+    real: Sequence[_Draft],
+    frame: GradingPlan,
+    before: Sequence[int],
+    rng: np.random.Generator,
+    more: int,
 ) -> list[_Draft]:
-    """Returns a rater's pictures of one task, mixed with originals, anchors and repeats."""
+    """Returns a rater's pictures of one task, mixed with originals, anchors and repeats.
+
+    There are `more` originals and anchors, of each, than are needed to keep versions of a picture apart.
+    """
     each = ceil(len(real) * HIDDEN_SHARE / (1 - HIDDEN_SHARE) / HIDDEN_KINDS)
     minimum = MINIMUM_HIDDEN if task is GradingTask.QUALITY else MINIMUM_HIDDEN_VALID
     # Where one picture comes twice, the list has to be long enough to keep the two apart.
-    counts = [max(minimum, each, ceil((2 * (frame.distance + 1) - len(real)) / 2))] * 2
+    count = max(minimum, each, ceil((2 * (frame.distance + 1) - len(real)) / 2))
     seen = Counter([*before, *(draft.position for draft in real)])
-    # In a list that is short nevertheless nothing is repeated.
-    room = len(real) + sum(counts) >= 3 * (frame.distance + 1)
     mixed = [real[place] for place in rng.permutation(len(real))]
-    repeats = sorted(mixed, key=lambda draft: seen[draft.position])[: each if room else 0]
+    repeats = sorted(mixed, key=lambda draft: seen[draft.position])[:each]
+    # In a list that is short nevertheless nothing is repeated.
+    if len(real) + 2 * count < 3 * (frame.distance + 1) or _items_lacking([*real, *repeats], frame) > 2 * count:
+        repeats = []
     seen.update(draft.position for draft in repeats)
-    hidden = [
-        [_Draft(task, kind, position) for position in draw_least_seen(frame.positions, count, seen, rng)]
-        for kind, count in zip((ItemKind.ORIGINAL, ItemKind.ANCHOR), counts, strict=True)
-    ]
+    hidden = {
+        kind: [_Draft(task, kind, position) for position in draw_least_seen(frame.positions, count, seen, rng)]
+        for kind in (ItemKind.ORIGINAL, ItemKind.ANCHOR)
+    }
+    # Where it comes more often than that, others are put in between, each time of a picture that is seen least.
+    lacking = _items_lacking([*real, *repeats, *chain(*hidden.values())], frame)
+    for _ in range(ceil(lacking / 2) + more):
+        for kind, own in hidden.items():
+            own += [_Draft(task, kind, position) for position in draw_least_seen(frame.positions, 1, seen, rng)]
     by_submission: dict[str | None, list[_Draft]] = {}
     for draft in real:
         by_submission.setdefault(draft.submission, []).append(draft)
-    return spread([*by_submission.values(), repeats, *hidden], rng)
+    return spread([*by_submission.values(), repeats, *hidden.values()], rng)
+
+
+def _items_lacking(items: Sequence[_Draft], frame: GradingPlan) -> int:
+    """Returns how many items of other pictures are needed besides to keep the distance."""
+    return max(0, shortest_length([draft.position for draft in items], frame.distance) - len(items))
 
 
 def _with_tokens(order: Sequence[_Draft], rater: str, key: bytes) -> tuple[PlannedItem, ...]:
@@ -278,6 +326,10 @@ def _keyed(key: bytes, *parts: str) -> bytes:
 def _draft(task: GradingTask, seat: Seat, *, appeal: bool = False) -> _Draft:
     _, submission, position = seat
     return _Draft(task, ItemKind.SUBMISSION, position, submission, appeal=appeal)
+
+
+def _distance_remedy(distance: int) -> str:
+    return f"grade {2 * (distance + 1)} pictures or more, or lower {PLACE}.distance"
 
 
 def _wanted(rules: GradingRules, picture_count: int) -> int:
