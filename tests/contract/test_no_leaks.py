@@ -17,7 +17,7 @@ import pytest
 
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.domain.tasks import Limits
-from orchestrator.sandboxes.base import Ending, SandboxSpec
+from orchestrator.sandboxes.base import Ending, Sandbox, SandboxSpec
 from orchestrator.sandboxes.linux import cgroup_counters, uid_pool
 
 pytestmark = [
@@ -37,7 +37,10 @@ PLAYERS = {
     "forks": ("forks.py",),
     "hoard": ("bursts.py", "500", "0"),
     "gone": ("leave.py", "3"),
+    "ended": ("leave.py", "3"),
 }
+END_SECONDS = 300
+"""How long a player may take to come to its own end."""
 PLACES = ("/run/docker", "/run/containerd", "/var/run/docker", "/run/sparring")
 
 
@@ -87,6 +90,14 @@ def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir())) - len(uid_pool._names)
 
 
+def await_end(sandbox: Sandbox) -> None:
+    """Reads what a player writes until it has ended by itself, however slow the machine is."""
+    until = time.monotonic() + END_SECONDS
+    while received := sandbox.receive(until):
+        pass
+    assert received == b"", "the player has not ended"
+
+
 def test_sandboxes_killed_at_random_moments_leave_nothing(backend, image, run, engine):
     """No container, mount, pipe, process, thread, control group or file descriptor is left of any of them."""
     chance = random.Random(31)
@@ -108,6 +119,10 @@ def test_sandboxes_killed_at_random_moments_leave_nothing(backend, image, run, e
             sandbox.send(bytes(3_000_000), until)
         elif kind in {"complaints", "hoard", "gone"}:
             sandbox.receive(until)
+        elif kind == "ended":
+            await_end(sandbox)
+            if backend.name == "docker":
+                sandbox._engine.wait(sandbox._container, END_SECONDS)  # a busy engine notices it later
         time.sleep(max(0.0, until - time.monotonic()))
         endings.append(sandbox.stop().ending)
 
