@@ -23,6 +23,8 @@ import numpy as np
 from PIL import Image
 from typer.main import get_command
 
+from orchestrator.application.contests import seasons
+from orchestrator.application.grading import human_grading
 from orchestrator.cli.app import app
 from orchestrator.formats.attack_set.events import GradingPlanned
 from orchestrator.formats.attack_set.grading.sheets import GradingTask
@@ -37,16 +39,19 @@ from sparring_models import load_network  # noqa: E402
 
 TEAMS = {"Idle Hands": "untouched", "One Step": "fgsm", "Twenty Steps": "pgd"}
 RATERS = [f"r{number:02}" for number in range(1, 18)]
-MORE_RATERS = [[f"r{number:02}" for number in range(first, first + 5)] for first in (18, 23)]
-"""Who is asked for what is missing, once those before are done: where two of three agree, five decide."""
+MORE_RATERS = [[f"r{number:02}" for number in range(first, first + 5)] for first in (18, 23, 28)]
+"""Who is asked, once those before are done, as long as something is missing: where two of three agree, five decide."""
 EPSILON = {8: 48.0, 32: 8.0}
 """Side of the pictures -> the largest change of a value that the two attacks make, in steps of 1/255."""
 
 
 def run(*words: object) -> None:
-    """Prints a command and runs it."""
-    print("\n$ sparring", shlex.join(str(word) for word in words), flush=True)
-    get_command(app).main([str(word) for word in words], standalone_mode=False)
+    """Prints a command and runs it. Raises SystemExit with its exit code where it fails."""
+    arguments = [str(word) for word in words]
+    print("\n$ sparring", shlex.join(arguments), flush=True)
+    code = get_command(app).main(arguments, prog_name="sparring", standalone_mode=False)
+    if code:
+        raise SystemExit(code)
 
 
 def make_contest(out: Path, given: argparse.Namespace) -> Path:
@@ -112,12 +117,17 @@ def answer_pages(cup: Path, pages: Path) -> list[Path]:
     return files
 
 
-def grade(cup: Path, command: str, raters: list[str], pages: Path) -> None:
-    """Has raters look at pictures: a plan, a page for each, and the answers."""
+def grade(cup: Path, command: str, raters: list[str], pages: Path) -> int:
+    """Has raters look at pictures: a plan, a page for each, and the answers.
+
+    Returns how many answers are missing that nobody was asked for.
+    """
     run("grade", command, cup, *(word for rater in raters for word in ("--rater", rater)))
     run("grade", "export", cup, "--out", pages)
     run("grade", "import", cup, *answer_pages(cup, pages))
     run("grade", "status", cup)
+    with seasons.administer(cup) as admin:
+        return human_grading.grading_progress(admin).unassigned
 
 
 def main() -> None:
@@ -142,9 +152,12 @@ def main() -> None:
         run("submit", cup, given.out / "hand_ins" / f"{name}.zip", "--team", team)
     run("round", "run", cup, "board", "--backend", "process", "--allow-unisolated")
     run("publish", cup, "--out", given.out / "sealed")
-    grade(cup, "plan", RATERS, given.out / "pages")
+    missing = grade(cup, "plan", RATERS, given.out / "pages")
     for number, raters in enumerate(MORE_RATERS, start=1):
-        grade(cup, "more", raters, given.out / f"more_pages_{number}")
+        if missing:
+            missing = grade(cup, "more", raters, given.out / f"more_pages_{number}")
+    if missing:
+        raise SystemExit(f"{missing} answers are missing still; record more raters")
     run("board", cup)
     run("contest", "record", cup, "attack_set.scores_released")
     run("report", cup)

@@ -34,5 +34,6 @@ if __name__ == "__main__":
     count = Count(int(number))
     sys.addaudithook(count)
     words = ["submit", cup, folder, "--team", team, "--task", "quarters", "--backend", "process", "--allow-unisolated"]
-    app(words, standalone_mode=False)
+    if code := app(words, standalone_mode=False):
+        sys.exit(code)
     Path(told).write_text(str(count.done))
