@@ -32,6 +32,7 @@
     ├── NotGenuine               a bundle or a receipt does not hold
     ├── Cancelled                the operator ended the round
     └── UsageError               the operator asked for the impossible
+        └── Busy                 another process does it at this moment
 
 Each leaf has a stable `code` with a heading in docs/limits-and-errors.md. A message says what happened with both
 numbers, then the likely cause or the remedy. Text that a submission wrote never goes into a message unescaped: see
@@ -284,3 +285,7 @@ class UsageError(SparringError):
     """The operator asked for something that cannot be done; the message says what to do instead."""
 
     code = "usage"
+
+
+class Busy(UsageError):
+    """Another process holds what was asked for: it does the same, or writes there. It may be tried again later."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from orchestrator import plugins
-from orchestrator.errors import BackendUnavailable, Rejected, StoreFault, UsageError
+from orchestrator.errors import BackendUnavailable, Busy, Rejected, StoreFault, UsageError
 from orchestrator.files import UNFINISHED_PREFIX, write_fault, write_once, write_whole
 from orchestrator.ledger.stores.base import Blobs, Ledger
 
@@ -52,7 +52,7 @@ def lock_folder(folder: Path, busy: str, *, patience: float = 0.0) -> Iterator[N
     Another holder is waited for, `patience` seconds at most.
 
     Raises:
-        UsageError: another still holds it; says `busy`.
+        Busy: another still holds it; says `busy`.
         StoreFault: nothing can be held there.
     """
     until = time.monotonic() + patience
@@ -64,7 +64,7 @@ def lock_folder(folder: Path, busy: str, *, patience: float = 0.0) -> Iterator[N
     with file:
         while not _try_lock(path, file):
             if time.monotonic() >= until:
-                raise UsageError(busy)
+                raise Busy(busy)
             time.sleep(_LOCK_POLL_SECONDS)
         yield
 

@@ -14,6 +14,7 @@ from typing import NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from orchestrator.application.contests import teams
+from orchestrator.application.contests.admission_steps import UNWATCHED, StepLog
 from orchestrator.application.submissions import image_ownership, trial_matches
 from orchestrator.bundles.receipts import Receipt, encode_receipt
 from orchestrator.domain import contest_events
@@ -65,6 +66,10 @@ class SubmissionRequest:
     """What the file is called that it came in, to name it before its manifest is read."""
     is_pictures: bool = False
     """Whether it is an archive of pictures, of which nothing is started."""
+    arrival: str = ""
+    """The arrival that it is, whose time, day and actor are its own; empty for what is handed in at the desk."""
+    arrived_at: datetime | None = None
+    """For what is not noted as an arrival yet: the time by which it is judged."""
 
 
 _LEADERBOARD_EVENTS = (
@@ -155,12 +160,19 @@ class ContestAdmin:
         for entry in self._ledger.read_new():
             self._learn(entry.event, entry.time)
 
-    def append_event(self, act: contest_events.ContestEvent) -> str:
-        """Notes an act; returns its time: the clock's, or that of the entry before where the clock is behind it."""
+    def now(self) -> datetime:
+        """Returns the time of day, as the contest's clock has it."""
+        return self._clock()
+
+    def append_event(self, act: contest_events.ContestEvent, at: datetime | None = None) -> str:
+        """Notes an act; returns its time: the clock's, or that of the entry before where the clock is behind it.
+
+        `at` is what the clock said, where the act was decided by it.
+        """
         with self.alone():
             if isinstance(act, _LEADERBOARD_EVENTS):
                 self._discard_results()
-            time = self._ledger.append(act, time=format_time(self._clock()))
+            time = self._ledger.append(act, time=format_time(at or self._clock()))
             self._learn(act, time)
         return time
 
@@ -214,7 +226,7 @@ class ContestAdmin:
                 ]
                 self.append_event(validated(contest_events.TeamAdded, actor=self.actor, team=name, people=records))
 
-    def submit(self, submitted: SubmissionRequest, backend: Backend) -> Receipt:
+    def submit(self, submitted: SubmissionRequest, backend: Backend, steps: StepLog = UNWATCHED) -> Receipt:
         """Admits a submission and returns its signed receipt.
 
         The same again from the same team is no second try: the receipt of the first is returned, while that one plays.
@@ -223,9 +235,9 @@ class ContestAdmin:
             Rejected: with every reason at once; the refusal is on record, used up nothing, and left nothing here.
         """
         with ExitStack() as undo:
-            return self._admit(submitted, backend, undo)
+            return self._admit(submitted, backend, undo, steps)
 
-    def _admit(self, submitted: SubmissionRequest, backend: Backend, undo: ExitStack) -> Receipt:
+    def _admit(self, submitted: SubmissionRequest, backend: Backend, undo: ExitStack, steps: StepLog) -> Receipt:
         submission_manifest, problems = self._read_manifest(submitted)
         self.signing_key()  # before anything is noted: what cannot be receipted is not received
         side = submitted.side or (submission_manifest.side if submission_manifest else None)
@@ -236,11 +248,14 @@ class ContestAdmin:
         try:
             if submission_manifest is not None or submitted.folder is None:  # else nobody knows what is started
                 image = backend.admit(self._image_source(submitted, submission_manifest))
+                steps.add("image policy", True)
         except Rejected as error:
+            steps.result("image policy", error.problems)
             problems += error.problems
         if image is not None:
             undo.callback(self._take_back, image)
             foreign = self._validate_ownership(submitted, image)
+            steps.result("ownership", foreign)
             dubious, problems = dubious + foreign, problems + foreign
         warnings: list[str] = []
         if image is not None and side is not None:
@@ -250,7 +265,7 @@ class ContestAdmin:
                 return before
             if not dubious:  # else nobody's code is started for nothing
                 candidate = trial_matches.Applicant(submitted.task, side, image)
-                unfit, warnings = trial_matches.play_trial_match(self.contest, candidate, backend)
+                unfit, warnings = trial_matches.play_trial_match(self.contest, candidate, backend, steps.match_step)
                 problems += unfit
         if problems or image is None or side is None:
             self._record_refusal(submitted, name, side, problems)
@@ -264,7 +279,9 @@ class ContestAdmin:
             undo.pop_all()  # from here on it is on record
             return before or self._receive(act)
 
-    def submit_pictures(self, submitted: SubmissionRequest, read: Callable[[], EntryPictures]) -> Receipt:
+    def submit_pictures(
+        self, submitted: SubmissionRequest, read: Callable[[], EntryPictures], steps: StepLog = UNWATCHED
+    ) -> Receipt:
         """Admits pictures that were handed in in an archive, and returns the signed receipt; see `submit`.
 
         `read` reads the archive. It is called only where the time and what is said of it are right.
@@ -276,6 +293,7 @@ class ContestAdmin:
             archive = None if problems else read()
         except Rejected as error:
             problems = list(error.problems)
+        steps.result("archive", problems)
         if archive is None:
             self._record_refusal(submitted, submitted.name, submitted.side, problems)
         pixels = put_array(self.folder.blobs(), archive.pixels)
@@ -309,7 +327,7 @@ class ContestAdmin:
 
     def _validate_time_and_fields(self, submitted: SubmissionRequest, found: manifest.Manifest | None) -> list[Problem]:
         """Returns why nothing can be received now, and what is missing or contradicts itself."""
-        return self._validate_time() + self._validate_fields(
+        return self._validate_time(submitted) + self._validate_fields(
             submitted, found, submitted.name or (found.name if found else "")
         )
 
@@ -336,7 +354,7 @@ class ContestAdmin:
     def _validate_day(self, submitted: SubmissionRequest) -> list[Problem]:
         """Returns that a team has handed in as often as it may on this day (C9)."""
         allowed = self.contest.format.submissions_per_day()
-        day = self._today()
+        day = self._day_of(submitted)
         if allowed is None or self.season.count_on_day(submitted.team, submitted.task, day) < allowed:
             return []
         what = f"{submitted.team} has handed in {allowed} of {allowed} on {day} (C9)"
@@ -442,13 +460,22 @@ class ContestAdmin:
         tag = with_tag(submitted.image or (found.image if found else ""), flavour)
         return ImageSource(folder=submitted.folder, image=tag, command=command)
 
-    def _validate_time(self) -> list[Problem]:
+    def _arrival_time(self, submitted: SubmissionRequest) -> datetime | None:
+        """Returns when the ledger says that a submission arrived, None for one that is handed in at the desk."""
+        return datetime.fromisoformat(self.season.arrivals[submitted.arrival].time) if submitted.arrival else None
+
+    def _actor_of(self, submitted: SubmissionRequest) -> str:
+        return self.season.arrivals[submitted.arrival].actor if submitted.arrival else self.actor
+
+    def _validate_time(self, submitted: SubmissionRequest) -> list[Problem]:
         """Returns why nothing is received now: before the opening, or after the close.
 
-        A clock that is set back opens nothing again: it is no earlier than the latest entry of the ledger.
+        What arrived is judged by the time of its arrival, however long its admission takes. A clock that is set back
+        opens nothing again: it is no earlier than the latest entry of the ledger.
         """
-        clock, file = self._clock(), self.contest.file
-        latest = datetime.fromisoformat(self._latest_time) if self._latest_time else clock
+        file, arrived = self.contest.file, self._arrival_time(submitted)
+        clock = arrived or submitted.arrived_at or self._clock()
+        latest = datetime.fromisoformat(self._latest_time) if self._latest_time and arrived is None else clock
         if file.opens and clock < file.opens:
             return [Problem("time", f"submissions open at {file.opens.isoformat()}", "come back then")]
         if file.closes and max(clock, latest) >= file.closes:
@@ -466,7 +493,13 @@ class ContestAdmin:
         texts = [str(problem) for problem in problems]
         self.append_event(
             contest_events.SubmissionRefused(
-                actor=self.actor, name=name, team=submitted.team, task=submitted.task, side=side, problems=texts
+                actor=self._actor_of(submitted),
+                name=name,
+                team=submitted.team,
+                task=submitted.task,
+                side=side,
+                problems=texts,
+                arrival=submitted.arrival,
             )
         )
         called = name or submitted.package_name or submitted.folder or submitted.image
@@ -489,7 +522,8 @@ class ContestAdmin:
         """Returns the act of receiving a submission now, without warnings."""
         attempt = self.season.count_attempts(submitted.team, submitted.task, side) + 1
         return contest_events.SubmissionReceived(
-            actor=self.actor,
+            actor=self._actor_of(submitted),
+            arrival=submitted.arrival,
             id=self._free_id(name),
             name=name,
             team=submitted.team,
@@ -510,12 +544,14 @@ class ContestAdmin:
         if (allowed := rules.submissions_per_team()) is not None:
             left.append(allowed - attempt)
         if (daily := rules.submissions_per_day()) is not None:
-            left.append(daily - self.season.count_on_day(submitted.team, submitted.task, self._today()) - 1)
+            left.append(daily - self.season.count_on_day(submitted.team, submitted.task, self._day_of(submitted)) - 1)
         return max(0, min(left, default=0))
 
-    def _today(self) -> str:
-        """Returns the day in UTC, no earlier than that of the ledger's latest entry."""
-        return max(format_time(self._clock()), self._latest_time)[:_DAY_DIGITS]
+    def _day_of(self, submitted: SubmissionRequest) -> str:
+        """Returns the day of its arrival, else this one, no earlier than that of the ledger's latest entry; in UTC."""
+        if submitted.arrival:
+            return self.season.arrivals[submitted.arrival].time[:_DAY_DIGITS]
+        return max(format_time(submitted.arrived_at or self._clock()), self._latest_time)[:_DAY_DIGITS]
 
     def _earlier_receipt(self, act: contest_events.SubmissionReceived) -> Receipt | None:
         """Returns the receipt of the same submission of the same team, None where none was received that plays."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest
+from orchestrator.application.contests.admission_steps import UNWATCHED, StepLog
 from orchestrator.application.submissions.load_image import load_packaged_image
 from orchestrator.bundles.receipts import Receipt
 from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
@@ -29,41 +30,54 @@ def submit_package(
     path: Path,
     backend: Backend,
     show: Callable[[str], object] = lambda _: None,
+    *,
+    steps: StepLog = UNWATCHED,
 ) -> Receipt:
     """Admits the submission in an archive and returns its signed receipt; see `ContestAdmin.submit`.
 
     On a backend with images the one in the package is started, else one that is built from its folder, without a
-    network and on the organizers' bases only. `show` gets the builder's words.
+    network and on the organizers' bases only. `show` gets the builder's words, `steps` too and what else is done.
 
     Raises:
         UsageError: there is no such file.
         Rejected: with every reason; the refusal is on record, used up nothing, and left nothing here.
     """
-    request = replace(request, package_name=path.name)
+    request = replace(request, package_name=request.package_name or path.name)
     tag = f"{REPOSITORY}:{secrets.token_hex(16)}"
     with ExitStack() as stack:
         incoming = stack.enter_context(_package_folder(admin.folder))
         try:
             unpacked = stack.enter_context(archive.open_archive(path, incoming))
+            steps.add("archive", True)
             submission_manifest = manifest.read_manifest(unpacked.source)
         except Rejected as error:
+            steps.result("archive and manifest", error.problems)
             known = [problem for problem in admin.validate_request(request, None) if problem.place != "side"]
             admin.record_refusal(request, [*error.problems, *known])
         submitted = replace(request, folder=unpacked.source)
-        if problems := admin.validate_request(submitted, submission_manifest):
+        problems = admin.validate_request(submitted, submission_manifest)
+        steps.result("manifest", problems)
+        if problems:
             admin.record_refusal(replace(submitted, name=request.name or submission_manifest.name), problems)
         image_store = _image_store(backend)
         if image_store is None:
-            return admin.submit(submitted, backend)
+            return admin.submit(submitted, backend, steps)
+
+        def show_line(line: str) -> None:
+            show(line)
+            steps.line(line)
+
         undo = stack.enter_context(ExitStack())
         undo.callback(image_store.untag, tag)
         try:
-            image = _load_or_build_image(admin, unpacked, image_store, tag, show)
+            image = _load_or_build_image(admin, unpacked, image_store, tag, show_line)
+            steps.add("build", True)
         except Rejected as error:
+            steps.result("build", error.problems)
             admin.record_refusal(
                 replace(submitted, name=request.name or submission_manifest.name), list(error.problems)
             )
-        receipt = admin.submit(replace(submitted, image=image), backend)
+        receipt = admin.submit(replace(submitted, image=image), backend, steps)
         undo.pop_all()
         return receipt
 

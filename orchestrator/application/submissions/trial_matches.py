@@ -106,15 +106,22 @@ def trial_pictures(contest: Contest, task: str) -> Samples:
     return trial_match.noise_pictures(contest.make_task(contest.load_samples(task), task), count)
 
 
-def play_trial_match(contest: Contest, candidate: Applicant, backend: Backend) -> tuple[list[Problem], list[str]]:
+def play_trial_match(
+    contest: Contest,
+    candidate: Applicant,
+    backend: Backend,
+    tell: Callable[[CheckStep], object] = lambda _: None,
+) -> tuple[list[Problem], list[str]]:
     """Plays a trial match. Returns why the candidate is not admitted, and what its authors should know.
+
+    `tell` is told each step.
 
     A candidate beyond the budget, and what a fresh sandbox answers differently, is no objection here: the rules of a
     round judge that (A9, A10, A14).
     """
     if not contest.file.trial_pictures:
         return [], []
-    with open_trial_match(contest, candidate, backend, trial_pictures(contest, candidate.task)) as match:
+    with open_trial_match(contest, candidate, backend, trial_pictures(contest, candidate.task), tell=tell) as match:
         steps = match.play()
     warnings = [f"match, {step.name}: {step.near_limit}" for step in steps if step.near_limit]
     problems = [Problem(f"match, {step.name}", step.problem, step.remedy) for step in steps if not step.passed]

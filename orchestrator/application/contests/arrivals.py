@@ -1,0 +1,312 @@
+"""What teams hand in from afar: taken in at once, its time noted, and admitted later, by whoever is at work."""
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+
+from orchestrator.application.contests import admission_steps, package_submission, picture_submission
+from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest, validated
+from orchestrator.application.contests.admission_steps import AdmissionStep, StepLog
+from orchestrator.bundles.receipts import Receipt
+from orchestrator.domain import contest_events
+from orchestrator.domain.season import Arrival
+from orchestrator.domain.submissions import Side
+from orchestrator.domain.text import printable
+from orchestrator.errors import Problem, Rejected, StoreFault, UsageError
+from orchestrator.files import write_fault
+from orchestrator.ledger.round_folder import lock_folder
+from orchestrator.ledger.stores.base import format_time
+from orchestrator.sandboxes.base import Backend
+
+ARRIVALS = "arrivals"
+"""The folder of a contest with a folder for each arrival."""
+_PACKAGE = "package"
+_MAGIC = ((0, b"PK\x03\x04", ".zip"), (0, b"\x1f\x8b", ".tar.gz"), (257, b"ustar", ".tar"))
+_HEAD_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class HandIn:
+    """What a team says of what it hands in, see `SubmissionArrived`. `image`: `NAME@sha256:...` where it is no file."""
+
+    team: str
+    task: str
+    side: Side | None = None
+    name: str = ""
+    file_name: str = ""
+    image: str = ""
+
+
+def record_arrival(admin: ContestAdmin, hand_in: HandIn, path: Path | None, *, digest: str = "") -> Arrival:
+    """Takes in a file whose last byte is here, or an image by digest, and returns the arrival; its time counts.
+
+    The file is moved into the contest's folder, once it is noted. The same again of the same team, while it waits or
+    plays, is the arrival that is known; the file then stays where it is, as it does where anything is raised.
+
+    Args:
+        admin: the contest, with who hands in as its actor.
+        hand_in: what is said of it.
+        path: the whole file, on the contest folder's file system and nobody else's from now on; None for an image.
+        digest: the file's `sha256:...` where the caller took it while the bytes came, else it is read once more.
+
+    Raises:
+        Rejected: with everything that is against it; nothing is noted.
+        UsageError: neither a file nor an image, or both.
+        StoreFault: it cannot be kept.
+    """
+    if (path is None) == (not hand_in.image):
+        raise UsageError("hand in either a file or an image by its digest")
+    hand_in = replace(hand_in, file_name=_safe_file_name(hand_in.file_name) if path is not None else "")
+    size, suffix = 0, ""
+    if path is None:
+        digest = hand_in.image.partition("@")[2]
+    else:
+        size, suffix = _settle_file(path), _suffix(path)
+        digest = digest or _file_digest(path)
+    with admin.alone():
+        if (known := _known_arrival(admin, hand_in, digest)) is not None:
+            return known
+        now = admin.now()
+        if problems := _problems(admin, hand_in, digest, now):
+            raise Rejected(f"submission {hand_in.name or hand_in.file_name or hand_in.image}", problems)
+        arrival = secrets.token_hex(8)
+        words = {name: getattr(hand_in, name) for name in ("team", "task", "side", "name", "file_name", "image")}
+        event = validated(
+            contest_events.SubmissionArrived, actor=admin.actor, arrival=arrival, size=size, digest=digest, **words
+        )
+        _keep(arrival_folder(admin.folder.path, arrival), path, suffix)
+        admin.append_event(event, at=now)
+    if path is not None:
+        with suppress(OSError):  # the caller's folder is the caller's to clear
+            path.unlink(missing_ok=True)
+    return admin.season.arrivals[arrival]
+
+
+def arrival_folder(contest: Path, arrival: str) -> Path:
+    """Returns the folder of an arrival."""
+    return contest / ARRIVALS / arrival
+
+
+def read_steps(contest: Path, arrival: str) -> list[AdmissionStep]:
+    """Returns the steps of an arrival's admission so far, none before it began; those of its last try."""
+    return admission_steps.read_steps_file(arrival_folder(contest, arrival) / admission_steps.STEPS_FILE)
+
+
+@contextmanager
+def hold_arrival(admin: ContestAdmin, arrival: str) -> Iterator[None]:
+    """Holds an arrival for this process, and no longer than it lives, and learns what became of it meanwhile.
+
+    Raises:
+        UsageError: there is no such arrival.
+        Busy: another admits it.
+    """
+    admin.refresh()
+    if arrival not in admin.season.arrivals:
+        raise UsageError(f"no arrival {printable(arrival, 80)!r} in this contest")
+    folder = arrival_folder(admin.folder.path, arrival)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_fault(folder, error) from error
+    with lock_folder(folder, f"another worker admits the arrival {arrival}; wait for it or end it"):
+        admin.refresh()
+        yield
+
+
+def admit_arrival(admin: ContestAdmin, arrival: str, backend: Backend) -> Arrival:
+    """Admits what arrived, and returns the arrival with its outcome: received, or refused with its problems.
+
+    It is judged by the time of its arrival. One that was answered already is returned as it is.
+
+    Raises:
+        UsageError: there is no such arrival.
+        Busy: another worker admits it.
+        InfrastructureFault: a fault of ours; it waits on, to be tried again.
+        Rejected: the contest itself cannot be read; it waits on.
+    """
+    with hold_arrival(admin, arrival):
+        return admit_held_arrival(admin, arrival, backend)
+
+
+def admit_held_arrival(admin: ContestAdmin, arrival: str, backend: Backend) -> Arrival:
+    """Admits an arrival that this process holds; see `admit_arrival`."""
+    known = admin.season.arrivals[arrival]
+    folder = arrival_folder(admin.folder.path, arrival)
+    if not known.outcome:
+        with admission_steps.open_step_log(folder, lambda: format_time(admin.now())) as steps:
+            _admit(admin, known, folder, backend, steps)
+            known = admin.season.arrivals[arrival]
+            _tell_outcome(known, steps)
+    _remove_package(folder)
+    return known
+
+
+def sweep(admin: ContestAdmin) -> None:
+    """Removes what killed processes left: files without an event, and files of arrivals that were answered."""
+    with admin.alone():  # what arrives is moved and noted by somebody who alone holds the contest
+        for folder in sorted((admin.folder.path / ARRIVALS).glob("*")):
+            known = admin.season.arrivals.get(folder.name)
+            if known is None:
+                shutil.rmtree(folder, ignore_errors=True)
+            elif known.outcome:
+                _remove_package(folder)
+
+
+def _admit(admin: ContestAdmin, known: Arrival, folder: Path, backend: Backend, steps: StepLog) -> None:
+    """Admits an arrival. Afterwards it is answered. Raises like `admit_arrival`."""
+    request = SubmissionRequest(
+        known.team, known.task, name=known.name, side=known.side, package_name=known.file_name, arrival=known.id
+    )
+    try:
+        receipt = _submit(admin, request, known, folder, backend, steps)
+    except Rejected:
+        admin.refresh()
+        if not admin.season.arrivals[known.id].outcome:
+            raise
+        return
+    with admin.alone():
+        if not admin.season.arrivals[known.id].outcome:  # the same was received before
+            admin.append_event(
+                contest_events.ArrivalMatched(actor=known.actor, arrival=known.id, submission=receipt.submission)
+            )
+
+
+def _submit(
+    admin: ContestAdmin, request: SubmissionRequest, known: Arrival, folder: Path, backend: Backend, steps: StepLog
+) -> Receipt:
+    if known.image:
+        return admin.submit(replace(request, image=known.image), backend, steps)
+    package = next(iter(sorted(folder.glob(f"{_PACKAGE}*"))), None)
+    if package is None:
+        raise StoreFault(f"the file of the arrival {known.id} is gone from {folder}; put it back from a copy")
+    if admin.contest.format.picture_formats():
+        name = request.name or _picture_name(known.file_name)
+        return picture_submission.submit_pictures(admin, replace(request, name=name), package, steps)
+    return package_submission.submit_package(admin, request, package, backend, steps=steps)
+
+
+def _tell_outcome(known: Arrival, steps: StepLog) -> None:
+    if known.outcome == "received":
+        steps.add("outcome", True, f"received as {known.submission}")
+    for problem in known.problems if known.outcome == "refused" else ():
+        what, _, remedy = problem.partition("; ")
+        steps.add("outcome", False, problem=what, remedy=remedy)
+
+
+def _known_arrival(admin: ContestAdmin, hand_in: HandIn, digest: str) -> Arrival | None:
+    """Returns the same of the same team, that waits or became a submission that plays."""
+    for known in admin.season.arrivals.values():
+        same = (known.team, known.task, known.side, known.name, known.digest, known.image) == (
+            *(hand_in.team, hand_in.task, hand_in.side, hand_in.name),
+            *(digest, hand_in.image),
+        )
+        entry = admin.season.entries.get(known.submission)
+        if same and (not known.outcome or (entry is not None and entry.is_active)):
+            return known
+    return None
+
+
+def _problems(admin: ContestAdmin, hand_in: HandIn, digest: str, now: datetime) -> list[Problem]:
+    """Returns everything that is against a hand-in before it is looked into."""
+    rules, problems = admin.contest.format, []
+    takes_pictures = bool(rules.picture_formats())
+    request = SubmissionRequest(
+        hand_in.team,
+        hand_in.task,
+        image=hand_in.image or None,
+        name=hand_in.name,
+        side=hand_in.side,
+        is_pictures=takes_pictures,
+        arrived_at=now,
+    )
+    if hand_in.image and not (hand_in.name and digest.startswith("sha256:")):
+        problems.append(Problem("image", "has no name or no digest", "give its name, and NAME@sha256:... of it"))
+    if takes_pictures and hand_in.image:
+        problems.append(Problem("image", "this contest takes pictures", "hand in an archive of pictures"))
+    if takes_pictures and hand_in.side is Side.DEFENCE:
+        problems.append(Problem("side", "pictures are what an attack made", "leave the side away"))
+    if takes_pictures:
+        request = replace(request, side=Side.ATTACK, name=hand_in.name or _picture_name(hand_in.file_name))
+    against = admin.validate_request(request, None)
+    # A file's manifest says its side, which is not known yet.
+    problems += [each for each in against if hand_in.side or hand_in.image or each.place != "side" or takes_pictures]
+    if hand_in.team not in admin.season.teams and all(each.place != "team" for each in problems):
+        problems.append(Problem("team", f"there is no team {hand_in.team!r}", "make it, or join it, first"))
+    return problems
+
+
+def _picture_name(file_name: str) -> str:
+    """Returns what pictures are called that came in a file of this name and without one of their own."""
+    return PurePosixPath(file_name).stem
+
+
+def _safe_file_name(name: str) -> str:
+    """Returns the last part of what a team calls its file, without what no name has."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    return "".join(character for character in last if character.isprintable())[:200]
+
+
+def _suffix(path: Path) -> str:
+    """Returns what a file is by its first bytes, for people who look into the folder. Raises StoreFault."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise write_fault(path, error) from error
+    return next((suffix for offset, magic, suffix in _MAGIC if head[offset:].startswith(magic)), "")
+
+
+def _settle_file(path: Path) -> int:
+    """Writes a file's bytes through to the disk, and returns how many they are. Raises StoreFault."""
+    try:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            return os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise write_fault(path, error) from error
+
+
+def _file_digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    except OSError as error:
+        raise write_fault(path, error) from error
+
+
+def _keep(folder: Path, path: Path | None, suffix: str) -> None:
+    """Makes an arrival's folder with its file, through to the disk. Raises StoreFault.
+
+    The file gets a second name there, so that it is still where it was if it cannot be noted.
+    """
+    try:
+        folder.mkdir(parents=True)
+        if path is not None:
+            _link_or_move(path, folder / f"{_PACKAGE}{suffix}")
+        for each in (folder, folder.parent):
+            handle = os.open(each, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+    except OSError as error:
+        raise write_fault(folder, error) from error
+
+
+def _link_or_move(path: Path, kept: Path) -> None:
+    try:
+        kept.hardlink_to(path)
+    except OSError:  # a file system without second names
+        path.replace(kept)
+
+
+def _remove_package(folder: Path) -> None:
+    for package in folder.glob(f"{_PACKAGE}*"):
+        with suppress(OSError):  # the next sweep tries again
+            package.unlink()

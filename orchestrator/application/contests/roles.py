@@ -1,0 +1,33 @@
+"""Who may do what in a contest, besides the people of its teams."""
+
+from orchestrator.application.contests.administration import ContestAdmin, validated
+from orchestrator.domain import contest_events
+from orchestrator.domain.contest_events import Role
+from orchestrator.domain.name_matching import is_comparable
+from orchestrator.domain.text import printable
+from orchestrator.errors import UsageError
+
+
+def grant_role(admin: ContestAdmin, person: contest_events.PersonRecord, role: Role) -> None:
+    """Gives somebody a role. Raises UsageError where they have it under this name, or the id is no plain word."""
+    if not is_comparable(person.id):
+        raise UsageError(
+            f"{printable(person.id, 80)!r} is no plain word to know a person by; write it like person-4f2a"
+        )
+    with admin.alone():
+        known = admin.season.roles[role].get(person.id)
+        if known is not None and known.name == person.name:
+            raise UsageError(f"{printable(person.id, 80)} is {role} already; nothing is left to do")
+        admin.append_event(validated(contest_events.RoleGranted, actor=admin.actor, person=person, role=role))
+
+
+def revoke_role(admin: ContestAdmin, person: str, role: Role, reason: str) -> None:
+    """Takes a role from somebody, by their id. Raises UsageError where they have it not."""
+    with admin.alone():
+        people = admin.season.roles[role]
+        if person not in people:
+            known = ", ".join(printable(each, 80) for each in people) or "nobody"
+            raise UsageError(f"{printable(person, 80)!r} is no {role} of this contest (known: {known})")
+        admin.append_event(
+            validated(contest_events.RoleRevoked, actor=admin.actor, person=person, role=role, reason=reason)
+        )
