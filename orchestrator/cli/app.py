@@ -8,6 +8,7 @@ import typer
 
 from orchestrator import __version__, logs
 from orchestrator.cli import (
+    appeals,
     baseline,
     cluster,
     contests,
@@ -18,10 +19,12 @@ from orchestrator.cli import (
     pod,
     publish,
     replay,
+    roles,
     rounds,
     sandbox,
     season,
     submission,
+    work,
 )
 from orchestrator.cli.console import run_app
 
@@ -35,6 +38,7 @@ app = typer.Typer(
 app.command("demo", epilog="Example: sparring demo --out demo --backend docker")(rounds.demo)
 app.add_typer(contests.app, name="contest")
 app.add_typer(season.team, name="team")
+app.add_typer(roles.app, name="role")
 app.add_typer(submission.app, name="submission")
 app.command("evaluate", epilog="Example: sparring evaluate my_defence --contest contest.yaml --pictures 20")(
     evaluate.evaluate
@@ -49,7 +53,9 @@ app.command("disqualify", epilog="Example: sparring disqualify cup corners --rea
 app.command("correct", epilog="Example: sparring correct cup corners --licence MIT --reason 'published late'")(
     season.correct
 )
+app.add_typer(appeals.app, name="appeal")
 app.add_typer(rounds.app, name="round")
+app.command("work", epilog="Example: sparring work cup --backend docker")(work.work)
 app.add_typer(grading.app, name="grade")
 app.command("board", epilog="Example: sparring board cup --round final")(season.board)
 app.command("rejudge", epilog="Example: sparring rejudge cup --apply --reason 'the jury lowered the floor'")(

@@ -1,11 +1,12 @@
 """`sparring contest`."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from orchestrator.application.contests import seasons
+from orchestrator.application.contests import announcements, seasons
 from orchestrator.cli import console, output_paths, season
 from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.submissions import Side
@@ -44,6 +45,24 @@ def record(
         return
     for part, description in {"recorded": kind, **event.summary()}.items():
         out.print(f"{safe_text(part):12} {safe_text(description, 2000)}", soft_wrap=True)
+
+
+@app.command("announce", epilog="Example: sparring contest announce cup 'Round one' --text 'It begins on Monday.'")
+@console.command
+def announce(
+    folder: season.ContestDir,
+    title: Annotated[str, typer.Argument(help="A line.", metavar="TITLE")],
+    text: Annotated[str, typer.Option("--text", help="What everybody is told. Bundles publish it.")],
+    by: season.By = None,
+    as_json: Json = False,
+) -> None:
+    """Tell everybody something: it is noted in the ledger, with its time."""
+    with seasons.administer(folder, by) as admin:
+        said = announcements.announce(admin, title, text)
+    if as_json:
+        console.print_json(asdict(said))
+        return
+    out.print(f"announced {safe_text(said.title)}, {said.time}", soft_wrap=True)
 
 
 @app.command("pictures", epilog="Example: sparring contest pictures cup --out pictures.zip")

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from orchestrator import resources
-from orchestrator.application.contests import report_writer, seasons
+from orchestrator.application.contests import report_writer, round_requests, seasons
 from orchestrator.application.rounds import gpu_check, play_rounds
 from orchestrator.application.rounds.execution_target import ClusterAccess
 from orchestrator.cli import console, estimate_output, output_paths, replay_output, results_output, season
@@ -55,7 +55,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Write every log line o
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutionOptions:
+class PlayOptions:
     """Where players run."""
 
     backend: Annotated[
@@ -81,12 +81,6 @@ class ExecutionOptions:
             "--unproved-network", help="For kubernetes: why to play where no probe shows that players reach nothing."
         ),
     ] = ""
-    stay: Annotated[
-        bool,
-        typer.Option(
-            "--stay", help="Try a refused start again until it is not, and wait to be ended at last: for a Deployment."
-        ),
-    ] = False
 
     def run_options(self, *, log_json: bool) -> play_rounds.RunOptions:
         """Returns the same for those who play."""
@@ -99,6 +93,18 @@ class ExecutionOptions:
             cluster,
             replay_output.forecast_announcer(log_json=log_json),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionOptions(PlayOptions):
+    """Where players run, and whether the command stays afterwards."""
+
+    stay: Annotated[
+        bool,
+        typer.Option(
+            "--stay", help="Try a refused start again until it is not, and wait to be ended at last: for a Deployment."
+        ),
+    ] = False
 
     def play_until_accepted(self, play: Callable[[], None]) -> None:
         """Plays; with `stay`, again and again while it is refused, so that what refuses it can be mended beside it.
@@ -194,6 +200,40 @@ def run(
         where.play_until_accepted(lambda: _play_file(Contest(file), into, options, as_json=as_json))
     if where.stay:
         _wait_until_ended()
+
+
+@app.command("request", epilog="Example: sparring round request cup initial")
+@console.command
+def request(
+    folder: season.ContestDir,
+    phase: Annotated[str, typer.Argument(help="The round.", metavar="ROUND")],
+    season_: SeasonOptions = SeasonOptions(),
+    as_json: Json = False,
+) -> None:
+    """Ask for a round to be played by a worker, see `sparring work`."""
+    with seasons.administer(folder, season_.by) as admin:
+        asked = round_requests.request_round(admin, phase, season_.task or "")
+    if as_json:
+        console.print_json(asdict(asked))
+        return
+    out.print(f"request  {asked.id}: {safe_text(asked.round)} {safe_text(asked.task or 'of every task')}")
+
+
+@app.command("cancel", epilog="Example: sparring round cancel cup 4f2a9c01d2e3b4a5")
+@console.command
+def cancel(
+    folder: season.ContestDir,
+    request_id: Annotated[str, typer.Argument(help="The request's id.", metavar="ID")],
+    by: season.By = None,
+    as_json: Json = False,
+) -> None:
+    """Call a request for a round off. A worker that plays it already plays on."""
+    with seasons.administer(folder, by) as admin:
+        round_requests.cancel_request(admin, request_id)
+    if as_json:
+        console.print_json({"cancelled": request_id})
+        return
+    out.print(f"cancelled {request_id}")
 
 
 @app.command("promote", epilog="Example: sparring round promote cup")

@@ -1,0 +1,212 @@
+"""A worker: does what a contest's ledger asks for. It admits what arrived, and plays the rounds that were requested.
+
+What waits is known from the ledger alone, and each arrival and each request is held by a lock that the kernel takes
+back from a killed process. So any number of workers may run on a contest, and be killed: nothing is done twice, and
+nothing is lost.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from orchestrator.application.contests import arrivals, round_requests, seasons
+from orchestrator.application.contests.administration import Clock, ContestAdmin
+from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds.play_rounds import RunOptions
+from orchestrator.domain.season import Season
+from orchestrator.errors import Busy, InfrastructureFault, Rejected, SparringError, UsageError
+from orchestrator.execution.round_runner import EventCallback
+from orchestrator.files import write_fault
+from orchestrator.ledger.round_folder import lock_folder
+
+REQUESTS = "requests"
+"""The folder of a contest with a folder for each request, which a worker holds while it plays."""
+POLL_SECONDS = 1.0
+"""Seconds between two looks at a ledger in which nothing waits."""
+FIRST_DELAY, LONGEST_DELAY = 2.0, 300.0
+"""Seconds before what failed by a fault of ours is tried again: twice as many after each failure."""
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a worker did. `what` is `arrival` or `round`, `outcome` one word, and `text` says more."""
+
+    what: str
+    id: str
+    outcome: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a worker is told: which contest, how to play, who it is, and whether it ends where nothing waits."""
+
+    contest: Path
+    how: RunOptions
+    by: str = "worker"
+    once: bool = False
+    clock: Clock = seasons.now
+    tell: Callable[[Done], object] = lambda _: None
+    watch: EventCallback = lambda _: None
+
+
+@dataclass
+class _Delays:
+    """What failed by a fault of ours, how often, and when it is tried again. With `once` it is not."""
+
+    once: bool
+    last_fault: SparringError | None = None
+    _failures: dict[str, int] = field(default_factory=dict)
+    _until: dict[str, float] = field(default_factory=dict)
+
+    def due(self, ids: Iterable[str]) -> list[str]:
+        """Returns what may be tried now."""
+        now = time.monotonic()
+        return [each for each in ids if each not in self._until or (not self.once and now >= self._until[each])]
+
+    def put_off(self, id_: str, fault: SparringError) -> None:
+        """Notes a failure."""
+        self.last_fault = fault
+        count = self._failures[id_] = self._failures.get(id_, 0) + 1
+        delay = min(LONGEST_DELAY, FIRST_DELAY * 2 ** (count - 1))
+        self._until[id_] = time.monotonic() + delay
+        _log.warning("work_put_off", what=id_, failures=count, seconds=delay, reason=str(fault))
+
+    def pass_over(self, id_: str) -> None:
+        """Leaves to another worker what that one is at."""
+        self._until[id_] = time.monotonic() + POLL_SECONDS
+
+
+class Worker:
+    """Works until `stop` is set, or, once, until nothing waits.
+
+    Two threads have a ledger each, so that what arrives is admitted while a round is played.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self.stop = threading.Event()
+        self._broken: Exception | None = None
+        self._admissions, self._rounds = _Delays(work.once), _Delays(work.once)
+
+    def run(self) -> None:
+        """Works; KeyboardInterrupt ends it after the step in hand.
+
+        Raises:
+            UsageError, StoreFault, Rejected: there is no such contest, or it cannot be read.
+            SparringError: once, and something was left for a fault of ours.
+        """
+        with seasons.administer(self._work.contest, self._work.by, self._work.clock) as admin:
+            arrivals.sweep(admin)
+        admissions = threading.Thread(target=self._run_admissions, name="admissions")
+        admissions.start()
+        try:
+            self._loop(self._play_next, self._rounds)
+        except BaseException as error:
+            self.stop.set()
+            if not isinstance(error, KeyboardInterrupt):
+                raise
+        finally:
+            self._await(admissions)
+        if self._broken is not None:
+            raise self._broken
+        for delays in (self._admissions, self._rounds):
+            if self._work.once and delays.last_fault is not None:
+                raise delays.last_fault
+
+    def _run_admissions(self) -> None:
+        """Admits; what nobody expected ends the worker, so that somebody sees it."""
+        try:
+            self._loop(self._admit_next, self._admissions)
+        except Exception as error:  # noqa: BLE001  # raised again by the thread that runs the worker
+            self._broken = error
+            self.stop.set()
+
+    def _await(self, admissions: threading.Thread) -> None:
+        """Waits until the admission in hand has ended."""
+        while admissions.is_alive():
+            try:
+                admissions.join()
+            except KeyboardInterrupt:
+                self.stop.set()
+
+    def _loop(self, do_next: Callable[[ContestAdmin], bool], delays: _Delays) -> None:
+        """Does one thing after the other; a contest that cannot be read for the moment is read again later."""
+        while not self.stop.is_set():
+            try:
+                with seasons.administer(self._work.contest, self._work.by, self._work.clock) as admin:
+                    while not self.stop.is_set():
+                        admin.refresh()
+                        if do_next(admin):
+                            break  # the contest file may be another meanwhile
+                        if self._work.once:
+                            return
+                        self.stop.wait(POLL_SECONDS)
+            except SparringError as error:
+                delays.put_off("contest", error)
+                if self._work.once:
+                    return
+                self.stop.wait(FIRST_DELAY)
+
+    def _admit_next(self, admin: ContestAdmin) -> bool:
+        """Admits the first of what arrived; returns whether there was something."""
+        for arrival in self._admissions.due(admin.season.pending_arrivals):
+            try:
+                contest = admin.folder.path.resolve()
+                backend = play_rounds.ready_backend(admin.contest, contest, self._work.how)
+                with arrivals.hold_arrival(admin, arrival):
+                    if admin.season.arrivals[arrival].outcome:
+                        continue  # another worker was there
+                    done = arrivals.admit_held_arrival(admin, arrival, backend)
+            except Busy:
+                self._admissions.pass_over(arrival)
+                continue
+            except SparringError as error:
+                self._admissions.put_off(arrival, error)
+                continue
+            text = done.submission or "\n".join(done.problems)
+            self._work.tell(Done("arrival", arrival, done.outcome, text))
+            return True
+        return False
+
+    def _play_next(self, admin: ContestAdmin) -> bool:
+        """Plays the first round that was requested; returns whether there was one."""
+        for request in self._rounds.due(admin.season.round_requests):
+            folder = admin.folder.path / REQUESTS / request
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                with lock_folder(folder, f"another worker plays the request {request}; wait for it or end it"):
+                    admin.refresh()
+                    self._play(admin, request)
+            except Busy:
+                self._rounds.pass_over(request)
+                continue
+            except OSError as error:
+                self._rounds.put_off(request, write_fault(folder, error))
+                continue
+            except InfrastructureFault as error:
+                self._rounds.put_off(request, error)
+                continue
+            return True
+        return False
+
+    def _play(self, admin: ContestAdmin, request: str) -> None:
+        """Plays a request that this worker holds, and closes it. Raises Busy, InfrastructureFault: it stays open."""
+        season: Season = admin.season
+        if (asked := season.round_requests.get(request)) is None:
+            return
+        try:
+            seasons.play_round(admin, asked.round, self._work.how, self._work.watch, asked.task or None)
+        except Busy:
+            raise
+        except (Rejected, UsageError) as error:
+            round_requests.close_request(admin, request, "failed", str(error))
+            self._work.tell(Done("round", request, "failed", str(error)))
+            return
+        round_requests.close_request(admin, request, "played")
+        self._work.tell(Done("round", request, "played", asked.round))

@@ -1,0 +1,50 @@
+"""`sparring work`."""
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+
+from orchestrator.application.contests.worker import Done, Work, Worker
+from orchestrator.cli import console, rounds, season
+from orchestrator.cli.console import out, safe_text
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How a worker works."""
+
+    once: Annotated[bool, typer.Option("--once", help="Do what waits, and end.")] = False
+    by: Annotated[str, typer.Option("--by", help="Who notes that a round was played; bundles publish it.")] = "worker"
+
+
+@console.command
+def work(
+    folder: season.ContestDir,
+    worker: WorkerOptions = WorkerOptions(),
+    where: rounds.PlayOptions = rounds.PlayOptions(),
+    logs: rounds.LogOptions = rounds.LogOptions(),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON document for each thing done, a line each.")
+    ] = False,
+) -> None:
+    """Admit what arrived for a contest, and play the rounds that were requested, until it is ended.
+
+    Several may work on one contest. One that is killed loses nothing: run it again, or leave it to the others.
+    """
+    console.quiet_logs(log_json=logs.log_json, verbose=logs.verbose)
+    options = where.run_options(log_json=logs.log_json)
+    tell = _print_line if as_json else _print_done
+    Worker(Work(folder, options, by=worker.by, once=worker.once, tell=tell)).run()
+
+
+def _print_line(done: Done) -> None:
+    sys.stdout.write(json.dumps(asdict(done)) + "\n")
+    sys.stdout.flush()
+
+
+def _print_done(done: Done) -> None:
+    text = "; ".join(done.text.splitlines())
+    out.print(f"{done.what:8} {safe_text(done.id)} {done.outcome}: {safe_text(text, 2000)}", soft_wrap=True)
