@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from pkgutil import resolve_name
 
-from jinja2 import BaseLoader, Environment, PackageLoader
+from jinja2 import BaseLoader, Environment, PackageLoader, TemplateNotFound
 
 from orchestrator import plugins
 from orchestrator.errors import UsageError
@@ -69,6 +69,8 @@ class FormatTemplates(BaseLoader):
     def get_source(self, environment: Environment, template: str) -> tuple[str, str | None, Callable[[], bool] | None]:
         """Returns a template's text, as Jinja asks for it."""
         name, _, file = template.partition("/")
+        if name not in plugins.plugin_names("formats"):
+            raise TemplateNotFound(template)
         place: str = plugins.load_plugin("formats", name).report
         if not place:
             raise UsageError(f"the format {name} has no report package, and its page asks for {file}")

@@ -1,0 +1,101 @@
+"""`sparring serve`: a contest as a site that people enter from where they are."""
+
+import importlib.util
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli import console
+from orchestrator.cli.console import err, safe_text
+from orchestrator.errors import UsageError
+from orchestrator.ledger.contest_folder import ContestFolder
+
+_NEEDS = ("django", "allauth", "ninja", "uvicorn")
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where the service is found."""
+
+    host: Annotated[str, typer.Option("--host", help="The address of this machine that it listens at.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port that it listens at.")] = 8000
+    address: Annotated[
+        str | None,
+        typer.Option("--address", help="Where people find it, such as https://cup.example.org; also in web.yaml."),
+    ] = None
+    database: Annotated[
+        str | None,
+        typer.Option(
+            "--database", help="Keep accounts in PostgreSQL: postgresql://USER@HOST/DATABASE. Default: in DIR."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How the worker beside it plays."""
+
+    no_worker: Annotated[
+        bool, typer.Option("--no-worker", help="Only the site; `sparring work` runs elsewhere on the same folder.")
+    ] = False
+    backend: Annotated[
+        str | None, typer.Option("--backend", help="Where players run, as for `sparring round run`.")
+    ] = None
+    allow_unisolated: console.Unisolated = False
+    slots: Annotated[int | None, typer.Option("--slots", help="Jobs at once, as for `sparring round run`.")] = None
+
+
+@console.command
+def serve(
+    folder: Annotated[Path, typer.Argument(help="The contest's folder.", metavar="DIR")],
+    where: Listening = Listening(),
+    play: WorkerOptions = WorkerOptions(),
+    verbose: Annotated[bool, typer.Option("--verbose", help="Write every log line on stderr.")] = False,
+) -> None:
+    """Serve a contest as a site with its pages and its API, and run the worker that admits and plays beside it.
+
+    The first start prints a link that makes whoever opens it an organizer.
+    """
+    if missing := [name for name in _NEEDS if importlib.util.find_spec(name) is None]:
+        raise UsageError(f"{', '.join(missing)} is missing; pip install 'sparring[web]'")
+    # Django is a second to import, and only this command needs it.
+    from orchestrator.web import setup  # noqa: PLC0415
+    from orchestrator.web.settings import WebSettings  # noqa: PLC0415
+
+    console.quiet_logs(log_json=False, verbose=verbose)
+    file = setup.read_web_file(folder)
+    address = where.address or file.address or _own_address(where)
+    ContestFolder(folder).require()
+    settings = WebSettings(contest=folder.resolve(), address=address, database=where.database, file=file)
+    setup.configure(settings)
+    setup.make_tables()
+    from orchestrator.web import server  # noqa: PLC0415  not before Django is configured
+
+    link = server.first_link()
+    err.print(f"site     {address}", soft_wrap=True)
+    if link is not None:
+        err.print(f"organize {link}: open it within 24 hours; whoever does is an organizer", soft_wrap=True)
+    if file.mail is None:
+        err.print("mail     none: codes are written to this log; name a mail server in web.yaml", soft_wrap=True)
+    err.print(f"folder   {safe_text(str(folder))}; end with Ctrl-C", soft_wrap=True)
+    with ExitStack() as stack:
+        if not play.no_worker:
+            stack.enter_context(server.running_worker(_worker_words(folder, play)))
+        server.serve(where.host, where.port)
+
+
+def _own_address(where: Listening) -> str:
+    if where.host not in _LOOPBACK:
+        raise UsageError(f"say where people find it: --address, since it listens at {where.host} for other machines")
+    return f"http://{where.host}:{where.port}"
+
+
+def _worker_words(folder: Path, play: WorkerOptions) -> list[str]:
+    words = [str(folder)]
+    words += ["--backend", play.backend] if play.backend else []
+    words += ["--slots", str(play.slots)] if play.slots else []
+    return words + (["--allow-unisolated"] if play.allow_unisolated else [])

@@ -1,0 +1,45 @@
+"""How allauth is told what this service does otherwise."""
+
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from django.core.mail import EmailMessage
+from django.http import HttpRequest
+from django.urls import reverse
+
+from orchestrator.web.contest_site import current_site, web_settings
+from orchestrator.web.mail import TEXTS
+
+
+class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth has no types
+    """Who may sign up, and the words of mails."""
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        """Returns True: anybody may have an account; what one may do follows from teams and roles."""
+        del request
+        return True
+
+    def render_mail(
+        self,
+        template_prefix: str,
+        email: str | list[str],
+        context: dict[str, Any],
+        headers: dict[str, str] | None = None,
+    ) -> EmailMessage:
+        """Returns a mail of ours in place of a template of allauth's."""
+        subject, text = TEXTS[template_prefix]
+        words = {
+            "code": context.get("code", ""),
+            "contest": current_site().contest().file.title,
+            "address": web_settings().address,
+            "signup_url": web_settings().address + reverse("account_signup"),
+            "login_url": web_settings().address + reverse("account_request_login_code"),
+        }
+        to = [email] if isinstance(email, str) else email
+        return EmailMessage(
+            " ".join(subject.format(**words).split()), text.format(**words), self.get_from_email(), to, headers=headers
+        )
+
+    def send_account_already_exists_mail(self, email: str) -> None:
+        """Tells somebody who signs up again that there is an account; the page tells nobody."""
+        self.send_mail("account/email/account_already_exists", email, {})

@@ -1,0 +1,10 @@
+"""The Django application."""
+
+from django.apps import AppConfig
+
+
+class WebConfig(AppConfig):
+    """Holds the service's own tables."""
+
+    name = "orchestrator.web"
+    label = "web"

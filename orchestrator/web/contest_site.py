@@ -1,0 +1,92 @@
+"""The contest that a process of the service serves: what is read of it, and acts on it."""
+
+import copy
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from orchestrator.application.contests import seasons
+from orchestrator.application.contests.administration import Clock, ContestAdmin
+from orchestrator.domain.contest_events import ContestEvent
+from orchestrator.domain.season import Season
+from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.ledger.stores.base import Ledger
+from orchestrator.web.settings import WebSettings
+
+
+class ContestSite:
+    """One contest, read and changed by the threads of this process; others work on it at the same time.
+
+    A season that was handed out does not change any more: a thread that saw it keeps what it saw.
+    """
+
+    def __init__(self, path: Path, clock: Clock = seasons.now) -> None:
+        self.folder, self.clock = ContestFolder(path), clock
+        self._lock = threading.Lock()
+        self._ledger: Ledger | None = None
+        self._season = Season()
+        self._contest: tuple[int, Contest] | None = None
+
+    def season(self) -> Season:
+        """Returns what the contest's ledger says now. Raises StoreFault where it cannot be read."""
+        with self._lock:
+            if self._ledger is None:
+                self.folder.require()
+                self._ledger = self.folder.ledger()
+            new = list(self._ledger.read_new())
+            if new:
+                season = copy.deepcopy(self._season)
+                for entry in new:
+                    if isinstance(entry.event, ContestEvent):
+                        season.apply(entry.event, entry.time)
+                self._season = season
+            return self._season
+
+    @property
+    def head(self) -> str:
+        """The hash of the last entry that was read: what a page was made of."""
+        with self._lock:
+            return "" if self._ledger is None else self._ledger.head
+
+    def contest(self) -> Contest:
+        """Returns the contest file as it is now, read again where it changed. Raises Rejected where it is wrong."""
+        changed = self.folder.file.stat().st_mtime_ns
+        if self._contest is None or self._contest[0] != changed:
+            self._contest = (changed, Contest(self.folder.file))
+        return self._contest[1]
+
+    @contextmanager
+    def administer(self, person: str) -> Iterator[ContestAdmin]:
+        """Gives the contest to act on in the name of a person; see `seasons.administer`."""
+        with seasons.administer(self.folder.path, person, self.clock) as admin:
+            yield admin
+
+    @cached_property
+    def key_fingerprint(self) -> str:
+        """The fingerprint of the organizers' key, which signs receipts and bundles."""
+        return self.folder.key().fingerprint
+
+
+_site: ContestSite | None = None
+
+
+def web_settings() -> WebSettings:
+    """Returns what this process was configured with."""
+    configured: Any = settings
+    found: WebSettings = configured.SPARRING
+    return found
+
+
+def current_site() -> ContestSite:
+    """Returns the contest that this process serves."""
+    global _site  # noqa: PLW0603  one contest a process, opened at the first request
+    path = web_settings().contest
+    if _site is None or _site.folder.path != path:
+        _site = ContestSite(path)
+    return _site

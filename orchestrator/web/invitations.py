@@ -1,0 +1,90 @@
+"""Links that make somebody a member of a team, or give a role. Only the digest of a link's secret is kept."""
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+from django.db import transaction
+from django.db.models import F
+from django.urls import reverse
+
+from orchestrator.application.contests import roles
+from orchestrator.domain.contest_events import PersonRecord, Role
+from orchestrator.errors import UsageError
+from orchestrator.web.contest_site import ContestSite
+from orchestrator.web.models import Account, Invitation
+
+_SECRET_BYTES = 24
+LIFETIME = timedelta(days=14)
+ROLE_TITLES = {
+    Role.ORGANIZER: "an organizer of this contest",
+    Role.RATER: "a rater of this contest",
+    Role.BOARD: "a member of the review board",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FoundInvitation:
+    """An invitation that holds: to a team, or to a role."""
+
+    key: int
+    team: str
+    role: str
+    invited_by: str
+
+    @property
+    def description(self) -> str:
+        """What somebody is once it is accepted."""
+        return ROLE_TITLES[Role(self.role)] if self.role else f"a member of {self.team}"
+
+
+def invite(
+    *, by: str, team: str = "", role: Role | None = None, now: datetime, uses: int = 1, lifetime: timedelta = LIFETIME
+) -> str:
+    """Makes an invitation and returns the path of its link, which nothing here can tell again."""
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
+    Invitation.objects.create(
+        digest=_digest(secret),
+        team=team,
+        role="" if role is None else role.value,
+        invited_by=by,
+        expires=now + lifetime,
+        uses_left=uses,
+    )
+    return reverse("invitation", kwargs={"secret": secret})
+
+
+def find(secret: str, now: datetime | None = None) -> FoundInvitation | None:
+    """Returns the invitation of a link, None where there is none, or it expired, or was used up."""
+    row = Invitation.objects.filter(digest=_digest(secret), uses_left__gt=0).first()
+    if row is None or (now is not None and row.expires <= now):
+        return None
+    return FoundInvitation(row.pk, row.team, row.role, row.invited_by)
+
+
+def accept(site: ContestSite, invitation: FoundInvitation, account: Account) -> None:
+    """Makes somebody what they are invited to be: notes it in the contest's ledger, and uses the invitation up.
+
+    Raises:
+        UsageError: it expired or was used up meanwhile, or the contest's rules are against it.
+        Rejected: the rules for teams are against it (A1).
+    """
+    with transaction.atomic():
+        held = Invitation.objects.filter(pk=invitation.key, uses_left__gt=0, expires__gt=site.clock())
+        if not held.update(uses_left=F("uses_left") - 1):
+            raise UsageError("this invitation was used already or has expired; ask for another")
+        person = PersonRecord(id=account.person, name=account.name)
+        if invitation.role:
+            with site.administer(invitation.invited_by) as admin:
+                roles.grant_role(admin, person, Role(invitation.role))
+            return
+        with site.administer(account.person) as admin:
+            members = admin.season.teams.get(invitation.team, ())
+            people = [PersonRecord(id=p.id, name=p.name, organizer=p.organizer) for p in members]
+            if all(p.id != person.id for p in people):
+                admin.add_team(invitation.team, [*people, person])
+
+
+def _digest(secret: str) -> str:
+    return sha256(secret.encode()).hexdigest()

@@ -1,0 +1,123 @@
+"""The service's own tables: what may be deleted. A contest's record holds no row of them, only people's opaque ids."""
+
+import secrets
+from typing import ClassVar
+
+from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
+from django.db import models
+
+PERSON_BYTES = 8
+TOKEN_NAME_LIMIT = 80
+
+
+def new_person_id() -> str:
+    """Returns an id for somebody in ledgers: drawn, so that it says nothing once the account is deleted."""
+    return f"person-{secrets.token_hex(PERSON_BYTES)}"
+
+
+class Account(AbstractBaseUser):
+    """Somebody who signed up. There is no password; `password` is the base class's and stays unusable."""
+
+    email = models.EmailField(unique=True)
+    name = models.CharField(max_length=120)
+    """As others see it: it goes into the ledger with everything that this person does in a team."""
+    person = models.CharField(max_length=40, unique=True, default=new_person_id, editable=False)
+    """Who this is in ledgers."""
+    is_active = models.BooleanField(default=True)
+    joined = models.DateTimeField(auto_now_add=True)
+
+    USERNAME_FIELD = "email"
+    EMAIL_FIELD = "email"
+    REQUIRED_FIELDS: ClassVar[list[str]] = ["name"]
+    objects = BaseUserManager()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Invitation(models.Model):
+    """A link that makes whoever opens it a member of a team, or gives a role. Only the digest of its secret is kept."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    team = models.CharField(max_length=120, blank=True)
+    role = models.CharField(max_length=20, blank=True)
+    invited_by = models.CharField(max_length=120)
+    """The person, for the ledger."""
+    expires = models.DateTimeField()
+    uses_left = models.PositiveSmallIntegerField(default=1)
+
+    def __str__(self) -> str:
+        return self.team or self.role
+
+
+class ApiToken(models.Model):
+    """What a program signs in with in place of a person. Only the digest of its secret is kept."""
+
+    account = models.ForeignKey(Account, on_delete=models.CASCADE)
+    public_id = models.CharField(max_length=16, unique=True)
+    digest = models.CharField(max_length=64)
+    name = models.CharField(max_length=TOKEN_NAME_LIMIT)
+    scope = models.CharField(max_length=10)
+    expires = models.DateTimeField()
+    created = models.DateTimeField(auto_now_add=True)
+    last_used = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class DeviceLogin(models.Model):
+    """A program that waits for a person to approve it in the browser. Only digests of its codes are kept."""
+
+    device_digest = models.CharField(max_length=64, unique=True)
+    user_code = models.CharField(max_length=9, unique=True)
+    name = models.CharField(max_length=TOKEN_NAME_LIMIT)
+    scope = models.CharField(max_length=10)
+    expires = models.DateTimeField()
+    approved_by = models.ForeignKey(Account, on_delete=models.CASCADE, null=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Upload(models.Model):
+    """A file that comes in parts. `offset` bytes of it are on disk for certain."""
+
+    public_id = models.CharField(max_length=32, unique=True)
+    account = models.ForeignKey(Account, on_delete=models.CASCADE)
+    team = models.CharField(max_length=120)
+    task = models.CharField(max_length=120)
+    file_name = models.CharField(max_length=200)
+    digest = models.CharField(max_length=71)
+    """sha256:..., of the whole file, as the client promised it."""
+    size = models.PositiveBigIntegerField()
+    offset = models.PositiveBigIntegerField(default=0)
+    expires = models.DateTimeField()
+    arrival = models.CharField(max_length=16, blank=True)
+    """The arrival that came of it, once it was whole."""
+
+    def __str__(self) -> str:
+        return self.file_name
+
+
+class ItemLease(models.Model):
+    """An item of a rating plan that is before somebody now, so that it is given to nobody else meanwhile."""
+
+    token = models.CharField(max_length=80, unique=True)
+    account = models.ForeignKey(Account, on_delete=models.CASCADE)
+    expires = models.DateTimeField()
+    shown = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.token
+
+
+class RequestBudget(models.Model):
+    """How many requests of a kind somebody has left: a token bucket, see `rate_limits`."""
+
+    key = models.CharField(max_length=120, unique=True)
+    tokens = models.FloatField()
+    updated = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.key

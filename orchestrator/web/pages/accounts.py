@@ -1,0 +1,51 @@
+"""People's own pages: their name, their sessions, the end of their account, and invitations."""
+
+from django.contrib import messages
+from django.contrib.auth import logout
+from django.contrib.auth.views import redirect_to_login
+from django.http import Http404, HttpResponseBase
+from django.shortcuts import redirect
+
+from orchestrator.errors import SparringError
+from orchestrator.web import invitations
+from orchestrator.web.account_forms import ProfileForm
+from orchestrator.web.rights import Visit
+from orchestrator.web.templating import render
+
+
+def profile(visit: Visit) -> HttpResponseBase:
+    """Somebody's name and what they can do about their account."""
+    form = ProfileForm(visit.request.POST or None, instance=visit.account)
+    if visit.request.method == "POST" and form.is_valid():
+        form.save()
+        messages.success(visit.request, "Your name is changed here. Teams that you are in already keep the old one.")
+        return redirect("profile")
+    return render(visit, "account/profile.html.j2", form=form)
+
+
+def delete_account(visit: Visit) -> HttpResponseBase:
+    """Deletes an account: address, name, sessions, tokens. The record keeps an opaque id, and the name given there."""
+    if visit.request.method == "POST":
+        account = visit.account
+        logout(visit.request)
+        account.delete()
+        messages.success(visit.request, "Your account is deleted.")
+        return redirect("home")
+    return render(visit, "account/delete.html.j2")
+
+
+def invitation(visit: Visit, secret: str) -> HttpResponseBase:
+    """What somebody is invited to, and the button that accepts it."""
+    found = invitations.find(secret)
+    if found is None:
+        raise Http404
+    if visit.request.method != "POST":
+        return render(visit, "account/invitation.html.j2", invitation=found)
+    if visit.actor.account is None:
+        return redirect_to_login(visit.request.get_full_path())
+    try:
+        invitations.accept(visit.site, found, visit.account)
+    except SparringError as error:
+        return render(visit, "account/invitation.html.j2", invitation=found, problem=str(error), status=409)
+    messages.success(visit.request, f"Welcome: you are {found.description} now.")
+    return redirect("organize" if found.role == "organizer" else "home" if found.role else "my-teams")

@@ -1,0 +1,62 @@
+"""Pages for what goes wrong: plain words, what to do next, and nothing about the inside."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+RETRY_SECONDS = 10
+"""When to come back where the fault is ours and passes."""
+
+
+def _page(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
+    return render(request, "error.html.j2", {"title": title, "text": text}, status=status, using="jinja2")
+
+
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """400."""
+    del exception
+    return _page(request, 400, "This request cannot be read", "Go back, load the page again, and send it once more.")
+
+
+def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """403."""
+    del exception
+    text = "It is for people with another role. If it should be yours, ask the organizers to invite you."
+    return _page(request, 403, "This page is not for you", text)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """403, for a form without its token."""
+    del reason
+    text = "Its page was open too long, or cookies are switched off. Load the page again and send the form once more."
+    return _page(request, 403, "This form has expired", text)
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """404, which also stands for what exists and is somebody else's."""
+    del exception
+    return _page(request, 404, "There is no such page", "Perhaps the address has a mistake, or the page is not yours.")
+
+
+def too_large(request: HttpRequest, text: str) -> HttpResponse:
+    """413."""
+    return _page(request, 413, "This file is too large", text)
+
+
+def too_many(request: HttpRequest, seconds: int) -> HttpResponse:
+    """429, with the time after which it works again."""
+    response = _page(request, 429, "Too many requests", f"Try again in {seconds} s.")
+    response["Retry-After"] = str(seconds)
+    return response
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """500."""
+    return _page(request, 500, "Something of ours failed", "It is in the organizers' log. Nothing was half done.")
+
+
+def unavailable(request: HttpRequest) -> HttpResponse:
+    """503, for faults that pass."""
+    text = "A part of this service does not answer at the moment. What you sent was not taken: send it again."
+    response = _page(request, 503, "Come back in a moment", text)
+    response["Retry-After"] = str(RETRY_SECONDS)
+    return response

@@ -1,0 +1,148 @@
+"""Who may open which page: rights as data, checked in one place.
+
+Nothing is stored about rights but in the contest's ledger: teams and roles are folded from it for each request. Every
+URL in `urls.py` names its right; a test opens every URL as everybody and compares the answers with a table.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponseBase
+from django.urls import reverse
+
+from orchestrator.domain.contest_events import Role
+from orchestrator.domain.season import Season
+from orchestrator.reports import file_names
+from orchestrator.web.contest_site import ContestSite, current_site
+from orchestrator.web.models import Account
+
+
+class Right(StrEnum):
+    """Who a page is for."""
+
+    EVERYBODY = "everybody"
+    SIGNED_IN = "signed in"
+    TEAM = "member of the team"
+    """Of the team that the address names; to everybody else there is no such address."""
+    ORGANIZER = "organizer"
+    RATER = "rater"
+    BOARD = "review board"
+
+
+_ROLES = {Right.ORGANIZER: Role.ORGANIZER, Right.RATER: Role.RATER, Right.BOARD: Role.BOARD}
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who asks, and what the contest's ledger says of them.
+
+    Attributes:
+        account: None for a visitor who is not signed in.
+        teams: the names of the teams that this person is in, in the order of the ledger.
+        roles: the roles that this person has.
+    """
+
+    account: Account | None = None
+    teams: tuple[str, ...] = ()
+    roles: frozenset[Role] = frozenset()
+
+    @property
+    def person(self) -> str:
+        """The id in ledgers; empty for a visitor."""
+        return self.account.person if self.account else ""
+
+    @property
+    def is_organizer(self) -> bool:
+        """Whether this person organizes the contest."""
+        return Role.ORGANIZER in self.roles
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request, as views get it: who asks what of which contest."""
+
+    request: HttpRequest
+    site: ContestSite
+    season: Season
+    actor: Actor
+    team: str = ""
+    """The team that the address names, where it names one."""
+
+    def team_url(self, page: str, team: str = "", **more: object) -> str:
+        """Returns the address of a page of a team: of the one that this address names, unless another is named."""
+        return reverse(page, kwargs={"team": team_slugs(self.season)[team or self.team], **more})
+
+    @property
+    def account(self) -> Account:
+        """The account of who is signed in. Only for pages that ask for that."""
+        if self.actor.account is None:
+            raise PermissionDenied
+        return self.actor.account
+
+
+View = Callable[..., HttpResponseBase]
+"""Takes a `Visit` and what the address holds."""
+
+
+def actor_of(request: HttpRequest, season: Season) -> Actor:
+    """Returns who asks."""
+    user = request.user
+    return actor_of_account(user, season) if isinstance(user, Account) else Actor()
+
+
+def actor_of_account(account: Account, season: Season) -> Actor:
+    """Returns somebody with an account, and what the contest's ledger says of them."""
+    teams = tuple(name for name, people in season.teams.items() if any(p.id == account.person for p in people))
+    roles = frozenset(role for role, people in season.roles.items() if account.person in people)
+    return Actor(account, teams, roles)
+
+
+def team_slugs(season: Season) -> dict[str, str]:
+    """Returns what stands for each team in addresses. It stays so, since names are taken in the ledger's order."""
+    return file_names.unique_file_names(season.teams, "team")
+
+
+def may(actor: Actor, right: Right, team: str = "") -> bool:
+    """Returns whether somebody has a right; `team` is the one that the address names."""
+    match right:
+        case Right.EVERYBODY:
+            return True
+        case Right.SIGNED_IN:
+            return actor.account is not None
+        case Right.TEAM:
+            return team in actor.teams
+        case _:
+            return _ROLES[right] in actor.roles
+
+
+def allowed(view: View, right: Right) -> Callable[..., HttpResponseBase]:
+    """Returns a view of Django's that opens `view` to those who have a right.
+
+    A visitor who is not signed in is asked to sign in; a page of a team that is not one's own is not there (404); a
+    page of a role that one does not have is refused (403).
+    """
+
+    @functools.wraps(view)
+    def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
+        site = current_site()
+        season = site.season()
+        actor = actor_of(request, season)
+        team = ""
+        if "team" in kwargs:
+            slug = kwargs.pop("team")
+            team = next((name for name, own in team_slugs(season).items() if own == slug), "")
+            if not team:
+                raise Http404
+        if not may(actor, right, team):
+            if actor.account is None:
+                return redirect_to_login(request.get_full_path())
+            raise Http404 if right is Right.TEAM else PermissionDenied
+        return view(Visit(request, site, season, actor, team), **kwargs)
+
+    guarded.right = right  # type: ignore[attr-defined]  # what the table of rights in the tests reads
+    return guarded

@@ -1,0 +1,54 @@
+"""Makes this process a process of the service: Django is configured once, its tables are there."""
+
+from pathlib import Path
+
+import django
+import structlog
+from django.conf import settings as django_conf
+from django.core.management import call_command
+from django.db import connection
+
+from orchestrator.errors import StoreFault, UsageError
+from orchestrator.intake.yaml_file import YamlFile
+from orchestrator.web.contest_site import web_settings
+from orchestrator.web.settings import DATABASE_SCHEMA, FILE_NAME, WebFile, WebSettings, django_settings
+
+_log = structlog.get_logger()
+
+
+def read_web_file(contest: Path) -> WebFile:
+    """Returns what `web.yaml` in a contest's folder says; defaults where there is none. Raises Rejected."""
+    path = contest / FILE_NAME
+    return YamlFile(path).parse_model(WebFile) if path.exists() else WebFile()
+
+
+def configure(settings: WebSettings) -> None:
+    """Configures Django for a contest. A process serves one contest, and cannot be configured for another.
+
+    Raises:
+        UsageError: it was configured for another contest, or a file with a secret cannot be read.
+    """
+    if django_conf.configured:
+        if settings != web_settings():
+            raise UsageError("this process serves another contest already; start a process for each contest")
+        return
+    settings.folder.mkdir(mode=0o700, exist_ok=True)
+    django_conf.configure(**django_settings(settings))
+    django.setup(set_prefix=False)
+
+
+def make_tables() -> None:
+    """Makes the service's own tables, or brings them up to date. Raises StoreFault where the database does not do it.
+
+    Several processes may start at once: each step is a transaction, and one that is done is not done again.
+    """
+    from django.db import Error  # noqa: PLC0415  # not before Django is configured
+
+    try:
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {DATABASE_SCHEMA}")
+        call_command("migrate", verbosity=0, interactive=False)
+        call_command("createcachetable", verbosity=0)
+    except Error as error:
+        raise StoreFault(f"the service's tables cannot be made: {error}; see --database") from error

@@ -1,0 +1,48 @@
+"""Pages: the reports' environment with the service's own templates in front of it."""
+
+from typing import Any
+
+from allauth.socialaccount.adapter import get_adapter
+from django.contrib.messages import get_messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render as django_render
+from django.urls import reverse
+from jinja2 import Environment, PackageLoader
+
+from orchestrator import reports
+from orchestrator.web import static_files
+from orchestrator.web.contest_site import current_site
+from orchestrator.web.rights import Visit, actor_of
+
+
+def environment(**_options: Any) -> Environment:
+    """Returns what Django renders pages with: the reports' filters, escaping and blocks."""
+    made = reports.environment(PackageLoader("orchestrator.web"))
+    made.globals.update(url=_url, static=static_files.address, sign_in_providers=_sign_in_providers)
+    return made
+
+
+def _url(name: str, **kwargs: object) -> str:
+    return reverse(name, kwargs=kwargs)
+
+
+def _sign_in_providers(request: HttpRequest) -> list[tuple[str, str]]:
+    """Returns the providers through which people can sign in: each one's name, and where its form goes."""
+    providers = get_adapter().list_providers(request)
+    return [(provider.name, provider.get_login_url(request)) for provider in providers]
+
+
+def page_context(request: HttpRequest) -> dict[str, object]:
+    """Returns what every page has: the contest and who is looking."""
+    site = current_site()
+    season = site.season()
+    return {
+        "visit": Visit(request, site, season, actor_of(request, season)),
+        "contest": site.contest().file,
+        "messages": get_messages(request),
+    }
+
+
+def render(visit: Visit, template: str, *, status: int = 200, **values: object) -> HttpResponse:
+    """Returns a page for a visit."""
+    return django_render(visit.request, template, {"visit": visit, **values}, status=status, using="jinja2")

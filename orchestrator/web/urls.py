@@ -1,0 +1,56 @@
+"""Every address of the service with the right that opens it: the one table of who may what."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from allauth.account import views as account_views
+from allauth.usersessions import views as session_views
+from django.urls import path
+from django.views.generic import RedirectView
+
+from orchestrator.web import static_files
+from orchestrator.web.pages import accounts, organizers, teams, visitors
+from orchestrator.web.rights import Right, View, allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An address, the view behind it, its name, and who may open it. `<team>` in an address is a team's own part."""
+
+    route: str
+    view: View
+    name: str
+    right: Right
+
+
+PAGES: Sequence[Page] = (
+    Page("", visitors.home, "home", Right.EVERYBODY),
+    Page("account/", accounts.profile, "profile", Right.SIGNED_IN),
+    Page("account/delete/", accounts.delete_account, "delete-account", Right.SIGNED_IN),
+    Page("invitations/<slug:secret>/", accounts.invitation, "invitation", Right.EVERYBODY),
+    Page("my/", teams.my_teams, "my-teams", Right.SIGNED_IN),
+    Page("organize/", organizers.overview, "organize", Right.ORGANIZER),
+)
+
+_ACCOUNT_VIEWS: Sequence[tuple[str, Any, str]] = (
+    ("account/login/", account_views.request_login_code, "account_request_login_code"),
+    ("account/login/confirm/", account_views.confirm_login_code, "account_confirm_login_code"),
+    ("account/signup/", account_views.signup, "account_signup"),
+    ("account/email/confirm/", account_views.email_verification_sent, "account_email_verification_sent"),
+    ("account/logout/", account_views.logout, "account_logout"),
+    ("account/inactive/", account_views.account_inactive, "account_inactive"),
+    ("account/sessions/", session_views.list_usersessions, "usersessions_list"),
+    ("account/start/", RedirectView.as_view(pattern_name="account_request_login_code"), "account_login"),
+)
+"""The views of allauth that are served: they decide themselves who may open them."""
+
+urlpatterns = [
+    *(path(page.route, allowed(page.view, page.right), name=page.name) for page in PAGES),
+    *(path(route, view, name=name) for route, view, name in _ACCOUNT_VIEWS),
+    path("static/<str:digest>/<str:name>", static_files.serve, name="static"),
+]
+handler400 = "orchestrator.web.pages.errors.bad_request"
+handler403 = "orchestrator.web.pages.errors.forbidden"
+handler404 = "orchestrator.web.pages.errors.not_found"
+handler500 = "orchestrator.web.pages.errors.server_error"
