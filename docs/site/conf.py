@@ -64,6 +64,7 @@ navigation = {
                 "docs/contest-file",
                 "docs/warmup",
                 "docs/grading",
+                "docs/web",
                 "docs/attack-set",
                 "An attack-set contest to play </examples/attack-set/README>",
                 "docs/access",

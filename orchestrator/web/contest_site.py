@@ -39,7 +39,9 @@ class ContestSite:
             if self._ledger is None:
                 self.folder.require()
                 self._ledger = self.folder.ledger()
-            new = list(self._ledger.read_new())
+                new = list(self._ledger.read())
+            else:
+                new = list(self._ledger.read_new())
             if new:
                 season = copy.deepcopy(self._season)
                 for entry in new:

@@ -55,10 +55,10 @@ def invite(
     return reverse("invitation", kwargs={"secret": secret})
 
 
-def find(secret: str, now: datetime | None = None) -> FoundInvitation | None:
+def find(secret: str, now: datetime) -> FoundInvitation | None:
     """Returns the invitation of a link, None where there is none, or it expired, or was used up."""
-    row = Invitation.objects.filter(digest=_digest(secret), uses_left__gt=0).first()
-    if row is None or (now is not None and row.expires <= now):
+    row = Invitation.objects.filter(digest=_digest(secret), uses_left__gt=0, expires__gt=now).first()
+    if row is None:
         return None
     return FoundInvitation(row.pk, row.team, row.role, row.invited_by)
 

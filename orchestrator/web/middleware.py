@@ -22,7 +22,7 @@ def refuse_cross_site_requests(get_response: GetResponse) -> GetResponse:
     def middleware(request: HttpRequest) -> HttpResponse:
         site = request.headers.get("Sec-Fetch-Site", "none")
         if request.method not in _SAFE_METHODS and site not in ("none", "same-origin"):
-            return errors.forbidden(request)
+            return errors.cross_site()
         return get_response(request)
 
     return middleware

@@ -36,7 +36,7 @@ def delete_account(visit: Visit) -> HttpResponseBase:
 
 def invitation(visit: Visit, secret: str) -> HttpResponseBase:
     """What somebody is invited to, and the button that accepts it."""
-    found = invitations.find(secret)
+    found = invitations.find(secret, visit.site.clock())
     if found is None:
         raise Http404
     if visit.request.method != "POST":

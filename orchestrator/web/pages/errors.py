@@ -2,6 +2,7 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template import engines
 
 RETRY_SECONDS = 10
 """When to come back where the fault is ours and passes."""
@@ -11,10 +12,16 @@ def _page(request: HttpRequest, status: int, title: str, text: str) -> HttpRespo
     return render(request, "error.html.j2", {"title": title, "text": text}, status=status, using="jinja2")
 
 
+def _bare_page(status: int, title: str, text: str) -> HttpResponse:
+    """Returns a page for which nothing is read: what should be read may be what is broken."""
+    page = engines["jinja2"].get_template("bare_error.html.j2")
+    return HttpResponse(page.render({"title": title, "text": text}), status=status)
+
+
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """400."""
-    del exception
-    return _page(request, 400, "This request cannot be read", "Go back, load the page again, and send it once more.")
+    del request, exception
+    return _bare_page(400, "This request cannot be read", "Go back, load the page again, and send it once more.")
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
@@ -22,6 +29,11 @@ def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpR
     del exception
     text = "It is for people with another role. If it should be yours, ask the organizers to invite you."
     return _page(request, 403, "This page is not for you", text)
+
+
+def cross_site() -> HttpResponse:
+    """403, for what another site started."""
+    return _bare_page(403, "Another site sent this", "Nothing was done. Open the contest's own page and do it there.")
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
@@ -51,12 +63,14 @@ def too_many(request: HttpRequest, seconds: int) -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """500."""
-    return _page(request, 500, "Something of ours failed", "It is in the organizers' log. Nothing was half done.")
+    del request
+    return _bare_page(500, "Something of ours failed", "It is in the organizers' log. Nothing was half done.")
 
 
 def unavailable(request: HttpRequest) -> HttpResponse:
     """503, for faults that pass."""
     text = "A part of this service does not answer at the moment. What you sent was not taken: send it again."
-    response = _page(request, 503, "Come back in a moment", text)
+    del request
+    response = _bare_page(503, "Come back in a moment", text)
     response["Retry-After"] = str(RETRY_SECONDS)
     return response
