@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli import console
-from orchestrator.cli.console import err, safe_text
+from orchestrator.cli.console import out, safe_text
 from orchestrator.errors import UsageError
 from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.web.settings import WebSettings
 
 _NEEDS = ("django", "allauth", "ninja", "uvicorn")
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -55,6 +56,7 @@ def serve(
     where: Listening = Listening(),
     play: WorkerOptions = WorkerOptions(),
     verbose: Annotated[bool, typer.Option("--verbose", help="Write every log line on stderr.")] = False,
+    as_json: console.Json = False,
 ) -> None:
     """Serve a contest as a site with its pages and its API, and run the worker that admits and plays beside it.
 
@@ -64,7 +66,6 @@ def serve(
         raise UsageError(f"{', '.join(missing)} is missing; pip install 'sparring[web]'")
     # Django is a second to import, and only this command needs it.
     from orchestrator.web import setup  # noqa: PLC0415
-    from orchestrator.web.settings import WebSettings  # noqa: PLC0415
 
     console.quiet_logs(log_json=False, verbose=verbose)
     file = setup.read_web_file(folder)
@@ -76,16 +77,23 @@ def serve(
     from orchestrator.web import server  # noqa: PLC0415  not before Django is configured
 
     link = server.first_link()
-    err.print(f"site     {address}", soft_wrap=True)
-    if link is not None:
-        err.print(f"organize {link}: open it within 24 hours; whoever does is an organizer", soft_wrap=True)
-    if file.mail is None:
-        err.print("mail     none: codes are written to this log; name a mail server in web.yaml", soft_wrap=True)
-    err.print(f"folder   {safe_text(str(folder))}; end with Ctrl-C", soft_wrap=True)
+    _announce(folder, settings, link, as_json=as_json)
     with ExitStack() as stack:
         if not play.no_worker:
             stack.enter_context(server.running_worker(_worker_words(folder, play)))
         server.serve(where.host, where.port)
+
+
+def _announce(folder: Path, settings: WebSettings, link: str | None, *, as_json: bool) -> None:
+    if as_json:
+        console.print_json({"site": settings.address, "organizer_link": link, "folder": str(folder)})
+        return
+    out.print(f"site     {settings.address}", soft_wrap=True)
+    if link is not None:
+        out.print(f"organize {link}: open it within 24 hours; whoever does is an organizer", soft_wrap=True)
+    if settings.file.mail is None:
+        out.print("mail     none: codes are written to this log; name a mail server in web.yaml", soft_wrap=True)
+    out.print(f"folder   {safe_text(str(folder))}; end with Ctrl-C", soft_wrap=True)
 
 
 def _own_address(where: Listening) -> str:

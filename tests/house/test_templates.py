@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-INLINE = re.compile(r"\s(?:style|on[a-z]+)\s*=|<(?:style|script)\b|javascript:", re.IGNORECASE)
-"""An attribute of style, a handler of an event, an element of either, or an address that is a script."""
+INLINE = re.compile(r"\s(?:style|on[a-z]+)\s*=|<(?:style\b|script\b(?!\s+src=))|javascript:", re.IGNORECASE)
+"""An attribute of style, a handler of an event, an element of either that holds it, or an address that is a script."""
 JINJA = re.compile(r"\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\}", re.DOTALL)
 WHOLE_FILES = {
     "orchestrator/reports/templates/base.html.j2": ["<style"],
@@ -25,6 +25,7 @@ def inline_parts(template: str) -> list[str]:
         pytest.param('<b style="left: {{ at }}%">', ["style="], id="style"),
         pytest.param('<b{% if loud %}style = "color: red"{% endif %}>', ["style ="], id="conditional-style"),
         pytest.param("<a onclick=go() href='javascript:go()'>", ["onclick=", "javascript:"], id="handler-and-address"),
+        pytest.param('<script src="/static/a.js" defer></script>', [], id="script-of-a-file"),
         pytest.param("<STYLE>b {}</STYLE>", ["<STYLE"], id="element"),
         pytest.param('{% set one = page.style %}<svg width="{{ one }}%"/>', [], id="set-and-svg"),
     ],
