@@ -3,6 +3,7 @@
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.core.mail import EmailMessage
 from django.http import HttpRequest
 from django.urls import reverse
@@ -43,3 +44,18 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ha
     def send_account_already_exists_mail(self, email: str) -> None:
         """Tells somebody who signs up again that there is an account; the page tells nobody."""
         self.send_mail("account/email/account_already_exists", email, {})
+
+
+class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # allauth has no types
+    """What is taken over from a provider when somebody signs up through it."""
+
+    def populate_user(self, request: HttpRequest, sociallogin: Any, data: dict[str, Any]) -> Any:
+        """Returns the account as the provider describes it, before it is saved."""
+        account = super().populate_user(request, sociallogin, data)
+        account.name = str(data.get("name") or "")
+        return account
+
+    def get_signup_form_initial_data(self, sociallogin: Any) -> dict[str, Any]:
+        """Returns the form as it is first shown: people see the name that the record will have, and can change it."""
+        initial: dict[str, Any] = super().get_signup_form_initial_data(sociallogin)
+        return {**initial, "name": sociallogin.user.name}

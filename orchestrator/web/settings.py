@@ -55,7 +55,10 @@ class OpenIdProvider(_Part):
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,40}$")]
     name: str
-    server: Address | str
+    server: str
+    """The address of its discovery document, or the part of it before `/.well-known/`."""
+    authorize_origin: str = ""
+    """Where it asks people to sign in, as https://login.example.edu; where that is another host than `server`."""
     client_id: str
     secret_file: Path
 
@@ -151,7 +154,7 @@ def django_settings(settings: WebSettings) -> dict[str, Any]:
         "SECURE_HSTS_SECONDS": 31_536_000 if settings.is_secure else 0,
         "SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https") if settings.file.trusted_proxies else None,
         "X_FRAME_OPTIONS": "DENY",
-        "CONTENT_SECURITY_POLICY": {"DIRECTIVES": _CONTENT_SECURITY_POLICY},
+        "CONTENT_SECURITY_POLICY": {"DIRECTIVES": _content_security_policy(settings.file)},
         "DATA_UPLOAD_MAX_MEMORY_SIZE": 1024 * 1024,
         "DATA_UPLOAD_MAX_NUMBER_FIELDS": 200,
         "FILE_UPLOAD_HANDLERS": ["orchestrator.web.form_uploads.BoundedUploadHandler"],
@@ -195,16 +198,31 @@ _TEMPLATES = [
         "OPTIONS": {"context_processors": ["django.template.context_processors.request"]},
     },
 ]
-_CONTENT_SECURITY_POLICY = {
-    "default-src": ["'none'"],
-    "script-src": ["'self'"],
-    "style-src": ["'self'"],
-    "img-src": ["'self'", "data:"],
-    "connect-src": ["'self'"],
-    "form-action": ["'self'"],
-    "base-uri": ["'none'"],
-    "frame-ancestors": ["'none'"],
-}
+
+
+def _content_security_policy(file: WebFile) -> dict[str, list[str]]:
+    """Returns what pages may load: our own files, and nothing that is written into a page.
+
+    Signing in through a provider is a form of ours that leads there, which browsers count as the form's target.
+    """
+    providers = {_origin(each.authorize_origin or each.server) for each in file.openid}
+    if file.github:
+        providers.add("https://github.com")
+    return {
+        "default-src": ["'none'"],
+        "script-src": ["'self'"],
+        "style-src": ["'self'"],
+        "img-src": ["'self'", "data:"],
+        "connect-src": ["'self'"],
+        "form-action": ["'self'", *sorted(providers)],
+        "base-uri": ["'none'"],
+        "frame-ancestors": ["'none'"],
+    }
+
+
+def _origin(address: str) -> str:
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _installed_apps(file: WebFile) -> list[str]:
@@ -268,7 +286,8 @@ def _account_settings(settings: WebSettings) -> dict[str, Any]:
         "SOCIALACCOUNT_PROVIDERS": providers,
         "SOCIALACCOUNT_LOGIN_ON_GET": False,
         "SOCIALACCOUNT_STORE_TOKENS": False,
-        "SOCIALACCOUNT_AUTO_SIGNUP": True,
+        "SOCIALACCOUNT_AUTO_SIGNUP": False,
+        "SOCIALACCOUNT_ADAPTER": "orchestrator.web.account_adapter.ProviderAdapter",
         "USERSESSIONS_TRACK_ACTIVITY": True,
     }
 

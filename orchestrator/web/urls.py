@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from allauth.account import views as account_views
+from allauth.socialaccount import views as provider_views
 from allauth.usersessions import views as session_views
-from django.urls import path
+from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 
 from orchestrator.web import static_files
+from orchestrator.web.contest_site import web_settings
 from orchestrator.web.pages import accounts, organizers, teams, visitors
 from orchestrator.web.rights import Right, View, allowed
 
@@ -44,10 +46,28 @@ _ACCOUNT_VIEWS: Sequence[tuple[str, Any, str]] = (
     ("account/start/", RedirectView.as_view(pattern_name="account_request_login_code"), "account_login"),
 )
 """The views of allauth that are served: they decide themselves who may open them."""
+_PROVIDER_VIEWS: Sequence[tuple[str, Any, str]] = (
+    ("account/provider/signup/", provider_views.signup, "socialaccount_signup"),
+    ("account/provider/cancelled/", provider_views.login_cancelled, "socialaccount_login_cancelled"),
+    ("account/provider/error/", provider_views.login_error, "socialaccount_login_error"),
+)
+"""Those that are served where a provider is configured."""
+
+
+def _provider_urls() -> list[URLPattern | URLResolver]:
+    file = web_settings().file
+    found: list[URLPattern | URLResolver] = []
+    if file.openid:
+        found.append(path("account/", include("allauth.socialaccount.providers.openid_connect.urls")))
+    if file.github:
+        found.append(path("account/", include("allauth.socialaccount.providers.github.urls")))
+    return [*(path(route, view, name=name) for route, view, name in _PROVIDER_VIEWS), *found] if found else []
+
 
 urlpatterns = [
     *(path(page.route, allowed(page.view, page.right), name=page.name) for page in PAGES),
     *(path(route, view, name=name) for route, view, name in _ACCOUNT_VIEWS),
+    *_provider_urls(),
     path("static/<str:digest>/<str:name>", static_files.serve, name="static"),
 ]
 handler400 = "orchestrator.web.pages.errors.bad_request"
