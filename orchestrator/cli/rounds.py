@@ -13,10 +13,10 @@ from typing import Annotated
 import typer
 
 from orchestrator import resources
-from orchestrator.application.contests import report_writer, round_requests, seasons
+from orchestrator.application.contests import demo_contest, report_writer, round_requests, seasons
 from orchestrator.application.rounds import gpu_check, play_rounds
 from orchestrator.application.rounds.execution_target import ClusterAccess
-from orchestrator.cli import console, estimate_output, output_paths, replay_output, results_output, season
+from orchestrator.cli import console, estimate_output, output_paths, replay_output, results_output, season, serve
 from orchestrator.cli.console import Backend, Json, Unisolated, out, safe_text
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import JobsParked, Rejected, UsageError
@@ -346,6 +346,9 @@ def demo(
     slots: Slots = None,
     gpu: Annotated[bool, typer.Option("--gpu", help="Give every player a GPU: baselines compute with CUDA.")] = False,
     logs: LogOptions = LogOptions(),
+    serve_it: Annotated[
+        bool, typer.Option("--serve", help="Open it as a site on this machine, whose worker plays the round.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Play a whole contest on handwritten digits.
@@ -362,11 +365,24 @@ def demo(
     options = play_rounds.RunOptions(
         backend, slots, allow_unisolated=True, announce_replays=replay_output.forecast_announcer(log_json=logs.log_json)
     )
+    if serve_it:
+        if format_name is not DemoFormat.TOURNAMENT or gpu:
+            raise UsageError("--serve opens the tournament's demo on processors; leave --format and --gpu away")
+        _serve_demo(out_dir, options, as_json=as_json)
+        return
     contest = Contest(_DEMOS[format_name])
     if gpu:
         contest = gpu_check.with_gpus(contest)
         gpu_check.require_gpu(contest, backend)
     _play_file(contest, out_dir, options, as_json=as_json)
+
+
+def _serve_demo(out_dir: Path, options: play_rounds.RunOptions, *, as_json: bool) -> None:
+    """Serves the demo's contest, made where there is none yet."""
+    if not ContestFolder(out_dir).exists:
+        demo_contest.create_demo(out_dir, options)
+    play = serve.WorkerOptions(backend=options.backend, allow_unisolated=True, slots=options.slots)
+    serve.run_service(out_dir, serve.Listening(), play, as_json=as_json)
 
 
 def _play_file(contest: Contest, out_dir: Path, options: play_rounds.RunOptions, *, as_json: bool) -> None:

@@ -62,12 +62,21 @@ def serve(
 
     The first start prints a link that makes whoever opens it an organizer.
     """
+    console.quiet_logs(log_json=False, verbose=verbose)
+    run_service(folder, where, play, as_json=as_json)
+
+
+def run_service(folder: Path, where: Listening, play: WorkerOptions, *, as_json: bool) -> None:
+    """Serves the contest in a folder until the process is told to end.
+
+    Raises:
+        UsageError: the service's libraries are missing, there is no contest, or nothing can listen there.
+    """
     if missing := [name for name in _NEEDS if importlib.util.find_spec(name) is None]:
         raise UsageError(f"{', '.join(missing)} is missing; pip install 'sparring[web]'")
     # Django is a second to import, and only this command needs it.
     from orchestrator.web import setup  # noqa: PLC0415
 
-    console.quiet_logs(log_json=False, verbose=verbose)
     file = setup.read_web_file(folder)
     address = where.address or file.address or _own_address(where)
     ContestFolder(folder).require()

@@ -1,0 +1,41 @@
+"""The demo as a contest of a season: its teams, what they handed in, and its first round asked for."""
+
+from pathlib import Path
+
+from orchestrator import resources
+from orchestrator.application.contests import round_requests, seasons
+from orchestrator.application.contests.administration import SubmissionRequest
+from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds.play_rounds import RunOptions
+from orchestrator.domain.contest_events import PersonRecord
+from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.contest_folder import FILE_NAME, ContestFolder
+
+ROUND = "initial"
+_IMAGES = "../../images/"
+_SUBMISSIONS = "\nsubmissions:\n"
+
+
+def create_demo(path: Path, options: RunOptions) -> ContestFolder:
+    """Makes a contest folder of the demo's contest file; each of its submissions was handed in by its team.
+
+    Raises:
+        UsageError: the folder is not empty.
+        BackendUnavailable: submissions cannot be tried.
+    """
+    folder = ContestFolder(path)
+    folder.create()
+    source = Contest(resources.resource_path("examples", "demo", FILE_NAME))
+    text = source.path.read_text("utf-8").partition(_SUBMISSIONS)[0] + "\n"
+    folder.file.write_text(text.replace(_IMAGES, f"{resources.resource_path('images').resolve()}/"), "utf-8")
+    seasons.open_contest(path)
+    with seasons.administer(path) as admin:
+        backend = play_rounds.ready_backend(admin.contest, path.resolve(), options)
+        for number, entry in enumerate(source.file.submissions, start=1):
+            admin.add_team(entry.team, [PersonRecord(id=f"demo-{number}", name=f"{entry.team}'s captain")])
+            admin.submit(
+                SubmissionRequest(entry.team, admin.contest.only_task, folder=source.folder / (entry.folder or "")),
+                backend,
+            )
+        round_requests.request_round(admin, ROUND)
+    return folder
