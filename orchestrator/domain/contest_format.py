@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from types import MappingProxyType
 from typing import ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -40,6 +41,20 @@ class FormatRules(BaseModel):
 
 
 R = TypeVar("R", bound=FormatRules)
+RuleInWords = tuple[str, str]
+"""The ids of rules, such as `A9, A10`, empty where there is none, and a plain sentence or two."""
+
+_FINDING_WORDS = {
+    OnFinding.DISQUALIFY: "a submission that is found to break this is not ranked",
+    OnFinding.ZERO: "what is found is shown",
+    OnFinding.FLAG: "what is found is shown, and leads to nothing else",
+}
+
+
+def finding_in_words(on_finding: OnFinding, words: Mapping[OnFinding, str] = MappingProxyType({})) -> str:
+    """Returns what a finding of the determinism check leads to (A9, A10), in the format's own `words` where it has."""
+    sentence = {**_FINDING_WORDS, **words}[on_finding]
+    return f"{sentence[0].upper()}{sentence[1:]}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +256,10 @@ class Format(ABC, Generic[R]):
     def rule_warnings(self) -> list[str]:
         """Returns what organizers should know of the rules that they chose, a sentence each. Default: nothing."""
         return []
+
+    def rules_in_words(self) -> list[RuleInWords]:
+        """Returns the rules as visitors read them. Default: the keys of the contest file and their values."""
+        return [("", f"{key}: {value}") for key, value in self.rules.model_dump(mode="json").items()]
 
     def task_problems(self, task: Task) -> list[Problem]:
         """Returns why this format cannot be played on a task; places are relative to it. Default: nothing."""

@@ -33,3 +33,8 @@ def reject_nul(word: str) -> str:
     if "\0" in word:
         raise ValueError("a NUL character, which no program can be given: leave it out")
     return word
+
+
+def counted_noun(number: int, one: str, many: str = "") -> str:
+    """Returns `1 finding`, `2 findings`, `1,200 findings`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -4,11 +4,14 @@ import re
 from fractions import Fraction
 from typing import Final
 
+from orchestrator.domain import text
+
 MINUS: Final = "\N{MINUS SIGN}"
 NORMS: Final = {"linf": "Linf", "l2": "L2"}
 _LEDGER_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?\+00:00")
 _MINUTE, _HOUR = 60, 3600
 _KIB, _MIB, _GIB = 1024, 1024**2, 1024**3
+counted_noun = text.counted_noun
 
 
 def percent(part: int, whole: int) -> str:
@@ -77,8 +80,3 @@ def ledger_time(time: str) -> str:
     """Returns a ledger's time as `2026-03-01 12:00:00 UTC`; what is no time stays as it is."""
     found = _LEDGER_TIME.fullmatch(time)
     return f"{found[1]} {found[2]} UTC" if found else time
-
-
-def counted_noun(number: int, one: str, many: str = "") -> str:
-    """Returns `1 finding`, `2 findings`, `1,200 findings`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

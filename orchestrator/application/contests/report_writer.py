@@ -5,17 +5,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from orchestrator import plugins, redaction, reports
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import ReportPaths
 from orchestrator.domain import contest_events
+from orchestrator.domain.season import Season
 from orchestrator.errors import StoreFault, UsageError
+from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.reports import markdown, parquet, tables
 from orchestrator.reports.examples import Example
-from orchestrator.reports.site import build_site
+from orchestrator.reports.site import Site, SiteAddresses, build_site
 from orchestrator.reports.team import ContestHistory
 from orchestrator.scoring.results_file import Results
 
@@ -35,6 +39,14 @@ class ReportFiles:
     teams: Path
 
 
+@dataclass(frozen=True, slots=True)
+class PublicSite:
+    """What everybody may see: pages, and files of text and tables by their name."""
+
+    site: Site
+    files: Mapping[str, bytes]
+
+
 def write_contest_report(admin: ContestAdmin, *, with_parquet: bool = False) -> ReportFiles:
     """Writes the report of every round that was played, and the contest's site.
 
@@ -49,7 +61,7 @@ def write_contest_report(admin: ContestAdmin, *, with_parquet: bool = False) -> 
         if not every:
             folder = admin.folder.path
             raise UsageError(f"no round was played in {folder}; run `sparring round run {folder} initial`")
-        return _write_site(admin.folder.path, every, _read_history(admin.folder), with_parquet=with_parquet)
+        return _write_site(admin.folder.path, every, read_history(admin.folder), with_parquet=with_parquet)
 
 
 def update_reports(admin: ContestAdmin) -> None:
@@ -78,12 +90,52 @@ def write_round_report(folder: RoundFolder, *, with_parquet: bool = False) -> Re
 def _write_site(
     path: Path, every: tuple[ReportPaths, ...], story: ContestHistory, *, with_parquet: bool
 ) -> ReportFiles:
-    public_results = [redaction.redact_results(reported.results) for reported in every]
-    site = build_site(public_results, story, _own_pictures(every))
-    beside = _table_files(public_results, with_parquet=with_parquet)
-    pages = {name: page.encode() for name, page in reports.render_site(site, list(beside)).items()}
-    private = {name: page.encode() for name, page in reports.render_private(site).items()}
-    return ReportFiles(every, _replace_folder(path / SITE, pages | beside), _replace_folder(path / TEAMS, private))
+    public = make_public_site(
+        [reported.results for reported in every], story, own_pictures=_own_pictures(every), with_parquet=with_parquet
+    )
+    pages = {name: page.encode() for name, page in reports.render_site(public.site, list(public.files)).items()}
+    private = {name: page.encode() for name, page in reports.render_private(public.site).items()}
+    site_folder = _replace_folder(path / SITE, pages | dict(public.files))
+    return ReportFiles(every, site_folder, _replace_folder(path / TEAMS, private))
+
+
+def make_public_site(
+    results: Sequence[Results],
+    story: ContestHistory,
+    addresses: SiteAddresses | None = None,
+    own_pictures: Mapping[str, Sequence[Example]] | None = None,
+    *,
+    with_parquet: bool = False,
+) -> PublicSite:
+    """Returns what everybody may see of rounds, at least one; it is redacted here (A2). Arguments as `build_site`'s."""
+    public_results = [redaction.redact_results(each) for each in results]
+    site = build_site(public_results, story, own_pictures, addresses)
+    return PublicSite(site, _table_files(public_results, with_parquet=with_parquet))
+
+
+def rounds_with_results(folder: ContestFolder, contest: Contest, season: Season) -> list[RoundFolder]:
+    """Returns the rounds that were played, in the order of tasks and rounds of the contest file.
+
+    One that is being played for the first time is none of them yet.
+    """
+    every = [
+        (each.name, task.name) for task in contest.file.all_tasks for each in contest.format.rounds(season, task.name)
+    ]
+    found = {key: folder.round(*key) for key in every}
+    return [
+        own for key, own in found.items() if own.exists and (own.results_path.exists() or key in season.played_rounds)
+    ]
+
+
+def read_results(folder: RoundFolder) -> Results:
+    """Returns the results of a round from their file, or from its ledger where there is none at the moment.
+
+    Raises StoreFault where the record is damaged.
+    """
+    try:
+        return Results.model_validate_json(folder.results_path.read_bytes())
+    except (FileNotFoundError, ValidationError):  # an act took it away, or another version wrote it
+        return play_rounds.round_results(folder.path)
 
 
 def _own_pictures(every: Sequence[ReportPaths]) -> dict[str, list[Example]]:
@@ -109,7 +161,8 @@ def _table_files(results: Sequence[Results], *, with_parquet: bool) -> dict[str,
     )
 
 
-def _read_history(folder: ContestFolder) -> ContestHistory:
+def read_history(folder: ContestFolder) -> ContestHistory:
+    """Returns what a contest's ledger tells, and its receipts. Raises StoreFault where it cannot be read."""
     ledger = folder.ledger()
     try:
         every = list(ledger.read())

@@ -13,6 +13,7 @@ from orchestrator.domain.contest_format import (
     Observations,
     PlayRules,
     RoundOfSeason,
+    RuleInWords,
     SeasonRound,
     base_eligibility,
 )
@@ -45,15 +46,10 @@ from orchestrator.formats.attack_set.rules import (
     CountReading,
     NteReading,
 )
+from orchestrator.formats.attack_set.rules_in_words import WINDOWS, rules_in_words
 from orchestrator.measures.margins import Probabilities, prediction_margins
-from orchestrator.measures.similarity import Similarity, size_problem, structural_similarity
+from orchestrator.measures.similarity import size_problem, structural_similarity
 
-_SSIM_WORDS = {
-    Similarity.GLOBAL: "one window over all values of a picture",
-    Similarity.CHANNEL: "one window over each channel",
-    Similarity.WINDOWED: "a Gaussian window of 11 x 11",
-    Similarity.DEEPSEC: "a uniform window of 7 x 7",
-}
 OBJECTIVE_COLUMNS = (
     Column("asr", "ASR", "percent", more_is_better=True, measure="pictures that the hidden model misclassifies"),
     Column("ssim", "SSIM", "", more_is_better=True, measure="of the pictures that it misclassifies"),
@@ -78,6 +74,10 @@ class AttackSet(Format[AttackSetRules]):
     def play_rules(self) -> PlayRules:
         """Returns that the hidden model's scores are kept: NTE follows from them (C5)."""
         return PlayRules(keep_scores=True)
+
+    def rules_in_words(self) -> list[RuleInWords]:
+        """Returns the rules of the contest."""
+        return rules_in_words(self.rules)
 
     def picture_formats(self) -> tuple[PictureFormat, ...]:
         """Returns the rule (C2)."""
@@ -202,7 +202,7 @@ class AttackSet(Format[AttackSetRules]):
         }[self.rules.count]
         tolerance = "all pictures that count" if self.rules.nte is NteReading.ALL else "the pictures that fool it"
         softmax = " (softmax of its scores)" if self.rules.probabilities is Probabilities.SOFTMAX else ""
-        similarity = f"SSIM uses {_SSIM_WORDS[self.rules.ssim]} (C4)"
+        similarity = f"SSIM uses {WINDOWS[self.rules.ssim]} (C4)"
         nte = f"NTE is a mean over {tolerance}, of the hidden model's probabilities{softmax} (C5)"
         human = self._human(observed)
         models = {model.id for model in observed.roster.by_side(Side.DEFENCE)}

@@ -9,7 +9,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from orchestrator.domain.contest_format import Format, Observations, PlayRules, RoundOfSeason, SeasonRound
+from orchestrator.domain.contest_format import (
+    Format,
+    Observations,
+    PlayRules,
+    RoundOfSeason,
+    RuleInWords,
+    SeasonRound,
+)
 from orchestrator.domain.leaderboard import Column, Leaderboard, Row, Value, rank_rows
 from orchestrator.domain.outcomes import NOT_ATTACKED, NOT_PLAYED, Answers, Scores
 from orchestrator.domain.plan import Cell
@@ -21,6 +28,7 @@ from orchestrator.errors import Problem
 from orchestrator.formats.warmup.coverage import CoveredAccuracy, accuracy_at_coverage
 from orchestrator.formats.warmup.organizer_attacks import GeneratorAttack, organizer_attacks
 from orchestrator.formats.warmup.rules import WarmupRules
+from orchestrator.formats.warmup.rules_in_words import rules_in_words
 from orchestrator.measures import uncertainty
 
 CLEAN = "clean"
@@ -46,6 +54,10 @@ class Warmup(Format[WarmupRules]):
     def play_rules(self) -> PlayRules:
         """Returns that defences' scores are kept: accuracy at 80 % coverage follows from them (B3)."""
         return PlayRules(keep_scores=True)
+
+    def rules_in_words(self) -> list[RuleInWords]:
+        """Returns the rules of the warm-up."""
+        return rules_in_words(self.rules)
 
     def organizer_attacks(self) -> tuple[GeneratorAttack, ...]:
         """Returns the attacks that the rules describe (B2)."""

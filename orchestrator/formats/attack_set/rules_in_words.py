@@ -1,0 +1,86 @@
+"""The attack-set contest's rules, a plain sentence or two each, as visitors read them."""
+
+from orchestrator.domain.contest_format import RuleInWords, finding_in_words
+from orchestrator.domain.submissions import PictureFormat
+from orchestrator.domain.text import counted_noun
+from orchestrator.formats.attack_set.grading.rules import GradingRules
+from orchestrator.formats.attack_set.rules import AttackSetRules, CountReading, NteReading
+from orchestrator.measures.margins import Probabilities
+from orchestrator.measures.similarity import Similarity
+
+_FILES = {
+    PictureFormat.JPEG: "a zip of JPEG files",
+    PictureFormat.PNG: "a zip of PNG files",
+    PictureFormat.NPZ: "an npz archive with one array",
+}
+_COUNTED = {
+    CountReading.ALL: "of all pictures",
+    CountReading.CORRECT: "of the pictures that it classifies correctly unchanged",
+}
+WINDOWS = {
+    Similarity.GLOBAL: "one window over all values of a picture",
+    Similarity.CHANNEL: "one window over each channel",
+    Similarity.WINDOWED: "a Gaussian window of 11 x 11",
+    Similarity.DEEPSEC: "a uniform window of 7 x 7",
+}
+_TOLERANT = {
+    NteReading.ALL: "a mean over all pictures that count",
+    NteReading.SUCCESSFUL: "a mean over those that are misclassified",
+}
+_PROBABILITIES = {
+    Probabilities.SOFTMAX: "the softmax of the hidden model's scores",
+    Probabilities.GIVEN: "the hidden model's scores as they are",
+}
+
+
+def rules_in_words(rules: AttackSetRules) -> list[RuleInWords]:
+    """Returns the rules in the order of their numbers."""
+    found = finding_in_words(rules.on_finding)
+    return [
+        ("A9, A10", f"The hidden model answers each picture the same each time it is asked. {found}"),
+        ("C1", "Everybody gets the pictures with their labels, and hands in the same pictures, changed."),
+        ("C2", f"Pictures are handed in as {' or '.join(_FILES[each] for each in rules.formats)}."),
+        ("C3", f"ASR is the share {_COUNTED[rules.count]} that a model which nobody sees misclassifies."),
+        ("C4", f"SSIM is how similar they are to the originals, with {WINDOWS[rules.ssim]}."),
+        (
+            "C5",
+            (
+                "NTE is how much more probable the predicted class is than the next one: "
+                f"{_TOLERANT[rules.nte]}, with {_PROBABILITIES[rules.probabilities]}."
+            ),
+        ),
+        ("C6", "Score_M is 100 x ASR x SSIM x NTE."),
+        *_grading(rules.grading, rules.human_scale),
+        ("C9", f"{_tries(rules.tries_per_day)} Its latest pictures are ranked."),
+        ("C9", "Until the organizers release the scores, everybody sees them rounded to a hundredth."),
+    ]
+
+
+def _tries(per_day: int | None) -> str:
+    if per_day is None:
+        return "A team may hand in as often as it likes."
+    return f"A team may hand in {counted_noun(per_day, 'time')} a day, in UTC."
+
+
+def _grading(rules: GradingRules | None, scale: int) -> list[RuleInWords]:
+    if rules is None:
+        return [("C7", "Nobody grades: the score is Score_M.")]
+    pictures = "all pictures" if rules.pictures == "all" else f"{rules.pictures:,} pictures, the same for everybody,"
+    questions = " ".join(rules.wording.values())
+    return [
+        (
+            "C7",
+            (
+                f"People grade {pictures} of each submission, at least {rules.raters_per_picture} of them each picture. "
+                f"They are asked: {questions} The grades 1 to 5 are: {', '.join(rules.grades)}."
+            ),
+        ),
+        (
+            "C7",
+            (
+                f"A break is proposed after every {counted_noun(rules.session_size, 'picture')}, and at least "
+                f"{rules.distance} others lie between two versions of one."
+            ),
+        ),
+        ("C8", f"The score is 0.6 x Score_H + 0.4 x Score_M, where Score_H is from people, 0 to {scale}."),
+    ]
