@@ -24,6 +24,7 @@ from orchestrator.cli import (
     sandbox,
     season,
     serve,
+    status,
     submission,
     work,
 )
@@ -59,6 +60,7 @@ app.add_typer(rounds.app, name="round")
 app.command("work", epilog="Example: sparring work cup --backend docker")(work.work)
 app.add_typer(grading.app, name="grade")
 app.command("board", epilog="Example: sparring board cup --round final")(season.board)
+app.command("status", epilog="Example: sparring status cup")(status.status)
 app.command("rejudge", epilog="Example: sparring rejudge cup --apply --reason 'the jury lowered the floor'")(
     season.rejudge
 )

@@ -22,7 +22,7 @@ def environment(**_options: Any) -> Environment:
     return made
 
 
-def _url(name: str, **kwargs: object) -> str:
+def _url(name: str, /, **kwargs: object) -> str:
     return reverse(name, kwargs=kwargs)
 
 

@@ -28,6 +28,14 @@ class Page:
 
 PAGES: Sequence[Page] = (
     Page("", visitors.home, "home", Right.EVERYBODY),
+    Page("boards/", visitors.boards, "boards", Right.EVERYBODY),
+    Page("rounds/<str:name>/<str:task>/", visitors.public_round, "public-round", Right.EVERYBODY),
+    Page("teams/<slug:slug>/", visitors.public_team, "public-team", Right.EVERYBODY),
+    Page("files/<str:name>", visitors.public_file, "public-file", Right.EVERYBODY),
+    Page("downloads/", visitors.downloads, "downloads", Right.EVERYBODY),
+    Page("downloads/<str:name>", visitors.download, "download", Right.EVERYBODY),
+    Page("progress/", visitors.progress, "progress", Right.EVERYBODY),
+    Page("progress/fragment/", visitors.progress_fragment, "progress-fragment", Right.EVERYBODY),
     Page("account/", accounts.profile, "profile", Right.SIGNED_IN),
     Page("account/delete/", accounts.delete_account, "delete-account", Right.SIGNED_IN),
     Page("invitations/<slug:secret>/", accounts.invitation, "invitation", Right.EVERYBODY),

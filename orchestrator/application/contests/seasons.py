@@ -15,6 +15,7 @@ from orchestrator.application.contests import report_writer
 from orchestrator.application.contests.administration import Clock, ContestAdmin
 from orchestrator.application.rounds import entry_images, play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions, TaskRound
+from orchestrator.application.rounds.round_progress import ContestProgress, ProgressReader
 from orchestrator.domain import contest_events, events
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.contest_format import SeasonRound
@@ -29,6 +30,7 @@ from orchestrator.intake.admission import AdmittedRoster
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import CONTEST_LEDGER
+from orchestrator.ledger.season_fold import fold_season
 from orchestrator.ledger.stores.base import format_time, get_array
 from orchestrator.oci.image_names import received_image_name
 from orchestrator.sandboxes.base import Backend, Image, ImageSource
@@ -323,6 +325,18 @@ def latest_results(admin: ContestAdmin, phase: str | None = None, only: str | No
             play_rounds.round_results(admin.folder.round(phase or name, task).path) for name in played_names[-1:]
         ]
     return results
+
+
+def read_progress(path: Path) -> ContestProgress:
+    """Returns what is being played and what waits, and changes nothing. Raises UsageError, Rejected, StoreFault."""
+    folder = ContestFolder(path)
+    folder.require()
+    ledger, reader = folder.ledger(), ProgressReader(folder)
+    try:
+        return reader.read(Contest(folder.file), fold_season(ledger.read()))
+    finally:
+        reader.close()
+        ledger.close()
 
 
 def opened_rounds(admin: ContestAdmin) -> Iterator[tuple[events.RoundOpened, Roster]]:

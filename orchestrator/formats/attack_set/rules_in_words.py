@@ -71,7 +71,7 @@ def _grading(rules: GradingRules | None, scale: int) -> list[RuleInWords]:
         (
             "C7",
             (
-                f"People grade {pictures} of each submission, at least {rules.raters_per_picture} of them each picture. "
+                f"People grade {pictures} of each submission, at least {rules.raters_per_picture} a picture. "
                 f"They are asked: {questions} The grades 1 to 5 are: {', '.join(rules.grades)}."
             ),
         ),

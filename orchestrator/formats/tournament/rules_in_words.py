@@ -58,7 +58,7 @@ def _measures(rules: TournamentRules) -> Sequence[RuleInWords]:
         (
             "A11",
             (
-                f"In the initial round what counts for an attack is how much {initial.classifier} loses. "
+                f"In the initial round what counts for an attack is how much accuracy it costs {initial.classifier}. "
                 f"The best {best} go on, with all who share the last of these ranks."
             ),
         ),

@@ -1,11 +1,135 @@
 """What everybody may see: the contest and its rules in words, boards, matrix, submissions, findings, downloads."""
 
-from django.http import HttpResponseBase
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
 
-from orchestrator.web.rights import Visit
+from django.http import Http404, HttpResponse, HttpResponseBase
+
+from orchestrator import reports
+from orchestrator.application.rounds.round_progress import ContestProgress, ProgressReader, state_in_words
+from orchestrator.errors import UsageError
+from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.web import contest_words, public_pages
+from orchestrator.web.conditional import conditional
+from orchestrator.web.downloads import downloads_of
+from orchestrator.web.fragments import fragment
+from orchestrator.web.rights import Visit, team_slugs
 from orchestrator.web.templating import render
+
+_FILE_TYPES = {"csv": "text/csv; charset=utf-8", "md": "text/markdown; charset=utf-8"}
 
 
 def home(visit: Visit) -> HttpResponseBase:
     """The contest in words: what is played, when, by which rules."""
-    return render(visit, "home.html.j2")
+    contest = visit.site.contest()
+    window = contest_words.entry_window(contest.file, visit.site.clock())
+    changed = str(contest.path.stat().st_mtime_ns)
+    return conditional(
+        visit,
+        f"home {visit.site.head} {changed} {window}",
+        lambda: render(
+            visit,
+            "home.html.j2",
+            words=contest_words.contest_words(contest),
+            window=window,
+            slugs=team_slugs(visit.season),
+            dates=contest_words.dates(contest.file),
+            announcements=[(each, list(_paragraphs(each.text))) for each in reversed(visit.season.announcements)],
+            fingerprint=visit.site.key_fingerprint,
+        ),
+    )
+
+
+def boards(visit: Visit) -> HttpResponseBase:
+    """All boards of all rounds."""
+    pages = public_pages.pages_of(visit.site)
+    if pages.parts(visit.request.path) is None:
+        return conditional(visit, f"empty {pages.tag}", lambda: render(visit, "visitors/no_boards.html.j2"))
+    return _public_page(visit)
+
+
+def public_round(visit: Visit, name: str, task: str) -> HttpResponseBase:
+    """A round of a task: boards, matrix, submissions, findings."""
+    del name, task  # the page is known by its address
+    return _public_page(visit)
+
+
+def public_team(visit: Visit, slug: str) -> HttpResponseBase:
+    """What everybody may see of a team."""
+    del slug
+    return _public_page(visit)
+
+
+def _public_page(visit: Visit) -> HttpResponseBase:
+    pages, address = public_pages.pages_of(visit.site), visit.request.path
+    parts = pages.parts(address)
+    if parts is None:
+        raise Http404
+    title, body = parts
+    state = f"{address} {pages.tag} {visit.site.contest().path.stat().st_mtime_ns}"
+    return conditional(visit, state, lambda: render(visit, "visitors/public_page.html.j2", page_title=title, body=body))
+
+
+def public_file(visit: Visit, name: str) -> HttpResponseBase:
+    """The boards as text and as tables."""
+    pages = public_pages.pages_of(visit.site)
+    if name not in pages.files:
+        raise Http404
+    media_type = _FILE_TYPES[name.rpartition(".")[2]]
+    return conditional(visit, f"{name} {pages.tag}", lambda: _attachment(name, pages.files[name], media_type))
+
+
+def downloads(visit: Visit) -> HttpResponseBase:
+    """What can be downloaded."""
+    files = public_pages.pages_of(visit.site).files
+    return render(visit, "visitors/downloads.html.j2", downloads=downloads_of(visit.site), files=list(files))
+
+
+def download(visit: Visit, name: str) -> HttpResponseBase:
+    """One file of these."""
+    found = next((each for each in downloads_of(visit.site) if each.name == name), None)
+    if found is None:
+        raise Http404
+    try:
+        return _attachment(found.name, found.make(), found.media_type)
+    except UsageError as error:  # too many pictures for a zip: the organizers hand them out in another way
+        raise Http404 from error
+
+
+def progress(visit: Visit) -> HttpResponseBase:
+    """What is being played and what waits."""
+    response = render(visit, "visitors/progress.html.j2", progress=_read_progress(visit), in_words=state_in_words)
+    response["Cache-Control"] = "private, no-cache"
+    return response
+
+
+def progress_fragment(visit: Visit) -> HttpResponseBase:
+    """The live part of that page: 304 where nothing changed, and 204 where nothing is going on any more."""
+    found = _read_progress(visit)
+    return fragment(
+        visit, "visitors/progress_part.html.j2", ended=found.is_idle, progress=found, in_words=state_in_words
+    )
+
+
+def _read_progress(visit: Visit) -> ContestProgress:
+    return _reader(visit.site.folder.path).read(visit.site.contest(), visit.season)
+
+
+@lru_cache(maxsize=1)
+def _reader(folder: Path) -> ProgressReader:
+    """Returns what reads the rounds of the contest that this process serves."""
+    return ProgressReader(ContestFolder(folder))
+
+
+def _paragraphs(text: str) -> Iterator[list[str]]:
+    """Yields each line that says something, in pieces that a page shows whole."""
+    for line in text.splitlines():
+        if line.strip():
+            yield [line[at : at + reports.MAX_TEXT] for at in range(0, len(line), reports.MAX_TEXT)]
+
+
+def _attachment(name: str, data: bytes, media_type: str) -> HttpResponse:
+    response = HttpResponse(data, content_type=media_type)
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response

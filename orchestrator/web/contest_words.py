@@ -1,0 +1,127 @@
+"""A contest file in words, as visitors read it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+from orchestrator.domain.access import AccessKind
+from orchestrator.domain.contest_format import RuleInWords
+from orchestrator.domain.submissions import Side
+from orchestrator.domain.tasks import Isolation
+from orchestrator.intake.contest_file import Contest, ContestFile
+from orchestrator.reports import formatting
+
+_ISOLATION = {
+    Isolation.ATTACK: "No sandbox of a defence ever sees two versions of one picture.",
+    Isolation.PICTURE: "A sandbox of a defence is asked one question and ended.",
+    Isolation.ROUND: "A sandbox of a defence sees everything, in an order that is drawn.",
+}
+_ANSWERS = {
+    AccessKind.DECISION: "its labels",
+    AccessKind.SCORES: "its labels and scores",
+    AccessKind.GRADIENT: "its labels, scores and gradients",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWords:
+    """A task: its name, its pictures and its budget. `has_sample`: whether some public pictures are like its own."""
+
+    name: str
+    pictures: str
+    classes: str
+    budget: str
+    has_sample: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContestWords:
+    """What is the same until the contest file changes."""
+
+    format: str
+    handed_in: str
+    tasks: tuple[TaskWords, ...]
+    rules: tuple[RuleInWords, ...]
+    limits: tuple[str, ...]
+
+
+@lru_cache(maxsize=1)
+def contest_words(contest: Contest) -> ContestWords:
+    """Returns a contest file in words, made once for each that is read. Raises Rejected for unreadable pictures."""
+    return ContestWords(
+        format=contest.file.format.replace("_", " "),
+        handed_in=_handed_in(contest),
+        tasks=tuple(_tasks(contest)),
+        rules=tuple(contest.format.rules_in_words()),
+        limits=tuple(_limits(contest.file, contest.format.programs)),
+    )
+
+
+def moment(time: datetime) -> str:
+    """Returns a time with its date and its zone, such as `1 December 2026, 09:00 UTC+01:00`."""
+    seconds = f":{time:%S}" if time.second else ""
+    return f"{time.day} {time:%B %Y}, {time:%H:%M}{seconds} {time.tzname()}"
+
+
+def dates(file: ContestFile) -> list[tuple[str, datetime, str]]:
+    """Returns when submissions open and close, with the times in words; empty where the file says nothing."""
+    named = (("Opens", file.opens), ("Closes", file.closes))
+    return [(name, at, moment(at)) for name, at in named if at is not None]
+
+
+def entry_window(file: ContestFile, now: datetime) -> str:
+    """Returns whether submissions are received now, in words."""
+    if file.opens is not None and now < file.opens:
+        return "Submissions are not received yet."
+    if file.closes is not None and now >= file.closes:
+        return "Submissions are not received any more."
+    return "Submissions are received now."
+
+
+def _handed_in(contest: Contest) -> str:
+    sides = {Side.ATTACK: "programs that change pictures (attacks)", Side.DEFENCE: "programs that classify (defences)"}
+    kinds = [sides[side] for side in contest.format.programs]
+    kinds += ["pictures in an archive"] if contest.format.picture_formats() else []
+    return " and ".join(kinds)
+
+
+def _tasks(contest: Contest) -> Iterator[TaskWords]:
+    for section in contest.file.all_tasks:
+        task = contest.make_task(contest.load_samples(section.name), section.name)
+        channels, height, width = task.shape
+        colours = {1: "grey", 3: "colour"}.get(channels, f"of {channels} channels")
+        yield TaskWords(
+            name=task.name,
+            pictures=f"{formatting.counted_noun(task.count, 'picture')}, {colours}, {width} x {height} pixels",
+            classes=", ".join(task.classes),
+            budget=formatting.budget(task.budget.norm, str(task.budget.epsilon)) if task.budget else "none",
+            has_sample=section.sample is not None,
+        )
+
+
+def _limits(file: ContestFile, programs: tuple[Side, ...]) -> Iterator[str]:
+    if not programs:
+        return
+    limits = file.limits
+    cores = formatting.counted_noun(int(limits.cpus), "core") if limits.cpus == 1 else f"{limits.cpus:g} cores"
+    gpu = " and a GPU of its own" if limits.gpus else ""
+    memory, writable = (formatting.byte_size(int(size)) for size in (limits.memory, limits.tmp))
+    yield f"A sandbox has {memory} of memory, {cores}{gpu}, {writable} to write to, and no network."
+    yield f"A program has {formatting.duration(limits.ready_seconds)} to load."
+    if Side.ATTACK in programs:
+        batch = formatting.counted_noun(limits.perturb_batch, "picture")
+        yield f"An attack has {formatting.duration(limits.perturb_seconds)} for {batch}, and its share for fewer (A15)."
+        yield "Attacks are told the true labels (A2)." if file.labels is True else "Attacks are not told labels (A2)."
+        if file.access.kind is not AccessKind.NONE:
+            asked = formatting.counted_noun(file.access.queries, "time")
+            yield f"An attack may ask the defence {asked} for each picture, and gets {_ANSWERS[file.access.kind]} (X6)."
+    if Side.DEFENCE in programs:
+        batch = formatting.counted_noun(limits.classify_batch, "picture")
+        yield f"A defence has {formatting.duration(limits.classify_seconds)} for a question of up to {batch} (A7)."
+        yield _ISOLATION[file.isolation]
+    if file.replay.power:
+        yield (
+            f"Answers are asked again in fresh sandboxes: a defence that changes {100 * file.replay.cheat:g} % of its "
+            f"answers has a mismatch with a probability of {100 * file.replay.power:g} % (A9, A10)."
+        )

@@ -1,0 +1,113 @@
+"""What visitors download: public pictures, templates of submissions, the public key. Nothing hidden is among it."""
+
+import io
+import json
+import tempfile
+import threading
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+from orchestrator.domain.samples import Samples
+from orchestrator.domain.submissions import Side
+from orchestrator.intake import scaffold
+from orchestrator.intake.contest_file import Contest
+from orchestrator.intake.scaffold import Framework, ScaffoldRequest
+from orchestrator.picture_files import task_zip
+from orchestrator.web.contest_site import ContestSite, web_settings
+
+_FIRST_DATE = (1980, 1, 1, 0, 0, 0)
+"""The earliest time that a zip can say."""
+_UNIX = 3
+_FOLDER = "downloads"
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file: its name in its address, what it is, its media type, and what makes its bytes."""
+
+    name: str
+    description: str
+    media_type: str
+    make: Callable[[], bytes]
+
+
+def downloads_of(site: ContestSite) -> list[Download]:
+    """Returns everything that there is, in the order of the page."""
+    contest, zipped = site.contest(), "application/zip"
+    found = []
+    for task in contest.file.all_tasks:
+        name = task.name
+        if contest.format.picture_formats():  # then everybody has the pictures and hands them in, changed (C1)
+            found.append(
+                Download(
+                    f"pictures-{name}.zip",
+                    f"The pictures of {name} with their labels: change them, and hand them in",
+                    zipped,
+                    partial(_own_pictures, contest, name),
+                )
+            )
+        if task.sample is not None:
+            found.append(
+                Download(
+                    f"sample-{name}.zip",
+                    f"Public pictures of the kind of {name}, with their labels: to try a submission with",
+                    zipped,
+                    partial(_sample, contest, name),
+                )
+            )
+    if sides := contest.format.programs:
+        description = "Templates of submissions: a folder for each language and each kind of program"
+        found.append(Download("templates.zip", description, zipped, lambda: templates_zip(sides)))
+    description = "The organizers' public key, which receipts and bundles are signed with"
+    found.append(Download("key.json", description, "application/json", lambda: _key(site)))
+    return found
+
+
+def _own_pictures(contest: Contest, task: str) -> bytes:
+    return _pictures(f"pictures-{task}", contest.load_samples(task))
+
+
+def _sample(contest: Contest, task: str) -> bytes:
+    samples = contest.load_public_samples(task)
+    if samples is None:
+        raise AssertionError(f"{task} has no public pictures, and its download was listed")
+    return _pictures(f"sample-{task}", samples)
+
+
+def _pictures(name: str, samples: Samples) -> bytes:
+    """Returns the zip of pictures, packed the first time that it is asked for. Raises UsageError, StoreFault."""
+    folder = web_settings().folder / _FOLDER
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}-{samples.digest.removeprefix('sha256:')[:16]}.zip"
+    with _lock:
+        if not path.exists():
+            task_zip.write_picture_archive(path, samples)
+    return path.read_bytes()
+
+
+@cache
+def templates_zip(sides: tuple[Side, ...]) -> bytes:
+    """Returns what `sparring submission init` makes, for each framework and side, as one zip; always the same bytes."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive, tempfile.TemporaryDirectory() as place:
+        for side in sides:
+            for framework in Framework:
+                folder = Path(place) / f"{side}-{framework}"
+                scaffold.create_submission(ScaffoldRequest(side, folder.name, framework), folder)
+        for path in sorted(each for each in Path(place).rglob("*") if each.is_file()):
+            member = zipfile.ZipInfo(f"templates/{path.relative_to(place).as_posix()}", _FIRST_DATE)
+            executable = path.stat().st_mode & 0o100
+            member.create_system, member.external_attr = _UNIX, (0o755 if executable else 0o644) << 16
+            member.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(member, path.read_bytes())
+    return made.getvalue()
+
+
+def _key(site: ContestSite) -> bytes:
+    key = site.folder.key()
+    document = {"algorithm": "Ed25519", "key": key.public_key.hex(), "fingerprint": key.fingerprint}
+    return (json.dumps(document, indent=2) + "\n").encode()
