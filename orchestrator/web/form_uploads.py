@@ -18,7 +18,10 @@ class BoundedUploadHandler(TemporaryFileUploadHandler):
         """Refuses a request that says that it is too large."""
         del input_data, META, rest
         if content_length > FORM_BYTES + _FORM_OVERHEAD:
-            raise RequestDataTooBig("the file is larger than a form takes")
+            raise RequestDataTooBig(
+                f"A form takes files of up to {FORM_BYTES // 1024**2} MiB. Hand a larger one in with `sparring submit "
+                "--to`, which resumes where it was interrupted; the page that you came from has the command."
+            )
         self._received = 0
 
     def receive_data_chunk(self, raw_data: bytes, start: int) -> bytes | None:

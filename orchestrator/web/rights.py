@@ -142,7 +142,8 @@ def allowed(view: View, right: Right) -> Callable[..., HttpResponseBase]:
             if actor.account is None:
                 return redirect_to_login(request.get_full_path())
             raise Http404 if right is Right.TEAM else PermissionDenied
-        return view(Visit(request, site, season, actor, team), **kwargs)
+        visit = request.visit = Visit(request, site, season, actor, team)  # type: ignore[attr-defined]  # for templates
+        return view(visit, **kwargs)
 
     guarded.right = right  # type: ignore[attr-defined]  # what the table of rights in the tests reads
     return guarded

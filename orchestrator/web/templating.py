@@ -35,9 +35,12 @@ def _sign_in_providers(request: HttpRequest) -> list[tuple[str, str]]:
 def page_context(request: HttpRequest) -> dict[str, object]:
     """Returns what every page has: the contest and who is looking."""
     site = current_site()
-    season = site.season()
+    visit = getattr(request, "visit", None)
+    if visit is None:  # a view of allauth's, or an error before any view
+        season = site.season()
+        visit = Visit(request, site, season, actor_of(request, season))
     return {
-        "visit": Visit(request, site, season, actor_of(request, season)),
+        "visit": visit,
         "contest": site.contest().file,
         "messages": get_messages(request),
     }
@@ -45,4 +48,4 @@ def page_context(request: HttpRequest) -> dict[str, object]:
 
 def render(visit: Visit, template: str, *, status: int = 200, **values: object) -> HttpResponse:
     """Returns a page for a visit."""
-    return django_render(visit.request, template, {"visit": visit, **values}, status=status, using="jinja2")
+    return django_render(visit.request, template, values, status=status, using="jinja2")

@@ -12,7 +12,7 @@ from django.views.generic import RedirectView
 
 from orchestrator.web import static_files
 from orchestrator.web.contest_site import web_settings
-from orchestrator.web.pages import accounts, organizers, teams, visitors
+from orchestrator.web.pages import accounts, organizers, submissions, teams, visitors
 from orchestrator.web.rights import Right, View, allowed
 
 
@@ -40,6 +40,29 @@ PAGES: Sequence[Page] = (
     Page("account/delete/", accounts.delete_account, "delete-account", Right.SIGNED_IN),
     Page("invitations/<slug:secret>/", accounts.invitation, "invitation", Right.EVERYBODY),
     Page("my/", teams.my_teams, "my-teams", Right.SIGNED_IN),
+    Page("my/<slug:team>/", teams.team_page, "team", Right.TEAM),
+    Page("my/<slug:team>/waiting/", teams.waiting_fragment, "team-waiting", Right.TEAM),
+    Page("my/<slug:team>/invitation/", teams.invite, "team-invitation", Right.TEAM),
+    Page("my/<slug:team>/results/", teams.results, "team-results", Right.TEAM),
+    Page("my/<slug:team>/submit/", submissions.submit, "submit", Right.TEAM),
+    Page("my/<slug:team>/arrivals/<slug:arrival>/", submissions.arrival, "arrival", Right.TEAM),
+    Page(
+        "my/<slug:team>/arrivals/<slug:arrival>/fragment/",
+        submissions.arrival_fragment,
+        "arrival-fragment",
+        Right.TEAM,
+    ),
+    *(
+        Page(f"my/<slug:team>/submissions/<slug:submission>/{route}", view, name, Right.TEAM)
+        for route, view, name in (
+            ("", submissions.submission, "submission"),
+            ("withdraw/", submissions.withdraw, "withdraw"),
+            ("correct/", submissions.correct, "correct"),
+            ("appeal/", submissions.file_appeal, "file-appeal"),
+            ("receipt/", submissions.receipt, "receipt"),
+            ("findings/<str:finding>/", submissions.finding, "team-finding"),
+        )
+    ),
     Page("organize/", organizers.overview, "organize", Right.ORGANIZER),
 )
 

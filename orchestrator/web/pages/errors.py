@@ -1,5 +1,6 @@
 """Pages for what goes wrong: plain words, what to do next, and nothing about the inside."""
 
+from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template import engines
@@ -19,8 +20,9 @@ def _bare_page(status: int, title: str, text: str) -> HttpResponse:
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """400."""
-    del request, exception
+    """400, and 413 for a file that is too large."""
+    if isinstance(exception, RequestDataTooBig):
+        return too_large(request, str(exception))
     return _bare_page(400, "This request cannot be read", "Go back, load the page again, and send it once more.")
 
 

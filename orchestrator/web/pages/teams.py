@@ -1,11 +1,113 @@
-"""What teams do: found a team, invite people, hand in, watch admission, withdraw, correct, appeal."""
+"""What teams are: found one, invite people, see what was handed in and what became of it."""
 
+from django.contrib import messages
 from django.http import HttpResponseBase
+from django.shortcuts import redirect
 
+from orchestrator.application.contests import tries
+from orchestrator.application.contests.team_founding import found_team
+from orchestrator.domain.contest_events import PersonRecord
+from orchestrator.domain.season import Person
+from orchestrator.errors import SparringError
+from orchestrator.ledger.stores.base import format_time
+from orchestrator.reports.site import Links
+from orchestrator.web import invitations
+from orchestrator.web.contest_site import web_settings
+from orchestrator.web.fragments import fragment
 from orchestrator.web.rights import Visit
+from orchestrator.web.team_forms import TeamForm, problem_text
+from orchestrator.web.team_results import reports_of
 from orchestrator.web.templating import render
+
+RULES_OF_TEAMS = frozenset({"A1", "A4", "A5", "A6", "C2", "C9"})
+"""The rules that bind people and teams before anything is played."""
+_DAY_DIGITS = len("2026-11-23")
 
 
 def my_teams(visit: Visit) -> HttpResponseBase:
-    """The teams that somebody is in."""
-    return render(visit, "teams/mine.html.j2")
+    """The teams that somebody is in, and the form that founds one, with the rules that will bind them."""
+    form, problem = TeamForm(visit.request.POST or None), ""
+    if visit.request.method == "POST" and form.is_valid():
+        team, account = form.cleaned_data["team"], visit.account
+        founder = PersonRecord(id=account.person, name=account.name, organizer=visit.actor.is_organizer)
+        try:
+            with visit.site.administer(account.person) as admin:
+                found_team(admin, team, founder)
+        except SparringError as error:
+            problem = problem_text(error)
+        else:
+            messages.success(visit.request, f"{team} is a team of this contest, and you are in it.")
+            return redirect("my-teams")
+    rules = [each for each in visit.site.contest().format.rules_in_words() if _binds_teams(each[0])]
+    bound = visit.season.sides_by_task(Person(visit.account.person, visit.account.name))
+    status = 409 if problem else 400 if form.is_bound else 200
+    return render(visit, "teams/mine.html.j2", form=form, problem=problem, rules=rules, bound=bound, status=status)
+
+
+def _binds_teams(ids: str) -> bool:
+    return not RULES_OF_TEAMS.isdisjoint(ids.split(", "))
+
+
+def team_page(visit: Visit) -> HttpResponseBase:
+    """A team's own page."""
+    return _render_team_page(visit)
+
+
+def invite(visit: Visit) -> HttpResponseBase:
+    """Makes a link that lets one person into the team, and shows it this once."""
+    if visit.request.method != "POST":
+        return redirect(visit.team_url("team"))
+    path = invitations.invite(by=visit.actor.person, team=visit.team, now=visit.site.clock())
+    response = _render_team_page(visit, link=web_settings().address + path)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _render_team_page(visit: Visit, link: str = "") -> HttpResponseBase:
+    season, contest = visit.season, visit.site.contest()
+    today = format_time(visit.site.clock())[:_DAY_DIGITS]
+    reports = reports_of(visit.site)
+    return render(
+        visit,
+        "teams/team.html.j2",
+        people=season.teams[visit.team],
+        entries=[entry for entry in reversed(season.entries.values()) if entry.team == visit.team],
+        arrivals=_waiting(visit),
+        refused_arrivals=[
+            each for each in reversed(season.arrivals.values()) if each.team == visit.team and each.outcome == "refused"
+        ],
+        refused_at_desk=[each for each in season.refusals if each.team == visit.team and not each.arrival],
+        tries=list(tries.tries_left(season, contest, visit.team, today)),
+        receiving=tries.receiving_state(contest, visit.site.clock()),
+        findings=reports.findings,
+        labels=finding_labels(visit),
+        has_results=bool(reports.pages[visit.team].participations),
+        appeals=[each for each in season.appeals.values() if each.team == visit.team],
+        link=link,
+        link_days=invitations.LIFETIME.days,
+    )
+
+
+def finding_labels(visit: Visit) -> dict[str, str]:
+    """Returns what findings are called on pages, by their ids in the ledger."""
+    every = reports_of(visit.site).findings.values()
+    return {found.id: found.label for several in every for found in several}
+
+
+def waiting_fragment(visit: Visit) -> HttpResponseBase:
+    """What of the team waits for its admission, loaded again while something does."""
+    arrivals = _waiting(visit)
+    return fragment(visit, "teams/waiting.html.j2", ended=not arrivals, arrivals=arrivals)
+
+
+def _waiting(visit: Visit) -> list[tuple[int, object]]:
+    """Returns the team's arrivals without an outcome, each with how many wait before it."""
+    return [
+        (number, each) for number, each in enumerate(visit.season.pending_arrivals.values()) if each.team == visit.team
+    ]
+
+
+def results(visit: Visit) -> HttpResponseBase:
+    """What became of the team's submissions in every round: codes, counts and rounded scores (A2)."""
+    page = reports_of(visit.site).pages[visit.team]
+    return render(visit, "team.html.j2", page=page, links=Links(index=visit.team_url("team")))

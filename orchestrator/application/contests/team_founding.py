@@ -1,0 +1,27 @@
+"""A team that somebody founds alone: others join it later."""
+
+from orchestrator.application.contests.administration import ContestAdmin, validated
+from orchestrator.domain import contest_events
+from orchestrator.domain.name_matching import fold_name
+from orchestrator.domain.text import printable
+from orchestrator.errors import UsageError
+
+
+def found_team(admin: ContestAdmin, team: str, founder: contest_events.PersonRecord) -> None:
+    """Notes a new team with its first person. A team that this person is in already stays as it is.
+
+    Raises:
+        UsageError: the name is somebody else's team's, too like one, or nobody can see it.
+        Rejected: the rules for teams are against it.
+    """
+    if not fold_name(team):
+        raise UsageError("a team's name needs a character that people can see; take another")
+    validated(contest_events.TeamAdded, actor=admin.actor, team=team, people=[founder])
+    with admin.alone():
+        people = admin.season.teams.get(team)
+        if people is None:
+            admin.add_team(team, [founder])
+        elif all(person.id != founder.id for person in people):
+            raise UsageError(
+                f"there is a team {printable(team, 80)!r} already; take another name, or ask to be invited"
+            )

@@ -1,0 +1,85 @@
+"""What became of a team's submissions in the rounds, as the team may see it (rules A2, C9), and its receipts."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from orchestrator import redaction
+from orchestrator.application.contests import report_writer
+from orchestrator.domain.season import Season
+from orchestrator.errors import StoreFault
+from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.ledger.round_folder import RoundFolder
+from orchestrator.reports.evidence import finding_text
+from orchestrator.reports.team import TeamPage, private_page, team_pages
+from orchestrator.scoring.results_file import FindingPart, Results
+
+
+@dataclass(frozen=True, slots=True)
+class TeamFinding:
+    """A finding against a submission. `part` is what everybody may see of it; `id` is the one in the ledger.
+
+    `label` names it among those of its contest without saying its id, which follows from hidden data.
+    """
+
+    id: str
+    label: str
+    round: str
+    task: str
+    part: FindingPart
+    meaning: str
+
+
+@dataclass(frozen=True)
+class TeamReports:
+    """The private page of each team by its name, and the findings by submission."""
+
+    pages: Mapping[str, TeamPage]
+    findings: Mapping[str, tuple[TeamFinding, ...]]
+
+
+def finished_rounds(folder: ContestFolder, contest: Contest, season: Season) -> list[RoundFolder]:
+    """Returns the rounds that have results, in the order of the contest file's tasks."""
+    every = (
+        folder.round(each.name, task.name)
+        for task in contest.file.all_tasks
+        for each in contest.format.rounds(season, task.name)
+    )
+    return [each for each in every if each.results_path.exists()]
+
+
+def read_team_reports(folder: ContestFolder, rounds: list[RoundFolder]) -> TeamReports:
+    """Returns what each team may see of these rounds. Raises StoreFault where a record is damaged."""
+    story = report_writer.read_history(folder)
+    results = [_read_results(each) for each in rounds]
+    public = [redaction.redact_results(each) for each in results]
+    pages = {team: private_page(page, story.season) for team, page in team_pages(public, story).items()}
+    findings: dict[str, tuple[TeamFinding, ...]] = {}
+    for own, shown in zip(results, public, strict=True):
+        for found in _findings_of(own, shown):
+            findings[found.part.submission] = (*findings.get(found.part.submission, ()), found)
+    return TeamReports(pages, findings)
+
+
+def _read_results(folder: RoundFolder) -> Results:
+    try:
+        return Results.model_validate_json(folder.results_path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise StoreFault(f"{folder.results_path} cannot be read: {error}; the next command writes it again") from error
+
+
+def read_receipt(folder: ContestFolder, submission: str) -> bytes:
+    """Returns the receipt of a submission, every byte as it was signed. Raises StoreFault where it is missing."""
+    path = folder.path / "receipts" / f"{submission}.json"
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StoreFault(f"{path} cannot be read: {error}; the next command writes it again") from error
+
+
+def _findings_of(results: Results, public: Results) -> Iterator[TeamFinding]:
+    sides = {part.id: part.side for part in results.submissions}
+    for own, shown in zip(results.findings, public.findings, strict=True):
+        label = f"{results.round}-{results.task.name}-{shown.id}"
+        meaning = finding_text(shown.kind, sides[own.submission])
+        yield TeamFinding(own.id, label, results.round, results.task.name, shown, meaning)

@@ -1,0 +1,57 @@
+"""What a team may hand in now, said before it does (rules A1, A4, C9)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from orchestrator.domain.season import Season
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import Problem
+from orchestrator.intake.contest_file import Contest
+
+
+@dataclass(frozen=True, slots=True)
+class TriesLeft:
+    """What a team may still hand in on one side of a task.
+
+    `used` and `allowed` count the whole contest (A4), `used_today` and `allowed_today` one day in UTC (C9); what is
+    allowed is None without a limit. `waiting` arrivals of the team on this task are not decided yet, and may use up
+    one each. `problems` are why nothing of this kind would be received now.
+    """
+
+    task: str
+    side: Side
+    used: int
+    allowed: int | None
+    used_today: int
+    allowed_today: int | None
+    waiting: int
+    problems: tuple[Problem, ...]
+
+
+def receiving_state(contest: Contest, now: datetime) -> Literal["early", "open", "closed"]:
+    """Returns whether what arrives at a time is before the opening, in time, or after the close."""
+    file = contest.file
+    if file.opens and now < file.opens:
+        return "early"
+    return "closed" if file.closes and now >= file.closes else "open"
+
+
+def tries_left(season: Season, contest: Contest, team: str, day: str) -> Iterator[TriesLeft]:
+    """Yields what a team may still hand in, by task and side; `day` is one in UTC, as 2026-11-23."""
+    rules = contest.format
+    sides = (Side.ATTACK,) if rules.picture_formats() else rules.programs
+    waiting = [arrival.task for arrival in season.pending_arrivals.values() if arrival.team == team]
+    for task in (task.name for task in contest.file.all_tasks):
+        for side in sides:
+            yield TriesLeft(
+                task,
+                side,
+                used=season.count_attempts(team, task, side),
+                allowed=rules.submissions_per_team(),
+                used_today=season.count_on_day(team, task, day),
+                allowed_today=rules.submissions_per_day(),
+                waiting=waiting.count(task),
+                problems=tuple(rules.entry_problems(season, team, task, side)),
+            )

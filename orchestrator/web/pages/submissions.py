@@ -1,0 +1,282 @@
+"""What teams hand in: the form, the steps of admission, receipts, withdrawals, corrections, appeals."""
+
+import json
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from django.contrib import messages
+from django.core.files.uploadedfile import TemporaryUploadedFile
+from django.http import Http404, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.utils.http import content_disposition_header
+
+from orchestrator.application.contests import appeals, arrivals, tries
+from orchestrator.application.contests.admission_steps import AdmissionStep
+from orchestrator.application.contests.arrivals import HandIn
+from orchestrator.application.contests.team_reports import TeamFinding, read_receipt
+from orchestrator.domain.season import Arrival, Entry
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import SparringError
+from orchestrator.ledger.stores.base import format_time
+from orchestrator.web.contest_site import web_settings
+from orchestrator.web.fragments import fragment
+from orchestrator.web.pages.teams import finding_labels
+from orchestrator.web.rights import Visit
+from orchestrator.web.team_forms import AppealForm, CorrectionForm, FileForm, ImageForm, WithdrawForm, problem_text
+from orchestrator.web.team_results import reports_of
+from orchestrator.web.templating import render
+
+DISQUALIFICATION = "disqualification"
+"""What an appeal is about where it is about no finding."""
+_OUTCOME = "outcome"
+_DAY_DIGITS = len("2026-11-23")
+
+
+def submit(visit: Visit) -> HttpResponseBase:
+    """Hands in a file, or an image by its digest. What arrives is noted with its time; admission comes after."""
+    request, contest = visit.request, visit.site.contest()
+    tasks = [task.name for task in contest.file.all_tasks]
+    pictures = bool(contest.format.picture_formats())
+    by_image = request.method == "POST" and request.POST.get("way") == "image"
+    by_file = request.method == "POST" and not by_image
+    file_form = FileForm(
+        tasks,
+        request.POST if by_file else None,
+        request.FILES if by_file else None,
+        pictures=pictures,
+        auto_id="file-%s",
+    )
+    image_form = ImageForm(tasks, contest.format.programs, request.POST if by_image else None, auto_id="image-%s")
+    used, problem = image_form if by_image else file_form, ""
+    if used.is_valid():
+        try:
+            arrival = _take_in(visit, used)
+        except SparringError as error:
+            problem = problem_text(error)
+        else:
+            return redirect(visit.team_url("arrival", arrival=arrival.id))
+    today = format_time(visit.site.clock())[:_DAY_DIGITS]
+    return render(
+        visit,
+        "teams/submit.html.j2",
+        file_form=file_form,
+        image_form=None if pictures else image_form,
+        pictures=[str(each) for each in contest.format.picture_formats()],
+        problem=problem,
+        tries=list(tries.tries_left(visit.season, contest, visit.team, today)),
+        receiving=tries.receiving_state(contest, visit.site.clock()),
+        commands=_commands(visit.team, tasks),
+        status=409 if problem else 400 if used.is_bound else 200,
+    )
+
+
+def _take_in(visit: Visit, form: FileForm | ImageForm) -> Arrival:
+    """Notes an arrival. Raises SparringError; then nothing is kept."""
+    said = form.cleaned_data
+    hand_in = HandIn(visit.team, said["task"], name=said.get("name", ""))
+    path: Path | None = None
+    if isinstance(form, ImageForm):
+        hand_in = replace(hand_in, side=Side(said["side"]), image=said["image"])
+    else:
+        upload: TemporaryUploadedFile = said["file"]
+        hand_in, path = replace(hand_in, file_name=upload.name or ""), Path(upload.temporary_file_path())
+    with visit.site.administer(visit.actor.person) as admin:
+        arrival = arrivals.record_arrival(admin, hand_in, path)
+    if arrival.id in visit.season.arrivals:
+        messages.info(visit.request, "The same arrived before and was not taken again: this is what became of it.")
+    return arrival
+
+
+def _commands(team: str, tasks: list[str]) -> tuple[str, str]:
+    """Returns what to type for a file of any size, line by line."""
+    address = web_settings().address
+    options = f"--team {shlex.quote(team)} --task {tasks[0] if len(tasks) == 1 else 'TASK'}"
+    return f"sparring login {address}", f"sparring submit --to {address} {options} FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStep:
+    """A step of an admission with the lines of its log. `state` is passed, failed or going on."""
+
+    name: str
+    state: str
+    detail: str = ""
+    problem: str = ""
+    remedy: str = ""
+    lines: tuple[str, ...] = ()
+
+
+def shown_steps(steps: Iterable[AdmissionStep]) -> list[ShownStep]:
+    """Returns the steps as they are shown: lines of a log with the step that they belong to, without the outcome."""
+    shown: list[ShownStep] = []
+    for step in steps:
+        if step.step == _OUTCOME:
+            continue
+        state = {None: "going on", True: "passed", False: "failed"}[step.passed]
+        before = shown[-1] if shown and (shown[-1].name, shown[-1].state) == (step.step, "going on") else None
+        if step.passed is None:
+            lines = (*(before.lines if before else ()), step.detail)
+            shown[len(shown) - bool(before) :] = [ShownStep(step.step, state, lines=lines)]
+        else:
+            found = ShownStep(step.step, state, step.detail, step.problem, step.remedy, before.lines if before else ())
+            shown[len(shown) - bool(before) :] = [found]
+    return shown
+
+
+def arrival(visit: Visit, arrival: str) -> HttpResponseBase:
+    """What arrived, each step of its admission, and how it ended."""
+    return render(visit, "teams/arrival.html.j2", **_arrival_values(visit, arrival))
+
+
+def arrival_fragment(visit: Visit, arrival: str) -> HttpResponseBase:
+    """The part of the page that changes."""
+    values = _arrival_values(visit, arrival)
+    return fragment(visit, "teams/admission.html.j2", ended=bool(_own_arrival(visit, arrival).outcome), **values)
+
+
+def _own_arrival(visit: Visit, arrival: str) -> Arrival:
+    found = visit.season.arrivals.get(arrival)
+    if found is None or found.team != visit.team:
+        raise Http404
+    return found
+
+
+def _arrival_values(visit: Visit, arrival: str) -> dict[str, Any]:
+    found = _own_arrival(visit, arrival)
+    waiting = list(visit.season.pending_arrivals)
+    names = {person.id: person.name for person in visit.season.teams[visit.team]}
+    return {
+        "arrival": found,
+        "entry": visit.season.entries.get(found.submission),
+        "handed_in_by": names.get(found.actor, found.actor),
+        "before": waiting.index(arrival) if arrival in waiting else 0,
+        "steps": shown_steps(arrivals.read_steps(visit.site.folder.path, arrival)),
+    }
+
+
+def submission(visit: Visit, submission: str) -> HttpResponseBase:
+    """A submission that was received: what the record says, what was found, and what its team can do about it."""
+    return _render_submission(visit, _own_entry(visit, submission))
+
+
+def _own_entry(visit: Visit, submission: str) -> Entry:
+    entry = visit.season.entries.get(submission)
+    if entry is None or entry.team != visit.team:
+        raise Http404
+    return entry
+
+
+def _findings(visit: Visit, entry: Entry) -> tuple[TeamFinding, ...]:
+    return reports_of(visit.site).findings.get(entry.id, ())
+
+
+def _subjects(visit: Visit, entry: Entry) -> list[tuple[str, str]]:
+    """Returns what the team may appeal against, and its words."""
+    found = [(DISQUALIFICATION, f"its disqualification: {entry.disqualified}")] if entry.disqualified else []
+    return found + [(each.label, f"{each.label}: {each.part.kind.value}") for each in _findings(visit, entry)]
+
+
+def _render_submission(
+    visit: Visit,
+    entry: Entry,
+    problem: str = "",
+    *,
+    withdrawal: WithdrawForm | None = None,
+    correction: CorrectionForm | None = None,
+    appeal: AppealForm | None = None,
+) -> HttpResponseBase:
+    subjects = _subjects(visit, entry)
+    page = reports_of(visit.site).pages[visit.team]
+    bound = any(form is not None for form in (withdrawal, correction, appeal))
+    return render(
+        visit,
+        "teams/submission.html.j2",
+        entry=entry,
+        key=visit.site.key_fingerprint,
+        history=next(one for one in page.submissions if one.entry.id == entry.id),
+        participations=[one for one in page.participations if one.part.id == entry.id],
+        findings=_findings(visit, entry),
+        labels=finding_labels(visit),
+        appeals=[each for each in visit.season.appeals.values() if each.submission == entry.id],
+        problem=problem,
+        withdrawal=withdrawal or WithdrawForm(auto_id="withdraw-%s"),
+        correction=correction or CorrectionForm.of_entry(entry),
+        appeal=appeal or (AppealForm(subjects, auto_id="appeal-%s") if subjects else None),
+        status=409 if problem else 400 if bound else 200,
+    )
+
+
+def withdraw(visit: Visit, submission: str) -> HttpResponseBase:
+    """Takes a submission back, with a reason."""
+    entry, form = _own_entry(visit, submission), WithdrawForm(visit.request.POST or None, auto_id="withdraw-%s")
+    if form.is_valid():
+        try:
+            with visit.site.administer(visit.actor.person) as admin:
+                admin.withdraw(entry.id, form.cleaned_data["reason"])
+        except SparringError as error:
+            return _render_submission(visit, entry, problem_text(error), withdrawal=form)
+        messages.success(visit.request, f"{entry.id} is withdrawn.")
+    elif form.is_bound:
+        return _render_submission(visit, entry, withdrawal=form)
+    return redirect(visit.team_url("submission", submission=entry.id))
+
+
+def correct(visit: Visit, submission: str) -> HttpResponseBase:
+    """Corrects a submission's licence and source (A6)."""
+    entry = _own_entry(visit, submission)
+    form = CorrectionForm.of_entry(entry, visit.request.POST or None)
+    if form.is_valid():
+        try:
+            with visit.site.administer(visit.actor.person) as admin:
+                admin.correct_release(entry.id, form.cleaned_data["reason"], **form.changed_words())
+        except SparringError as error:
+            return _render_submission(visit, entry, problem_text(error), correction=form)
+        messages.success(visit.request, "The record has it now. What it said before stays there too.")
+    elif form.is_bound:
+        return _render_submission(visit, entry, correction=form)
+    return redirect(visit.team_url("submission", submission=entry.id))
+
+
+def file_appeal(visit: Visit, submission: str) -> HttpResponseBase:
+    """Objects to a finding against a submission, or to its disqualification."""
+    entry = _own_entry(visit, submission)
+    form = AppealForm(_subjects(visit, entry), visit.request.POST or None, auto_id="appeal-%s")
+    if form.is_valid():
+        ids = {each.label: each.id for each in _findings(visit, entry)}
+        about = ids.get(form.cleaned_data["about"], "")
+        try:
+            with visit.site.administer(visit.actor.person) as admin:
+                appeals.file_appeal(admin, visit.team, entry.id, form.cleaned_data["text"], finding=about)
+        except SparringError as error:
+            return _render_submission(visit, entry, problem_text(error), appeal=form)
+        messages.success(visit.request, "Your appeal is filed. Its decision will stand on this page.")
+    elif form.is_bound:
+        return _render_submission(visit, entry, appeal=form)
+    return redirect(visit.team_url("submission", submission=entry.id))
+
+
+def receipt(visit: Visit, submission: str) -> HttpResponseBase:
+    """The receipt as a file, every byte as it was signed."""
+    entry = _own_entry(visit, submission)
+    return _attachment(f"{entry.id}.json", read_receipt(visit.site.folder, entry.id))
+
+
+def finding(visit: Visit, submission: str, finding: str) -> HttpResponseBase:
+    """A finding as a file: what of it is public."""
+    found = next((each for each in _findings(visit, _own_entry(visit, submission)) if each.label == finding), None)
+    if found is None:
+        raise Http404
+    document = {"round": found.round, "task": found.task, **found.part.model_dump(mode="json")}
+    return _attachment(f"{found.label}.json", json.dumps(document, indent=2).encode() + b"\n")
+
+
+def _attachment(name: str, data: bytes) -> HttpResponse:
+    disposition = content_disposition_header(as_attachment=True, filename=name) or "attachment"
+    return HttpResponse(
+        data,
+        content_type="application/json",
+        headers={"Content-Disposition": disposition, "Cache-Control": "private, no-store"},
+    )

@@ -1,0 +1,136 @@
+"""The forms of teams: what people type and choose, before any rule of the contest is asked."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+
+from orchestrator.domain.season import Entry
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import Rejected, SparringError
+from orchestrator.web.account_forms import NAME_LIMIT, clean_name
+from orchestrator.web.settings import FORM_BYTES
+
+REASON_LIMIT, TEXT_LIMIT = 2000, 10_000
+"""What the ledger takes of a reason, and of an appeal's text, in characters."""
+_WORD_LIMIT = 500
+_ARCHIVE_TYPES = ".zip,.tar,.gz,.tgz"
+
+
+def problem_text(error: SparringError) -> str:
+    """Returns what a use case has against something, a problem a line."""
+    return "\n".join(map(str, error.problems)) if isinstance(error, Rejected) else str(error)
+
+
+class TeamForm(forms.Form):
+    """Founds a team."""
+
+    team = forms.CharField(
+        max_length=NAME_LIMIT,
+        label="Name of the team",
+        help_text="Everybody sees it on boards, and it stays. The names of its people are not published.",
+    )
+
+    def clean_team(self) -> str:
+        """Returns the name."""
+        return clean_name(self.cleaned_data["team"])
+
+
+class _HandInForm(forms.Form):
+    """The task, which is chosen only where there are several."""
+
+    def __init__(self, tasks: Sequence[str], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = forms.ChoiceField(choices=[(task, task) for task in tasks], label="Task")
+        if len(tasks) == 1:
+            field.widget, field.initial = forms.HiddenInput(), tasks[0]
+        self.fields = {"task": field, **self.fields}
+
+
+class FileForm(_HandInForm):
+    """Hands in a file: a submission, whose manifest says its name and side, or pictures."""
+
+    name = forms.CharField(
+        max_length=64,
+        required=False,
+        label="Name",
+        help_text="1 to 64 of a-z, 0-9, _ and -. Left empty, it is the file's name without its ending.",
+    )
+    file = forms.FileField(
+        label="File",
+        max_length=255,
+        widget=forms.ClearableFileInput(attrs={"accept": _ARCHIVE_TYPES}),
+        help_text=f"At most {FORM_BYTES // 1024**2} MiB.",
+    )
+
+    def __init__(self, tasks: Sequence[str], *args: Any, pictures: bool, **kwargs: Any) -> None:
+        super().__init__(tasks, *args, **kwargs)
+        if not pictures:
+            del self.fields["name"]
+
+
+class ImageForm(_HandInForm):
+    """Hands in an image that lies in a registry."""
+
+    side = forms.ChoiceField(label="Side")
+    name = forms.CharField(max_length=64, label="Name", help_text="1 to 64 of a-z, 0-9, _ and -, no _ or - first.")
+    image = forms.CharField(
+        max_length=_WORD_LIMIT,
+        label="Image",
+        help_text="With its digest, such as registry.example.org/team/player@sha256:… A tag alone may change.",
+    )
+
+    def __init__(self, tasks: Sequence[str], sides: Sequence[Side], *args: Any, **kwargs: Any) -> None:
+        super().__init__(tasks, *args, **kwargs)
+        self.fields["side"].choices = [(side.value, side.value) for side in sides]  # type: ignore[attr-defined]
+
+
+class WithdrawForm(forms.Form):
+    """Takes a submission back."""
+
+    reason = forms.CharField(
+        max_length=REASON_LIMIT, label="Why", widget=forms.Textarea(attrs={"rows": 3}), help_text="It is published."
+    )
+
+
+class CorrectionForm(forms.Form):
+    """Corrects a submission's licence and source (rule A6)."""
+
+    licence = forms.CharField(max_length=_WORD_LIMIT, required=False, label="Licence", help_text="Its SPDX id, as MIT.")
+    source = forms.CharField(
+        max_length=_WORD_LIMIT, required=False, label="Source", help_text="Where the source is published."
+    )
+    reason = forms.CharField(max_length=REASON_LIMIT, label="Why it changes", help_text="It is published.")
+
+    @classmethod
+    def of_entry(cls, entry: Entry, data: Any = None) -> "CorrectionForm":
+        """Returns the form with what the record says now."""
+        return cls(data, initial={"licence": entry.licence, "source": entry.source}, auto_id="correct-%s")
+
+    def clean(self) -> dict[str, Any]:
+        """Refuses a correction that corrects nothing."""
+        if not {"licence", "source"} & set(self.changed_data):
+            raise forms.ValidationError("The record says so already: change the licence, the source, or both.")
+        return self.cleaned_data
+
+    def changed_words(self) -> dict[str, str | None]:
+        """Returns what is new, None for what stays."""
+        return {name: self.cleaned_data[name] if name in self.changed_data else None for name in ("licence", "source")}
+
+
+class AppealForm(forms.Form):
+    """Objects to a finding, or to a disqualification."""
+
+    about = forms.ChoiceField(label="About", widget=forms.RadioSelect)
+    text = forms.CharField(
+        max_length=TEXT_LIMIT,
+        label="What speaks against it",
+        widget=forms.Textarea(attrs={"rows": 8}),
+        help_text="For the review board and the organizers; it is not published. There is one decision.",
+    )
+
+    def __init__(self, subjects: Sequence[tuple[str, str]], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["about"].choices = subjects  # type: ignore[attr-defined]
+        if len(subjects) == 1:
+            self.fields["about"].initial = subjects[0][0]
