@@ -126,7 +126,7 @@ class AppealForm(forms.Form):
         max_length=TEXT_LIMIT,
         label="What speaks against it",
         widget=forms.Textarea(attrs={"rows": 8}),
-        help_text="For the review board and the organizers; it is not published. There is one decision.",
+        help_text="For the review board and the organizers; it is not published.",
     )
 
     def __init__(self, subjects: Sequence[tuple[str, str]], *args: Any, **kwargs: Any) -> None:

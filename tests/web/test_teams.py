@@ -200,7 +200,7 @@ def test_a_file_is_handed_in_and_watched(cup, ada) -> None:
     arrival = arrival_in(upload(ada, "rooks", package(cup)))
     address = f"/my/rooks/arrivals/{arrival}/"
     assert f'data-refresh="{address}fragment/" data-seconds="2"' in text_of(ada.get(address))
-    assert "1 on this task not decided yet" in text_of(ada.get("/my/rooks/"))
+    assert "1 arrival undecided" in text_of(ada.get("/my/rooks/"))
     waiting = ada.get(f"{address}fragment/")
     assert "It is the next" in text_of(waiting)
     assert ada.get(f"{address}fragment/", HTTP_IF_NONE_MATCH=waiting["ETag"]).status_code == 304
@@ -375,13 +375,33 @@ def test_a_team_sees_its_results_and_appeals(cup, ada, bo, accused) -> None:
 
     with cup.desk() as desk:
         decide_appeal(desk, appeal.id, "the machine was cold", upheld=False)
+    assert f"{address}appeal/" not in text_of(ada.get(address))  # nothing is left to appeal against
     page = text_of(ada.get("/my/rooks/"))
-    assert "was &lt;warm&gt;." in page
+    assert "<p>was &lt;warm&gt;.</p>" in page
     assert "the machine was cold" in page
     assert finding["id"] not in page
     theirs = text_of(bo.get("/my/knights/")) + text_of(bo.get("/my/knights/results/"))
     assert accused not in theirs
     assert "the machine was cold" not in theirs
+
+
+def test_a_log_is_shown_with_its_step() -> None:
+    """Lines of a builder belong to their step; what failed and was received all the same is a warning."""
+    from orchestrator.application.contests.admission_steps import AdmissionStep
+    from orchestrator.web.pages.submissions import shown_steps
+
+    steps = [
+        AdmissionStep("", "archive", True),
+        AdmissionStep("", "build", None, "FROM base"),
+        AdmissionStep("", "build", None, "COPY . /"),
+    ]
+    going_on = shown_steps(steps, received=False)
+    assert [(step.name, step.state) for step in going_on] == [("archive", "passed"), ("build", "going on")]
+    assert going_on[1].lines == ("FROM base", "COPY . /")
+    steps += [AdmissionStep("", "build", True), AdmissionStep("", "match, replay", False, "", "2 differ", "fix seeds")]
+    ended = shown_steps([*steps, AdmissionStep("", "outcome", True, "received as x")], received=True)
+    assert [(step.name, step.state) for step in ended[1:]] == [("build", "passed"), ("match, replay", "warned")]
+    assert ended[1].lines == ("FROM base", "COPY . /")
 
 
 def test_pictures_are_handed_in_where_the_format_takes_them(service, tmp_path) -> None:

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 
 from orchestrator import redaction
 from orchestrator.application.contests import report_writer
-from orchestrator.domain.season import Season
 from orchestrator.errors import StoreFault
-from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import RoundFolder
 from orchestrator.reports.evidence import finding_text
@@ -38,20 +36,10 @@ class TeamReports:
     findings: Mapping[str, tuple[TeamFinding, ...]]
 
 
-def finished_rounds(folder: ContestFolder, contest: Contest, season: Season) -> list[RoundFolder]:
-    """Returns the rounds that have results, in the order of the contest file's tasks."""
-    every = (
-        folder.round(each.name, task.name)
-        for task in contest.file.all_tasks
-        for each in contest.format.rounds(season, task.name)
-    )
-    return [each for each in every if each.results_path.exists()]
-
-
 def read_team_reports(folder: ContestFolder, rounds: list[RoundFolder]) -> TeamReports:
     """Returns what each team may see of these rounds. Raises StoreFault where a record is damaged."""
     story = report_writer.read_history(folder)
-    results = [_read_results(each) for each in rounds]
+    results = [report_writer.read_results(each) for each in rounds]
     public = [redaction.redact_results(each) for each in results]
     pages = {team: private_page(page, story.season) for team, page in team_pages(public, story).items()}
     findings: dict[str, tuple[TeamFinding, ...]] = {}
@@ -59,13 +47,6 @@ def read_team_reports(folder: ContestFolder, rounds: list[RoundFolder]) -> TeamR
         for found in _findings_of(own, shown):
             findings[found.part.submission] = (*findings.get(found.part.submission, ()), found)
     return TeamReports(pages, findings)
-
-
-def _read_results(folder: RoundFolder) -> Results:
-    try:
-        return Results.model_validate_json(folder.results_path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise StoreFault(f"{folder.results_path} cannot be read: {error}; the next command writes it again") from error
 
 
 def read_receipt(folder: ContestFolder, submission: str) -> bytes:

@@ -99,7 +99,7 @@ def _commands(team: str, tasks: list[str]) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ShownStep:
-    """A step of an admission with the lines of its log. `state` is passed, failed or going on."""
+    """A step of an admission with the lines of its log. `state` is passed, failed, warned or going on."""
 
     name: str
     state: str
@@ -109,13 +109,16 @@ class ShownStep:
     lines: tuple[str, ...] = ()
 
 
-def shown_steps(steps: Iterable[AdmissionStep]) -> list[ShownStep]:
-    """Returns the steps as they are shown: lines of a log with the step that they belong to, without the outcome."""
+def shown_steps(steps: Iterable[AdmissionStep], *, received: bool) -> list[ShownStep]:
+    """Returns the steps as they are shown: lines of a log with the step that they belong to, without the outcome.
+
+    What failed and did not keep a submission from being received is a warning (A9, A14).
+    """
     shown: list[ShownStep] = []
     for step in steps:
         if step.step == _OUTCOME:
             continue
-        state = {None: "going on", True: "passed", False: "failed"}[step.passed]
+        state = {None: "going on", True: "passed", False: "warned" if received else "failed"}[step.passed]
         before = shown[-1] if shown and (shown[-1].name, shown[-1].state) == (step.step, "going on") else None
         if step.passed is None:
             lines = (*(before.lines if before else ()), step.detail)
@@ -153,7 +156,9 @@ def _arrival_values(visit: Visit, arrival: str) -> dict[str, Any]:
         "entry": visit.season.entries.get(found.submission),
         "handed_in_by": names.get(found.actor, found.actor),
         "before": waiting.index(arrival) if arrival in waiting else 0,
-        "steps": shown_steps(arrivals.read_steps(visit.site.folder.path, arrival)),
+        "steps": shown_steps(
+            arrivals.read_steps(visit.site.folder.path, arrival), received=found.outcome == "received"
+        ),
     }
 
 
@@ -188,7 +193,10 @@ def _render_submission(
     correction: CorrectionForm | None = None,
     appeal: AppealForm | None = None,
 ) -> HttpResponseBase:
-    subjects = _subjects(visit, entry)
+    own = [each for each in visit.season.appeals.values() if each.submission == entry.id]
+    labels = finding_labels(visit)
+    appealed = {labels.get(each.finding, DISQUALIFICATION) for each in own}
+    subjects = [each for each in _subjects(visit, entry) if each[0] not in appealed]
     page = reports_of(visit.site).pages[visit.team]
     bound = any(form is not None for form in (withdrawal, correction, appeal))
     return render(
@@ -199,8 +207,8 @@ def _render_submission(
         history=next(one for one in page.submissions if one.entry.id == entry.id),
         participations=[one for one in page.participations if one.part.id == entry.id],
         findings=_findings(visit, entry),
-        labels=finding_labels(visit),
-        appeals=[each for each in visit.season.appeals.values() if each.submission == entry.id],
+        labels=labels,
+        appeals=own,
         problem=problem,
         withdrawal=withdrawal or WithdrawForm(auto_id="withdraw-%s"),
         correction=correction or CorrectionForm.of_entry(entry),

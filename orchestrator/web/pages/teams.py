@@ -3,6 +3,7 @@
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
+from django.urls import reverse
 
 from orchestrator.application.contests import tries
 from orchestrator.application.contests.team_founding import found_team
@@ -110,4 +111,4 @@ def _waiting(visit: Visit) -> list[tuple[int, object]]:
 def results(visit: Visit) -> HttpResponseBase:
     """What became of the team's submissions in every round: codes, counts and rounded scores (A2)."""
     page = reports_of(visit.site).pages[visit.team]
-    return render(visit, "team.html.j2", page=page, links=Links(index=visit.team_url("team")))
+    return render(visit, "teams/results.html.j2", page=page, links=Links(index=reverse("home")))
