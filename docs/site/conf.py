@@ -60,6 +60,7 @@ navigation = {
             "For organizers",
             [
                 "docs/seasons",
+                "docs/web",
                 "A season to play </examples/tournament/README>",
                 "docs/contest-file",
                 "docs/warmup",
