@@ -122,6 +122,21 @@ def test_a_form_sent_twice_founds_one_team(cup, ada) -> None:
     assert re.fullmatch("person-[0-9a-f]{16}", person.id)
 
 
+def test_an_organizers_team_gets_no_prize(cup) -> None:
+    """Whoever organizes the contest is told before, and the record says so of the person (A5)."""
+    from orchestrator.application.contests.roles import grant_role
+
+    account = make_account("Dora")
+    with cup.desk() as desk:
+        person = contest_events.PersonRecord(id=account.person, name="Dora")
+        grant_role(desk, person, contest_events.Role.ORGANIZER)
+    client = client_of(account)
+    assert "counts as one of the organizing institution" in text_of(client.get("/my/"))
+    client.post("/my/", {"team": "House"})
+    assert [person.organizer for person in season_of(cup).teams["House"]] == [True]
+    assert "no prizes for this team (A5)" in text_of(client.get("/my/house/"))
+
+
 @pytest.mark.parametrize(
     ("name", "status", "words"),
     [
