@@ -61,7 +61,9 @@ def contest_words(contest: Contest) -> ContestWords:
 def moment(time: datetime) -> str:
     """Returns a time with its date and its zone, such as `1 December 2026, 09:00 UTC+01:00`."""
     seconds = f":{time:%S}" if time.second else ""
-    return f"{time.day} {time:%B %Y}, {time:%H:%M}{seconds} {time.tzname()}"
+    offset = f"{time:%z}"
+    zone = "" if offset == "+0000" else f"{offset[:3]}:{offset[3:5]}"
+    return f"{time.day} {time:%B %Y}, {time:%H:%M}{seconds} UTC{zone}"
 
 
 def dates(file: ContestFile) -> list[tuple[str, datetime, str]]:
