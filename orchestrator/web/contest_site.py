@@ -31,7 +31,7 @@ class ContestSite:
         self._lock = threading.Lock()
         self._ledger: Ledger | None = None
         self._season = Season()
-        self._contest: tuple[int, Contest] | None = None
+        self._contest: tuple[tuple[int, int, int], Contest] | None = None
 
     def season(self) -> Season:
         """Returns what the contest's ledger says now. Raises StoreFault where it cannot be read."""
@@ -58,7 +58,8 @@ class ContestSite:
 
     def contest(self) -> Contest:
         """Returns the contest file as it is now, read again where it changed. Raises Rejected where it is wrong."""
-        changed = self.folder.file.stat().st_mtime_ns
+        status = self.folder.file.stat()
+        changed = (status.st_mtime_ns, status.st_size, status.st_ino)
         if self._contest is None or self._contest[0] != changed:
             self._contest = (changed, Contest(self.folder.file))
         return self._contest[1]
