@@ -9,6 +9,7 @@ from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from orchestrator.application.contests import rejudging
 from orchestrator.application.contests.rejudging import RejudgedRound
 from orchestrator.application.rounds.play_rounds import ReportPaths
 from orchestrator.cli import console, replay_output
@@ -125,14 +126,15 @@ def print_rejudged(one: RejudgedRound) -> None:
 
 def rejudged_document(one: RejudgedRound) -> dict[str, Any]:
     """Returns the rows that differ under other rules; of the first round also who would go on before and after."""
-    then = {(board.name, row.submission): row for board in one.before.boards for row in board.rows}
-    rows = []
-    for name, row in [(board.name, row) for board in one.after.boards for row in board.rows]:
-        old = then.get((name, row.submission))
-        if old is None or (old.rank, old.exact, old.reason) != (row.rank, row.exact, row.reason):
-            rows.append(
-                {"board": name, "submission": row.submission, "before": _row_summary(old), "after": _row_summary(row)}
-            )
+    rows = [
+        {
+            "board": change.board,
+            "submission": change.submission,
+            "before": _row_summary(change.before),
+            "after": _row_summary(change.after),
+        }
+        for change in rejudging.changed_rows(one)
+    ]
     outcomes = {
         when: found.model_dump(mode="json", exclude={"kind", "actor", "task", "reason"})
         for when, found in (("before", one.outcome_before), ("after", one.outcome_after))

@@ -9,7 +9,7 @@ from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.errors import UsageError
-from orchestrator.scoring.results_file import Results
+from orchestrator.scoring.results_file import Results, RowPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,29 @@ class RejudgedRound:
     after: Results
     outcome_before: FormatEvent | None
     outcome_after: FormatEvent | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRow:
+    """A row of a board that differs under other rules; `before` is None where there was no such board or row."""
+
+    board: str
+    title: str
+    submission: str
+    before: RowPart | None
+    after: RowPart
+
+
+def changed_rows(one: RejudgedRound) -> list[ChangedRow]:
+    """Returns the rows that differ in rank, score or reason, board by board."""
+    then = {(board.name, row.submission): row for board in one.before.boards for row in board.rows}
+    found = []
+    for board in one.after.boards:
+        for row in board.rows:
+            old = then.get((board.name, row.submission))
+            if old is None or (old.rank, old.exact, old.reason) != (row.rank, row.exact, row.reason):
+                found.append(ChangedRow(board.name, board.title, row.submission, old, row))
+    return found
 
 
 def rejudge(admin: ContestAdmin, only: str | None = None) -> list[RejudgedRound]:

@@ -266,14 +266,8 @@ def promote(admin: ContestAdmin, only: str | None = None, reason: str = "") -> d
         UsageError: the format promotes nobody, that round is not complete, or the next one was begun with who went on
             then and no `reason` is given.
     """
-    first = admin.contest.format.promotes_from
-    if not first:
-        raise UsageError(f"the format {admin.contest.file.format} promotes nobody from one round to another")
-    names = _round_names(admin.contest, admin.season)
-    later = names[names.index(first) + 1 :]
-    later_rounds = [
-        (name, task) for task in task_names(admin, only) for name in later if admin.folder.round(name, task).exists
-    ]
+    first = _promoting_round(admin)
+    later_rounds = rounds_after_promotion(admin, only)
     if later_rounds and not reason:
         raise UsageError(
             f"the {later_rounds[0][0]} round of {later_rounds[0][1]} was begun with those who went on; "
@@ -284,6 +278,29 @@ def promote(admin: ContestAdmin, only: str | None = None, reason: str = "") -> d
         for event in promoted.values():
             admin.append_event(event)
     return promoted
+
+
+def preview_promotion(admin: ContestAdmin, only: str | None = None) -> dict[str, FormatEvent]:
+    """Returns what `promote` would note now, by task, without noting anything. Raises like it, but asks no reason."""
+    first = _promoting_round(admin)
+    return {task: _promotion(admin, first, task, "") for task in task_names(admin, only)}
+
+
+def rounds_after_promotion(admin: ContestAdmin, only: str | None = None) -> list[tuple[str, str]]:
+    """Returns the rounds, each with its task, that were begun with who went on: promoting again needs a reason then.
+
+    Raises UsageError where the format promotes nobody.
+    """
+    names = _round_names(admin.contest, admin.season)
+    later = names[names.index(_promoting_round(admin)) + 1 :]
+    return [(name, task) for task in task_names(admin, only) for name in later if admin.folder.round(name, task).exists]
+
+
+def _promoting_round(admin: ContestAdmin) -> str:
+    first: str = admin.contest.format.promotes_from
+    if not first:
+        raise UsageError(f"the format {admin.contest.file.format} promotes nobody from one round to another")
+    return first
 
 
 def _promotion(admin: ContestAdmin, first: str, task: str, reason: str) -> FormatEvent:
@@ -354,15 +371,23 @@ def complete_rules(admin: ContestAdmin, rules: dict[str, Any]) -> dict[str, Any]
     return complete
 
 
-def _check_rules(admin: ContestAdmin) -> None:
-    """Raises UsageError where contest.yaml has other rules than those that judged what was played."""
+def changed_rules(admin: ContestAdmin) -> dict[str, tuple[Any, Any]]:
+    """Returns the rules of contest.yaml that differ from those that judged what was played: in force, and in the file.
+
+    Nothing where nothing was played.
+    """
     recorded_rules = admin.season.rules or next((opening.contest["rules"] for opening, _ in opened_rounds(admin)), None)
     now = admin.contest.format.rules.model_dump(mode="json")
     before = now if recorded_rules is None else complete_rules(admin, recorded_rules)
-    changed = [f"rules.{name}" for name in now if now[name] != before[name]]
-    if changed:
+    return {name: (before[name], now[name]) for name in now if now[name] != before[name]}
+
+
+def _check_rules(admin: ContestAdmin) -> None:
+    """Raises UsageError where contest.yaml has other rules than those that judged what was played."""
+    if changed := changed_rules(admin):
+        names = ", ".join(f"rules.{name}" for name in changed)
         raise UsageError(
-            f"{', '.join(changed)} in {admin.contest.path} changed since the contest was judged; "
+            f"{names} in {admin.contest.path} changed since the contest was judged; "
             f"see `sparring rejudge {admin.folder.path}`, then apply the change or put it back"
         )
 
@@ -391,7 +416,7 @@ def _admit_players(
             problems.append(Problem(entry.id, "a baseline has this name now", "give the baseline another `name:`"))
         if entry.pixels:
             pictures[entry.id] = get_array(admin.folder.blobs(), entry.pixels)
-            submissions.append(_submission(entry))
+            submissions.append(submission_of(entry))
             continue
         if entry.folder and backend.name != "process":
             mismatch = f"its folder was received, and {backend.name} starts images"
@@ -401,7 +426,7 @@ def _admit_players(
         if image.digest != entry.digest:
             mismatch = f"what was received is {entry.digest}, what is here now is {image.digest}"
             problems.append(Problem(entry.id, mismatch, "play on the backend it was submitted for, or submit it again"))
-        submissions.append(_submission(entry))
+        submissions.append(submission_of(entry))
         images[entry.id] = replace(image, digest=entry.digest, name=entry.name)
     if problems:
         raise Rejected(f"round of {task}", problems)
@@ -423,7 +448,8 @@ def _admit_received(admin: ContestAdmin, entry: Entry, backend: Backend) -> Imag
         return Image(entry.digest, entry.image)
 
 
-def _submission(entry: Entry) -> Submission:
+def submission_of(entry: Entry) -> Submission:
+    """Returns a submission that was received as a round's roster has it."""
     return Submission(
         id=entry.id,
         name=entry.name,

@@ -59,20 +59,15 @@ def publish_bundle(
         StoreFault: the record is damaged, or the key is not the contest's.
         NotGenuine: what was written does not hold.
     """
-    played_rounds = list(admin.season.played_rounds.values())
-    if not played_rounds:
-        raise UsageError(f"no round was played in {admin.folder.path}; there is nothing to publish")
-    if kind == "full" and not unfinished:
-        _require_finished(admin)
+    require_publishable(admin, kind, unfinished=unfinished)
     if pictures and kind != "full":
         raise UsageError("a sealed bundle holds no pictures; give --full with --pictures")
     pictures = pictures or (kind == "full" and admin.contest.format.judges_pictures)
-    _require_publishable(admin, kind)
     if out.exists():
         raise UsageError(f"{out} is there already; give a new folder")
     key = admin.signing_key()
     with _temporary_sibling(out) as folder:
-        sources = [_round_source(admin, act) for act in played_rounds]
+        sources = [_round_source(admin, act) for act in admin.season.played_rounds.values()]
         writer.write_contest(folder, _ledger_entries(admin.folder))
         for source in sources:
             if kind == "full":
@@ -137,8 +132,18 @@ def resolve_rules(season: Season, opened: events.RoundOpened) -> tuple[Format[An
     return found, season_fold.season_state(found, season, opened)
 
 
-def _require_publishable(admin: ContestAdmin, kind: BundleKind) -> None:
-    """Raises UsageError for a bundle that this format has not, and Rejected where none may be published now."""
+def require_publishable(admin: ContestAdmin, kind: BundleKind, *, unfinished: bool = False) -> None:
+    """Raises what keeps a bundle from being published, as far as nothing has to be written to know it.
+
+    Raises:
+        UsageError: nothing was played, a round with the same labels is to be played and `unfinished` was not said, or
+            this format has no such bundle.
+        Rejected: the format has a reason why nothing may be published now.
+    """
+    if not admin.season.played_rounds:
+        raise UsageError(f"no round was played in {admin.folder.path}; there is nothing to publish")
+    if kind == "full" and not unfinished:
+        _require_finished(admin)
     rules = admin.contest.format
     if kind == "sealed" and rules.play_rules().keep_scores and not rules.withholds_outcomes:
         raise UsageError(

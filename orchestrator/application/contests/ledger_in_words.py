@@ -1,0 +1,115 @@
+"""A contest's ledger in words: one sentence for each entry, for the people who answer for it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.domain import contest_events as acts
+from orchestrator.domain.contest_events import ContestEvent, Role
+from orchestrator.domain.season import Season
+from orchestrator.ledger.contest_folder import ContestFolder
+
+NameOf = Callable[[str], str]
+"""Returns what to call a person, by the id that the ledger has."""
+ROLES = {Role.ORGANIZER: "an organizer", Role.RATER: "a rater", Role.BOARD: "a member of the review board"}
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """An entry of a contest's ledger: its number, when, which kind of event, and the event itself."""
+
+    number: int
+    time: str
+    event: ContestEvent
+
+    @property
+    def kind(self) -> str:
+        """The event's kind, such as `team_added`."""
+        return self.event.kind
+
+
+def read_deeds(folder: ContestFolder) -> list[Deed]:
+    """Returns everything that was done in a contest, in the order of its ledger. Raises StoreFault."""
+    ledger = folder.ledger()
+    try:
+        return [
+            Deed(entry.seq, entry.time, entry.event) for entry in ledger.read() if isinstance(entry.event, ContestEvent)
+        ]
+    finally:
+        ledger.close()
+
+
+def reason_of(event: ContestEvent) -> str:
+    """Returns the reason or the text that an act was given, "" where it has none."""
+    for name in ("reason", "text", "problem"):
+        if text := getattr(event, name, ""):
+            return str(text)
+    return "\n".join(event.problems) if isinstance(event, acts.SubmissionRefused) else ""
+
+
+def sentence(event: ContestEvent, season: Season, name_of: NameOf) -> str:
+    """Returns what an act was, to be read after the name of who did it: `opened the contest`.
+
+    `season` is the whole ledger folded: it knows what an event means that only names another.
+    """
+    if isinstance(event, acts.FormatEvent):
+        said = "; ".join(f"{part}: {text}" for part, text in event.summary().items() if part != "reason")
+        return f"noted {event.kind}" + (f" ({said})" if said else "")
+    return _WORDS[type(event)](event, season, name_of)
+
+
+def _team_added(event: Any, *_: Any) -> str:
+    people = ", ".join(person.name for person in event.people)
+    return f"entered the team {event.team}: {people}"
+
+
+def _arrived(event: Any, *_: Any) -> str:
+    what = event.image or f"{event.file_name or 'a file'}, {event.size:,} bytes"
+    return f"handed in {what} for {event.team} on {event.task}"
+
+
+def _corrected(event: Any, *_: Any) -> str:
+    changed = (("licence", event.licence), ("source", event.source))
+    new = ", ".join(f"its {name} is {value or 'none'}" for name, value in changed if value is not None)
+    return f"corrected {event.id}: {new}"
+
+
+def _appealed(event: Any, *_: Any) -> str:
+    about = f"the finding {event.finding} against {event.submission}" if event.finding else event.submission
+    return f"appealed for {event.team} about {about}"
+
+
+def _decided(event: Any, season: Season, _: NameOf) -> str:
+    appeal = season.appeals[event.appeal]
+    return f"{'upheld' if event.upheld else 'dismissed'} the appeal of {appeal.team} about {appeal.submission}"
+
+
+def _matched(event: Any, season: Season, _: NameOf) -> str:
+    team = season.arrivals[event.arrival].team
+    return f"found that what {team} handed in is {event.submission}, which plays already"
+
+
+_ENDS = {"played": "played", "failed": "gave up", "cancelled": "called off"}
+_WORDS: Mapping[type, Callable[[Any, Season, NameOf], str]] = {
+    acts.ContestOpened: lambda e, *_: f"opened the contest with version {e.software} of the software",
+    acts.TeamAdded: _team_added,
+    acts.SubmissionReceived: lambda e, *_: f"received {e.id} of {e.team} on {e.task}, {e.side}, attempt {e.attempt}",
+    acts.SubmissionRefused: lambda e, *_: f"refused {e.name or 'a submission'} of {e.team} on {e.task}",
+    acts.SubmissionWithdrawn: lambda e, *_: f"withdrew {e.id}",
+    acts.SubmissionDisqualified: lambda e, *_: f"disqualified {e.id}",
+    acts.SubmissionCorrected: _corrected,
+    acts.RoundPlayed: lambda e, *_: f"completed the round {e.round} of {e.task}",
+    acts.RulesChanged: lambda *_: "changed the rules by which the boards are judged",
+    acts.RejudgementDropped: lambda *_: "looked at other rules and dropped them",
+    acts.BundlePublished: lambda e, *_: f"published a {e.bundle} bundle, {e.digest}",
+    acts.RoleGranted: lambda e, _, name_of: f"made {e.person.name or name_of(e.person.id)} {ROLES[e.role]}",
+    acts.RoleRevoked: lambda e, _, name_of: f"took a role from {name_of(e.person)}, who was {ROLES[e.role]}",
+    acts.SubmissionArrived: _arrived,
+    acts.ArrivalMatched: _matched,
+    acts.RoundRequested: lambda e, *_: f"asked for the round {e.round} of {e.task or 'every task'}",
+    acts.RoundRequestClosed: lambda e, *_: f"{_ENDS[e.outcome]} the request {e.request}",
+    acts.ContestAnnounced: lambda e, *_: f"announced: {e.title}",
+    acts.AppealFiled: _appealed,
+    acts.AppealDecided: _decided,
+}
+"""What each of the software's own kinds of events is in words."""
