@@ -86,5 +86,16 @@ def accept(site: ContestSite, invitation: FoundInvitation, account: Account) -> 
                 admin.add_team(invitation.team, [*people, person])
 
 
+def open_role_invitations(now: datetime) -> list[tuple[FoundInvitation, datetime]]:
+    """Returns the invitations to roles that may still be accepted, each with the moment when it expires."""
+    rows = Invitation.objects.filter(uses_left__gt=0, expires__gt=now).exclude(role="").order_by("expires", "pk")
+    return [(FoundInvitation(row.pk, row.team, row.role, row.invited_by), row.expires) for row in rows]
+
+
+def withdraw_role_invitation(key: int) -> None:
+    """Takes back an invitation to a role, if it is still there: its link opens nothing any more."""
+    Invitation.objects.filter(pk=key).exclude(role="").delete()
+
+
 def _digest(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()

@@ -12,7 +12,16 @@ from django.views.generic import RedirectView
 
 from orchestrator.web import static_files
 from orchestrator.web.contest_site import web_settings
-from orchestrator.web.pages import accounts, organizers, submissions, teams, visitors
+from orchestrator.web.pages import (
+    accounts,
+    organizer_rounds,
+    organizer_submissions,
+    organizers,
+    review,
+    submissions,
+    teams,
+    visitors,
+)
 from orchestrator.web.rights import Right, View, allowed
 
 
@@ -64,6 +73,38 @@ PAGES: Sequence[Page] = (
         )
     ),
     Page("organize/", organizers.overview, "organize", Right.ORGANIZER),
+    Page("organize/rounds/", organizer_rounds.rounds, "organize-rounds", Right.ORGANIZER),
+    Page("organize/rounds/<str:name>/", organizer_rounds.one_round, "organize-round", Right.ORGANIZER),
+    Page("organize/requests/<str:request_id>/cancel/", organizer_rounds.cancel, "cancel-request", Right.ORGANIZER),
+    Page("organize/promote/", organizer_rounds.promote, "promote", Right.ORGANIZER),
+    Page("organize/rules/", organizer_rounds.rules, "organize-rules", Right.ORGANIZER),
+    Page("organize/publish/", organizer_rounds.publish, "organize-publish", Right.ORGANIZER),
+    Page("organize/publish/<str:name>.zip", organizer_rounds.bundle, "organize-bundle", Right.ORGANIZER),
+    Page("organize/submissions/", organizer_submissions.submissions, "organize-submissions", Right.ORGANIZER),
+    Page(
+        "organize/submissions/<str:submission>/disqualify/",
+        organizer_submissions.disqualify,
+        "disqualify",
+        Right.ORGANIZER,
+    ),
+    Page(
+        "organize/submissions/<str:submission>/correct/",
+        organizer_submissions.correct,
+        "organizer-correct",
+        Right.ORGANIZER,
+    ),
+    Page("organize/announce/", organizers.announce, "organize-announce", Right.ORGANIZER),
+    Page("organize/people/", organizers.people, "organize-people", Right.ORGANIZER),
+    Page(
+        "organize/people/invitations/<int:key>/withdraw/",
+        organizers.withdraw_invitation,
+        "withdraw-invitation",
+        Right.ORGANIZER,
+    ),
+    Page("organize/people/<str:role>/<path:person>/revoke/", organizers.revoke, "revoke-role", Right.ORGANIZER),
+    Page("organize/ledger/", organizers.ledger, "organize-ledger", Right.ORGANIZER),
+    Page("review/", review.appeals_list, "review", Right.BOARD),
+    Page("review/<str:appeal_id>/", review.appeal, "review-appeal", Right.BOARD),
 )
 
 _ACCOUNT_VIEWS: Sequence[tuple[str, Any, str]] = (

@@ -1,11 +1,158 @@
-"""What organizers do: what waits for them, rounds, people, corrections, announcements, bundles."""
+"""What organizers do: see what waits for them, tell everybody something, give roles, read who did what."""
 
-from django.http import HttpResponseBase
+import shutil
 
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import Http404, HttpResponseBase
+from django.shortcuts import redirect
+
+from orchestrator.application.contests import announcements, ledger_in_words, roles, round_states
+from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.domain.contest_events import Role
+from orchestrator.errors import UsageError
+from orchestrator.web import invitations
+from orchestrator.web.acts import act_once, redirect_after
+from orchestrator.web.organizer_forms import AnnouncementForm, InviteForm, RevokeForm
+from orchestrator.web.pages.organizer_submissions import refusals
+from orchestrator.web.people import names_of, paragraphs
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
+
+_RECENT_REFUSALS = 10
+_DEEDS_PER_PAGE = 100
+_LINK = "invitation_link"
 
 
 def overview(visit: Visit) -> HttpResponseBase:
     """What waits for the organizers."""
-    return render(visit, "organize/overview.html.j2")
+    contest, season = visit.site.contest(), visit.season
+    states = round_states.round_states(visit.site.folder, contest, season)
+    waiting, requests = list(season.pending_arrivals.values()), season.round_requests.values()
+    return render(
+        visit,
+        "organize/overview.html.j2",
+        states=states,
+        findings=round_states.open_findings(states, season),
+        appeals=[appeal for appeal in season.appeals.values() if appeal.decision is None],
+        arrivals=waiting,
+        refusals=refusals(visit)[:_RECENT_REFUSALS],
+        disk=shutil.disk_usage(visit.site.folder.path),
+        waits_since=min((*(one.time for one in waiting), *(one.time for one in requests)), default=""),
+        now=visit.site.clock(),
+        is_board=Role.BOARD in visit.actor.roles,
+        names=names_of(season),
+    )
+
+
+def announce(visit: Visit) -> HttpResponseBase:
+    """Tells everybody something: written, then looked at, then published."""
+    posted = visit.request.method == "POST"
+    form, problem = AnnouncementForm(visit.request.POST if posted else None), ""
+    preview = None
+    if posted and form.is_valid():
+        title, text = form.cleaned_data["title"], form.cleaned_data["text"]
+        preview = (title, paragraphs(text))
+        match visit.request.POST.get("step"):
+            case "publish":
+                problem, done = act_once(visit, form, lambda admin: announcements.announce(admin, title, text))
+                if not problem:
+                    return redirect_after(visit, "organize-announce", done=done, text="It is announced.")
+            case "change":
+                preview = None
+    return render(
+        visit,
+        "organize/announce.html.j2",
+        form=form,
+        preview=preview,
+        problem=problem,
+        said=[(each, paragraphs(each.text)) for each in reversed(visit.season.announcements)],
+        status=409 if problem else 200,
+        now=visit.site.clock(),
+        names=names_of(visit.season),
+    )
+
+
+def people(visit: Visit) -> HttpResponseBase:
+    """Who has which role, and invitations to one: a new one's link is shown once."""
+    if visit.request.method == "POST":
+        form = InviteForm(visit.request.POST)
+        if form.is_valid():
+            link = visit.request.build_absolute_uri(
+                invitations.invite(by=visit.actor.person, role=Role(form.cleaned_data["role"]), now=visit.site.clock())
+            )
+            visit.request.session[_LINK] = link
+            return redirect("organize-people")
+    else:
+        form = InviteForm()
+    return render(
+        visit,
+        "organize/people.html.j2",
+        form=form,
+        link=visit.request.session.pop(_LINK, ""),
+        open_invitations=invitations.open_role_invitations(visit.site.clock()),
+        titles=invitations.ROLE_TITLES,
+        names=names_of(visit.season),
+    )
+
+
+def withdraw_invitation(visit: Visit, key: int) -> HttpResponseBase:
+    """Makes the link of an invitation to a role worthless."""
+    if visit.request.method == "POST":
+        invitations.withdraw_role_invitation(key)
+        messages.success(visit.request, "The link opens nothing any more.")
+    return redirect("organize-people")
+
+
+def revoke(visit: Visit, role: str, person: str) -> HttpResponseBase:
+    """Takes a role from somebody."""
+    if role not in set(Role) or person not in visit.season.roles[Role(role)]:
+        raise Http404
+    form, problem = RevokeForm(visit.request.POST or None), ""
+    if visit.request.method == "POST" and form.is_valid():
+
+        def act(admin: ContestAdmin) -> None:
+            with admin.alone():
+                _require_another_organizer(admin, Role(role))
+                roles.revoke_role(admin, person, Role(role), form.cleaned_data["reason"])
+
+        problem, done = act_once(visit, form, act)
+        if not problem:
+            # who took this role from oneself may open that page no more
+            page = "home" if (role, person) == (Role.ORGANIZER, visit.actor.person) else "organize-people"
+            return redirect_after(visit, page, done=done, text="The role is taken away.")
+    return render(
+        visit,
+        "organize/revoke.html.j2",
+        form=form,
+        problem=problem,
+        person=visit.season.roles[Role(role)][person],
+        title=invitations.ROLE_TITLES[Role(role)],
+        status=409 if problem else 200,
+    )
+
+
+def _require_another_organizer(admin: ContestAdmin, role: Role) -> None:
+    """Raises UsageError where nobody would be left who may give roles on these pages."""
+    if role is Role.ORGANIZER and len(admin.season.roles[role]) == 1:
+        raise UsageError("this is the last organizer; make somebody else an organizer first")
+
+
+def ledger(visit: Visit) -> HttpResponseBase:
+    """Who did what: the contest's ledger in words, newest first."""
+    every = ledger_in_words.read_deeds(visit.site.folder)
+    kinds = sorted({deed.kind for deed in every})
+    kind = visit.request.GET.get("kind", "")
+    shown = [deed for deed in reversed(every) if kind in ("", deed.kind)]
+    page = Paginator(shown, _DEEDS_PER_PAGE).get_page(visit.request.GET.get("page"))
+    names = names_of(visit.season)
+    rows = [
+        (
+            deed,
+            names(deed.event.actor),
+            ledger_in_words.sentence(deed.event, visit.season, names),
+            paragraphs(ledger_in_words.reason_of(deed.event)),
+        )
+        for deed in page.object_list
+    ]
+    return render(visit, "organize/ledger.html.j2", rows=rows, page=page, kinds=kinds, kind=kind, total=len(shown))

@@ -1,0 +1,59 @@
+"""Acts that come through a form: done once, in the name of who sent it."""
+
+import secrets
+from collections.abc import Callable
+
+from django import forms
+from django.contrib import messages
+from django.core.cache import cache
+from django.http import HttpResponseBase
+from django.shortcuts import redirect
+
+from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.errors import InfrastructureFault, SparringError
+from orchestrator.web.rights import Visit
+
+_REMEMBERED_SECONDS = 24 * 3600
+_TOKEN_BYTES = 16
+
+
+class OnceForm(forms.Form):
+    """A form that may be sent once: a second click, or a page that is sent again, does nothing more."""
+
+    once = forms.CharField(widget=forms.HiddenInput, max_length=64)
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # whatever Django's takes
+        self.fields["once"].initial = secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def act_once(visit: Visit, form: OnceForm, act: Callable[[ContestAdmin], object]) -> tuple[str, bool]:
+    """Does an act of a valid form in the visitor's name, unless the same form did it before.
+
+    Returns why it was refused, "" where it was not, and whether it was done now. A form whose act was refused may be
+    sent again.
+
+    Raises:
+        InfrastructureFault: the fault is ours; the form may be sent again.
+    """
+    key = f"once-{visit.actor.person}-{form.cleaned_data['once']}"
+    if not cache.add(key, 1, _REMEMBERED_SECONDS):
+        return "", False
+    try:
+        with visit.site.administer(visit.actor.person) as admin:
+            act(admin)
+    except SparringError as error:
+        cache.delete(key)
+        if isinstance(error, InfrastructureFault):
+            raise
+        return str(error), False
+    return "", True
+
+
+def redirect_after(visit: Visit, page: str, *, done: bool, text: str) -> HttpResponseBase:
+    """Returns to a page with a message: what was done, or that the same form did it before."""
+    if done:
+        messages.success(visit.request, text)
+    else:
+        messages.info(visit.request, "This form was sent already; what it asked for was done once.")
+    return redirect(page)

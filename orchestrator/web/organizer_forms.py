@@ -1,0 +1,119 @@
+"""What organizers and the review board fill in."""
+
+from django import forms
+
+from orchestrator.domain.contest_events import Role
+from orchestrator.web.acts import OnceForm
+
+_REASON_LIMIT, _TITLE_LIMIT, _TEXT_LIMIT, _WORD_LIMIT = 2000, 120, 10_000, 300
+
+
+class ReasonField(forms.CharField):
+    """Why something is done; the record keeps it."""
+
+    def __init__(self, *, required: bool = True, help_text: str = "It is kept on the record.") -> None:
+        super().__init__(
+            max_length=_REASON_LIMIT,
+            required=required,
+            label="Reason",
+            help_text=help_text,
+            widget=forms.Textarea({"rows": 3}),
+        )
+
+
+class ReasonForm(OnceForm):
+    """An act that needs a reason."""
+
+    reason = ReasonField(help_text="The team reads it, and it may be published.")
+
+
+class RevokeForm(OnceForm):
+    """The end of somebody's role."""
+
+    reason = ReasonField()
+
+
+class PromoteForm(OnceForm):
+    """Who goes on, as it was shown."""
+
+    shown = forms.CharField(widget=forms.HiddenInput, max_length=80)
+    reason = ReasonField(required=False, help_text="Needed once a later round was begun with who went on before.")
+
+
+class CorrectionForm(OnceForm):
+    """What a submission says of its licence and its source (A6)."""
+
+    licence = forms.CharField(
+        max_length=_WORD_LIMIT, required=False, label="Licence", help_text="The SPDX id, such as Apache-2.0."
+    )
+    source = forms.CharField(
+        max_length=_WORD_LIMIT, required=False, label="Source", help_text="The address where it is published."
+    )
+    reason = ReasonField(help_text="The team reads it, and it may be published.")
+
+
+class RoundForm(OnceForm):
+    """A round that is asked for, of one task or of all."""
+
+    def __init__(self, tasks: list[str], *args: object) -> None:
+        super().__init__(*args)
+        choices = [("", "every task"), *((task, task) for task in tasks)]
+        self.fields["task"] = forms.ChoiceField(required=False, label="Task", choices=choices)
+
+
+class AnnouncementForm(OnceForm):
+    """Something that the organizers say to everybody."""
+
+    title = forms.CharField(max_length=_TITLE_LIMIT, label="Title")
+    text = forms.CharField(
+        max_length=_TEXT_LIMIT,
+        label="Text",
+        help_text="Plain text; an empty line begins a new paragraph. Once published, it stays.",
+        widget=forms.Textarea({"rows": 10}),
+    )
+
+
+class RulesForm(OnceForm):
+    """What becomes of other rules in contest.yaml, of those that were shown."""
+
+    shown = forms.CharField(widget=forms.HiddenInput, max_length=80)
+    decision = forms.ChoiceField(
+        label="Decision",
+        choices=[("", "Choose"), ("apply", "Judge by them from now on"), ("drop", "Drop them")],
+        help_text="Dropped rules stay in contest.yaml until somebody puts the old ones back.",
+    )
+    reason = ReasonField(help_text="It may be published.")
+
+
+class PublishForm(OnceForm):
+    """A bundle, under the name that was shown."""
+
+    name = forms.CharField(widget=forms.HiddenInput, max_length=20)
+    unfinished = forms.BooleanField(
+        required=False,
+        label="Although rounds with the same labels are still to be played",
+        help_text="Only for a full bundle: whoever reads it knows the labels of those rounds.",
+    )
+
+
+class InviteForm(OnceForm):
+    """An invitation to a role."""
+
+    role = forms.ChoiceField(
+        label="Role",
+        choices=[
+            (Role.RATER.value, "rater: judges pictures"),
+            (Role.BOARD.value, "review board: decides appeals"),
+            (Role.ORGANIZER.value, "organizer: may do everything on these pages"),
+        ],
+    )
+
+
+class DecisionForm(OnceForm):
+    """The end of an appeal."""
+
+    decision = forms.ChoiceField(
+        label="Decision",
+        choices=[("", "Choose"), ("uphold", "Uphold: the team is right"), ("dismiss", "Dismiss: it stays as it was")],
+    )
+    reason = ReasonField(help_text="The team reads it.")

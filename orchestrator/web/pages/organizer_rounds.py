@@ -1,0 +1,236 @@
+"""Rounds: where they stand, what one would play, asking for it, who goes on, other rules, and bundles."""
+
+from hashlib import sha256
+
+from django.http import FileResponse, Http404, HttpResponseBase
+
+from orchestrator.application.contests import rejudging, round_requests, round_states, seasons
+from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.application.contests.ledger_in_words import read_deeds
+from orchestrator.application.publishing import bundles, published_bundles
+from orchestrator.bundles.layout import BundleKind
+from orchestrator.domain.contest_events import FormatEvent, RoundRequestClosed, RoundRequested
+from orchestrator.domain.ids import canonical_json
+from orchestrator.errors import InfrastructureFault, SparringError, UsageError
+from orchestrator.web.acts import OnceForm, act_once, redirect_after
+from orchestrator.web.organizer_forms import PromoteForm, PublishForm, RoundForm, RulesForm
+from orchestrator.web.people import names_of
+from orchestrator.web.rights import Visit
+from orchestrator.web.templating import render
+
+_CHANGED = "what you saw is not so any more; look at it again"
+
+
+def rounds(visit: Visit) -> HttpResponseBase:
+    """Every round of every task, what is asked for, and how earlier requests ended."""
+    contest = visit.site.contest()
+    asked, ended = {}, []
+    for deed in read_deeds(visit.site.folder):
+        if isinstance(deed.event, RoundRequested):
+            asked[deed.event.request] = deed.event
+        elif isinstance(deed.event, RoundRequestClosed):
+            ended.append((deed, asked[deed.event.request]))
+    return render(
+        visit,
+        "organize/rounds.html.j2",
+        states=round_states.round_states(visit.site.folder, contest, visit.season),
+        ended=ended[::-1][:20],
+        promotes_from=contest.format.promotes_from,
+        names=names_of(visit.season),
+        now=visit.site.clock(),
+    )
+
+
+def one_round(visit: Visit, name: str) -> HttpResponseBase:
+    """What a round would play now, and the form that asks for it."""
+    contest = visit.site.contest()
+    states = round_states.round_states(visit.site.folder, contest, visit.season)
+    own = [state for state in states if state.name == name]
+    if not own:
+        raise Http404
+    form, problem = RoundForm([state.task for state in own], visit.request.POST or None), ""
+    if visit.request.method == "POST" and form.is_valid():
+        task = form.cleaned_data["task"]
+        problem, done = act_once(visit, form, lambda admin: round_requests.request_round(admin, name, task))
+        if not problem:
+            return redirect_after(visit, "organize-rounds", done=done, text=f"The round {name} is asked for.")
+    return render(
+        visit,
+        "organize/round.html.j2",
+        name=name,
+        form=form,
+        problem=problem,
+        outlooks=[round_states.round_outlook(contest, visit.season, state, states) for state in own],
+        folder=visit.site.folder.path.name,
+        status=409 if problem else 200,
+    )
+
+
+def cancel(visit: Visit, request_id: str) -> HttpResponseBase:
+    """Calls a request for a round off."""
+    request = visit.season.round_requests.get(request_id)
+    if request is None:
+        raise Http404
+    form, problem = OnceForm(visit.request.POST or None), ""
+    if visit.request.method == "POST" and form.is_valid():
+        problem, done = act_once(visit, form, lambda admin: round_requests.cancel_request(admin, request_id))
+        if not problem:
+            return redirect_after(visit, "organize-rounds", done=done, text="The request is called off.")
+    return render(
+        visit,
+        "organize/cancel.html.j2",
+        request=request,
+        form=form,
+        problem=problem,
+        names=names_of(visit.season),
+        status=409 if problem else 200,
+    )
+
+
+def promote(visit: Visit) -> HttpResponseBase:
+    """Who would go on, and the button that notes it."""
+    first = visit.site.contest().format.promotes_from
+    if not first:
+        raise Http404
+    posted = visit.request.method == "POST"
+    form, problem = PromoteForm(visit.request.POST if posted else None), ""
+    if posted and form.is_valid():
+
+        def act(admin: ContestAdmin) -> None:
+            with admin.alone():
+                if _promotion_digest(seasons.preview_promotion(admin)) != form.cleaned_data["shown"]:
+                    raise UsageError(_CHANGED)
+                seasons.promote(admin, reason=form.cleaned_data["reason"])
+
+        problem, done = act_once(visit, form, act)
+        if not problem:
+            return redirect_after(visit, "organize-rounds", done=done, text="It is noted who goes on.")
+    would: dict[str, FormatEvent] = {}
+    begun: list[tuple[str, str]] = []
+    obstacle = ""
+    try:
+        with visit.site.administer(visit.actor.person) as admin:
+            would, begun = seasons.preview_promotion(admin), seasons.rounds_after_promotion(admin)
+    except InfrastructureFault:
+        raise
+    except SparringError as error:
+        obstacle = str(error)
+    if not posted or problem:
+        form = PromoteForm(initial={"shown": _promotion_digest(would)})
+    return render(
+        visit,
+        "organize/promote.html.j2",
+        first=first,
+        form=form,
+        problem=problem,
+        obstacle=obstacle,
+        would=would,
+        begun=begun,
+        status=409 if problem else 200,
+    )
+
+
+def _promotion_digest(would: dict[str, FormatEvent]) -> str:
+    """Returns a digest of who would go on, whoever asks."""
+    events = {task: event.model_dump(mode="json", exclude={"actor", "reason"}) for task, event in would.items()}
+    return _digest(events)
+
+
+def _digest(document: object) -> str:
+    return sha256(canonical_json(document).encode()).hexdigest()
+
+
+def rules(visit: Visit) -> HttpResponseBase:
+    """What every board would become under the rules that contest.yaml has now, and the decision about them."""
+    posted = visit.request.method == "POST"
+    form, problem = RulesForm(visit.request.POST if posted else None), ""
+    if posted and form.is_valid():
+
+        def act(admin: ContestAdmin) -> None:
+            with admin.alone():
+                if _digest(seasons.changed_rules(admin)) != form.cleaned_data["shown"]:
+                    raise UsageError(_CHANGED)
+                rejudging.record_decision(
+                    admin, form.cleaned_data["reason"], apply=form.cleaned_data["decision"] == "apply"
+                )
+
+        problem, done = act_once(visit, form, act)
+        if not problem:
+            return redirect_after(visit, "organize-rules", done=done, text="The decision is on the record.")
+    obstacle, rejudged = "", []
+    with visit.site.administer(visit.actor.person) as admin:
+        changed = seasons.changed_rules(admin)
+        try:
+            rejudged = rejudging.rejudge(admin) if changed else []
+        except UsageError as error:
+            obstacle = str(error)
+    if not posted or problem:
+        form = RulesForm(initial={"shown": _digest(changed)})
+    return render(
+        visit,
+        "organize/rules.html.j2",
+        form=form,
+        problem=problem,
+        obstacle=obstacle,
+        changed={name: tuple(map(canonical_json, pair)) for name, pair in changed.items()},
+        rejudged=[(one, rejudging.changed_rows(one)) for one in rejudged],
+        status=409 if problem else 200,
+    )
+
+
+def publish(visit: Visit) -> HttpResponseBase:
+    """Bundles: those that are there, what keeps another from being published, and the buttons.
+
+    A bundle is written while its request waits: nothing of it is there before it is whole, so a request that is given
+    up half-way loses only the time, and the page says afterwards whether the bundle is there.
+    """
+    posted, folder = visit.request.method == "POST", visit.site.folder
+    form, problem = PublishForm(visit.request.POST if posted else None), ""
+    if posted and form.is_valid():
+        name, unfinished = form.cleaned_data["name"], form.cleaned_data["unfinished"]
+        problem, done = act_once(
+            visit, form, lambda admin: published_bundles.publish(admin, name, unfinished=unfinished)
+        )
+        if not problem:
+            return redirect_after(visit, "organize-publish", done=done, text=f"{name} is written and checked.")
+    offers = []
+    with visit.site.administer(visit.actor.person) as admin:
+        for kind in published_bundles.KINDS:
+            fresh = PublishForm(initial={"name": published_bundles.next_name(folder, kind)}, auto_id=f"id_{kind}_%s")
+            if kind == "sealed":
+                del fresh.fields["unfinished"]
+            possible, obstacle = _publishable(admin, kind)
+            offers.append((kind, fresh, possible, obstacle))
+    return render(
+        visit,
+        "organize/publish.html.j2",
+        offers=offers,
+        problem=problem,
+        names=published_bundles.bundle_names(folder),
+        key=visit.site.key_fingerprint,
+        status=409 if problem else 200,
+    )
+
+
+def _publishable(admin: ContestAdmin, kind: BundleKind) -> tuple[bool, str]:
+    """Returns whether a bundle can be published at all, and what is against it unless the organizers insist."""
+    obstacle = ""
+    for unfinished in (False, True) if kind == "full" else (False,):
+        try:
+            bundles.require_publishable(admin, kind, unfinished=unfinished)
+        except InfrastructureFault:
+            raise
+        except SparringError as error:
+            obstacle = obstacle or str(error)
+        else:
+            return True, obstacle
+    return False, obstacle
+
+
+def bundle(visit: Visit, name: str) -> HttpResponseBase:
+    """A bundle as one zip."""
+    archive = published_bundles.bundle_archive(visit.site.folder, name)
+    if archive is None:
+        raise Http404
+    title = f"{visit.site.contest().file.contest}-{archive.name}"
+    return FileResponse(archive.open("rb"), as_attachment=True, filename=title, content_type="application/zip")

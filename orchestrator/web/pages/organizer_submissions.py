@@ -1,0 +1,86 @@
+"""Submissions as the organizers see them: every one with its state, and what they do to one."""
+
+from django.http import Http404, HttpResponseBase
+
+from orchestrator.application.contests import ledger_in_words
+from orchestrator.application.contests.ledger_in_words import Deed
+from orchestrator.domain.contest_events import SubmissionRefused
+from orchestrator.domain.season import Entry
+from orchestrator.web.acts import act_once, redirect_after
+from orchestrator.web.organizer_forms import CorrectionForm, ReasonForm
+from orchestrator.web.people import names_of
+from orchestrator.web.rights import Visit
+from orchestrator.web.templating import render
+
+_REFUSALS_SHOWN = 200
+
+
+def refusals(visit: Visit) -> list[Deed]:
+    """Returns what was refused, the latest first."""
+    deeds = ledger_in_words.read_deeds(visit.site.folder)
+    return [deed for deed in reversed(deeds) if isinstance(deed.event, SubmissionRefused)]
+
+
+def submissions(visit: Visit) -> HttpResponseBase:
+    """Every submission and its state, what waits for admission, and what was refused and why."""
+    return render(
+        visit,
+        "organize/submissions.html.j2",
+        entries=sorted(visit.season.entries.values(), key=lambda entry: -entry.receipt_number),
+        arrivals=list(visit.season.pending_arrivals.values()),
+        refusals=refusals(visit)[:_REFUSALS_SHOWN],
+        names=names_of(visit.season),
+    )
+
+
+def disqualify(visit: Visit, submission: str) -> HttpResponseBase:
+    """Takes a submission out of the ranking, with a reason."""
+    entry = _entry(visit, submission)
+    form, problem = ReasonForm(visit.request.POST or None), ""
+    if visit.request.method == "POST" and form.is_valid():
+        reason = form.cleaned_data["reason"]
+        problem, done = act_once(visit, form, lambda admin: admin.disqualify(submission, reason))
+        if not problem:
+            return redirect_after(visit, "organize-submissions", done=done, text=f"{submission} is disqualified.")
+    played = [(name, task) for name, task in visit.season.played_rounds if task == entry.task]
+    return render(
+        visit,
+        "organize/disqualify.html.j2",
+        entry=entry,
+        form=form,
+        problem=problem,
+        played=played,
+        status=409 if problem else 200,
+    )
+
+
+def correct(visit: Visit, submission: str) -> HttpResponseBase:
+    """Corrects what a submission says of its licence or its source (A6)."""
+    entry = _entry(visit, submission)
+    now = {"licence": entry.licence, "source": entry.source}
+    form, problem = CorrectionForm(visit.request.POST or None, initial=now), ""
+    if visit.request.method == "POST" and form.is_valid():
+        changed = {name: form.cleaned_data[name] for name in now if form.cleaned_data[name] != now[name]}
+        licence, source, reason = changed.get("licence"), changed.get("source"), form.cleaned_data["reason"]
+        problem, done = act_once(
+            visit,
+            form,
+            lambda admin: admin.correct_release(submission, reason, licence=licence, source=source),
+        )
+        if not problem:
+            return redirect_after(visit, "organize-submissions", done=done, text=f"{submission} is corrected.")
+    return render(
+        visit,
+        "organize/correct.html.j2",
+        entry=entry,
+        form=form,
+        problem=problem,
+        status=409 if problem else 200,
+    )
+
+
+def _entry(visit: Visit, submission: str) -> Entry:
+    entry = visit.season.entries.get(submission)
+    if entry is None:
+        raise Http404
+    return entry

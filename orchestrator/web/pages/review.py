@@ -1,0 +1,103 @@
+"""What the review board does: it reads appeals and decides them. Who has a stake in one sees nothing of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import Http404, HttpResponseBase
+
+from orchestrator import redaction
+from orchestrator.application.contests import appeals, recusal, round_states
+from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.domain.season import Appeal
+from orchestrator.errors import UsageError
+from orchestrator.reports.evidence import Evidence, evidence_of
+from orchestrator.reports.leaderboards import submission_labels
+from orchestrator.web.acts import act_once, redirect_after
+from orchestrator.web.organizer_forms import DecisionForm
+from orchestrator.web.people import names_of, paragraphs
+from orchestrator.web.rights import Visit
+from orchestrator.web.templating import render
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """Findings as `findings.html.j2` shows them."""
+
+    evidence: tuple[Evidence, ...]
+    for_organizers: bool
+    coverage: tuple[Any, ...] = ()
+    id_prefix: str = ""
+
+
+def appeals_list(visit: Visit) -> HttpResponseBase:
+    """The appeals that this person may decide, the open ones first, and those that were decided."""
+    every = list(visit.season.appeals.values())
+    seen = [appeal for appeal in every if not recusal.recusal_reason(visit.season, appeal, visit.actor.person)]
+    return render(
+        visit,
+        "review/list.html.j2",
+        waiting=[appeal for appeal in seen if appeal.decision is None],
+        decided=[appeal for appeal in reversed(seen) if appeal.decision is not None],
+        recused=len(every) - len(seen),
+        names=names_of(visit.season),
+    )
+
+
+def appeal(visit: Visit, appeal_id: str) -> HttpResponseBase:
+    """An appeal with what it is about, and its decision."""
+    one = visit.season.appeals.get(appeal_id)
+    if one is None:
+        raise Http404
+    if reason := recusal.recusal_reason(visit.season, one, visit.actor.person):
+        text = f"You take no part in this appeal: {reason}."
+        return render(visit, "error.html.j2", title="This appeal is not for you", text=text, status=403)
+    form, problem = DecisionForm(visit.request.POST or None), ""
+    if visit.request.method == "POST" and form.is_valid():
+
+        def act(admin: ContestAdmin) -> None:
+            with admin.alone():
+                known = admin.season.appeals[appeal_id]
+                if stake := recusal.recusal_reason(admin.season, known, visit.actor.person):
+                    raise UsageError(f"you take no part in this appeal: {stake}")
+                upheld = form.cleaned_data["decision"] == "uphold"
+                appeals.decide_appeal(admin, appeal_id, form.cleaned_data["reason"], upheld=upheld)
+
+        problem, done = act_once(visit, form, act)
+        if not problem:
+            return redirect_after(visit, "review", done=done, text="The decision is on the record; the team sees it.")
+    return render(
+        visit,
+        "review/appeal.html.j2",
+        appeal=one,
+        text=paragraphs(one.text),
+        decision=paragraphs(one.decision.reason) if one.decision else [],
+        entry=visit.season.entries[one.submission],
+        page=_findings(visit, one),
+        on_finding=visit.site.contest().format.rules.on_finding.value,
+        form=form,
+        problem=problem,
+        names=names_of(visit.season),
+        status=409 if problem else 200,
+    )
+
+
+def _findings(visit: Visit, one: Appeal) -> _Findings:
+    """Returns the findings that an appeal is about: the one that it names, or all against its submission.
+
+    The board has the answers that prove a finding, for it judges them. Where the format withholds what became of
+    single pictures (C9), or the accused shows the hidden model's answers with its own, it has what everybody has.
+    """
+    contest = visit.site.contest()
+    withheld = contest.format.withholds_outcomes
+    found = []
+    for state in round_states.round_states(visit.site.folder, contest, visit.season):
+        if state.results is None:
+            continue
+        results = redaction.redact_results(state.results) if withheld else state.results
+        labels = submission_labels(results)
+        found += [
+            evidence_of(results, part, labels)
+            for part in results.findings
+            if part.submission == one.submission and one.finding in ("", part.id)
+        ]
+    return _Findings(tuple(found), for_organizers=not withheld)
