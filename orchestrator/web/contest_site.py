@@ -14,6 +14,7 @@ from orchestrator.application.contests import seasons
 from orchestrator.application.contests.administration import Clock, ContestAdmin
 from orchestrator.domain.contest_events import ContestEvent
 from orchestrator.domain.season import Season
+from orchestrator.errors import Rejected
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.stores.base import Ledger
@@ -32,6 +33,8 @@ class ContestSite:
         self._ledger: Ledger | None = None
         self._season = Season()
         self._contest: tuple[tuple[int, int, int], Contest] | None = None
+        self.file_problem = ""
+        """Why the contest file cannot be read as it is now; empty where it can."""
 
     def season(self) -> Season:
         """Returns what the contest's ledger says now. Raises StoreFault where it cannot be read."""
@@ -57,11 +60,21 @@ class ContestSite:
             return "" if self._ledger is None else self._ledger.head
 
     def contest(self) -> Contest:
-        """Returns the contest file as it is now, read again where it changed. Raises Rejected where it is wrong."""
+        """Returns the contest file as it is now, read again where it changed; where it is wrong now, as it was before.
+
+        Organizers edit it while people look at pages: `file_problem` then says what is wrong, and `administer` refuses.
+
+        Raises Rejected where it was never right.
+        """
         status = self.folder.file.stat()
         changed = (status.st_mtime_ns, status.st_size, status.st_ino)
         if self._contest is None or self._contest[0] != changed:
-            self._contest = (changed, Contest(self.folder.file))
+            try:
+                self._contest, self.file_problem = (changed, Contest(self.folder.file)), ""
+            except Rejected as error:
+                if self._contest is None:
+                    raise
+                self._contest, self.file_problem = (changed, self._contest[1]), str(error)
         return self._contest[1]
 
     @contextmanager

@@ -1,9 +1,16 @@
 """A contest served in this process: Django's test client, people with accounts, and their roles."""
 
+import shutil
+from contextlib import contextmanager
+
 import pytest
 
+from orchestrator.application.contests import seasons
+from orchestrator.domain.contest_events import PersonRecord, RoleGranted
+from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.web import setup
 from orchestrator.web.settings import WebSettings
+from tests.application.conftest import PLAYER, PROTOCOL, Cup
 
 ADDRESS = "http://127.0.0.1:8000"
 
@@ -17,21 +24,68 @@ def service(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def contest(service, tmp_path):
-    """A contest folder that is served, opened with the tournament's template; tables of accounts are empty."""
+@contextmanager
+def serving(folder):
+    """Serves the contest in a folder; tables of accounts are empty."""
     from django.core.cache import cache
     from django.core.management import call_command
     from django.test import override_settings
 
-    from orchestrator.application.contests import seasons
-
-    folder = tmp_path / "cup"
-    seasons.create_contest(folder, "tournament")
     call_command("flush", verbosity=0, interactive=False)
     cache.clear()
     with override_settings(SPARRING=WebSettings(contest=folder, address=ADDRESS)):
         yield folder
+
+
+@pytest.fixture
+def contest(service, tmp_path):
+    """A contest folder that is served, opened with the tournament's template; tables of accounts are empty."""
+    folder = tmp_path / "cup"
+    seasons.create_contest(folder, "tournament")
+    with serving(folder):
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def played_season(tmp_path_factory):
+    """A season whose initial round was played on two tasks: One's attack, Two's defence, which answers by chance.
+
+    It was found to. Three's attack on the task halves came after its round was played.
+    """
+    cup = Cup(tmp_path_factory.mktemp("season"), more={"replay": {"power": 0.9, "cheat": 0.3}}).open()
+    cup.submit("One", cup.player("attack_honest"))
+    cheat = cup.player("defence_chance")
+    for file in (PLAYER, PROTOCOL):
+        shutil.copy(file, cheat)
+    cup.submit("Two", cheat)
+    cup.play("initial", None)
+    cup.submit("Three", cup.player("attack_honest", "late"), "halves")
+    return cup.folder.path
+
+
+@pytest.fixture
+def season(service, played_season, tmp_path):
+    """A copy of that season, served."""
+    folder = tmp_path / "cup"
+    shutil.copytree(played_season, folder)
+    with serving(folder):
+        yield folder
+
+
+def give_role(folder, account, role):
+    """Gives somebody a role, as the command line does."""
+    with seasons.administer(folder, "desk") as admin:
+        person = PersonRecord(id=account.person, name=account.name)
+        admin.append_event(RoleGranted(actor="desk", person=person, role=role))
+
+
+def acts(folder, kind):
+    """Returns the acts of a kind in a contest's ledger."""
+    ledger = ContestFolder(folder).ledger()
+    try:
+        return [entry.event for entry in ledger.read() if isinstance(entry.event, kind)]
+    finally:
+        ledger.close()
 
 
 def make_account(name: str):

@@ -1,6 +1,7 @@
 """Rounds: where they stand, what one would play, asking for it, who goes on, other rules, and bundles."""
 
 from hashlib import sha256
+from typing import Any
 
 from django.http import FileResponse, Http404, HttpResponseBase
 
@@ -11,7 +12,7 @@ from orchestrator.application.publishing import bundles, published_bundles
 from orchestrator.bundles.layout import BundleKind
 from orchestrator.domain.contest_events import FormatEvent, RoundRequestClosed, RoundRequested
 from orchestrator.domain.ids import canonical_json
-from orchestrator.errors import InfrastructureFault, SparringError, UsageError
+from orchestrator.errors import Rejected, UsageError
 from orchestrator.web.acts import OnceForm, act_once, redirect_after
 from orchestrator.web.organizer_forms import PromoteForm, PublishForm, RoundForm, RulesForm
 from orchestrator.web.people import names_of
@@ -41,23 +42,23 @@ def rounds(visit: Visit) -> HttpResponseBase:
     )
 
 
-def one_round(visit: Visit, name: str) -> HttpResponseBase:
+def one_round(visit: Visit, round_name: str) -> HttpResponseBase:
     """What a round would play now, and the form that asks for it."""
     contest = visit.site.contest()
     states = round_states.round_states(visit.site.folder, contest, visit.season)
-    own = [state for state in states if state.name == name]
+    own = [state for state in states if state.name == round_name]
     if not own:
         raise Http404
     form, problem = RoundForm([state.task for state in own], visit.request.POST or None), ""
     if visit.request.method == "POST" and form.is_valid():
         task = form.cleaned_data["task"]
-        problem, done = act_once(visit, form, lambda admin: round_requests.request_round(admin, name, task))
+        problem, done = act_once(visit, form, lambda admin: round_requests.request_round(admin, round_name, task))
         if not problem:
-            return redirect_after(visit, "organize-rounds", done=done, text=f"The round {name} is asked for.")
+            return redirect_after(visit, "organize-rounds", done=done, text=f"The round {round_name} is asked for.")
     return render(
         visit,
         "organize/round.html.j2",
-        name=name,
+        name=round_name,
         form=form,
         problem=problem,
         outlooks=[round_states.round_outlook(contest, visit.season, state, states) for state in own],
@@ -79,7 +80,7 @@ def cancel(visit: Visit, request_id: str) -> HttpResponseBase:
     return render(
         visit,
         "organize/cancel.html.j2",
-        request=request,
+        asked=request,
         form=form,
         problem=problem,
         names=names_of(visit.season),
@@ -111,9 +112,7 @@ def promote(visit: Visit) -> HttpResponseBase:
     try:
         with visit.site.administer(visit.actor.person) as admin:
             would, begun = seasons.preview_promotion(admin), seasons.rounds_after_promotion(admin)
-    except InfrastructureFault:
-        raise
-    except SparringError as error:
+    except (Rejected, UsageError) as error:
         obstacle = str(error)
     if not posted or problem:
         form = PromoteForm(initial={"shown": _promotion_digest(would)})
@@ -158,12 +157,13 @@ def rules(visit: Visit) -> HttpResponseBase:
         if not problem:
             return redirect_after(visit, "organize-rules", done=done, text="The decision is on the record.")
     obstacle, rejudged = "", []
-    with visit.site.administer(visit.actor.person) as admin:
-        changed = seasons.changed_rules(admin)
-        try:
+    changed: dict[str, tuple[Any, Any]] = {}
+    try:
+        with visit.site.administer(visit.actor.person) as admin:
+            changed = seasons.changed_rules(admin)
             rejudged = rejudging.rejudge(admin) if changed else []
-        except UsageError as error:
-            obstacle = str(error)
+    except (Rejected, UsageError) as error:  # the file cannot be read, or has rules that cannot be looked at
+        obstacle = str(error)
     if not posted or problem:
         form = RulesForm(initial={"shown": _digest(changed)})
     return render(
@@ -194,13 +194,11 @@ def publish(visit: Visit) -> HttpResponseBase:
         if not problem:
             return redirect_after(visit, "organize-publish", done=done, text=f"{name} is written and checked.")
     offers = []
-    with visit.site.administer(visit.actor.person) as admin:
-        for kind in published_bundles.KINDS:
-            fresh = PublishForm(initial={"name": published_bundles.next_name(folder, kind)}, auto_id=f"id_{kind}_%s")
-            if kind == "sealed":
-                del fresh.fields["unfinished"]
-            possible, obstacle = _publishable(admin, kind)
-            offers.append((kind, fresh, possible, obstacle))
+    for kind in published_bundles.KINDS:
+        fresh = PublishForm(initial={"name": published_bundles.next_name(folder, kind)}, auto_id=f"id_{kind}_%s")
+        if kind == "sealed":
+            del fresh.fields["unfinished"]
+        offers.append((kind, fresh, *_publishable(visit, kind)))
     return render(
         visit,
         "organize/publish.html.j2",
@@ -212,24 +210,23 @@ def publish(visit: Visit) -> HttpResponseBase:
     )
 
 
-def _publishable(admin: ContestAdmin, kind: BundleKind) -> tuple[bool, str]:
+def _publishable(visit: Visit, kind: BundleKind) -> tuple[bool, str]:
     """Returns whether a bundle can be published at all, and what is against it unless the organizers insist."""
     obstacle = ""
     for unfinished in (False, True) if kind == "full" else (False,):
         try:
-            bundles.require_publishable(admin, kind, unfinished=unfinished)
-        except InfrastructureFault:
-            raise
-        except SparringError as error:
+            with visit.site.administer(visit.actor.person) as admin:
+                bundles.require_publishable(admin, kind, unfinished=unfinished)
+        except (Rejected, UsageError) as error:
             obstacle = obstacle or str(error)
         else:
             return True, obstacle
     return False, obstacle
 
 
-def bundle(visit: Visit, name: str) -> HttpResponseBase:
+def bundle(visit: Visit, bundle_name: str) -> HttpResponseBase:
     """A bundle as one zip."""
-    archive = published_bundles.bundle_archive(visit.site.folder, name)
+    archive = published_bundles.bundle_archive(visit.site.folder, bundle_name)
     if archive is None:
         raise Http404
     title = f"{visit.site.contest().file.contest}-{archive.name}"

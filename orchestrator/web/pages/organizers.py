@@ -37,6 +37,7 @@ def overview(visit: Visit) -> HttpResponseBase:
         appeals=[appeal for appeal in season.appeals.values() if appeal.decision is None],
         arrivals=waiting,
         refusals=refusals(visit)[:_RECENT_REFUSALS],
+        file_problem=visit.site.file_problem,
         disk=shutil.disk_usage(visit.site.folder.path),
         waits_since=min((*(one.time for one in waiting), *(one.time for one in requests)), default=""),
         now=visit.site.clock(),

@@ -1,0 +1,367 @@
+"""What organizers do: every act once, in their name, and by nobody else."""
+
+import html
+import io
+import json
+import re
+import zipfile
+
+import pytest
+
+from orchestrator.application.contests import ledger_in_words, round_requests, seasons
+from orchestrator.domain import contest_events
+from orchestrator.domain.contest_events import CoreContestEvent, FormatEvent, PersonRecord, Role
+from orchestrator.domain.season import Season
+from orchestrator.ledger.contest_folder import ContestFolder
+from tests.web.conftest import acts, client_of, give_role, make_account
+
+HOSTILE = "<script>alert('1')</script>\u202eevil"
+REQUEST = "0123456789abcdef"
+
+
+@pytest.fixture
+def organizer(season):
+    """Ada, an organizer, in her browser."""
+    return browser_with(season, "Ada", Role.ORGANIZER)
+
+
+def browser_with(season, name, *roles):
+    """Returns the browser of somebody who has these roles."""
+    account = make_account(name)
+    for role in roles:
+        give_role(season, account, role)
+    client = client_of(account)
+    client.person = account.person
+    return client
+
+
+def hidden_fields(page) -> dict[str, str]:
+    """Returns what the last form of a page sends by itself."""
+    form = page.content.decode().rpartition("<form")[2]
+    found = (
+        re.search(r'name="(\w+)" value="([^"]*)"', each) for each in re.findall(r"<input type=.hidden.[^>]*>", form)
+    )
+    return {each[1]: html.unescape(each[2]) for each in found if each and each[1] != "csrfmiddlewaretoken"}
+
+
+def change_rules(season, **rules) -> None:
+    """Writes other rules into contest.yaml."""
+    file = season / "contest.yaml"
+    body = json.loads(file.read_text())
+    file.write_text(json.dumps(body | {"rules": body["rules"] | rules}))
+
+
+def ask_for_a_round(season) -> None:
+    """Notes a request for a round, as another organizer."""
+    with seasons.administer(season, "desk") as admin:
+        event = contest_events.RoundRequested(actor="desk", request=REQUEST, round="initial", task="halves")
+        admin.append_event(event)
+
+
+def withdraw_late(season) -> None:
+    """Takes the submission back that came after the round was played."""
+    with seasons.administer(season, "desk") as admin:
+        admin.withdraw("late", "too late")
+
+
+def appoint_rater(season) -> None:
+    """Makes somebody a rater who has no account."""
+    with seasons.administer(season, "desk") as admin:
+        person = PersonRecord(id="bob@example.org", name="Bob")
+        admin.append_event(contest_events.RoleGranted(actor="desk", person=person, role=Role.RATER))
+
+
+ACTS = {
+    "ask": (None, "rounds/initial/", {"task": "halves"}, contest_events.RoundRequested, {"round": "initial"}),
+    "cancel": (
+        ask_for_a_round,
+        f"requests/{REQUEST}/cancel/",
+        {},
+        contest_events.RoundRequestClosed,
+        {"outcome": "cancelled"},
+    ),
+    "promote": (withdraw_late, "promote/", {}, FormatEvent, {"kind": "tournament.finalists_promoted"}),
+    "apply": (
+        lambda season: change_rules(season, finalists=1),
+        "rules/",
+        {"decision": "apply", "reason": "too many"},
+        contest_events.RulesChanged,
+        {"reason": "too many"},
+    ),
+    "drop": (
+        lambda season: change_rules(season, finalists=1),
+        "rules/",
+        {"decision": "drop", "reason": "no need"},
+        contest_events.RejudgementDropped,
+        {"reason": "no need"},
+    ),
+    "disqualify": (
+        None,
+        "submissions/attack_honest/disqualify/",
+        {"reason": "copied"},
+        contest_events.SubmissionDisqualified,
+        {"id": "attack_honest", "reason": "copied"},
+    ),
+    "correct": (
+        None,
+        "submissions/attack_honest/correct/",
+        {"licence": "Apache-2.0", "source": "https://example.org", "reason": "late"},
+        contest_events.SubmissionCorrected,
+        {"licence": "Apache-2.0", "source": None},
+    ),
+    "announce": (
+        None,
+        "announce/",
+        {"title": "Soon", "text": "On Monday.", "step": "publish"},
+        contest_events.ContestAnnounced,
+        {"title": "Soon", "text": "On Monday."},
+    ),
+    "publish": (None, "publish/", {"name": "sealed-1"}, contest_events.BundlePublished, {"bundle": "sealed"}),
+    "revoke": (
+        appoint_rater,
+        "people/rater/bob@example.org/revoke/",
+        {"reason": "has left"},
+        contest_events.RoleRevoked,
+        {"person": "bob@example.org", "role": Role.RATER},
+    ),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_an_act_is_done_once_in_the_organizers_name(season, organizer, act) -> None:
+    """The page shows what it is; sent twice, it leaves one entry, with the organizer's id as its actor."""
+    prepare, address, fields, kind, said = ACTS[act]
+    if prepare:
+        prepare(season)
+    before = len(acts(season, kind))
+    page = organizer.get(f"/organize/{address}")
+    assert page.status_code == 200
+    assert len(acts(season, kind)) == before
+    form = hidden_fields(page) | fields
+    answers = [organizer.post(f"/organize/{address}", form)]
+    # where the page of the act is gone with the act, that is the answer to the second click
+    answers.append(organizer.post(f"/organize/{address}", form))
+    assert answers[0].status_code == 302, answers[0].content.decode()
+    assert answers[1].status_code in (302, 404)
+    new = acts(season, kind)[before:]
+    assert [event.actor for event in new] == [organizer.person] * (2 if act == "promote" else 1)  # a promotion a task
+    assert {name: getattr(new[0], name) for name in said} == said
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_nobody_else_does_it(season, act) -> None:
+    """A visitor is asked to sign in; a rater, a member of the board and a team's member are refused."""
+    prepare, address, fields, *_ = ACTS[act]
+    if prepare:
+        prepare(season)
+    rater = browser_with(season, "Rita", Role.RATER, Role.BOARD)
+    member = browser_with(season, "Tom")
+    with seasons.administer(season, "desk") as admin:
+        admin.add_team("Toms", [PersonRecord(id=member.person, name="Tom")])
+    before = len(acts(season, object))
+    for client, status in ((client_of(), 302), (rater, 403), (member, 403)):
+        for answer in (client.get(f"/organize/{address}"), client.post(f"/organize/{address}", {"once": "x"} | fields)):
+            assert answer.status_code == status
+            assert status == 403 or answer["Location"].startswith("/account/login/")
+    assert len(acts(season, object)) == before
+
+
+PAGES = (
+    "",
+    "rounds/",
+    "rounds/initial/",
+    "promote/",
+    "rules/",
+    "publish/",
+    "submissions/",
+    "submissions/attack_honest/disqualify/",
+    "announce/",
+    "people/",
+    "ledger/",
+)
+
+
+def test_strangers_texts_are_escaped_on_every_page(season, organizer) -> None:
+    """No tag of a team, a submission, a person, an announcement or a reason is one on a page."""
+    stranger = make_account(HOSTILE[:80])
+    give_role(season, stranger, Role.RATER)
+    with seasons.administer(season, "desk") as admin:
+        admin.add_team(HOSTILE, [PersonRecord(id=stranger.person, name=HOSTILE)])
+        admin.disqualify("attack_honest", HOSTILE)
+        refused = {"name": HOSTILE, "team": HOSTILE, "task": HOSTILE, "side": None, "problems": [HOSTILE]}
+        admin.append_event(contest_events.SubmissionRefused(actor="desk", **refused))
+        admin.append_event(contest_events.ContestAnnounced(actor="desk", title=HOSTILE, text=HOSTILE))
+        arrived = {"team": HOSTILE, "task": "halves", "side": None, "name": HOSTILE, "file_name": HOSTILE, "size": 5}
+        event = contest_events.SubmissionArrived(actor="desk", arrival=REQUEST, digest=f"sha256:{'0' * 64}", **arrived)
+        admin.append_event(event)
+    shown = 0
+    for address in PAGES:
+        text = organizer.get(f"/organize/{address}").content.decode()
+        assert "<script>alert" not in text, address
+        assert "\u202e" not in text, address
+        shown += "&lt;script&gt;alert" in text
+    assert shown >= 6
+
+
+def test_what_waits_is_on_the_first_page(season, organizer) -> None:
+    """The finding, the round with a newcomer, and what was asked for."""
+    ask_for_a_round(season)
+    text = organizer.get("/organize/").content.decode()
+    for word in ("Findings without a decision", "defence_chance", "asked for", "nobody was promoted on quarters yet"):
+        assert word in text
+
+
+def test_a_round_is_counted_before_it_is_asked_for(season, organizer) -> None:
+    """On halves there is one new cell: the organizers' classifier against the attack that came since."""
+    page = organizer.get("/organize/rounds/initial/").content.decode()
+    row = page[page.index("<bdi>halves</bdi>") :].partition("</tr>")[0]
+    assert re.findall(r"<td>(?:<strong>)?(\d+)", row) == ["2", "1", "3", "2", "0", "1"]
+    assert "1 submission came since" in row
+
+
+def test_promotion_is_refused_while_somebody_is_missing(season, organizer) -> None:
+    """The page says why; nothing can be pressed."""
+    page = organizer.get("/organize/promote/").content.decode()
+    assert "late came after the round initial of halves was played" in page
+    assert '<button type="submit">Promote' not in page
+
+
+def test_other_boards_than_those_shown_promote_nobody(season, organizer) -> None:
+    """Who confirms one list does not note another."""
+    withdraw_late(season)
+    form = hidden_fields(organizer.get("/organize/promote/"))
+    with seasons.administer(season, "desk") as admin:
+        admin.disqualify("attack_honest", "meanwhile")
+    answer = organizer.post("/organize/promote/", form)
+    assert answer.status_code == 409
+    assert "what you saw is not so any more" in answer.content.decode()
+    assert not acts(season, FormatEvent)
+
+
+def test_a_refused_act_may_be_sent_again(season, organizer) -> None:
+    """A form that was refused is not spent: once the reason is gone, the same form does it."""
+    address, form = "/organize/submissions/attack_honest/correct/", {"reason": "late", "source": "https://example.org"}
+    form |= hidden_fields(organizer.get(address)) | {"licence": "MIT"}
+    answer = organizer.post(address, form)
+    assert answer.status_code == 409
+    assert "nothing to correct" in answer.content.decode()
+    assert organizer.post(address, form | {"licence": "GPL-3.0-only"}).status_code == 302
+    assert [event.licence for event in acts(season, contest_events.SubmissionCorrected)] == ["GPL-3.0-only"]
+
+
+def test_rules_are_shown_before_they_are_applied(season, organizer) -> None:
+    """What differs, and what becomes of each row; rules that decide what is played cannot be applied."""
+    change_rules(season, on_finding="flag")
+    text = organizer.get("/organize/rules/").content.decode()
+    assert "<code>on_finding</code>" in text
+    assert "defence_chance" in text
+    change_rules(season, on_missing="ask")
+    text = organizer.get("/organize/rules/").content.decode()
+    assert "rules.on_missing decide what is played" in text
+    assert "Put it on the record" not in text
+
+
+def test_a_published_bundle_is_offered_to_organizers_alone(season, organizer) -> None:
+    """As one zip, whose files are those of the bundle; what keeps a full one from being published is said."""
+    page = organizer.get("/organize/publish/")
+    assert "the final round of quarters was not played" in page.content.decode()
+    organizer.post("/organize/publish/", hidden_fields(page) | {"name": "sealed-1"})
+    answer = organizer.get("/organize/publish/sealed-1.zip")
+    with zipfile.ZipFile(io.BytesIO(answer.getvalue())) as archive:
+        names = set(archive.namelist())
+    folder = season / "published" / "sealed-1"
+    assert names == {str(file.relative_to(folder.parent)) for file in folder.rglob("*") if file.is_file()}
+    assert client_of().get("/organize/publish/sealed-1.zip").status_code == 302
+    for name in ("sealed-2", "..", "key"):
+        assert organizer.get(f"/organize/publish/{name}.zip").status_code == 404
+
+
+def test_an_announcement_is_looked_at_first(season, organizer) -> None:
+    """The first click shows it as everybody will see it, and can be taken back to change it."""
+    form = hidden_fields(organizer.get("/organize/announce/")) | {"title": "Soon", "text": "One.\n\nTwo\nthree."}
+    page = organizer.post("/organize/announce/", form | {"step": "look"})
+    assert '<p dir="auto">Two<br>three.</p>' in page.content.decode()
+    assert hidden_fields(page)["text"] == form["text"]
+    page = organizer.post("/organize/announce/", form | {"step": "change"}).content.decode()
+    assert "One.\n\nTwo\nthree.</textarea>" in page
+    assert not acts(season, contest_events.ContestAnnounced)
+
+
+def test_the_last_organizer_stays(season, organizer) -> None:
+    """Somebody has to be left who can let others in; with a second one, the first may go."""
+    address = f"/organize/people/organizer/{organizer.person}/revoke/"
+    form = hidden_fields(organizer.get(address)) | {"reason": "I leave"}
+    answer = organizer.post(address, form)
+    assert answer.status_code == 409
+    assert "this is the last organizer" in answer.content.decode()
+    give_role(season, make_account("Eve"), Role.ORGANIZER)
+    assert organizer.post(address, form)["Location"] == "/"
+    assert organizer.get("/organize/").status_code == 403
+
+
+def test_an_invitations_link_is_shown_once(season, organizer) -> None:
+    """Whoever opens it has the role, noted in the name of who invited; a link can be made worthless."""
+    page = organizer.get("/organize/people/")
+    organizer.post("/organize/people/", hidden_fields(page) | {"role": "board"})
+    link = re.search(
+        r"<code>(http[^<]*/invitations/[^<]*)</code>", organizer.get("/organize/people/").content.decode()
+    )[1]
+    again = organizer.get("/organize/people/").content.decode()
+    assert link not in again
+    assert "a member of the review board" in again
+    guest = browser_with(season, "Grace")
+    assert guest.post(link.partition(":8000")[2]).status_code == 302
+    [_, granted] = acts(season, contest_events.RoleGranted)
+    assert (granted.actor, granted.person.id, granted.role) == (organizer.person, guest.person, Role.BOARD)
+    organizer.post("/organize/people/", hidden_fields(page) | {"role": "organizer"})
+    page = organizer.get("/organize/people/").content.decode()
+    link = re.search(r"<code>(http[^<]*/invitations/[^<]*)</code>", page)[1]
+    organizer.post(re.search(r'action="(/organize/people/invitations/\d+/withdraw/)"', page)[1])
+    assert guest.get(link.partition(":8000")[2]).status_code == 404
+
+
+def test_the_ledger_names_people_and_is_read_page_by_page(season, organizer) -> None:
+    """The account's name where there is one, the id else; a hundred entries a page, the latest first; by kind."""
+    with seasons.administer(season, organizer.person) as admin:
+        for number in range(101):
+            admin.append_event(
+                contest_events.ContestAnnounced(actor=admin.actor, title=f"Number {number}", text="Words")
+            )
+    first = organizer.get("/organize/ledger/").content.decode()
+    assert '<bdi>Ada</bdi></strong> <span dir="auto">announced: Number 100' in first
+    assert "Number 0<" not in first
+    kind = "/organize/ledger/?kind=contest_announced"
+    assert "Number 0<" in organizer.get(f"{kind}&page=2").content.decode()
+    second = organizer.get("/organize/ledger/?page=2").content.decode()
+    assert '<bdi>desk</bdi></strong> <span dir="auto">entered the team One: P. One' in second
+    assert "opened the contest" not in organizer.get(f"{kind}&page=2").content.decode()
+
+
+def test_every_kind_of_event_has_its_words() -> None:
+    """A kind that is added needs a sentence."""
+    assert set(ledger_in_words._WORDS) == set(CoreContestEvent.__args__)
+
+
+def test_a_failed_request_says_why(season, organizer) -> None:
+    """What the worker met stands beside the round that was asked for."""
+    with seasons.administer(season, "worker") as admin:
+        request = round_requests.request_round(admin, "initial", "halves")
+        round_requests.close_request(admin, request.id, "failed", "the engine does not answer")
+    page = organizer.get("/organize/rounds/").content.decode()
+    assert "the engine does not answer" in page
+    [deed] = [d for d in ledger_in_words.read_deeds(ContestFolder(season)) if d.kind == "round_request_closed"]
+    assert ledger_in_words.sentence(deed.event, Season(), str) == f"gave up the request {request.id}"
+
+
+def test_a_mistake_in_the_contest_file_takes_no_page_away(season, organizer) -> None:
+    """While somebody edits it, pages show what was so before, the organizers see what is wrong, and acts are refused."""
+    assert organizer.get("/organize/").status_code == 200
+    (season / "contest.yaml").write_text("sparring: 1\ncontest: [")
+    assert client_of().get("/").status_code == 200
+    assert "contest.yaml cannot be read as it is now" in organizer.get("/organize/").content.decode()
+    for address in ("rules/", "publish/", "promote/"):
+        assert organizer.get(f"/organize/{address}").status_code == 200
+    address = "/organize/submissions/attack_honest/disqualify/"
+    form = hidden_fields(organizer.get(address)) | {"reason": "copied"}
+    assert organizer.post(address, form).status_code == 409
+    assert not acts(season, contest_events.SubmissionDisqualified)
