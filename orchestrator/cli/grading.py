@@ -91,7 +91,7 @@ def import_(
 def status(folder: season.ContestDir, task: season.Task = None, as_json: Json = False) -> None:
     """Show how far each rater is, whose answers count, and what is missing."""
     with seasons.administer(folder) as admin:
-        progress = human_grading.grading_progress(admin, task)
+        progress = human_grading.grading_progress(admin.contest, admin.season, task)
     if as_json:
         console.print_json(
             {

@@ -295,6 +295,8 @@ class FormatEvent(_ContestEvent):
 
     withheld_fields: ClassVar[frozenset[str]] = frozenset()
     """Fields that no public bundle shows. Each needs a default."""
+    changes_boards: ClassVar[bool] = True
+    """Whether results are computed again at once. Where there are thousands of a kind, they are at a later event."""
 
     kind: str
     actor: Actor

@@ -1,7 +1,8 @@
 """A whole contest as its ledger tells it: teams, entries, rounds, rules, and what is asked for. No store, no clock."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from orchestrator.domain import contest_events, name_matching
@@ -182,6 +183,15 @@ class Season:
                 self._apply_to_arrivals(event, time)
                 self._apply_to_roles(event)
                 self._apply_to_requests(event, time)
+
+    def copy(self) -> "Season":
+        """Returns a season that learns by itself from here on. What they both know never changes, and is shared."""
+        made = copy(self)
+        for each in fields(self):
+            if isinstance(value := getattr(self, each.name), dict | list):
+                setattr(made, each.name, value.copy())
+        made.roles = {role: people.copy() for role, people in self.roles.items()}
+        return made
 
     def _apply_to_entry(self, act: contest_events.ContestEvent, time: str) -> None:
         match act:

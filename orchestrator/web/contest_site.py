@@ -1,6 +1,5 @@
 """The contest that a process of the service serves: what is read of it, and acts on it."""
 
-import copy
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from django.conf import settings
 
 from orchestrator.application.contests import seasons
 from orchestrator.application.contests.administration import Clock, ContestAdmin
+from orchestrator.application.grading.rating_desk import RatingDesk
 from orchestrator.domain.contest_events import ContestEvent
 from orchestrator.domain.season import Season
 from orchestrator.errors import Rejected
@@ -35,6 +35,8 @@ class ContestSite:
         self._contest: tuple[tuple[int, int, int], Contest] | None = None
         self.file_problem = ""
         """Why the contest file cannot be read as it is now; empty where it can."""
+        self._desk: RatingDesk | None = None
+        self._desk_lock = threading.Lock()
 
     def season(self) -> Season:
         """Returns what the contest's ledger says now. Raises StoreFault where it cannot be read."""
@@ -46,7 +48,7 @@ class ContestSite:
             else:
                 new = list(self._ledger.read_new())
             if new:
-                season = copy.deepcopy(self._season)
+                season = self._season.copy()
                 for entry in new:
                     if isinstance(entry.event, ContestEvent):
                         season.apply(entry.event, entry.time)
@@ -82,6 +84,19 @@ class ContestSite:
         """Gives the contest to act on in the name of a person; see `seasons.administer`."""
         with seasons.administer(self.folder.path, person, self.clock) as admin:
             yield admin
+
+    def rating_desk(self) -> RatingDesk:
+        """Returns where this contest's raters work, made anew where the contest file changed.
+
+        Raises:
+            UsageError: nobody grades in this contest.
+            StoreFault, Rejected: the contest cannot be read.
+        """
+        contest = self.contest()
+        with self._desk_lock:
+            if self._desk is None or self._desk.contest is not contest:
+                self._desk = RatingDesk(self.folder, contest, self.clock)
+            return self._desk
 
     @cached_property
     def key_fingerprint(self) -> str:

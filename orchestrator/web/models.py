@@ -100,18 +100,6 @@ class Upload(models.Model):
         return self.file_name
 
 
-class ItemLease(models.Model):
-    """An item of a rating plan that is before somebody now, so that it is given to nobody else meanwhile."""
-
-    token = models.CharField(max_length=80, unique=True)
-    account = models.ForeignKey(Account, on_delete=models.CASCADE)
-    expires = models.DateTimeField()
-    shown = models.DateTimeField()
-
-    def __str__(self) -> str:
-        return self.token
-
-
 class RequestBudget(models.Model):
     """How many requests of a kind somebody has left: a token bucket, see `rate_limits`."""
 

@@ -17,6 +17,7 @@ from orchestrator.web.pages import (
     organizer_rounds,
     organizer_submissions,
     organizers,
+    raters,
     review,
     submissions,
     teams,
@@ -105,6 +106,11 @@ PAGES: Sequence[Page] = (
     Page("organize/ledger/", organizers.ledger, "organize-ledger", Right.ORGANIZER),
     Page("review/", review.appeals_list, "review", Right.BOARD),
     Page("review/<str:appeal_id>/", review.appeal, "review-appeal", Right.BOARD),
+    Page("organize/grading/", raters.grading, "grading", Right.ORGANIZER),
+    Page("rate/", raters.start, "rate", Right.RATER),
+    Page("rate/next/", raters.next_item, "rate-next", Right.RATER),
+    Page("rate/last/", raters.last_item, "rate-last", Right.RATER),
+    Page("rate/pictures/<slug:token>/<int:number>/", raters.picture, "rate-picture", Right.RATER),
 )
 
 _ACCOUNT_VIEWS: Sequence[tuple[str, Any, str]] = (

@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,9 +13,16 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from orchestrator.application.contests import roles, seasons
+from orchestrator.application.grading import human_grading
+from orchestrator.application.grading.raters import rater_id
+from orchestrator.application.grading.rating_desk import RatingDesk
 from orchestrator.cli.app import app
 from orchestrator.datasets.digits import DigitsDataset, DigitsOptions
+from orchestrator.domain.contest_events import PersonRecord, Role
+from orchestrator.domain.human_grading import GivenAnswer
 from orchestrator.formats.attack_set.events import GradingPlanned
+from orchestrator.formats.attack_set.grading.plan import GradingPlan
 from orchestrator.formats.attack_set.grading.sheets import GradingTask
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
@@ -296,6 +304,47 @@ def test_people_decide_beside_the_machine(graded) -> None:
     notes = " ".join(results(graded.cup)["notes"])
     assert "3 of 4 raters count" in notes
     assert "Rater r04 was removed" in notes
+
+
+def test_answers_one_by_one_count_as_those_of_the_pages(season, graded, tmp_path) -> None:
+    """What the site's desk notes item by item gives the same boards, to the last digit, once it is counted (C7)."""
+    root = tmp_path / "site"
+    cup = root / "cup"
+    shutil.copytree(season.cup, cup)
+    shutil.copytree(season.root / "hidden", root / "hidden")
+    labels, now = Contest(cup / "contest.yaml").load_samples().labels, datetime.now(UTC)
+    with seasons.administer(cup) as admin:
+        persons = {rater_id(admin.folder.key(), person): person for person in ("p1", "p2", "p3", "p4")}
+        for person in persons.values():
+            roles.grant_role(admin, PersonRecord(id=person, name=person), Role.RATER)
+        # The plan of the pages, so that the two are asked the same; its raters have other names on the site.
+        plan = latest_plan(graded.cup).plan
+        names = dict(zip(plan.raters, persons, strict=True))
+        renamed = json.loads(plan.model_dump_json())
+        for sheet in renamed["sheets"]:
+            sheet["rater"] = names[sheet["rater"]]
+        admin.append_event(GradingPlanned(actor="organizer", task="digits", plan=GradingPlan.model_validate(renamed)))
+    before = results(cup)
+    desk = RatingDesk(ContestFolder(cup), Contest(cup / "contest.yaml"), lambda: now)
+    items = {item.token: item for _, item in plan.items()}
+    for name, person in persons.items():
+        while (asked := desk.view(person).own.next) is not None:
+            item = items[asked.token]
+            if item.task is GradingTask.VALID:
+                said = {
+                    "class_index": str(labels[item.position]),
+                    "proper": "no" if item.submission == "noise" else "yes",
+                }
+            else:
+                said = {"grade": str(3 if name == names["r04"] else GRADES[item.submission or item.kind.value])}
+            desk.answer(person, GivenAnswer(asked.token, said, 2000))
+    desk.close()
+    assert results(cup) == before  # nothing is computed while people answer
+    with seasons.administer(cup) as admin:
+        human_grading.count_answers(admin)
+    stated, expected = (json.dumps(results(each)["boards"]) for each in (cup, graded.cup))
+    assert stated == expected
+    assert "removed" in sparring("grade", "status", cup)
 
 
 def test_what_is_missing_and_appeals_go_to_others(graded) -> None:

@@ -354,7 +354,7 @@ def test_a_failed_request_says_why(season, organizer) -> None:
 
 
 def test_a_mistake_in_the_contest_file_takes_no_page_away(season, organizer) -> None:
-    """While somebody edits it, pages show what was so before, the organizers see what is wrong, and acts are refused."""
+    """While somebody edits it, pages show what was so before, organizers see what is wrong, and acts are refused."""
     assert organizer.get("/organize/").status_code == 200
     (season / "contest.yaml").write_text("sparring: 1\ncontest: [")
     assert client_of().get("/").status_code == 200

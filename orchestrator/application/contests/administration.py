@@ -170,8 +170,8 @@ class ContestAdmin:
         `at` is what the clock said, where the act was decided by it.
         """
         with self.alone():
-            if isinstance(act, _LEADERBOARD_EVENTS):
-                self._discard_results()
+            if _changes_boards(act):
+                self.discard_results()
             time = self._ledger.append(act, time=format_time(at or self._clock()))
             self._learn(act, time)
         return time
@@ -199,8 +199,8 @@ class ContestAdmin:
             if folder.path in played_paths | self.outdated_rounds and not folder.results_path.exists()
         ]
 
-    def _discard_results(self) -> None:
-        """Takes away results that an act is about to change, so that a killed command leaves none that are wrong."""
+    def discard_results(self) -> None:
+        """Takes away results that an act changes, so that a killed command leaves none that are wrong."""
         for folder in self.played_rounds():
             if folder.results_path.exists():
                 self.outdated_rounds.add(folder.path)
@@ -596,6 +596,10 @@ class ContestAdmin:
             known = ", ".join(self.season.entries) or "none yet"
             raise UsageError(f"no submission {submission!r} in this contest (known: {known})")
         return entry
+
+
+def _changes_boards(act: contest_events.ContestEvent) -> bool:
+    return isinstance(act, _LEADERBOARD_EVENTS) and getattr(act, "changes_boards", True)
 
 
 def _check_once(action: str, submission: str, reason: str) -> None:

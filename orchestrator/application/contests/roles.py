@@ -1,15 +1,20 @@
 """Who may do what in a contest, besides the people of its teams."""
 
 from orchestrator.application.contests.administration import ContestAdmin, validated
-from orchestrator.domain import contest_events
+from orchestrator.domain import contest_events, recusal
 from orchestrator.domain.contest_events import Role
 from orchestrator.domain.name_matching import is_comparable
 from orchestrator.domain.text import printable
-from orchestrator.errors import UsageError
+from orchestrator.errors import Rejected, UsageError
 
 
 def grant_role(admin: ContestAdmin, person: contest_events.PersonRecord, role: Role) -> None:
-    """Gives somebody a role. Raises UsageError where they have it under this name, or the id is no plain word."""
+    """Gives somebody a role.
+
+    Raises:
+        UsageError: they have it under this name, or the id is no plain word.
+        Rejected: a team of theirs is against it (C7).
+    """
     if not is_comparable(person.id):
         raise UsageError(
             f"{printable(person.id, 80)!r} is no plain word to know a person by; write it like person-4f2a"
@@ -18,6 +23,8 @@ def grant_role(admin: ContestAdmin, person: contest_events.PersonRecord, role: R
         known = admin.season.roles[role].get(person.id)
         if known is not None and known.name == person.name:
             raise UsageError(f"{printable(person.id, 80)} is {role} already; nothing is left to do")
+        if role is Role.RATER and (problems := recusal.rater_problems(admin.season, person.id)):
+            raise Rejected("role of a rater", problems)
         admin.append_event(validated(contest_events.RoleGranted, actor=admin.actor, person=person, role=role))
 
 

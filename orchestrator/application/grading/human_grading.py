@@ -1,23 +1,23 @@
-"""Grading by people without a server: organizers plan it, hand out a page to each rater, and note what comes back."""
+"""Grading by people as organizers run it: they plan, hand out a page to each rater, and note what comes back."""
 
 import base64
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from PIL import Image
-
 from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.application.grading.graded_pictures import GradedPictures, encode_png
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain.contest_events import FormatEvent
-from orchestrator.domain.human_grading import GradedTask, GradingProgress, HumanGrading, PictureOf
+from orchestrator.domain.human_grading import GradedTask, GradingProgress, HumanGrading
 from orchestrator.domain.samples import Pixels
+from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
 from orchestrator.files import write_whole
+from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.round_folder import RoundFolder
-from orchestrator.ledger.stores.base import get_array
 
 MAX_ANSWER_BYTES = 64 * 1024**2
 """The most that a rater's file may hold."""
@@ -30,7 +30,7 @@ def plan_grading(admin: ContestAdmin, raters: Sequence[str], task: str | None = 
         UsageError: the format has no human grading, or the round was not played to its end.
         Rejected: with every reason why it cannot be planned so.
     """
-    grading, name = _grading(admin), task or admin.contest.only_task
+    grading, name = required_grading(admin.contest), task or admin.contest.only_task
     with admin.alone():
         folder = _played_round(admin, name)
         event = grading.plan(_graded(admin, name), _ranked(folder), raters, folder.secret())
@@ -42,7 +42,7 @@ def plan_more(
     admin: ContestAdmin, appeals: Mapping[str, Sequence[int]], raters: Sequence[str], task: str | None = None
 ) -> FormatEvent:
     """Draws who answers what is missing, and appeals, and notes it. Raises like `plan_grading`."""
-    grading, name = _grading(admin), task or admin.contest.only_task
+    grading, name = required_grading(admin.contest), task or admin.contest.only_task
     with admin.alone():
         secret = _played_round(admin, name).secret()
         event = grading.supplement(_graded(admin, name), appeals, raters, secret)
@@ -57,10 +57,12 @@ def export_pages(admin: ContestAdmin, out: Path, task: str | None = None) -> lis
         UsageError: the format has no human grading, or there is something at `out`.
         Rejected: nothing was planned.
     """
-    grading, name = _grading(admin), task or admin.contest.only_task
+    grading, name = required_grading(admin.contest), task or admin.contest.only_task
     if out.exists():
         raise UsageError(f"{out} is there already; give a new folder")
-    pages = list(grading.pages(_graded(admin, name), _picture_reader(admin, name), _png))
+    graded = _graded(admin, name)
+    pictures = GradedPictures(admin.folder.blobs(), admin.contest.load_samples(name).pixels)
+    pages = list(grading.pages(graded, partial(pictures.picture, admin.season), _base64_png))
     with _made_folder(out):
         for file, text in pages:
             write_whole(out / file, text.encode())
@@ -74,7 +76,7 @@ def import_answers(admin: ContestAdmin, files: Sequence[Path], task: str | None 
         UsageError: the format has no human grading, or a file cannot be read.
         Rejected: with everything that is wrong with the first file that is wrong.
     """
-    grading, name = _grading(admin), task or admin.contest.only_task
+    grading, name = required_grading(admin.contest), task or admin.contest.only_task
     texts = [(path, _read_text(path)) for path in files]
     events = []
     with admin.alone():
@@ -85,27 +87,45 @@ def import_answers(admin: ContestAdmin, files: Sequence[Path], task: str | None 
     return events
 
 
-def grading_progress(admin: ContestAdmin, task: str | None = None) -> GradingProgress:
+def grading_progress(contest: Contest, season: Season, task: str | None = None) -> GradingProgress:
     """Returns how far raters are. Raises UsageError, and Rejected where nothing was planned."""
-    grading, name = _grading(admin), task or admin.contest.only_task
-    return grading.progress(_graded(admin, name))
+    grading = required_grading(contest)
+    return grading.progress(graded_task(contest, season, task or contest.only_task))
 
 
-def _grading(admin: ContestAdmin) -> HumanGrading:
-    grading: HumanGrading | None = admin.contest.format.human_grading()
+def count_answers(admin: ContestAdmin) -> None:
+    """Has the boards computed again with every answer that raters gave so far.
+
+    Answers that raters give one by one change no board at once: there are thousands of them.
+    """
+    required_grading(admin.contest)
+    with admin.alone():
+        admin.discard_results()
+
+
+def required_grading(contest: Contest) -> HumanGrading:
+    """Returns how people grade in a contest. Raises UsageError where nobody does."""
+    grading: HumanGrading | None = contest.format.human_grading()
     if grading is None:
         raise UsageError(
-            f"nobody grades in this contest of the format {admin.contest.file.format}; "
+            f"nobody grades in this contest of the format {contest.file.format}; "
             "set `rules.grading`, if the format has it"
         )
     return grading
 
 
+def graded_task(contest: Contest, season: Season, task: str, actor: str = "") -> GradedTask:
+    """Returns a task to be graded. `actor` is who acts; nobody does where it is only looked at."""
+    samples = contest.load_samples(task)
+    return GradedTask(contest.file.contest, contest.make_task(samples, task), samples.labels, season, actor)
+
+
 def _graded(admin: ContestAdmin, task: str) -> GradedTask:
-    samples = admin.contest.load_samples(task)
-    return GradedTask(
-        admin.contest.file.contest, admin.contest.make_task(samples, task), samples.labels, admin.season, admin.actor
-    )
+    return graded_task(admin.contest, admin.season, task, admin.actor)
+
+
+def _base64_png(picture: Pixels) -> str:
+    return base64.b64encode(encode_png(picture)).decode("ascii")
 
 
 def _played_round(admin: ContestAdmin, task: str) -> RoundFolder:
@@ -123,27 +143,6 @@ def _ranked(folder: RoundFolder) -> list[str]:
     results = play_rounds.round_results(folder.path)
     attacks = {part.id for part in results.submissions if part.side is Side.ATTACK}
     return sorted({row.submission for board in results.boards for row in board.rows if row.rank} & attacks)
-
-
-def _picture_reader(admin: ContestAdmin, task: str) -> PictureOf:
-    blobs, originals = admin.folder.blobs(), admin.contest.load_samples(task).pixels
-    submitted: dict[str, Pixels] = {}
-
-    def picture(submission: str | None, position: int) -> Pixels:
-        if submission is not None and submission not in submitted:
-            submitted[submission] = get_array(blobs, admin.season.entries[submission].pixels)
-        found: Pixels = originals[position] if submission is None else submitted[submission][position]
-        return found
-
-    return picture
-
-
-def _png(picture: Pixels) -> str:
-    """Returns a picture u8 [c, h, w] as a PNG in base64."""
-    file = io.BytesIO()
-    grey = picture.shape[0] == 1
-    Image.fromarray(picture[0] if grey else picture.transpose(1, 2, 0)).save(file, "PNG")
-    return base64.b64encode(file.getvalue()).decode("ascii")
 
 
 def _read_text(path: Path) -> str:

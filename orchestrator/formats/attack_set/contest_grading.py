@@ -12,8 +12,10 @@ from orchestrator.domain.human_grading import (
     PictureOf,
     PngOf,
     RaterProgress,
+    Rating,
 )
 from orchestrator.domain.samples import Labels
+from orchestrator.domain.tasks import Task
 from orchestrator.errors import Problem, Rejected
 from orchestrator.formats.attack_set.events import GradesReceived, GradingPlanned, answers_of, plans_of
 from orchestrator.formats.attack_set.grading.answers_csv import read_answers_csv
@@ -23,6 +25,7 @@ from orchestrator.formats.attack_set.grading.planning import MoreRaters, make_pl
 from orchestrator.formats.attack_set.grading.rules import APPEAL_RATERS, GradingRules
 from orchestrator.formats.attack_set.grading.sheet_making import SheetHeading, sheet_for
 from orchestrator.formats.attack_set.grading.sheets import AnswerFile, GradingTask
+from orchestrator.formats.attack_set.item_rating import AttackSetRating
 
 BOOTSTRAP_SEED = 20240004
 """Of the intervals of human scores, so that everybody draws the same."""
@@ -118,6 +121,10 @@ class AttackSetGrading(HumanGrading):
             raise Rejected("answers", [Problem("plan", what, "have the rater fill in the page that was exported last")])
         self._result(graded, event)  # which names everything that does not fit
         return event
+
+    def rating(self, task: Task) -> Rating:
+        """See `HumanGrading.rating`."""
+        return AttackSetRating(task, self._rules)
 
     def progress(self, graded: GradedTask) -> GradingProgress:
         """See `HumanGrading.progress`."""

@@ -1,13 +1,13 @@
 """The attack-set contest's own events in a contest's ledger."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.formats.attack_set.grading.plan import GradingPlan
-from orchestrator.formats.attack_set.grading.sheets import AnswerFile
+from orchestrator.formats.attack_set.grading.sheets import Answer, AnswerFile, Digest, RaterId
 
 
 class GradingPlanned(FormatEvent):
@@ -45,6 +45,24 @@ class GradesReceived(FormatEvent):
         return {"task": self.task, "rater": self.file.rater, "answers": str(len(self.file.answers))}
 
 
+class GradeGiven(FormatEvent):
+    """What one rater answered to one item, where a service asks. A later one to the same item replaces it.
+
+    `actor` is the rater's id: it is published, and the person's is not.
+    """
+
+    changes_boards: ClassVar[bool] = False
+    kind: Literal["attack_set.grade_given"] = "attack_set.grade_given"
+    task: str
+    plan: Digest
+    rater: RaterId
+    answer: Answer
+
+    def summary(self) -> dict[str, str]:
+        """Returns whose answer it is."""
+        return {"task": self.task, "rater": self.rater, "answers": "1"}
+
+
 class ScoresReleased(FormatEvent):
     """The contest is over: from now on everybody sees the boards as they are (rule C9)."""
 
@@ -61,7 +79,24 @@ def plans_of(events: Sequence[FormatEvent], task: str) -> list[GradingPlanned]:
 
 
 def answers_of(events: Sequence[FormatEvent], task: str) -> list[AnswerFile]:
-    """Returns what raters answered to the plans in force, in the order in which it came."""
+    """Returns what raters answered to the plans in force; what a rater said is in the order in which it came.
+
+    Answers that a rater gave one by one are put together as the grading page saves them.
+    """
     plans = {planned.plan.digest for planned in plans_of(events, task)}
-    received = (event for event in events if isinstance(event, GradesReceived) and event.task == task)
-    return [event.file for event in received if event.file.plan in plans]
+    found: list[AnswerFile] = []
+    single: dict[tuple[str, str], list[Answer]] = {}
+
+    def put_together(plan: str, rater: str) -> None:
+        if answers := single.pop((plan, rater), None):
+            found.append(AnswerFile(plan=plan, rater=rater, answers=answers))
+
+    for event in events:
+        if isinstance(event, GradesReceived) and event.task == task and event.file.plan in plans:
+            put_together(event.file.plan, event.file.rater)
+            found.append(event.file)
+        elif isinstance(event, GradeGiven) and event.task == task and event.plan in plans:
+            single.setdefault((event.plan, event.rater), []).append(event.answer)
+    for plan, rater in list(single):
+        put_together(plan, rater)
+    return found

@@ -27,7 +27,7 @@ from orchestrator.domain.submissions import PictureFormat, Roster, Side, Submiss
 from orchestrator.domain.tasks import Task
 from orchestrator.errors import Problem
 from orchestrator.formats.attack_set.contest_grading import AttackSetGrading, graded
-from orchestrator.formats.attack_set.events import GradesReceived, GradingPlanned, ScoresReleased
+from orchestrator.formats.attack_set.events import GradeGiven, GradesReceived, GradingPlanned, ScoresReleased
 from orchestrator.formats.attack_set.grading.fold import GradingResult, SubmissionGrades
 from orchestrator.formats.attack_set.grading.quality import HUMAN_WEIGHT, MEASURED_WEIGHT, total_score
 from orchestrator.formats.attack_set.human_scores import HUMAN_COLUMNS, grading_notes, human_remarks, human_values
@@ -68,7 +68,7 @@ class AttackSet(Format[AttackSetRules]):
     programs = ()
     withholds_outcomes = True
     judges_pictures = True
-    event_types = (GradingPlanned, GradesReceived, ScoresReleased)
+    event_types = (GradingPlanned, GradesReceived, GradeGiven, ScoresReleased)
     organizer_events = (ScoresReleased,)
 
     def play_rules(self) -> PlayRules:

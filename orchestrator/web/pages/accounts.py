@@ -48,4 +48,4 @@ def invitation(visit: Visit, secret: str) -> HttpResponseBase:
     except SparringError as error:
         return render(visit, "account/invitation.html.j2", invitation=found, problem=str(error), status=409)
     messages.success(visit.request, f"Welcome: you are {found.description} now.")
-    return redirect("organize" if found.role == "organizer" else "home" if found.role else "my-teams")
+    return redirect({"organizer": "organize", "rater": "rate", "board": "home"}.get(found.role, "my-teams"))

@@ -43,7 +43,7 @@ def read_answers(plans: Sequence[GradingPlan], files: Iterable[AnswerFile], clas
             item = items.get(answer.token)
             if item is None:
                 problems.append(_foreign_token(place, answer.token, owners))
-            elif fault := _misfit(item, answer, class_count):
+            elif fault := misfit(item, answer, class_count):
                 problems.append(Problem(f"{place}, {answer.token}", fault, "save the file from the page again"))
             else:
                 new, old = GivenAnswer(file.rater, item, answer), given.get(answer.token)
@@ -60,7 +60,7 @@ def _foreign_token(place: str, token: str, owners: dict[str, str]) -> Problem:
     return Problem(f"{place}, {token}", what, "import the file of this rater, unchanged")
 
 
-def _misfit(item: PlannedItem, answer: Answer, class_count: int) -> str:
+def misfit(item: PlannedItem, answer: Answer, class_count: int) -> str:
     """Returns why an answer does not fit its question, or nothing."""
     if item.task is GradingTask.QUALITY:
         fits = answer.grade is not None and answer.proper is None and answer.class_index is None

@@ -70,9 +70,12 @@ def picture_scale(height: int, width: int) -> int:
     return max(1, min(MAX_SCALE, fits))
 
 
-def class_keys(count: int) -> tuple[str, ...]:
-    """Returns the key of each class: 1 to 9, 0 for the tenth, then letters; "" for a class after the 33rd."""
-    keys = ("1234567890" + _LETTERS)[:count]
+def class_keys(count: int, without: str = "") -> tuple[str, ...]:
+    """Returns the key of each class: 1 to 9, 0 for the tenth, then letters; "" for a class after the 33rd.
+
+    Letters in `without` mean something else where the keys are used.
+    """
+    keys = "".join(key for key in "1234567890" + _LETTERS if key not in without)[:count]
     return (*keys, *[""] * (count - len(keys)))
 
 

@@ -44,13 +44,19 @@ def sheet_for(plan: GradingPlan, rater: str, heading: SheetHeading, picture_of: 
     )
 
 
+def item_pictures(item: PlannedItem, picture_of: PictureOf) -> tuple[Pixels, ...]:
+    """Returns what is shown: a picture alone, or the original and what was submitted; u8 [c, h, w] each."""
+    judged = _pixels(item, picture_of)
+    return (picture_of(None, item.position), judged) if item.task is GradingTask.QUALITY else (judged,)
+
+
 def _shown(item: PlannedItem, picture_of: PictureOf, png_of: PngOf) -> SheetItem:
-    beside = item.task is GradingTask.QUALITY
+    *beside, judged = map(png_of, item_pictures(item, picture_of))
     return SheetItem(
         token=item.token,
         task=item.task,
-        picture=png_of(_pixels(item, picture_of)),
-        original=png_of(picture_of(None, item.position)) if beside else "",
+        picture=judged,
+        original=beside[0] if beside else "",
         practice=item.practice,
     )
 

@@ -1,0 +1,230 @@
+"""What raters do, one item a page; and how organizers plan it and see how far it is.
+
+No page of a rater names a submission, a team or another's answer: an item is known by its random token alone, and the
+pages of all items of a kind have the same form.
+"""
+
+from dataclasses import dataclass
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+
+from orchestrator.application.grading import human_grading, raters
+from orchestrator.application.grading.rating_desk import RaterView
+from orchestrator.domain import recusal
+from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.domain.human_grading import GradingProgress, RatedItem, RaterProgress
+from orchestrator.errors import Rejected, SparringError, UsageError
+from orchestrator.web import rating
+from orchestrator.web.rights import Visit
+from orchestrator.web.templating import render
+
+PICTURE_SECONDS = 600
+"""How long a browser keeps the picture of an item that waits for its answer: it is loaded one page ahead."""
+_REFUSED = 409
+
+
+def start(visit: Visit) -> HttpResponseBase:
+    """What is to be done, how, and how far one is."""
+    view, problem = _view(visit)
+    minutes = rating.minutes_left(view.own) if view else 0
+    return render(visit, "rate/start.html.j2", rater=view, problem=problem, minutes=minutes)
+
+
+def next_item(visit: Visit) -> HttpResponseBase:
+    """The item that is asked now; takes the answer to it and leads to the next one."""
+    if visit.request.method != "POST":
+        return _item_page(visit)
+    try:
+        sent = rating.read_form(visit.request.POST, visit.site.clock())
+        visit.site.rating_desk().answer(visit.actor.person, sent.given, corrects=sent.corrects)
+    except rating.StaleForm:
+        return _item_page(visit, "This page was open too long, or the service was started anew. Answer here instead.")
+    except (Rejected, UsageError) as error:
+        return _item_page(visit, str(error))
+    return _see_other("rate-next")
+
+
+def last_item(visit: Visit) -> HttpResponseBase:
+    """The item that was answered last, for as long as its answer may be replaced."""
+    view, _ = _view(visit)
+    if view is None or view.own.last is None or view.is_over or not view.own.may_correct(visit.site.clock()):
+        messages.warning(visit.request, "There is no answer that can still be changed: only the last, for 60 seconds.")
+        return _see_other("rate-next")
+    return _render_item(visit, view, view.own.last, corrects=True)
+
+
+def picture(visit: Visit, token: str, number: int) -> HttpResponseBase:
+    """A picture of an item of one's own."""
+    desk, person = visit.site.rating_desk(), visit.actor.person
+    found, png = desk.item(person, token), desk.picture(person, token, number)
+    if found is None or png is None or recusal.rater_problems(visit.season, person):
+        raise Http404
+    _, answered = found
+    response = HttpResponse(png, content_type="image/png")
+    response["Cache-Control"] = "private, no-store" if answered else f"private, max-age={PICTURE_SECONDS}"
+    response["Content-Security-Policy"] = "default-src 'none'; sandbox"
+    return response
+
+
+def _view(visit: Visit) -> tuple[RaterView | None, str]:
+    """Returns what a rater is asked, and why nothing where it is nothing."""
+    if problems := recusal.rater_problems(visit.season, visit.actor.person):
+        return None, "\n".join(str(each) for each in problems)
+    try:
+        return visit.site.rating_desk().view(visit.actor.person), ""
+    except UsageError:
+        return None, ""  # nobody grades in this contest, and so nothing waits
+
+
+def _item_page(visit: Visit, refused: str = "") -> HttpResponseBase:
+    """Returns the page of the item that is asked now, with what an answer was refused for."""
+    view, problem = _view(visit)
+    status = _REFUSED if refused else 200
+    if view is None:
+        return render(visit, "rate/start.html.j2", rater=None, problem=refused or problem, minutes=0, status=status)
+    if view.own.next is None:
+        return render(visit, "rate/done.html.j2", rater=view, problem=refused, status=status)
+    return _render_item(visit, view, view.own.next, refused=refused)
+
+
+def _render_item(
+    visit: Visit, view: RaterView, item: RatedItem, *, corrects: bool = False, refused: str = ""
+) -> HttpResponse:
+    own, now = view.own, visit.site.clock()
+    response = render(
+        visit,
+        "rate/item.html.j2",
+        status=_REFUSED if refused else 200,
+        item=item,
+        own=own,
+        following=own.next if corrects else own.following,
+        corrects=corrects,
+        refused=refused,
+        may_correct=not corrects and own.may_correct(now),
+        stamp=rating.stamp(item, now),
+        minutes=rating.minutes_left(own),
+        pause=rating.at_work(own.times, now) >= rating.PAUSE_AFTER,
+    )
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+def _see_other(page: str) -> HttpResponse:
+    response = redirect(page)
+    response.status_code = 303  # fetched by GET, whatever the request was
+    return response
+
+
+class MoreForm(forms.Form):
+    """Of which pictures teams appeal."""
+
+    appeals = forms.CharField(
+        required=False,
+        label="Appeals",
+        widget=forms.Textarea,
+        help_text="Pictures of which teams appeal, a submission a line: reds=3,17. Leave it empty to ask only for "
+        "what is missing.",
+    )
+
+    def clean_appeals(self) -> dict[str, list[int]]:
+        """Returns the numbers of pictures by submission."""
+        found: dict[str, list[int]] = {}
+        for line in filter(None, (line.strip() for line in self.cleaned_data["appeals"].splitlines())):
+            submission, mark, numbers = line.partition("=")
+            parts = numbers.split(",")
+            if not (submission and mark) or not all(part.strip().isdecimal() and part.isascii() for part in parts):
+                raise forms.ValidationError(f"{line[:80]!r}: write SUBMISSION=3,17, with numbers of pictures from 0")
+            found[submission.strip()] = [int(part) for part in parts]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class RaterRow:
+    """One rater as organizers see it. Whether the answers count is told when all are given, and not before."""
+
+    name: str
+    progress: RaterProgress
+
+    @property
+    def standing(self) -> str:
+        """Returns what is said of the rater."""
+        if self.progress.answered < self.progress.asked:
+            return "at work" if self.progress.answered else "not begun"
+        why = f": {self.progress.reason}" if self.progress.reason else ""
+        return f"{self.progress.status}{why}"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """The grading of one task as organizers see it; without progress where nothing was planned."""
+
+    task: str
+    progress: GradingProgress | None
+    raters: tuple[RaterRow, ...] = ()
+
+
+def grading(visit: Visit) -> HttpResponseBase:
+    """Who may grade, how far everybody is, and the acts: plan, ask for more, count."""
+    form = MoreForm(visit.request.POST if visit.request.POST.get("act") == "more" else None)
+    problem = ""
+    if visit.request.method == "POST":
+        try:
+            said = _act(visit, form)
+        except SparringError as error:
+            problem = str(error)
+        else:
+            if said:
+                messages.success(visit.request, said)
+                return _see_other("grading")
+    holders = raters.role_holders(visit.season, visit.site.folder.key())
+    grades = visit.site.contest().format.human_grading() is not None
+    return render(
+        visit,
+        "organize/grading.html.j2",
+        status=_REFUSED if problem else 200,
+        problem=problem,
+        form=form,
+        grades=grades,
+        holders=holders,
+        eligible=sum(not each.problems for each in holders),
+        tasks=_task_rows(visit, {each.rater: each.name for each in holders}) if grades else (),
+    )
+
+
+def _act(visit: Visit, form: MoreForm) -> str:
+    """Does what an organizer asked for; returns what was done, "" where the form has to be mended first."""
+    task, act = visit.request.POST.get("task", ""), visit.request.POST.get("act", "")
+    if task not in [section.name for section in visit.site.contest().file.all_tasks]:
+        raise UsageError("there is no such task; load the page again")
+    with visit.site.administer(visit.actor.person) as admin:
+        chosen = raters.eligible_raters(admin.season, admin.folder.key())
+        match act:
+            case "plan":
+                return _planned(human_grading.plan_grading(admin, chosen, task))
+            case "more" if form.is_valid():
+                return _planned(human_grading.plan_more(admin, form.cleaned_data["appeals"], chosen, task))
+            case "count":
+                human_grading.count_answers(admin)
+                return "The board counts every answer that was given so far."
+    return ""
+
+
+def _planned(event: FormatEvent) -> str:
+    said = event.summary()
+    return f"Planned: {said['pictures']} pictures of {said['submissions']} submissions, {said['raters']} raters."
+
+
+def _task_rows(visit: Visit, names: dict[str, str]) -> list[TaskRow]:
+    rows = []
+    for section in visit.site.contest().file.all_tasks:
+        try:
+            progress = human_grading.grading_progress(visit.site.contest(), visit.season, section.name)
+        except Rejected:  # nothing was planned
+            rows.append(TaskRow(section.name, None))
+            continue
+        own = tuple(RaterRow(names.get(each.rater, each.rater), each) for each in progress.raters)
+        rows.append(TaskRow(section.name, progress, own))
+    return rows

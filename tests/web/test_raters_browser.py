@@ -1,0 +1,193 @@
+"""A rater at a real browser and a real server: 20 items by keyboard alone, and some without JavaScript (C7)."""
+
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from orchestrator.application.contests import roles, seasons
+from orchestrator.domain.contest_events import PersonRecord, Role
+from orchestrator.formats.attack_set.events import GradeGiven
+from orchestrator.formats.attack_set.grading.sheets import MINIMUM_MILLISECONDS
+from orchestrator.ledger.contest_folder import ContestFolder
+from tests import chromium
+from tests.web import rating_contest
+
+pytestmark = pytest.mark.slow
+ITEMS = 20
+NO_SCRIPTS = {"profile.managed_default_content_settings.javascript": 2}
+
+
+@contextmanager
+def served(folder: Path, log: Path) -> Iterator[str]:
+    """Serves a contest at a free port and gives the address of the site; it is ended with the block."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+    command = [sys.executable, "-m", "orchestrator", "serve", str(folder), "--port", str(port), "--no-worker"]
+    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as server:
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+
+
+def answers_at(port: int) -> bool:
+    """Returns whether something listens at a port of this machine."""
+    with socket.socket() as asking:
+        return asking.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Person:
+    """Somebody at a browser, who does what a person does and waits for what a person would wait for."""
+
+    def __init__(self, driver: chromium.webdriver.Chrome, address: str, log: Path) -> None:
+        self.driver, self.address, self.log = driver, address, log
+
+    def open(self, path: str) -> None:
+        """Goes to a page."""
+        self.driver.get(self.address + path)
+
+    def find(self, selector: str) -> object:
+        """Returns the first element of a selector, as soon as there is one."""
+        return chromium.wait(
+            self.driver, lambda: (self.driver.find_elements(By.CSS_SELECTOR, selector) or [None])[0], selector
+        )
+
+    def press(self, *keys: str) -> None:
+        """Types keys, wherever the focus is."""
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    def sign_up(self, name: str) -> str:
+        """Signs up with the code that is in the log in place of a mail, and returns the person's id."""
+        self.open("/account/signup/")
+        self.find("#id_email").send_keys(f"{name.lower()}@example.org")
+        self.find("#id_name").send_keys(name + Keys.ENTER)
+        field = self.find("#id_code")
+        written = re.compile(r"([A-Z0-9-]{6,12}) is your code")
+        code = chromium.wait(self.driver, lambda: written.findall(self.log.read_text()), "a code")
+        field.send_keys(code[-1] + Keys.ENTER)
+        chromium.wait(self.driver, lambda: name in self.find(".masthead").text, "signed in")
+        self.open("/account/")
+        return self.find("dl code").text
+
+    def token(self) -> str:
+        """Returns the token of the item on the page."""
+        return re.search("pictures/([0-9a-f]{16})/", self.find(".stage img").get_attribute("src"))[1]
+
+    def look(self) -> float:
+        """Looks until an answer counts, and returns when the pictures were painted, in ms since the answer before."""
+        form = self.find("#rating")
+        chromium.wait(self.driver, lambda: form.get_attribute("data-painted"), "painted pictures")
+        painted = float(form.get_attribute("data-painted"))
+        until = painted + MINIMUM_MILLISECONDS + 1
+        clock = "return performance.now()"
+        chromium.wait(self.driver, lambda: self.driver.execute_script(clock) > until, "time passes")
+        return painted
+
+    def await_other(self, token: str) -> None:
+        """Waits for the page of another item."""
+        chromium.wait(self.driver, lambda: self.token_or_none() not in (token, None), "the next item")
+
+    def token_or_none(self) -> str | None:
+        """Returns the token on the page, None while another page is being loaded."""
+        found = re.search(r'pictures/([0-9a-f]{16})/1/" alt="[A-Z]', self.driver.page_source)
+        return found and found[1]
+
+
+@pytest.fixture
+def person(require, tmp_path) -> Iterator[Person]:
+    """A rater who signed up in a browser, in a contest with a plan."""
+    if reason := chromium.lacking():
+        require("chromium", reason)
+    folder, log, clock = tmp_path / "cup", tmp_path / "log", seasons.now
+    rating_contest.make_contest(folder, clock)
+    with served(folder, log) as address, chromium.browser(tmp_path / "profile", tmp_path, {}) as driver:
+        somebody, port = Person(driver, address, log), int(address.rpartition(":")[2])
+        chromium.wait(driver, lambda: answers_at(port), "the service")
+        known = somebody.sign_up("Ada")
+        with seasons.administer(folder) as admin:
+            roles.grant_role(admin, PersonRecord(id=known, name="Ada"), Role.RATER)
+        rating_contest.plan_for(folder, clock, [known])
+        yield somebody
+
+
+def given(folder: Path) -> list[GradeGiven]:
+    """Returns the answers that are on record."""
+    ledger = ContestFolder(folder).ledger()
+    try:
+        return [entry.event for entry in ledger.read() if isinstance(entry.event, GradeGiven)]
+    finally:
+        ledger.close()
+
+
+def test_twenty_items_by_keyboard_alone(person, tmp_path, record_testsuite_property):
+    """Keys choose and send and take back; nothing is in the console; every answer is on record with its look."""
+    person.open("/rate/next/")
+    painted = []
+    for number in range(ITEMS):
+        token = person.token()
+        painted.append(person.look())
+        keys = ("3", "y") if person.driver.find_elements(By.NAME, "proper") else ("4",)
+        person.press(*keys, Keys.ENTER)
+        person.await_other(token)
+        if number == 2:
+            after = person.token()
+            person.look()
+            person.press("u")
+            person.await_other(after)
+            assert person.token() == token
+            person.look()
+            person.press("x", "n", Keys.ENTER)
+            person.await_other(token)
+    answers = given(tmp_path / "cup")
+    assert len(answers) == ITEMS + 1
+    assert len({each.answer.token for each in answers}) == ITEMS
+    assert (answers[3].answer.token, answers[3].answer.class_index) == (answers[2].answer.token, None)
+    assert answers[0].answer.class_index == 2
+    assert all(each.answer.milliseconds >= MINIMUM_MILLISECONDS for each in answers)
+    record_testsuite_property("milliseconds_to_the_next_picture", [round(each) for each in sorted(painted[1:])])
+    assert person.driver.get_log("browser") == []
+
+
+def test_keys_can_be_switched_off(person):
+    """The button switches them off for all pages (WCAG 2.1.4); while typing into the form they never work."""
+    person.open("/rate/next/")
+    person.look()
+    person.find("#keys").click()
+    person.press("3")
+    assert not person.driver.find_elements(By.CSS_SELECTOR, "input:checked")
+    person.open("/rate/next/")
+    assert person.find("#keys").text == "Keys are off"
+    person.find("#keys").click()
+    person.press("3")
+    assert person.find("input:checked").get_attribute("value") == "2"
+    assert person.driver.get_log("browser") == []
+
+
+def test_it_works_without_scripts(person, tmp_path):
+    """Tab, Space and Enter of the browser itself answer three items, whose look the server measures."""
+    person.open("/rate/")
+    session = person.driver.get_cookie("session")
+    with chromium.browser(tmp_path / "plain", tmp_path, NO_SCRIPTS) as driver:
+        plain = Person(driver, person.address, person.log)
+        plain.open("/")
+        driver.add_cookie({"name": "session", "value": session["value"], "path": "/"})
+        plain.open("/rate/next/")
+        for _ in range(3):
+            token = plain.token()
+            assert not plain.find("#keys").is_displayed()
+            plain.find("input[name=class_index]").send_keys(Keys.SPACE)
+            plain.press(Keys.TAB, Keys.SPACE, Keys.ENTER)
+            plain.await_other(token)
+        assert driver.get_log("browser") == []
+    answers = given(tmp_path / "cup")
+    assert [(each.answer.class_index, each.answer.proper) for each in answers] == [(0, True)] * 3
