@@ -88,6 +88,17 @@ def record_arrival(admin: ContestAdmin, hand_in: HandIn, path: Path | None, *, d
     return admin.season.arrivals[arrival]
 
 
+def check_hand_in(admin: ContestAdmin, hand_in: HandIn, digest: str) -> Arrival | None:
+    """Returns the arrival that the same of the same team is already, None where it may come; before its bytes are here.
+
+    Raises Rejected with everything that is against it; nothing is noted.
+    """
+    known = _known_arrival(admin, hand_in, digest)
+    if known is None and (problems := _problems(admin, hand_in, digest, admin.now())):
+        raise Rejected(f"submission {hand_in.name or hand_in.file_name or hand_in.image}", problems)
+    return known
+
+
 def arrival_folder(contest: Path, arrival: str) -> Path:
     """Returns the folder of an arrival."""
     return contest / ARRIVALS / arrival

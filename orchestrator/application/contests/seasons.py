@@ -144,6 +144,21 @@ def administer(path: Path, by: str | None = None, clock: Clock = now) -> Iterato
 
     Raises UsageError, Rejected, StoreFault.
     """
+    with open_ledger(path, by, clock) as admin:
+        with suppress(StoreFault):  # no key, or no space: the next command tries again
+            admin.restore_receipts()
+        _try_to_update_reports(admin)
+        try:
+            yield admin
+        except BaseException:
+            _try_to_update_reports(admin)
+            raise
+        report_writer.update_reports(admin)
+
+
+@contextmanager
+def open_ledger(path: Path, by: str | None = None, clock: Clock = now) -> Iterator[ContestAdmin]:
+    """Gives a contest to note at once what changes no report; nothing is written before. Raises like `administer`."""
     folder = ContestFolder(path)
     folder.require()
     ledger = folder.ledger()
@@ -154,15 +169,7 @@ def administer(path: Path, by: str | None = None, clock: Clock = now) -> Iterato
                 f"{path}/{CONTEST_LEDGER} holds no contest: it is damaged, or its opening was killed; put it back "
                 f"from a copy of the folder, or, where nothing was submitted yet, `sparring contest open {path}`"
             )
-        with suppress(StoreFault):  # no key, or no space: the next command tries again
-            admin.restore_receipts()
-        _try_to_update_reports(admin)
-        try:
-            yield admin
-        except BaseException:
-            _try_to_update_reports(admin)
-            raise
-        report_writer.update_reports(admin)
+        yield admin
     finally:
         ledger.close()
 
