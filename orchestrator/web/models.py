@@ -75,6 +75,9 @@ class DeviceLogin(models.Model):
     scope = models.CharField(max_length=10)
     expires = models.DateTimeField()
     approved_by = models.ForeignKey(Account, on_delete=models.CASCADE, null=True)
+    denied = models.BooleanField(default=False)
+    polled = models.DateTimeField(null=True)
+    """When the program asked last, so that one that asks too often is told."""
 
     def __str__(self) -> str:
         return self.name
@@ -87,6 +90,9 @@ class Upload(models.Model):
     account = models.ForeignKey(Account, on_delete=models.CASCADE)
     team = models.CharField(max_length=120)
     task = models.CharField(max_length=120)
+    side = models.CharField(max_length=10, blank=True)
+    name = models.CharField(max_length=120, blank=True)
+    """Side and name as the client gave them; empty where the manifest says them."""
     file_name = models.CharField(max_length=200)
     digest = models.CharField(max_length=71)
     """sha256:..., of the whole file, as the client promised it."""

@@ -18,6 +18,7 @@ from django.core.asgi import get_asgi_application
 from orchestrator.domain.contest_events import Role
 from orchestrator.errors import UsageError
 from orchestrator.web import invitations
+from orchestrator.web.body_limits import limit_bodies
 from orchestrator.web.contest_site import current_site, web_settings
 
 FIRST_LINK_LIFETIME = timedelta(hours=24)
@@ -44,7 +45,7 @@ def first_link() -> str | None:
 def serve(host: str, port: int) -> None:
     """Answers requests until the process is told to end. Raises UsageError where the port is taken."""
     config = uvicorn.Config(
-        get_asgi_application(),
+        limit_bodies(get_asgi_application()),
         host=host,
         port=port,
         lifespan="off",

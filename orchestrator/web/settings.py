@@ -80,6 +80,8 @@ class WebFile(_Part):
     mail: MailSettings | None = None
     openid: list[OpenIdProvider] = []
     github: GitHubLogin | None = None
+    largest_upload: int = Field(4 * 1024**3, ge=1)
+    """Bytes of the largest file that a team may upload."""
 
 
 class WebSettings(_Part):

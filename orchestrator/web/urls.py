@@ -7,10 +7,12 @@ from typing import Any
 from allauth.account import views as account_views
 from allauth.socialaccount import views as provider_views
 from allauth.usersessions import views as session_views
-from django.urls import URLPattern, URLResolver, include, path
+from django.urls import URLPattern, URLResolver, include, path, re_path
 from django.views.generic import RedirectView
 
 from orchestrator.web import static_files
+from orchestrator.web.api import problems as api_problems
+from orchestrator.web.api.service import api
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.pages import (
     accounts,
@@ -21,6 +23,7 @@ from orchestrator.web.pages import (
     review,
     submissions,
     teams,
+    tokens,
     visitors,
 )
 from orchestrator.web.rights import Right, View, allowed
@@ -47,6 +50,9 @@ PAGES: Sequence[Page] = (
     Page("progress/", visitors.progress, "progress", Right.EVERYBODY),
     Page("progress/fragment/", visitors.progress_fragment, "progress-fragment", Right.EVERYBODY),
     Page("account/", accounts.profile, "profile", Right.SIGNED_IN),
+    Page("account/tokens/", tokens.list_tokens, "tokens", Right.SIGNED_IN),
+    Page("account/tokens/<slug:token>/revoke/", tokens.revoke_token, "revoke-token", Right.SIGNED_IN),
+    Page("account/device/", tokens.device, "device", Right.SIGNED_IN),
     Page("account/delete/", accounts.delete_account, "delete-account", Right.SIGNED_IN),
     Page("invitations/<slug:secret>/", accounts.invitation, "invitation", Right.EVERYBODY),
     Page("my/", teams.my_teams, "my-teams", Right.SIGNED_IN),
@@ -146,6 +152,8 @@ urlpatterns = [
     *(path(page.route, allowed(page.view, page.right), name=page.name) for page in PAGES),
     *(path(route, view, name=name) for route, view, name in _ACCOUNT_VIEWS),
     *_provider_urls(),
+    path("api/v1/", api.urls),
+    re_path("^api/(?P<rest>.*)$", api_problems.not_found),
     path("static/<str:digest>/<str:name>", static_files.serve, name="static"),
 ]
 handler400 = "orchestrator.web.pages.errors.bad_request"

@@ -80,6 +80,8 @@ class Migration(migrations.Migration):
                 ("name", models.CharField(max_length=80)),
                 ("scope", models.CharField(max_length=10)),
                 ("expires", models.DateTimeField()),
+                ("denied", models.BooleanField(default=False)),
+                ("polled", models.DateTimeField(null=True)),
                 (
                     "approved_by",
                     models.ForeignKey(
@@ -95,6 +97,8 @@ class Migration(migrations.Migration):
                 ("public_id", models.CharField(max_length=32, unique=True)),
                 ("team", models.CharField(max_length=120)),
                 ("task", models.CharField(max_length=120)),
+                ("side", models.CharField(blank=True, max_length=10)),
+                ("name", models.CharField(blank=True, max_length=120)),
                 ("file_name", models.CharField(max_length=200)),
                 ("digest", models.CharField(max_length=71)),
                 ("size", models.PositiveBigIntegerField()),

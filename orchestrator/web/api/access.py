@@ -1,0 +1,112 @@
+"""Who a request comes from: a bearer token and its account, or nobody. Cookies are not looked at."""
+
+from dataclasses import dataclass
+
+from allauth.account.adapter import get_adapter
+from django.http import HttpRequest
+from ninja.security import HttpBearer
+
+from orchestrator.domain.season import Season
+from orchestrator.errors import Problem
+from orchestrator.web import rate_limits, tokens
+from orchestrator.web.api.problems import ApiProblem, unknown
+from orchestrator.web.contest_site import ContestSite, current_site, web_settings
+from orchestrator.web.models import Account, ApiToken
+from orchestrator.web.rate_limits import RequestKind
+from orchestrator.web.rights import Actor, Right, actor_of_account, may
+from orchestrator.web.tokens import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, of which contest; without a token everything of `actor` is empty."""
+
+    site: ContestSite
+    season: Season
+    actor: Actor
+    token: ApiToken | None
+    budget: str
+    """Whose requests these are counted as."""
+
+    @property
+    def account(self) -> Account:
+        """The account. Only where a token is asked for."""
+        if self.actor.account is None:
+            raise unknown("account")
+        return self.actor.account
+
+    def require_team(self, team: str) -> str:
+        """Returns the name of a team of this person. Raises ApiProblem (404) for every other."""
+        if not may(self.actor, Right.TEAM, team):
+            raise unknown("team")
+        return team
+
+    def spend(self, kind: RequestKind, who: str = "") -> None:
+        """Counts a request, by who asks or by somebody else, such as the team. Raises ApiProblem (429)."""
+        spend(self.site, kind, who or self.budget)
+
+
+def spend(site: ContestSite, kind: RequestKind, who: str) -> None:
+    """Counts a request. Raises ApiProblem (429) where there were too many, with the seconds to wait."""
+    if seconds := rate_limits.wait_seconds(kind, who, site.clock()):
+        problem = Problem("request", f"too many of the kind `{kind}`", f"come again in {seconds} s")
+        raise ApiProblem(429, "too-many-requests", problem, {"Retry-After": str(seconds)})
+
+
+def address_of(request: HttpRequest) -> str:
+    """Returns the address that a request comes from, as the trusted proxies say."""
+    return f"address {get_adapter().get_client_ip(request)}"
+
+
+class TokenAuth(HttpBearer):
+    """Lets tokens of a scope pass, and, where it is not required, requests without a token."""
+
+    def __init__(self, scope: Scope, *, required: bool = True) -> None:
+        super().__init__()
+        self._scope, self._required = scope, required
+
+    def __call__(self, request: HttpRequest) -> Caller | None:
+        """Returns who asks, None where a token is missing. Raises ApiProblem."""
+        if not request.headers.get("Authorization") and not self._required:
+            site = current_site()
+            return _counted(Caller(site, site.season(), Actor(), None, address_of(request)))
+        caller: Caller | None = super().__call__(request)
+        return caller
+
+    def authenticate(self, request: HttpRequest, token: str) -> Caller:
+        """Returns who has a token. Raises ApiProblem: it is unknown or expired, or its scope is too narrow."""
+        site = current_site()
+        now, row = site.clock(), tokens.find(token, site.clock())
+        get_another = f"get another with `sparring login {web_settings().address}`"
+        if row is None:
+            spend(site, RequestKind.UNKNOWN_TOKEN, address_of(request))
+            problem = Problem("Authorization", "this token is unknown, or was revoked", get_another)
+            raise ApiProblem(401, "unknown-token", problem, {"WWW-Authenticate": "Bearer"})
+        if now >= row.expires:
+            what = f"this token expired on {row.expires:%Y-%m-%d at %H:%M} UTC"
+            header = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+            raise ApiProblem(401, "expired-token", Problem("Authorization", what, get_another), header)
+        if self._scope is Scope.SUBMIT and row.scope != Scope.SUBMIT:
+            problem = Problem("Authorization", "this token may only read", f"{get_another} --scope submit")
+            raise ApiProblem(403, "scope", problem)
+        season = site.season()
+        actor = actor_of_account(row.account, season)
+        return _counted(Caller(site, season, actor, row, f"token {row.public_id}"))
+
+
+def _counted(caller: Caller) -> Caller:
+    caller.spend(RequestKind.READ)
+    return caller
+
+
+def caller_of(request: HttpRequest) -> Caller:
+    """Returns who asks, as `TokenAuth` found it."""
+    caller = getattr(request, "auth", None)
+    if not isinstance(caller, Caller):
+        raise TypeError("this route lacks its auth")
+    return caller
+
+
+PUBLIC = TokenAuth(Scope.READ, required=False)
+READ = TokenAuth(Scope.READ)
+SUBMIT = TokenAuth(Scope.SUBMIT)

@@ -1,0 +1,251 @@
+"""What the API takes and gives, as models: they are its documentation in openapi.json."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.application.contests.admission_steps import AdmissionStep
+from orchestrator.domain.season import Appeal, Arrival, Entry
+from orchestrator.domain.submissions import Side
+from orchestrator.web.tokens import Scope
+
+Reason = Annotated[str, Field(min_length=1, max_length=2000)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ContestPart(_Part):
+    """The contest: what it is called, when it takes submissions, and by which rules it is judged."""
+
+    contest: str
+    title: str
+    format: str
+    opens: str | None
+    closes: str | None
+    labels: bool | str
+    access: str
+    tasks: list[str]
+    takes_pictures: bool = Field(description="whether attacks hand in archives of pictures in place of programs")
+    rules: dict[str, Any]
+    key: str = Field(description="the fingerprint of the key that signs receipts")
+    largest_upload: int = Field(description="bytes of the largest file")
+
+
+class RoundPart(_Part):
+    """A round of a task."""
+
+    task: str
+    round: str
+    state: Literal["played", "begun", "requested", "ready", "blocked"]
+    blocked: str = Field(description="why it cannot be played yet; empty where it can")
+
+
+class AnnouncementPart(_Part):
+    """What the organizers said to everybody."""
+
+    time: str
+    title: str
+    text: str
+
+
+class StatusPart(_Part):
+    """How the contest stands."""
+
+    time: str = Field(description="the service's clock, in UTC")
+    title: str
+    state: Literal["before", "open", "closed"]
+    opens: str | None
+    closes: str | None
+    waiting_arrivals: int = Field(description="what arrived and was not answered yet, of all teams")
+    rounds: list[RoundPart]
+    head: str = Field(description="hash of the last entry of the contest's ledger")
+
+
+class AccountPart(_Part):
+    """Whose token it is, and what it may do."""
+
+    person: str
+    name: str
+    teams: list[str]
+    roles: list[str]
+    token: str
+    scope: Scope
+    expires: str
+
+
+class TeamPart(_Part):
+    """A team that one is in."""
+
+    team: str
+    people: list[str]
+
+
+class StepPart(_Part):
+    """A step of an admission, or a line of a builder's log, which `passed` is null for."""
+
+    time: str
+    step: str
+    passed: bool | None
+    detail: str
+    problem: str
+    remedy: str
+
+
+class ArrivalPart(_Part):
+    """Something that was handed in, and what became of it."""
+
+    arrival: str
+    team: str
+    task: str
+    side: Side | None
+    name: str
+    file_name: str
+    size: int
+    digest: str
+    image: str
+    time: str = Field(description="when its last byte was in: what counts for the close, in UTC")
+    state: Literal["waiting", "in admission", "received", "refused"]
+    submission: str = Field(description="what it became, empty before and otherwise")
+    problems: list[str]
+
+
+class WatchedArrivalPart(ArrivalPart):
+    """An arrival with the steps of its admission so far."""
+
+    steps: list[StepPart]
+
+
+class SubmissionPart(_Part):
+    """A submission that was received."""
+
+    submission: str
+    name: str
+    team: str
+    task: str
+    side: Side
+    digest: str
+    image: str
+    licence: str
+    source: str
+    attempt: int
+    received: str
+    arrived: str
+    state: Literal["plays", "withdrawn", "disqualified"]
+    reason: str
+
+
+class AppealPart(_Part):
+    """An objection, and its decision where there is one."""
+
+    appeal: str
+    team: str
+    submission: str
+    finding: str
+    text: str
+    time: str
+    state: Literal["open", "upheld", "dismissed"]
+    reason: str
+
+
+class ImageHandIn(_Part):
+    """An image in a registry that is handed in."""
+
+    team: str
+    task: str = Field("", description="may be empty where the contest has one")
+    image: str = Field(description="NAME@sha256:...")
+    name: str
+    side: Side
+
+
+class Withdrawal(_Part):
+    """Takes a submission back."""
+
+    reason: Reason
+
+
+class Correction(_Part):
+    """Corrects what a submission says of its licence or its source."""
+
+    licence: str | None = None
+    source: str | None = None
+    reason: Reason
+
+
+class AppealText(_Part):
+    """Objects to what was decided about a submission, or to one finding against it."""
+
+    text: Annotated[str, Field(min_length=1, max_length=10_000)]
+    finding: str = ""
+
+
+class DeviceRequest(_Part):
+    """A program that wants a token."""
+
+    name: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    scope: Scope = Scope.SUBMIT
+
+
+class DevicePart(_Part):
+    """What it shows to the person, and what it polls with."""
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    interval: int
+    expires_in: int
+
+
+class DeviceCode(_Part):
+    """The code that it polls with."""
+
+    device_code: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class TokenPart(_Part):
+    """A token, told once."""
+
+    token: str
+
+
+def arrival_part(arrival: Arrival, steps: list[AdmissionStep]) -> WatchedArrivalPart:
+    """Returns an arrival with its steps."""
+    waiting = "in admission" if steps else "waiting"
+    return WatchedArrivalPart.model_validate(
+        {
+            **{name: getattr(arrival, name) for name in ArrivalPart.model_fields if hasattr(arrival, name)},
+            "arrival": arrival.id,
+            "state": arrival.outcome or waiting,
+            "problems": list(arrival.problems),
+            "steps": [StepPart(**{name: getattr(step, name) for name in StepPart.model_fields}) for step in steps],
+        }
+    )
+
+
+def submission_part(entry: Entry) -> SubmissionPart:
+    """Returns a submission."""
+    state = "withdrawn" if entry.withdrawn else "disqualified" if entry.disqualified else "plays"
+    return SubmissionPart.model_validate(
+        {
+            **{name: getattr(entry, name) for name in SubmissionPart.model_fields if hasattr(entry, name)},
+            "submission": entry.id,
+            "received": entry.received_at,
+            "arrived": entry.arrived_at,
+            "state": state,
+            "reason": entry.withdrawn or entry.disqualified,
+        }
+    )
+
+
+def appeal_part(appeal: Appeal) -> AppealPart:
+    """Returns an appeal."""
+    decision = appeal.decision
+    return AppealPart.model_validate(
+        {
+            **{name: getattr(appeal, name) for name in AppealPart.model_fields if hasattr(appeal, name)},
+            "appeal": appeal.id,
+            "state": "open" if decision is None else "upheld" if decision.upheld else "dismissed",
+            "reason": decision.reason if decision else "",
+        }
+    )

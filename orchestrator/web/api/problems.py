@@ -1,0 +1,116 @@
+"""What goes wrong, as programs are told: a code, and every problem with its place and its remedy."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, ValidationError
+from pydantic import BaseModel
+
+from orchestrator.errors import InfrastructureFault, Problem, Rejected, SparringError
+from orchestrator.web.models import Upload
+from orchestrator.web.pages.errors import RETRY_SECONDS
+from orchestrator.web.uploads import Refusal, UploadRefused
+
+_log = structlog.get_logger()
+_STATUS = {
+    Refusal.OFFSET: 409,
+    Refusal.BUSY: 409,
+    Refusal.TOO_LARGE: 413,
+    Refusal.TOO_MANY: 409,
+    Refusal.NO_SPACE: 507,
+    Refusal.DIGEST: 422,
+    Refusal.GONE: 404,
+}
+
+
+class ProblemPart(BaseModel):
+    """One thing to mend."""
+
+    place: str
+    what: str
+    remedy: str
+
+
+class Problems(BaseModel):
+    """What every refusal says. `code` stays the same for the same kind of problem."""
+
+    code: str
+    problems: list[ProblemPart]
+
+
+class ApiProblem(Exception):
+    """A request is refused, with this status and these words."""
+
+    def __init__(self, status: int, code: str, problem: Problem, headers: dict[str, str] | None = None) -> None:
+        super().__init__(str(problem))
+        self.status, self.code, self.problem, self.headers = status, code, problem, headers or {}
+
+
+def unknown(what: str) -> ApiProblem:
+    """Returns what is said of something that is not there, and of what is another team's."""
+    problem = Problem(what, "there is none such, or it is not yours", "see which there are with GET")
+    return ApiProblem(404, "not-found", problem)
+
+
+def refuse(status: int, code: str, problems: Sequence[Problem], headers: dict[str, str] | None = None) -> JsonResponse:
+    """Returns an answer that says what is wrong."""
+    parts = [ProblemPart(place=each.place, what=each.what, remedy=each.remedy) for each in problems]
+    return JsonResponse(Problems(code=code, problems=parts).model_dump(), status=status, headers=headers)
+
+
+def not_found(request: HttpRequest, **_address: str) -> HttpResponse:
+    """404, for an address that the API does not have."""
+    remedy = "see /api/v1/openapi.json"
+    return refuse(404, "not-found", [Problem("address", f"there is no {request.path}", remedy)])
+
+
+def register(api: NinjaAPI) -> None:
+    """Has an API answer so whatever goes wrong in it."""
+    handlers: dict[type[Exception], Any] = {
+        ApiProblem: lambda _, error: refuse(error.status, error.code, [error.problem], error.headers),
+        UploadRefused: lambda _, error: refuse(_STATUS[error.reason], error.reason.value, [error.problem]),
+        SparringError: _on_our_error,
+        ValidationError: _on_wrong_fields,
+        AuthenticationError: _on_missing_token,
+        Upload.DoesNotExist: _on_missing,
+        Http404: _on_missing,
+    }
+    for kind, handler in handlers.items():
+        api.add_exception_handler(kind, handler)
+
+
+def _on_our_error(request: HttpRequest, error: SparringError) -> HttpResponse:
+    if isinstance(error, InfrastructureFault):
+        _log.error("request_failed", path=request.path, code=error.code, problem=str(error))
+        problem = Problem("service", "a part of it does not answer at the moment", "send the same again later")
+        return refuse(503, error.code, [problem], {"Retry-After": str(RETRY_SECONDS)})
+    if isinstance(error, Rejected):
+        return refuse(409, error.code, error.problems)
+    what, _, remedy = str(error).partition("; ")
+    return refuse(409, error.code, [Problem("request", what, remedy)])
+
+
+def _on_wrong_fields(_request: HttpRequest, error: ValidationError) -> HttpResponse:
+    """Says which fields are wrong. `loc` begins with where they were: the body, say, and the name of its model."""
+    problems = [
+        Problem(
+            ".".join(str(part) for part in each["loc"][2:] or each["loc"]),
+            str(each["msg"]).removeprefix("Value error, "),
+            "see /api/v1/openapi.json",
+        )
+        for each in error.errors
+    ]
+    return refuse(422, "invalid", problems)
+
+
+def _on_missing_token(_request: HttpRequest, _error: Exception) -> HttpResponse:
+    problem = Problem("Authorization", "no token came with the request", "get one with `sparring login URL`")
+    return refuse(401, "no-token", [problem], {"WWW-Authenticate": "Bearer"})
+
+
+def _on_missing(_request: HttpRequest, _error: Exception) -> HttpResponse:
+    problem = unknown("address").problem
+    return refuse(404, "not-found", [problem])

@@ -1,0 +1,16 @@
+"""The API as a whole: its version, its routes, its description in openapi.json."""
+
+from ninja import NinjaAPI
+
+from orchestrator.web.api import device_routes, problems, public_routes, team_routes, upload_routes
+
+api = NinjaAPI(
+    title="Sparring",
+    version="1.0.0",
+    description="What programs can do in this contest. Send a token as `Authorization: Bearer spar_...`.",
+    docs_url=None,  # its page loads scripts from elsewhere
+    urls_namespace="api",
+)
+for _router in (public_routes.router, team_routes.router, upload_routes.router, device_routes.router):
+    api.add_router("", _router)
+problems.register(api)

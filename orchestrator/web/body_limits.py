@@ -1,0 +1,67 @@
+"""How large a request's body may be, decided before Django keeps it on the disk."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from orchestrator.web.settings import FORM_BYTES
+from orchestrator.web.uploads import PART_BYTES
+
+_UPLOADS, _API = "/api/v1/uploads/", "/api/"
+_WORDS_BYTES = 1024 * 1024
+"""What the fields of a form, or a JSON document, may take."""
+_ANSWER = (
+    b'{"code": "too-large", "problems": [{"place": "Content-Length", "what": "the body is too large", "remedy": ""}]}'
+)
+
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class _TooLargeError(Exception):
+    """More came than may."""
+
+
+def largest_body(path: str) -> int:
+    """Returns how many bytes the body of a request to a path may have."""
+    if path.startswith(_UPLOADS):
+        return PART_BYTES
+    return _WORDS_BYTES if path.startswith(_API) else FORM_BYTES + _WORDS_BYTES
+
+
+async def _refuse(send: Send) -> None:
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    await send({"type": "http.response.body", "body": _ANSWER})
+
+
+def limit_bodies(application: Application) -> Application:
+    """Returns an application that answers 413 to what is too large, whether its length was told or not."""
+
+    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await application(scope, receive, send)
+            return
+        left = largest_body(scope["path"])
+        told = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+
+        async def receive_counted() -> Any:
+            nonlocal left
+            message = await receive()
+            if message["type"] == "http.request":
+                left -= len(message["body"])
+                if left < 0:
+                    raise _TooLargeError
+            return message
+
+        if not told.isdigit() or int(told) > left:
+            await _refuse(send)
+            return
+        try:
+            await application(scope, receive_counted, send)
+        except _TooLargeError:  # nothing was answered yet: Django reads the whole body before
+            await _refuse(send)
+
+    return limited

@@ -1,0 +1,340 @@
+"""Files that come in parts, so that a broken line costs one part: what the protocol tus calls an upload.
+
+The bytes lie in a file; how many of them are there for certain says the row in the database, which is written after the
+file was. One process at a time writes to an upload: it holds a lock on the file itself, which the kernel takes back
+from a killed process. When the last byte is in and the digest is the promised one, the file becomes an arrival, whose
+time counts. Nothing is charged before.
+"""
+
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from django.db.models import F, Sum
+
+from orchestrator.application.contests import arrivals
+from orchestrator.application.contests.arrivals import HandIn
+from orchestrator.domain.season import Arrival
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import Problem
+from orchestrator.files import write_fault
+from orchestrator.web.contest_site import ContestSite, web_settings
+from orchestrator.web.models import Account, Upload
+
+PART_BYTES = 16 * 1024 * 1024
+"""The most that one request may bring."""
+LIFETIME = timedelta(hours=24)
+"""After its last part."""
+OPEN_UPLOADS = 5
+"""Of a team, at once."""
+QUOTA_FACTOR = 2
+"""What the open uploads of a team may take together, in largest uploads."""
+RESERVED_BYTES = 2 * 1024**3
+"""What has to stay free on the disk, for the ledger and for rounds."""
+_PIECE_BYTES = 1024 * 1024
+_KNOWN_DIGESTS = 1000
+_CREATING = ".creating"
+
+
+class Refusal(StrEnum):
+    """Why something about an upload is refused."""
+
+    OFFSET = "offset-mismatch"
+    BUSY = "upload-busy"
+    TOO_LARGE = "too-large"
+    TOO_MANY = "too-many-uploads"
+    NO_SPACE = "no-space"
+    DIGEST = "digest-mismatch"
+    GONE = "upload-gone"
+
+
+class UploadRefused(Exception):
+    """An upload is refused for this reason, and for nothing that the contest's rules say."""
+
+    def __init__(self, reason: Refusal, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.reason, self.problem = reason, problem
+
+
+class Readable(Protocol):
+    """Where bytes come from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Returns at most this many bytes, none at the end."""
+        ...
+
+
+class _RunningDigests:
+    """The digests of uploads so far, so that none is read again at its end; what is lost is computed from the file."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, tuple[int, hashlib._Hash]] = OrderedDict()
+
+    def get(self, upload: str, offset: int) -> "hashlib._Hash | None":
+        """Returns the digest of the first bytes of an upload, to go on with; None where it is not known."""
+        with self._lock:
+            known = self._known.get(upload)
+            return known[1].copy() if known is not None and known[0] == offset else None
+
+    def put(self, upload: str, offset: int, digest: "hashlib._Hash") -> None:
+        """Keeps a digest; that of the upload that was written to longest ago goes where there are too many."""
+        with self._lock:
+            self._known[upload] = (offset, digest)
+            self._known.move_to_end(upload)
+            while len(self._known) > _KNOWN_DIGESTS:
+                self._known.popitem(last=False)
+
+
+_digests = _RunningDigests()
+
+
+def hand_in_of(upload: Upload) -> HandIn:
+    """Returns what was said of a file when its upload began."""
+    side = Side(upload.side) if upload.side else None
+    return HandIn(upload.team, upload.task, side, upload.name, upload.file_name)
+
+
+def begin(site: ContestSite, account: Account, hand_in: HandIn, size: int, digest: str) -> Upload | Arrival:
+    """Returns a new upload, the same one where it is open already, or the arrival that the same file became.
+
+    Raises:
+        Rejected: the contest's rules are against it: it is closed, say. Nothing is kept.
+        UploadRefused: it is too large, the team has too many uploads, or the disk is too full.
+    """
+    largest, now = web_settings().file.largest_upload, site.clock()
+    with site.note_at_once(account.person) as admin:
+        known = arrivals.check_hand_in(admin, hand_in, digest)
+    if known is not None:
+        return known
+    if size > largest:
+        remedy = f"send at most {largest} bytes, or hand in an image by its digest"
+        raise UploadRefused(Refusal.TOO_LARGE, Problem("file", f"is {size} bytes", remedy))
+    side = hand_in.side.value if hand_in.side else ""
+    same = {
+        "team": hand_in.team,
+        "task": hand_in.task,
+        "side": side,
+        "name": hand_in.name,
+        "digest": digest,
+        "size": size,
+    }
+    with _creating():
+        _sweep(now)
+        waiting = Upload.objects.filter(team=hand_in.team, arrival="", expires__gt=now)
+        if (open_one := waiting.filter(**same).first()) is not None:
+            return open_one
+        taken = waiting.aggregate(total=Sum("size"))["total"] or 0
+        if waiting.count() >= OPEN_UPLOADS or taken + size > QUOTA_FACTOR * largest:
+            what = f"{hand_in.team} has {waiting.count()} unfinished uploads of {taken} bytes together"
+            raise UploadRefused(Refusal.TOO_MANY, Problem("team", what, "finish or cancel one, or wait for a day"))
+        _require_space(now, size)
+        upload = Upload.objects.create(
+            public_id=secrets.token_hex(16),
+            account=account,
+            file_name=hand_in.file_name,
+            expires=now + LIFETIME,
+            **same,
+        )
+        os.close(os.open(_path(upload.public_id), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        return upload
+
+
+def find(public_id: str, now: datetime) -> Upload | None:
+    """Returns an upload that has not expired."""
+    return Upload.objects.filter(public_id=public_id, expires__gt=now).first()
+
+
+def prepare(upload: Upload) -> None:
+    """Computes the digest of what is here where it is not known, so that the last part need not wait for it.
+
+    Raises UploadRefused where the file is being written to, or is gone.
+    """
+    if upload.arrival or not upload.offset or _digests.get(upload.public_id, upload.offset) is not None:
+        return
+    with suppress(UploadRefused), _held_file(upload.public_id) as file:
+        upload.refresh_from_db()
+        _digests.put(upload.public_id, upload.offset, _digest_of_start(file, upload.offset))
+
+
+def write_part(site: ContestSite, account: Account, upload: Upload, offset: int, part: Readable, size: int) -> Upload:
+    """Writes a part at an offset, through to the disk, and returns the upload; after the last part it has an arrival.
+
+    A part without bytes at the end asks once more for what became of a whole file.
+
+    Args:
+        site: the contest.
+        account: who sends it.
+        upload: the upload.
+        offset: where the part begins; it has to be where the upload is.
+        part: its bytes.
+        size: how many they are.
+
+    Raises:
+        UploadRefused: the offset is another, somebody else is writing, it is too large, or the digest is another at
+            the end: then the upload is gone.
+        Rejected: the contest's rules are against it now; the upload stays until it expires.
+        StoreFault: it cannot be written.
+    """
+    try:
+        with _held_file(upload.public_id) as file:
+            upload.refresh_from_db()
+            if upload.arrival and offset == upload.size:
+                return upload
+            _require_fitting(upload, offset, size)
+            digest = _digests.get(upload.public_id, offset) or _digest_of_start(file, offset)
+            written = _write(file, upload, part, digest)
+            Upload.objects.filter(pk=upload.pk).update(offset=offset + written, expires=site.clock() + LIFETIME)
+            upload.offset = offset + written
+            _digests.put(upload.public_id, upload.offset, digest)
+            if upload.offset == upload.size:
+                _finish(site, account, upload, digest.hexdigest())
+            return upload
+    except FileNotFoundError:
+        return _find_moved(site, upload)
+
+
+def remove(upload: Upload) -> None:
+    """Takes an upload away. Raises UploadRefused where somebody is writing to it."""
+    try:
+        with _held_file(upload.public_id):
+            _remove(upload)
+    except FileNotFoundError:
+        upload.delete()
+
+
+def _require_fitting(upload: Upload, offset: int, size: int) -> None:
+    if offset != upload.offset:
+        remedy = "ask for the offset with HEAD, and go on there"
+        raise UploadRefused(Refusal.OFFSET, Problem("Upload-Offset", f"is {offset}, not {upload.offset}", remedy))
+    if size > PART_BYTES:
+        remedy = f"send at most {PART_BYTES} bytes a request"
+        raise UploadRefused(Refusal.TOO_LARGE, Problem("Content-Length", f"is {size}", remedy))
+    if offset + size > upload.size:
+        remedy = "send no more than was promised"
+        raise UploadRefused(Refusal.TOO_LARGE, Problem("file", f"has more than its {upload.size} bytes", remedy))
+
+
+def _write(file: BinaryIO, upload: Upload, part: Readable, digest: "hashlib._Hash") -> int:
+    """Writes a part where the upload is, and returns how long it was. Raises StoreFault."""
+    written = 0
+    try:
+        file.seek(upload.offset)
+        while piece := part.read(_PIECE_BYTES):
+            if upload.offset + written + len(piece) > upload.size:
+                raise UploadRefused(Refusal.TOO_LARGE, Problem("file", f"has more than its {upload.size} bytes"))
+            file.write(piece)
+            digest.update(piece)
+            written += len(piece)
+        file.flush()
+        file.truncate()  # what a killed process wrote behind it
+        os.fsync(file.fileno())
+    except OSError as error:
+        raise write_fault(_path(upload.public_id), error) from error
+    return written
+
+
+def _finish(site: ContestSite, account: Account, upload: Upload, digest: str) -> None:
+    """Makes an arrival of a whole file, at once: by its time the contest is closed, or is not."""
+    if f"sha256:{digest}" != upload.digest:
+        _remove(upload)
+        problem = Problem("sha256", f"of what came is {digest}, not the promised one", "send the file once more")
+        raise UploadRefused(Refusal.DIGEST, problem)
+    path = _path(upload.public_id)
+    with site.note_at_once(account.person) as admin:
+        arrival = arrivals.record_arrival(admin, hand_in_of(upload), path, digest=upload.digest)
+    path.unlink(missing_ok=True)  # it is there still where the same had arrived before
+    _note_arrival(upload, arrival)
+
+
+def _find_moved(site: ContestSite, upload: Upload) -> Upload:
+    """Returns an upload whose file became an arrival and whose process was killed then. Raises UploadRefused."""
+    upload.refresh_from_db()
+    if upload.arrival:
+        return upload
+    for arrival in reversed(site.season().arrivals.values() if upload.offset == upload.size else ()):
+        if (arrival.team, arrival.task, arrival.digest) == (upload.team, upload.task, upload.digest):
+            _note_arrival(upload, arrival)
+            return upload
+    upload.delete()
+    raise UploadRefused(Refusal.GONE, Problem("upload", "its bytes are gone", "begin it again"))
+
+
+def _note_arrival(upload: Upload, arrival: Arrival) -> None:
+    Upload.objects.filter(pk=upload.pk).update(arrival=arrival.id, offset=F("size"))
+    upload.arrival, upload.offset = arrival.id, upload.size
+
+
+def _folder() -> Path:
+    return web_settings().folder / "uploads"
+
+
+def _path(public_id: str) -> Path:
+    return _folder() / public_id
+
+
+@contextmanager
+def _held_file(public_id: str) -> Iterator[BinaryIO]:
+    """Gives an upload's file to one at a time. Raises UploadRefused where another has it, FileNotFoundError."""
+    with _path(public_id).open("r+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            problem = Problem("upload", "another request writes to it", "ask for the offset with HEAD in a second")
+            raise UploadRefused(Refusal.BUSY, problem) from None
+        if not os.fstat(file.fileno()).st_nlink or not _path(public_id).exists():
+            raise FileNotFoundError(public_id)
+        yield file
+
+
+@contextmanager
+def _creating() -> Iterator[None]:
+    """Lets one process at a time count uploads and begin one."""
+    _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (_folder() / _CREATING).open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _digest_of_start(file: BinaryIO, size: int) -> "hashlib._Hash":
+    """Returns the digest of the first bytes of a file."""
+    file.seek(0)
+    digest, left = hashlib.sha256(), size
+    while left and (piece := file.read(min(left, _PIECE_BYTES))):
+        digest.update(piece)
+        left -= len(piece)
+    return digest
+
+
+def _require_space(now: datetime, size: int) -> None:
+    """Raises UploadRefused where the disk would be too full with this and with what is promised already."""
+    promised = Upload.objects.filter(arrival="", expires__gt=now).aggregate(left=Sum(F("size") - F("offset")))["left"]
+    if shutil.disk_usage(_folder()).free - (promised or 0) - size < RESERVED_BYTES:
+        problem = Problem("disk", "has no space for it at the moment", "come back later, and tell the organizers")
+        raise UploadRefused(Refusal.NO_SPACE, problem)
+
+
+def _sweep(now: datetime) -> None:
+    """Removes uploads that expired, and files whose rows are gone, for whoever alone may begin uploads."""
+    for expired in Upload.objects.filter(expires__lte=now):
+        with suppress(UploadRefused):  # it is being written to
+            remove(expired)
+    known = set(Upload.objects.values_list("public_id", flat=True))
+    for path in _folder().iterdir():
+        if path.name not in known and path.name != _CREATING:
+            path.unlink(missing_ok=True)
+
+
+def _remove(upload: Upload) -> None:
+    upload.delete()
+    _path(upload.public_id).unlink(missing_ok=True)
