@@ -17,6 +17,7 @@
     │   ├── ClusterUnavailable   the API server does not answer, or only with passing errors
     │   ├── ClusterRefused       the API server will not do what was asked
     │   ├── LeaseLost            another controller may have taken over
+    │   ├── ServiceUnavailable   a contest's site does not answer, or not as one
     │   └── StoreFault           the ledger or a blob cannot be read or written
     │       └── Conflict         somebody else appended first
     ├── SubmissionFault          theirs: scored by the rules, never retried
@@ -169,6 +170,12 @@ class LeaseLost(InfrastructureFault):
     """This controller could not renew its lease in time: another may have taken the round over."""
 
     code = "lease-lost"
+
+
+class ServiceUnavailable(InfrastructureFault):
+    """The site of a contest did not answer for as long as it is asked again, or answered what no such site does."""
+
+    code = "service-unavailable"
 
 
 class StoreFault(InfrastructureFault):

@@ -18,6 +18,7 @@ from orchestrator.cli import (
     images,
     pod,
     publish,
+    remote,
     replay,
     roles,
     rounds,
@@ -45,7 +46,14 @@ app.add_typer(submission.app, name="submission")
 app.command("evaluate", epilog="Example: sparring evaluate my_defence --contest contest.yaml --pictures 20")(
     evaluate.evaluate
 )
-app.command("submit", epilog="Example: sparring submit cup my_attack --team 'Corner Shop' --task digits")(season.submit)
+app.command(
+    "submit",
+    epilog="Example: sparring submit cup my_attack --team 'Corner Shop' --task digits\n\n"
+    "Example: sparring submit my_attack --to https://cup.example.org --team 'Corner Shop'",
+)(season.submit)
+app.command("login", epilog="Example: sparring login https://cup.example.org")(remote.login)
+app.command("logout", epilog="Example: sparring logout https://cup.example.org")(remote.logout)
+app.command("status", epilog="Example: sparring status --from https://cup.example.org")(remote.status)
 app.command("withdraw", epilog="Example: sparring withdraw cup corners --reason 'the team found a bug'")(
     season.withdraw
 )

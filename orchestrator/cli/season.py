@@ -11,8 +11,9 @@ from orchestrator.application.contests.administration import ContestAdmin, Submi
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.bundles.receipts import Receipt
-from orchestrator.cli import console, output_paths, results_output
+from orchestrator.cli import console, output_paths, remote, results_output
 from orchestrator.cli.console import Backend, Json, Unisolated, err, out, safe_text
+from orchestrator.cli.remote import RemoteHandIn, RemoteOptions
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.contest_format import Format
@@ -126,13 +127,12 @@ def add_team(
 
 @console.command
 def submit(
-    folder: ContestDir,
-    submission: Annotated[
-        str,
+    words: Annotated[
+        list[str],
         typer.Argument(
-            help="A folder with a submission.yaml, a package of one, an image, or an archive of pictures where the "
-            "contest takes them.",
-            metavar="SUBMISSION",
+            help="The contest's folder, unless --to says where it is, and what is handed in: a folder with a "
+            "submission.yaml, a package of one, an image, or an archive of pictures where the contest takes them.",
+            metavar="[DIR] SUBMISSION",
         ),
     ],
     team_name: Annotated[str, typer.Option("--team", help="Whose it is.")],
@@ -140,12 +140,28 @@ def submit(
     image: ImageOptions = ImageOptions(),
     where: BackendOptions = BackendOptions(),
     by: By = None,
+    site: RemoteOptions = RemoteOptions(),
     as_json: Json = False,
 ) -> None:
     """Hand in a submission for a team. All objections come at once; a refused one uses up nothing.
 
+    DIR is the contest's folder on this machine. With --to the contest is a site elsewhere: a folder is packed, sent in
+    parts, and its admission is watched; a command that was interrupted goes on where it was.
     The same submission of the same team again is no second try: it gets the receipt that it got.
     """
+    if site.to is not None:
+        if (where, by) != (BackendOptions(), None):
+            raise UsageError("--backend, --allow-unisolated and --by are for a contest's folder; leave them out")
+        if len(words) != 1:
+            raise UsageError(f"with --to give one SUBMISSION, not {len(words)}")
+        sent = RemoteHandIn(words[0], team_name, task or "", image.name, image.side)
+        remote.hand_in(sent, site.to, site, as_json=as_json)
+        return
+    if site != RemoteOptions():
+        raise UsageError("--no-wait and --receipt are for a site; give --to")
+    if len(words) != len(("DIR", "SUBMISSION")):
+        raise UsageError("give DIR and SUBMISSION, or --to and SUBMISSION")
+    folder, submission = Path(words[0]), words[1]
     with seasons.administer(folder, by) as admin:
         handed = SubmissionRequest(team_name, task or admin.contest.only_task, name=image.name, side=image.side)
         known = set(admin.season.entries)
@@ -238,12 +254,20 @@ def promote(folder: Path, task: str | None, reason: str, by: str | None, *, as_j
 
 @console.command
 def board(
-    folder: ContestDir,
+    folder: Annotated[Path | None, typer.Argument(help="The contest's folder.", metavar="DIR")] = None,
+    source: Annotated[
+        str | None, typer.Option("--from", help="The site of a contest in place of DIR: https://cup.example.org.")
+    ] = None,
     phase: Annotated[str | None, typer.Option("--round", help="The round; default: the latest played.")] = None,
     task: Task = None,
     as_json: Json = False,
 ) -> None:
-    """Show the boards of a contest, task by task."""
+    """Show the boards of a contest, task by task: of a folder, or what everybody may see of a site."""
+    if (folder is None) == (source is None):
+        raise UsageError("give either DIR or --from")
+    if folder is None:
+        remote.print_boards(source or "", phase, task, as_json=as_json)
+        return
     with seasons.administer(folder) as admin:
         results = seasons.latest_results(admin, phase, task)
         number, head = admin.entry_count, admin.head

@@ -101,16 +101,8 @@ def pack(
     if image and no_image:
         raise UsageError("--image and --no-image: choose one")
     submission_manifest = manifest.read_manifest(folder)
-    image_tag = with_tag(image or ("" if no_image else submission_manifest.image))
     path = output_paths.require_file_path(target or Path(f"{submission_manifest.name}{PACKAGE_SUFFIX}"), "--out")
-    warnings: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="sparring-pack-") as workspace:
-        backend = None if image_tag is None else _backend_with_image(workspace, image_tag, needed=bool(image))
-        if backend is not None and image_tag is not None:
-            warnings = _stale_warnings(backend, image_tag, folder, submission_manifest)
-        packed = package_writer.write_package(
-            folder, path, None if backend is None else backend.image_store(), image_tag or ""
-        )
+    packed, warnings = pack_folder(folder, path, image, no_image=no_image)
     if as_json:
         document = {"package": str(path), "digest": packed.digest, "size": packed.size, "image": packed.image or None}
         console.print_json({**document, "files": packed.files, "left_out": list(packed.left_out), "warnings": warnings})
@@ -123,6 +115,24 @@ def pack(
         out.print(f"image    {packed.image}, wherever it is brought in", soft_wrap=True)
     for warning in warnings:
         err.print(f"[yellow]warning:[/] {safe_text(warning)}", soft_wrap=True)
+
+
+def pack_folder(
+    folder: Path, path: Path, image: str = "", *, no_image: bool = False
+) -> tuple[package_writer.WrittenPackage, list[str]]:
+    """Writes a submission's folder as one file, with its image if it is built; returns it, and what does not fit.
+
+    Raises like `write_package`, and UsageError or BackendUnavailable where `image` is asked for and is not there.
+    """
+    submission_manifest = manifest.read_manifest(folder)
+    image_tag = with_tag(image or ("" if no_image else submission_manifest.image))
+    warnings: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="sparring-pack-") as workspace:
+        backend = None if image_tag is None else _backend_with_image(workspace, image_tag, needed=bool(image))
+        if backend is not None and image_tag is not None:
+            warnings = _stale_warnings(backend, image_tag, folder, submission_manifest)
+        images = None if backend is None else backend.image_store()
+        return package_writer.write_package(folder, path, images, image_tag or ""), warnings
 
 
 def _backend_with_image(workspace: str, tag: str, *, needed: bool) -> Backend | None:

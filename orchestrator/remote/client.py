@@ -1,0 +1,203 @@
+"""Speaks to a contest's site over HTTP. Nothing but the standard library: proxies and certificates are the system's.
+
+A token is sent to the address that it belongs to and nowhere else: redirects are not followed, and only this machine
+itself is spoken to without TLS.
+"""
+
+import http
+import http.client
+import ipaddress
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from email.message import Message
+from typing import IO, Any, Never
+from urllib.parse import urlsplit
+
+from orchestrator import __version__
+from orchestrator.domain.text import printable
+from orchestrator.errors import Problem, Rejected, ServiceUnavailable, UsageError
+
+API = "/api/v1"
+MOST_BYTES = 256 * 1024 * 1024
+"""The longest answer that is read: boards of a large contest are some MiB."""
+ATTEMPTS = 5
+FIRST_WAIT_SECONDS = 1.0
+LONGEST_WAIT_SECONDS = 120
+"""The longest time that a service may have us wait before the same request."""
+_TIMEOUT_SECONDS = 300
+_PASSING = frozenset({429, 502, 503, 504})
+_TEXT_LIMIT = 2000
+
+
+class ServiceRefused(Rejected):
+    """The service refuses a request. `reason` is the code of its answer."""
+
+    def __init__(self, subject: str, problems: list[Problem], reason: str) -> None:
+        super().__init__(subject, problems)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the service says, where it does not refuse."""
+
+    status: int
+    headers: Message
+    body: bytes
+
+    def json(self) -> Any:
+        """Returns the JSON document. Raises ServiceUnavailable where it is none."""
+        try:
+            return json.loads(self.body)
+        except ValueError as error:
+            raise ServiceUnavailable(f"the answer is no JSON: {error}; is this the address of a contest?") from error
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+    ) -> None:
+        """Follows nothing: the token would go along."""
+        del req, fp, code, msg, headers, newurl
+
+
+def service_address(text: str) -> str:
+    """Returns the address of a site as https://cup.example.org, without what may stand behind it. Raises UsageError."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise UsageError(f"{printable(text, 80)} is no address of a site; write it like https://cup.example.org")
+    return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+def require_private(address: str) -> None:
+    """Raises UsageError where what is sent to an address could be read on the way."""
+    parts = urlsplit(address)
+    if parts.scheme != "https" and not _is_this_machine(parts.hostname or ""):
+        raise UsageError(f"{address} has no TLS, and a token could be read on the way; use https://{parts.netloc}")
+
+
+def _is_this_machine(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class ServiceClient:
+    """One site, and the token for it; empty for what everybody may read.
+
+    Raises:
+        UsageError: a token would be sent without TLS.
+    """
+
+    def __init__(self, address: str, token: str = "", sleep: Callable[[float], object] = time.sleep) -> None:
+        if token:
+            require_private(address)
+        self.address, self._token, self._sleep = address, token, sleep
+        own = _is_this_machine(urlsplit(address).hostname or "")
+        proxies = urllib.request.ProxyHandler({} if own else None)
+        self._opener = urllib.request.build_opener(_NoRedirect, proxies)
+
+    def get(self, path: str) -> Any:
+        """Returns a document of the API. Raises like `request`."""
+        return self.request("GET", path).json()
+
+    def post(self, path: str, document: Mapping[str, object]) -> Answer:
+        """Sends a document. Raises like `request`."""
+        return self.request("POST", path, json.dumps(document).encode(), {"Content-Type": "application/json"})
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        attempts: int = ATTEMPTS,
+    ) -> Answer:
+        """Returns the service's answer. What passes by itself is asked again.
+
+        Args:
+            method: of HTTP.
+            path: below /api/v1.
+            body: what is sent, None for nothing.
+            headers: more of them.
+            attempts: how often it is asked.
+
+        Raises:
+            ServiceRefused: the request is against the contest's rules.
+            UsageError: the token is missing, unknown, expired or too narrow; or there is no such thing.
+            ServiceUnavailable: the service does not answer, or not yet.
+        """
+        wait = FIRST_WAIT_SECONDS
+        while True:
+            attempts -= 1
+            try:
+                return self._send(method, path, body, headers or {})
+            except _ComeAgain as later:
+                pause = max(wait, later.seconds)
+                if attempts < 1 or pause > LONGEST_WAIT_SECONDS:
+                    raise ServiceUnavailable(f"{self.address}: {later.text}; run the same again later") from later
+            self._sleep(pause)
+            wait *= 2
+
+    def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        """Returns the answer to one request. Raises _ComeAgain for what passes, and what `_refuse` does."""
+        request = urllib.request.Request(f"{self.address}{API}{path}", body, dict(headers), method=method)  # noqa: S310  http(s) alone: `service_address`
+        request.add_header("User-Agent", f"sparring/{__version__}")
+        if self._token:
+            request.add_header("Authorization", f"Bearer {self._token}")
+        try:
+            with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
+                return Answer(answer.status, answer.headers, answer.read(MOST_BYTES))
+        except urllib.error.HTTPError as error:
+            with error:
+                failed = Answer(error.code, error.headers, error.read(MOST_BYTES))
+        except (OSError, http.client.HTTPException) as error:
+            reason = error.reason if isinstance(error, urllib.error.URLError) else error
+            raise _ComeAgain(printable(f"it does not answer: {reason}", _TEXT_LIMIT)) from error
+        return _refuse(failed, f"{method} {path}")
+
+
+class _ComeAgain(Exception):
+    """The same request may be answered later."""
+
+    def __init__(self, text: str, seconds: int = 0) -> None:
+        super().__init__(text)
+        self.text, self.seconds = text, seconds
+
+
+def _refuse(failed: Answer, subject: str) -> Never:
+    """Raises what an answer says that is no success."""
+    if failed.status in _PASSING:
+        after = failed.headers.get("Retry-After", "")
+        text = "; ".join(f"{each.what}" for each in _problems(failed)) or f"it answers {failed.status}"
+        raise _ComeAgain(text, int(after) if after.isdigit() else 0)
+    problems = _problems(failed)
+    if not problems:
+        to = failed.headers.get("Location", "")
+        what = f"it has moved to {printable(to, 200)}; give that address" if to else "is it the address of a contest?"
+        raise UsageError(f"the service answers {failed.status}: {what}")
+    if failed.status in (401, 403, 404):
+        raise UsageError("; ".join(f"{each.what}; {each.remedy}" for each in problems))
+    if failed.status >= http.HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise ServiceUnavailable("; ".join(str(each) for each in problems))
+    raise ServiceRefused(subject, problems, str(failed.json()["code"]))
+
+
+def _problems(failed: Answer) -> list[Problem]:
+    """Returns the problems in an answer, printable; none where it is no answer of this API."""
+    try:
+        document = json.loads(failed.body)
+        parts = document["problems"]
+        words = [[printable(str(part[key]), _TEXT_LIMIT) for key in ("place", "what", "remedy")] for part in parts]
+        str(document["code"])
+    except (ValueError, TypeError, KeyError):
+        return []
+    return [Problem(*each) for each in words]

@@ -1,0 +1,57 @@
+"""The tokens of a person, by the address that each belongs to, in a file that nobody else reads."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from orchestrator.errors import UsageError
+from orchestrator.files import write_whole
+
+VARIABLE = "SPARRING_TOKEN"
+"""The token of a program that nobody sits at, such as a job of continuous integration; it goes first."""
+_FILE_MODE, _FOLDER_MODE = 0o600, 0o700
+
+
+class TokenStore:
+    """The file with tokens. `environment` is that of the process."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        named = environment.get("XDG_CONFIG_HOME", "")
+        base = Path(named) if named.startswith("/") else Path.home() / ".config"
+        self.path = base / "sparring" / "tokens.json"
+        self._given = environment.get(VARIABLE, "")
+
+    def find(self, address: str) -> str:
+        """Returns the token for an address, empty where there is none. Raises UsageError for a damaged file."""
+        return self._given or self._read().get(address, "")
+
+    def require(self, address: str) -> str:
+        """Returns the token for an address. Raises UsageError where there is none."""
+        token = self.find(address)
+        if not token:
+            raise UsageError(f"there is no token for {address}; get one with `sparring login {address}`")
+        return token
+
+    def keep(self, address: str, token: str) -> None:
+        """Keeps a token for an address, in place of the one before. Raises UsageError, StoreFault."""
+        self._write({**self._read(), address: token})
+
+    def forget(self, address: str) -> None:
+        """Forgets the token for an address. Raises UsageError, StoreFault."""
+        self._write({known: token for known, token in self._read().items() if known != address})
+
+    def _read(self) -> dict[str, str]:
+        try:
+            kept = json.loads(self.path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{self.path} cannot be read: {error}; mend it or take it away") from error
+        if not isinstance(kept, dict) or not all(isinstance(token, str) for token in kept.values()):
+            raise UsageError(f"{self.path} holds no tokens by address; take it away")
+        return kept
+
+    def _write(self, tokens: dict[str, str]) -> None:
+        self.path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        write_whole(self.path, json.dumps(tokens, indent=2).encode(), _FILE_MODE)

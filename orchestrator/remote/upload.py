@@ -1,0 +1,102 @@
+"""Sends a file in parts (tus 1.0), and goes on where it was after a broken line or a killed command.
+
+Nothing is kept here about an upload: the service knows it by the digest, so the same command goes on with it.
+"""
+
+import base64
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from orchestrator.errors import ServiceUnavailable, UsageError
+from orchestrator.remote.client import API, Answer, ServiceClient, ServiceRefused
+
+PART_BYTES = 8 * 1024 * 1024
+FAILURES = 8
+"""Parts in a row that may fail: with the waits between them a service may be away for two minutes."""
+_LONGEST_WAIT = 30.0
+_AGAIN = frozenset({"offset-mismatch", "upload-busy"})
+_VERSION = {"Tus-Resumable": "1.0.0"}
+
+
+def file_digest(path: Path) -> str:
+    """Returns the SHA-256 of a file, in hex. Raises UsageError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}; give another file") from error
+
+
+def upload_file(
+    client: ServiceClient,
+    path: Path,
+    said: Mapping[str, str],
+    watch: Callable[[int], object],
+    sleep: Callable[[float], object] = time.sleep,
+) -> str:
+    """Sends a file and returns the id of the arrival that it became.
+
+    Args:
+        client: where it goes.
+        path: the file.
+        said: what is said of it: team, and perhaps task, side and name.
+        watch: gets the number of bytes that are there for certain.
+        sleep: waits some seconds.
+
+    Raises:
+        ServiceRefused: it is against the contest's rules, or another file came.
+        UsageError: the token is not right, or the file cannot be read.
+        ServiceUnavailable: the service is away for too long; the same again goes on.
+    """
+    words = {**said, "filename": path.name, "sha256": file_digest(path)}
+    encoded = (f"{name} {base64.b64encode(value.encode()).decode()}" for name, value in words.items() if value)
+    headers = {**_VERSION, "Upload-Length": str(path.stat().st_size), "Upload-Metadata": ",".join(encoded)}
+    state = client.request("POST", "/uploads", b"", headers)
+    if arrival := _arrival(state):
+        return arrival
+    place = _place(state)
+    if _offset(state):
+        state = client.request("HEAD", place, headers=_VERSION)  # which has the service read what it has
+    failures = 0
+    with path.open("rb") as file:
+        while not (arrival := _arrival(state)):
+            watch(_offset(state))
+            file.seek(_offset(state))
+            try:
+                state = _send_part(client, place, _offset(state), file.read(PART_BYTES))
+                failures = 0
+            except (ServiceUnavailable, ServiceRefused) as error:
+                failures += 1
+                if failures > FAILURES or (isinstance(error, ServiceRefused) and error.reason not in _AGAIN):
+                    raise
+                sleep(min(_LONGEST_WAIT, 2.0 ** (failures - 1)))
+                state = client.request("HEAD", place, headers=_VERSION)
+    watch(path.stat().st_size)
+    return arrival
+
+
+def _send_part(client: ServiceClient, place: str, offset: int, part: bytes) -> Answer:
+    headers = {**_VERSION, "Upload-Offset": str(offset), "Content-Type": "application/offset+octet-stream"}
+    return client.request("PATCH", place, part, headers, attempts=1)
+
+
+def _arrival(state: Answer) -> str:
+    return state.headers.get("Sparring-Arrival", "")
+
+
+def _offset(state: Answer) -> int:
+    text = state.headers.get("Upload-Offset", "")
+    if not text.isdigit():
+        raise ServiceUnavailable("the service does not say how much is there; is this the address of a contest?")
+    return int(text)
+
+
+def _place(state: Answer) -> str:
+    """Returns where an upload is, below the API's address: only its path counts, so that nothing goes elsewhere."""
+    path = urlsplit(state.headers.get("Location", "")).path
+    if not path.startswith(f"{API}/uploads/"):
+        raise ServiceUnavailable("the service does not say where the upload is; is this the address of a contest?")
+    return path.removeprefix(API)
