@@ -1,0 +1,119 @@
+"""A service in a process of its own, on a free port of this machine, that a test can kill and start again."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from orchestrator.application.contests import seasons
+from orchestrator.domain.contest_events import PersonRecord
+from orchestrator.remote.client import ServiceClient
+
+ROOT = Path(__file__).resolve().parents[2]
+_DJANGO = """
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from orchestrator.web import setup
+from orchestrator.web.settings import WebSettings
+setup.configure(WebSettings(contest=Path(sys.argv[1]), address=sys.argv[2]))
+setup.make_tables()
+from orchestrator.web import tokens
+from orchestrator.web.models import Account
+"""
+_ISSUE = """
+account, _ = Account.objects.get_or_create(email="ada@example.org", defaults={"name": "Ada L."})
+days = int(sys.argv[3])
+now = datetime.now(UTC) + timedelta(days=min(0, days))
+lifetime = timedelta(days=abs(days) / 2)
+print(account.person, tokens.issue(account, "tests", tokens.Scope.SUBMIT, now=now, lifetime=lifetime))
+"""
+_APPROVE = """
+now = datetime.now(UTC)
+waiting = tokens.find_waiting(sys.argv[3], now)
+print(waiting.name, tokens.answer(waiting, Account.objects.get(), now, approved=True))
+"""
+
+
+def environment(folder, **more):
+    """Returns the environment of programs of ours."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder / "config"), **more}
+
+
+class RealService:
+    """`sparring serve --no-worker` over a new contest with the team Corner Shop, which Ada is in."""
+
+    def __init__(self, folder):
+        self.folder, self.home = folder / "cup", folder
+        seasons.create_contest(self.folder, "tournament")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}"
+        (self.folder / "web").mkdir(mode=0o700)
+        person, self.token = self.make_token(days=10)
+        with seasons.administer(self.folder) as admin:
+            admin.add_team("Corner Shop", [PersonRecord(id=person, name="Ada L.")])
+        self.process = None
+
+    def _run(self, script, *words):
+        done = subprocess.run(
+            [sys.executable, "-c", _DJANGO + script, str(self.folder), self.address, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(self.home),
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    def make_token(self, *, days):
+        """Returns Ada's id and a token: for half as many days from now, or ended half as many days ago."""
+        return self._run(_ISSUE, str(days))
+
+    def approve(self, code):
+        """Lets in the program that shows a code, and returns its name."""
+        return self._run(_APPROVE, code)
+
+    def start(self):
+        """Starts it, and returns once it answers."""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "orchestrator", "serve", str(self.folder), "--port", str(self.port), "--no-worker"],
+            env=environment(self.home),
+            stderr=subprocess.DEVNULL,
+        )
+        for _ in range(600):
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+            except OSError:
+                assert self.process.poll() is None
+                time.sleep(0.1)
+            else:
+                return
+        raise AssertionError("it does not listen")
+
+    def kill(self):
+        """Ends it as a power cut does."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+    def client(self):
+        """Returns Ada's programs."""
+        return ServiceClient(self.address, self.token)
+
+    def sparring(self, *words, token=None, **options):
+        """Runs a command of somebody elsewhere."""
+        return subprocess.run(
+            [sys.executable, "-m", "orchestrator", *words],
+            cwd=self.home,
+            env=environment(self.home, SPARRING_TOKEN=self.token if token is None else token),
+            capture_output=True,
+            text=True,
+            check=False,
+            **options,
+        )
