@@ -69,7 +69,7 @@ class TokenAuth(HttpBearer):
         """Returns who asks, None where a token is missing. Raises ApiProblem."""
         if not request.headers.get("Authorization") and not self._required:
             site = current_site()
-            return _counted(Caller(site, site.season(), Actor(), None, address_of(request)))
+            return _counted(request, Caller(site, site.season(), Actor(), None, address_of(request)))
         caller: Caller | None = super().__call__(request)
         return caller
 
@@ -91,11 +91,13 @@ class TokenAuth(HttpBearer):
             raise ApiProblem(403, "scope", problem)
         season = site.season()
         actor = actor_of_account(row.account, season)
-        return _counted(Caller(site, season, actor, row, f"token {row.public_id}"))
+        return _counted(request, Caller(site, season, actor, row, f"token {row.public_id}"))
 
 
-def _counted(caller: Caller) -> Caller:
-    caller.spend(RequestKind.READ)
+def _counted(request: HttpRequest, caller: Caller) -> Caller:
+    """Counts what reads; what changes something is counted as what it is."""
+    if request.method in ("GET", "HEAD"):
+        caller.spend(RequestKind.READ)
     return caller
 
 
