@@ -53,7 +53,6 @@ app.command(
 )(season.submit)
 app.command("login", epilog="Example: sparring login https://cup.example.org")(remote.login)
 app.command("logout", epilog="Example: sparring logout https://cup.example.org")(remote.logout)
-app.command("status", epilog="Example: sparring status --from https://cup.example.org")(remote.status)
 app.command("withdraw", epilog="Example: sparring withdraw cup corners --reason 'the team found a bug'")(
     season.withdraw
 )
@@ -68,7 +67,7 @@ app.add_typer(rounds.app, name="round")
 app.command("work", epilog="Example: sparring work cup --backend docker")(work.work)
 app.add_typer(grading.app, name="grade")
 app.command("board", epilog="Example: sparring board cup --round final")(season.board)
-app.command("status", epilog="Example: sparring status cup")(status.status)
+app.command("status", epilog="Example: sparring status --from https://cup.example.org")(status.status)
 app.command("rejudge", epilog="Example: sparring rejudge cup --apply --reason 'the jury lowered the floor'")(
     season.rejudge
 )

@@ -1,4 +1,4 @@
-"""A contest elsewhere: `sparring login`, `logout` and `status`, and what `submit --to` and `board --from` do."""
+"""A contest elsewhere: `sparring login`, `logout`, and what `submit --to`, `status --from` and `board --from` do."""
 
 import platform
 import tempfile
@@ -112,12 +112,11 @@ def logout(url: Address, as_json: Json = False) -> None:
     out.print(f"site     {address}: its token is revoked", soft_wrap=True)
 
 
-@console.command
-def status(
-    source: Annotated[str, typer.Option("--from", help="The contest's site: https://cup.example.org.")],
-    as_json: Json = False,
-) -> None:
-    """Show how a contest stands, and what your teams handed in lately."""
+def print_status(source: str, *, as_json: bool) -> None:
+    """Prints how the contest of a site stands, and what one's teams handed in lately.
+
+    Raises UsageError, ServiceUnavailable.
+    """
     client = _client(source, TokenStore().find(client_module.service_address(source)))
     found = client.get("/status")
     own = client.get("/arrivals") if TokenStore().find(client.address) else []

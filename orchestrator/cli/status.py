@@ -1,17 +1,32 @@
 """`sparring status`: what is being played in a contest and what waits."""
 
 from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from orchestrator.application.contests import seasons
 from orchestrator.application.rounds import round_progress
-from orchestrator.cli import console
+from orchestrator.cli import console, remote
 from orchestrator.cli.console import Json, out, safe_text
-from orchestrator.cli.season import ContestDir
+from orchestrator.errors import UsageError
 
 
 @console.command
-def status(folder: ContestDir, as_json: Json = False) -> None:
+def status(
+    folder: Annotated[Path | None, typer.Argument(help="The contest's folder.", metavar="DIR")] = None,
+    source: Annotated[
+        str | None, typer.Option("--from", help="The site of a contest in place of DIR: https://cup.example.org.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Show which rounds are asked for or being played, how far they are, and what waits. It changes nothing."""
+    if (folder is None) == (source is None):
+        raise UsageError("give either DIR or --from")
+    if folder is None:
+        remote.print_status(source or "", as_json=as_json)
+        return
     progress = seasons.read_progress(folder)
     if as_json:
         console.print_json(asdict(progress))

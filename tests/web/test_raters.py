@@ -295,7 +295,7 @@ def test_who_is_in_a_team_cannot_accept_the_role(rating):
     refused = client_of(account).post(link)
     assert refused.status_code == 409
     assert "is of the team Reds" in refused.content.decode()
-    assert invitations.find(link.rstrip("/").rpartition("/")[2]) is not None
+    assert invitations.find(link.rstrip("/").rpartition("/")[2], rating.clock()) is not None
 
 
 def test_after_the_release_nothing_is_asked(rating):
