@@ -12,6 +12,8 @@ from orchestrator.web import setup
 from orchestrator.web.settings import WebSettings
 from tests.application.conftest import PLAYER, PROTOCOL, Cup
 
+from . import world as worlds
+
 ADDRESS = "http://127.0.0.1:8000"
 
 
@@ -107,3 +109,39 @@ def client_of(account=None):
     if account is not None:
         client.force_login(account)
     return client
+
+
+@pytest.fixture(scope="session")
+def played_world(tmp_path_factory):
+    """A contest with everybody in it whose initial round was played. Nobody changes it."""
+    return worlds.play(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture
+def fresh_world(service, played_world, tmp_path):
+    """Returns `fresh_world()`, which gives a world of its own to serve, as often as a test needs an unchanged one."""
+    from contextlib import ExitStack
+    from itertools import count
+
+    from django.core.cache import cache
+    from django.core.management import call_command
+    from django.test import override_settings
+
+    numbers = count()
+    with ExitStack() as served:
+
+        def make():
+            call_command("flush", verbosity=0, interactive=False)
+            cache.clear()
+            made = worlds.copied(played_world, tmp_path / f"world-{next(numbers)}")
+            served.enter_context(override_settings(SPARRING=WebSettings(contest=made.folder, address=ADDRESS)))
+            worlds.people_sign_up(made)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def world(fresh_world):
+    """A contest with somebody of every kind and something of every kind in it, which is served."""
+    return fresh_world()
