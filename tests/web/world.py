@@ -5,7 +5,9 @@ with a command, so its people are known by their addresses.
 """
 
 import base64
+import json
 import shutil
+import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -70,13 +72,13 @@ class World:
     secret: str = ""
     invitation: int = 0
 
-    def client(self, somebody: Somebody, **more: Any) -> Any:
+    def client(self, somebody: Somebody, host: str = "127.0.0.1:8000", **more: Any) -> Any:
         """Returns a browser without scripts in which somebody is signed in."""
         from django.test import Client
 
         from orchestrator.web.models import Account
 
-        client = Client(HTTP_HOST="127.0.0.1:8000", **more)
+        client = Client(HTTP_HOST=host, **more)
         if somebody.person:
             client.force_login(Account.objects.get(person=somebody.person))
         return client
@@ -230,3 +232,25 @@ def hidden_digests(world: World) -> list[str]:
     finally:
         ledger.close()
     return [getattr(opened.task, part).removeprefix("sha256:") for part in ("digest", "labels", "pixels")]
+
+
+def main() -> None:
+    """Signs everybody up in the contest in a folder, and prints what a browser needs: run in a process of its own.
+
+    The folder is the first argument, the address of the service the second.
+    """
+    from orchestrator.web import setup
+    from orchestrator.web.settings import WebSettings
+
+    folder, address = Path(sys.argv[1]), sys.argv[2]
+    setup.configure(WebSettings(contest=folder, address=address))
+    setup.make_tables()
+    world = World(folder)
+    people_sign_up(world)
+    host = address.rpartition("/")[2]
+    cookies = {each.name: world.client(each, host).cookies["session"].value for each in PEOPLE}
+    json.dump({"secret": world.secret, "invitation": world.invitation, "sessions": cookies}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

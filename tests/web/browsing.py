@@ -1,0 +1,210 @@
+"""A contest that `sparring serve` serves, and a person at a browser: what both do in tests, each step a function."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+from tests import chromium
+
+ROOT = Path(__file__).resolve().parents[2]
+AXE = Path(os.environ.get("SPARRING_AXE") or ROOT / "build" / "axe" / "axe.min.js")
+AXE_TAGS = ("wcag2a", "wcag2aa", "wcag21aa", "wcag22aa")
+CODE = re.compile(r"subject='([A-Z0-9-]{6,12}) is your code for ")
+SCHEMES = ("light", "dark")
+NARROW, WIDE = 320, 1280
+"""Widths of windows, in CSS pixels: that of a page of 1280 at 400 % (WCAG 1.4.10), and of a desk."""
+
+
+def free_port() -> int:
+    """Returns a port that nothing listens at now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@dataclass
+class Service:
+    """A process of `sparring serve`. `log` is where it writes mails."""
+
+    address: str
+    organizer_link: str | None
+    log: Path
+
+    def codes(self, email: str) -> list[str]:
+        """Returns the codes that were sent to an address so far, oldest first."""
+        lines = [line for line in self.log.read_text("utf-8").splitlines() if "mail_not_sent" in line and email in line]
+        return [found[1] for line in lines if (found := CODE.search(line))]
+
+    def get(self, path: str, session: str = "") -> tuple[int, str, str]:
+        """Returns status, type and text of an answer, redirects not followed, for whoever a session is of."""
+        connection = HTTPConnection(urlsplit(self.address).netloc, timeout=chromium.PATIENCE)
+        with closing(connection):
+            connection.request("GET", path, headers={"Cookie": f"session={session}"} if session else {})
+            answer = connection.getresponse()
+            return answer.status, answer.headers.get_content_type(), answer.read().decode("utf-8", "replace")
+
+
+@contextmanager
+def serving(folder: Path, port: int | None = None) -> Iterator[Service]:
+    """Runs `sparring serve` for a contest's folder, without a worker, until the block ends."""
+    port = port or free_port()
+    log = folder.with_name(f"{folder.name}.log")
+    command = [sys.executable, "-m", "orchestrator", "serve", str(folder), "--port", str(port), "--no-worker", "--json"]
+    with log.open("w") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    try:
+        # `--json` prints one document, indented or not; what follows are log lines on stderr.
+        said, text = None, ""
+        while said is None:
+            line = process.stdout.readline()
+            assert line, f"sparring serve ended: {log.read_text()}"
+            text += line
+            try:
+                said = json.loads(text)
+            except json.JSONDecodeError:
+                continue
+        service = Service(said["site"], said["organizer_link"], log)
+        _await_answer(process, port, log)
+        yield service
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(chromium.PATIENCE)
+        process.stdout.close()
+
+
+def _await_answer(process: subprocess.Popen[str], port: int, log: Path) -> None:
+    """Waits until the port is open. A process that ends ends the wait."""
+    while process.poll() is None:
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        try:
+            process.wait(0.1)
+        except subprocess.TimeoutExpired:
+            continue
+    raise AssertionError(f"sparring serve ended: {log.read_text()}")
+
+
+@dataclass
+class Person:
+    """Somebody at a browser."""
+
+    driver: chromium.webdriver.Chrome
+    service: Service
+
+    def go(self, path: str) -> None:
+        """Opens an address of the service."""
+        self.driver.get(path if "://" in path else self.service.address + path)
+
+    @property
+    def path(self) -> str:
+        """The address of the page that is shown, without the service's."""
+        return urlsplit(self.driver.current_url).path
+
+    def heading(self) -> str:
+        """Returns the page's heading."""
+        return self.driver.find_element(By.TAG_NAME, "h1").text
+
+    def field(self, label: str) -> WebElement:
+        """Returns the field with a label."""
+        path = f"//label[normalize-space()='{label}']"
+        return self.driver.find_element(By.ID, self.driver.find_element(By.XPATH, path).get_attribute("for"))
+
+    def fill(self, **words: str) -> None:
+        """Types words into fields, each known by its name in the form."""
+        for name, text in words.items():
+            box = self.driver.find_element(By.NAME, name)
+            box.clear()
+            box.send_keys(text)
+
+    def press(self, words: str) -> None:
+        """Presses a button or follows a link by its words, and waits until another page is there."""
+        path = f"//button[normalize-space()={words!r}] | //a[normalize-space()={words!r}]"
+        page = self.driver.find_element(By.TAG_NAME, "html")
+        self.driver.find_element(By.XPATH, path).click()
+        chromium.wait(self.driver, lambda: self._is_new(page), f"the page after {words!r}")
+
+    def _is_new(self, page: WebElement) -> bool:
+        try:
+            page.is_enabled()
+        except StaleElementReferenceException:
+            return self.driver.execute_script("return document.readyState") == "complete"
+        return False
+
+    def type_code(self, email: str, before: int) -> None:
+        """Waits for the next code of an address, of which there were some before, and sends it."""
+        codes = chromium.wait(self.driver, lambda: self.service.codes(email)[before:], f"a code for {email}")
+        self.fill(code=codes[-1])
+        self.press("Go on")
+
+    def sign_up(self, name: str, email: str) -> None:
+        """Signs up by code, from whatever page leads there."""
+        if self.path != "/account/signup/":
+            self.go("/account/signup/")
+        self.fill(email=email, name=name)
+        before = len(self.service.codes(email))
+        self.press("Sign up")
+        self.type_code(email, before)
+
+    def sign_in(self, email: str) -> None:
+        """Signs in by code."""
+        self.go("/account/login/")
+        self.fill(email=email)
+        before = len(self.service.codes(email))
+        self.press("Send me a code")
+        self.type_code(email, before)
+
+    def sign_out(self) -> None:
+        """Ends the session."""
+        self.press("Sign out")
+
+    def take_session(self, session: str) -> None:
+        """Becomes whoever a session is of; a visitor with none."""
+        self.go("/account/login/")
+        self.driver.delete_all_cookies()
+        if session:
+            self.driver.add_cookie({"name": "session", "value": session, "path": "/"})
+
+    def console(self) -> list[str]:
+        """Returns what the console says since it was asked last."""
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def look(self, scheme: str, width: int) -> None:
+        """Prefers light or dark, in a window of a width, from now on."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def axe_violations(self) -> list[str]:
+        """Returns what axe-core finds on the page that is shown: each rule with the elements that break it."""
+        self.driver.execute_script(AXE.read_text("utf-8"))
+        found = self.driver.execute_async_script(
+            "const [tags, done] = arguments;"
+            "axe.run({runOnly: {type: 'tag', values: tags}, resultTypes: ['violations']})"
+            ".then((found) => done(found.violations), (error) => done([{id: String(error), nodes: []}]));",
+            list(AXE_TAGS),
+        )
+        return [f"{rule['id']}: {node.get('html', '')}" for rule in found for node in rule["nodes"] or [{}]]
+
+    def overflow(self) -> int:
+        """Returns by how many pixels the page is wider than the window."""
+        return self.driver.execute_script(
+            "const page = document.documentElement; return page.scrollWidth - page.clientWidth;"
+        )

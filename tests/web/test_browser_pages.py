@@ -1,0 +1,125 @@
+"""Every page as everybody in a real browser: axe-core finds nothing, the console is empty, nothing is cut off.
+
+Pages are looked at in light, in dark, and in a window of 320 pixels. What several people are shown alike is looked at
+as the first of them.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests import chromium
+
+from .browsing import AXE, NARROW, ROOT, SCHEMES, WIDE, Person, free_port, serving
+from .test_canaries import ALLAUTH
+from .test_rights import filled
+from .world import EVERYBODY, VISITOR, World
+
+DRAWN = re.compile(r'name="csrfmiddlewaretoken" value="\w+"|person-\w+')
+"""What is another on each page, or for each person."""
+MISSING_PAGE = "/nothing/"
+
+
+@pytest.fixture(scope="module")
+def tools(require) -> None:
+    """What the tests need of this machine."""
+    if reason := chromium.lacking():
+        require("chromium", reason)
+    if not AXE.is_file():
+        require("axe", f"there is no {AXE}; run .ci/axe.sh")
+
+
+@pytest.fixture(scope="module")
+def served(tools, service, played_world, tmp_path_factory):
+    """The contest with everybody in it, served, and everybody's session by name."""
+    folder = tmp_path_factory.mktemp("served") / "cup"
+    shutil.copytree(played_world.folder, folder)
+    port = free_port()
+    made = subprocess.run(
+        [sys.executable, "-m", "tests.web.world", str(folder), f"http://127.0.0.1:{port}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    said = json.loads(made.stdout.splitlines()[-1])
+    world = World(folder, played_world.ids, played_world.request, said["secret"], said["invitation"])
+    with serving(folder, port) as running:
+        yield running, world, said["sessions"]
+
+
+@pytest.fixture(scope="module")
+def to_look_at(served) -> dict[str, list[str]]:
+    """Whole pages that are shown, by whom they are looked at as: each once."""
+    from orchestrator.web.urls import PAGES
+
+    running, world, sessions = served
+    found: dict[str, list[str]] = {each.name: [] for each in EVERYBODY}
+    seen = set()
+    for who in EVERYBODY:
+        addresses = [*ALLAUTH, *(filled(world, page, who) for page in PAGES)]
+        for address in dict.fromkeys(addresses):
+            status, kind, text = running.get(address, sessions.get(who.name, ""))
+            drawn = DRAWN.sub("", text).replace(who.full_name, "").replace(who.email, "")
+            if (status, kind) == (200, "text/html") and "<!DOCTYPE html>" in text and (address, drawn) not in seen:
+                seen.add((address, drawn))
+                found[who.name].append(address)
+    return found
+
+
+@pytest.fixture
+def person(served, tmp_path):
+    """Somebody at a browser, who is nobody yet."""
+    with chromium.browser(tmp_path / "profile", tmp_path, {}) as driver:
+        yield Person(driver, served[0])
+
+
+def problems(person: Person, address: str) -> list[str]:
+    """Returns what is wrong with a page in each of its looks."""
+    found = []
+    for scheme, width in [*((scheme, WIDE) for scheme in SCHEMES), (SCHEMES[0], NARROW)]:
+        person.look(scheme, width)
+        person.go(address)
+        found += [f"{address} {scheme} {width}: {each}" for each in person.axe_violations()]
+        if (over := person.overflow()) > 0:
+            found.append(f"{address} {scheme} {width}: {over} pixels wider than the window")
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", EVERYBODY, ids=lambda who: who.name)
+def test_pages_of(person, served, to_look_at, who):
+    """No page keeps anybody from using it, breaks the policy of what it may load, or has to be moved sideways."""
+    _, _, sessions = served
+    person.take_session(sessions.get(who.name, ""))
+    person.console()
+    found = [each for address in to_look_at[who.name] for each in problems(person, address)]
+    assert found == []
+    assert person.console() == []
+    if who is VISITOR:
+        assert "/" in to_look_at[who.name]
+
+
+def test_a_page_that_is_missing(person):
+    """An error is a page like every other; the console says what its status was, and nothing else."""
+    assert problems(person, MISSING_PAGE) == []
+    assert all("status of 404" in each for each in person.console())
+
+
+def test_what_is_wrong_with_a_page_is_found(person):
+    """Text without contrast, a picture without words, a page that is too wide: the other tests would see them."""
+    person.go("/")
+    person.driver.execute_script(
+        "document.querySelector('main').innerHTML += "
+        '\'<img src="data:,"><p id="faint">faint words</p><div id="wide">wide</div>\';'
+        "document.getElementById('faint').style.color = '#fdfdfd';"
+        "document.getElementById('wide').style.width = '5000px';"
+    )
+    rules = {each.partition(":")[0] for each in person.axe_violations()}
+    assert {"image-alt", "color-contrast"} <= rules
+    assert person.overflow() > 0
