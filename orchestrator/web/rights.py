@@ -132,16 +132,14 @@ def allowed(view: View, right: Right) -> Callable[..., HttpResponseBase]:
         site = current_site()
         season = site.season()
         actor = actor_of(request, season)
-        team = ""
-        if "team" in kwargs:
-            slug = kwargs.pop("team")
-            team = next((name for name, own in team_slugs(season).items() if own == slug), "")
-            if not team:
-                raise Http404
+        slug = kwargs.pop("team", None)
+        team = next((name for name, own in team_slugs(season).items() if own == slug), "")
         if not may(actor, right, team):
-            if actor.account is None:
+            if actor.account is None:  # before anything is said of the team: nobody learns here which there are
                 return redirect_to_login(request.get_full_path())
             raise Http404 if right is Right.TEAM else PermissionDenied
+        if slug is not None and not team:
+            raise Http404
         visit = request.visit = Visit(request, site, season, actor, team)  # type: ignore[attr-defined]  # for templates
         return view(visit, **kwargs)
 

@@ -21,8 +21,14 @@ OPEN = frozenset({200, 204, 302, 303, 400, 405, 409, 413, 422})
 DONE = frozenset({201, 204, 302, 303})
 """What follows an act."""
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-NOT_IN_THIS_WORLD: dict[str, str] = {}
+NOT_IN_THIS_WORLD = {
+    "organize-bundle": "nothing was published",
+    "rate-picture": "this format asks no raters",
+    "team-finding": "nobody cheated in the round",
+}
 """Pages of which the world has no sample, so that even whoever has the right is told 404: by name, with the reason."""
+NO_GET = {"revoke-token": "a form on the page of all tokens leads there"}
+"""Pages that a browser is not shown, so that whoever has the right is told 404, and 405 would do as well."""
 NOTHING = {"int": "999999", "uuid": "00000000-0000-0000-0000-000000000000"}
 """What stands for a thing that does not exist, by the type of a parameter; a word for every other type."""
 ADA, BEN = (next(each for each in PEOPLE if each.name == name) for name in ("Ada", "Ben"))
@@ -32,7 +38,9 @@ def document_tables() -> tuple[dict[str, str], dict[str, str]]:
     """Returns the document's tables: the right of each address, and why an address has none."""
     from orchestrator.web.rights import Right
 
-    found = dict(ROW.findall(DOCUMENT.read_text("utf-8")))
+    _, _, after = DOCUMENT.read_text("utf-8").partition("\n### Who may open what\n")
+    found = dict(ROW.findall(re.split(r"\n#{1,3} ", after)[0]))
+    assert found, f"{DOCUMENT.name} has no such table"
     rights = {address: who for address, who in found.items() if who in {right.value for right in Right}}
     return rights, {address: why for address, why in found.items() if address not in rights}
 
@@ -43,7 +51,8 @@ def documented(route: str, table: dict[str, str]) -> str:
     fitting = [
         each for each in table if each == address or (each.endswith("...") and address.startswith(each[: -len("...")]))
     ]
-    return table[max(fitting, key=len)] if fitting else ""
+    longest = max(fitting, key=lambda each: (len(each.removesuffix("...")), not each.endswith("...")), default="")
+    return table.get(longest, "")
 
 
 def all_patterns() -> Iterator[tuple[str, object]]:
@@ -95,7 +104,8 @@ def wrong_answer(somebody: Somebody, page, answer) -> str:
     status = answer.status_code
     to_login = status == 302 and answer["Location"].startswith("/account/login/?next=")
     if has_right(somebody, page.right):
-        good = (status == 404) if page.name in NOT_IN_THIS_WORLD else status in OPEN
+        is_missing = page.name in NOT_IN_THIS_WORLD or (page.name in NO_GET and answer.wsgi_request.method == "GET")
+        good = status in ({404} if is_missing else OPEN)
         if to_login and somebody.person:
             good = False
         expected = "the page"
@@ -127,7 +137,6 @@ def test_no_address_escapes_the_tables(pages):
     _, reasons = document_tables()
     guarded = {page.route for page in pages}
     unguarded = [(route, view) for route, view in all_patterns() if getattr(view, "right", None) is None]
-    assert len(unguarded) > len(reasons)
     assert [route for route, _ in unguarded if not documented(route.removeprefix("^"), reasons)] == []
     assert guarded == {route for route, view in all_patterns() if getattr(view, "right", None) is not None}
     used = {documented(route.removeprefix("^"), reasons) for route, _ in unguarded}
@@ -175,7 +184,7 @@ def test_what_is_not_there_or_not_yours_is_not_found(world, pages):
     wrong, seen = [], 0
     for page in pages:
         who = next((each for each in PEOPLE if has_right(each, page.right)), VISITOR)
-        allowed = {404} | ({405} if world.client(who).get(filled(world, page, who)).status_code == 405 else set())
+        allowed = {404} | ({405} & {world.client(who).get(filled(world, page, who)).status_code})
         for kind, name in PARAMETER.findall(page.route):
             for value in others(world, page, name, kind):
                 seen += 1

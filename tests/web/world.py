@@ -111,7 +111,15 @@ class World:
             "person": somebody.person,
             "secret": self.secret,
             "key": str(self.invitation),
-            "organize-round.name": ROUND,
+            "round_name": ROUND,
+            "public-round.name": ROUND,
+            "task": TASK,
+            "slug": own["team"],
+            "public-file.name": "boards.csv",
+            "download.name": "key.json",
+            "bundle_name": "sealed",
+            "token": "0" * 16,
+            "number": "0",
             "revoke-token.token": token_of(who.person),
         }
         return samples.get(f"{page}.{parameter}") or samples[parameter]
