@@ -8,3 +8,9 @@ class WebConfig(AppConfig):
 
     name = "orchestrator.web"
     label = "web"
+
+    def ready(self) -> None:
+        """Lets signing in and out be logged."""
+        from orchestrator.web import security_log  # noqa: PLC0415  it imports models, which are ready only now
+
+        security_log.connect()

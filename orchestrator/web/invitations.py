@@ -17,6 +17,8 @@ from orchestrator.web.models import Account, Invitation
 
 _SECRET_BYTES = 24
 LIFETIME = timedelta(days=14)
+COMMAND_LINE = "organizer"
+"""Who invites the first organizer: whoever starts the service."""
 ROLE_TITLES = {
     Role.ORGANIZER: "an organizer of this contest",
     Role.RATER: "a rater of this contest",
@@ -32,6 +34,11 @@ class FoundInvitation:
     team: str
     role: str
     invited_by: str
+
+    @property
+    def makes_first_organizer(self) -> bool:
+        """Whether it is a link that the service printed when it started, for a contest without an organizer."""
+        return self.role == Role.ORGANIZER.value and self.invited_by == COMMAND_LINE
 
     @property
     def description(self) -> str:
@@ -75,6 +82,8 @@ def accept(site: ContestSite, invitation: FoundInvitation, account: Account) -> 
         if not held.update(uses_left=F("uses_left") - 1):
             raise UsageError("this invitation was used already or has expired; ask for another")
         person = PersonRecord(id=account.person, name=account.name)
+        if invitation.makes_first_organizer and site.season().roles.get(Role.ORGANIZER):
+            raise UsageError("this contest has an organizer meanwhile; ask for an invitation")
         if invitation.role:
             with site.administer(invitation.invited_by) as admin:
                 roles.grant_role(admin, person, Role(invitation.role))

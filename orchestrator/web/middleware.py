@@ -6,9 +6,13 @@ import structlog
 from django.http import HttpRequest, HttpResponse
 
 from orchestrator.errors import InfrastructureFault
+from orchestrator.web import security_log
+from orchestrator.web.contest_site import web_settings
 from orchestrator.web.pages import errors
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
+_YEAR = 31_536_000
+_REFUSED = frozenset({400, 401, 403, 413, 429})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _log = structlog.get_logger()
 
@@ -28,6 +32,39 @@ def refuse_cross_site_requests(get_response: GetResponse) -> GetResponse:
     return middleware
 
 
+def protect_answers(get_response: GetResponse) -> GetResponse:
+    """Gives every answer the headers that Django does not.
+
+    Nothing is kept by browsers or caches unless its page says so. Over TLS, browsers are told to use nothing else,
+    whether or not the proxy says that this request came through it. Signing out empties the browser's cache, from
+    which its button "back" would show pages to the next person.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        response.setdefault("Cache-Control", "private, no-store")
+        response.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+        if web_settings().is_secure:
+            response.setdefault("Strict-Transport-Security", f"max-age={_YEAR}")
+        if security_log.ended_session(request):
+            response["Clear-Site-Data"] = '"cache"'
+        return response
+
+    return middleware
+
+
+def log_refusals(get_response: GetResponse) -> GetResponse:
+    """Logs requests that were refused, since an attack begins with many of them."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        if response.status_code in _REFUSED:
+            security_log.refused(request, response.status_code)
+        return response
+
+    return middleware
+
+
 class _Faults:
     def __init__(self, get_response: GetResponse) -> None:
         self._get_response = get_response
@@ -39,7 +76,7 @@ class _Faults:
         """Returns a page that says to come back, where the fault is the organizers'; the log has what it is."""
         if not isinstance(error, InfrastructureFault):
             return None
-        _log.error("request_failed", path=request.path, code=error.code, problem=str(error))
+        _log.error("request_failed", page=security_log.page_of(request), code=error.code, problem=str(error))
         return errors.unavailable(request)
 
 

@@ -38,7 +38,7 @@ def first_link() -> str | None:
     if site.season().roles.get(Role.ORGANIZER):
         return None
     return web_settings().address + invitations.invite(
-        by="organizer", role=Role.ORGANIZER, now=site.clock(), lifetime=FIRST_LINK_LIFETIME
+        by=invitations.COMMAND_LINE, role=Role.ORGANIZER, now=site.clock(), lifetime=FIRST_LINK_LIFETIME
     )
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from orchestrator.errors import UsageError
-from orchestrator.files import write_whole
+from orchestrator.files import write_once
 
 FILE_NAME = "web.yaml"
 """What organizers may say of the service, beside contest.yaml."""
@@ -17,10 +17,15 @@ FOLDER = "web"
 """Where a contest's folder keeps what belongs to the service alone; all of it may be deleted."""
 FORM_BYTES = 64 * 1024 * 1024
 """The largest file that is handed in through a form; larger ones are uploaded in parts."""
+CODE_TRIES = "try_code"
+"""What allauth counts the codes as that somebody types."""
 SESSION_AGE = timedelta(days=14)
 DATABASE_SCHEMA = "sparring_web"
 """The schema of the service's own tables where they are in PostgreSQL."""
 _SECRET_BYTES = 48
+_CACHE_ENTRIES = 100_000
+"""How many counts of tries are kept. Beyond it Django drops some: with its own 300, whoever asks for 300 codes would
+make the service forget how often somebody guessed."""
 
 
 class _Part(BaseModel):
@@ -75,8 +80,11 @@ class WebFile(_Part):
 
     address: Address | None = None
     """Where people find the service, as https://cup.example.org; needed behind a proxy and for mails."""
-    trusted_proxies: int = Field(0, ge=0, le=5)
-    """How many proxies in front of it add to X-Forwarded-For and say with X-Forwarded-Proto that they speak https."""
+    trusted_proxies: int | None = Field(None, ge=0, le=5)
+    """How many proxies in front of it add to X-Forwarded-For and say with X-Forwarded-Proto that they speak https.
+
+    By default one where the address is https, since the service itself speaks no TLS, and none otherwise.
+    """
     mail: MailSettings | None = None
     openid: list[OpenIdProvider] = []
     github: GitHubLogin | None = None
@@ -109,12 +117,18 @@ class WebSettings(_Part):
         """Whether people reach it through TLS."""
         return self.address.startswith("https://")
 
+    @property
+    def trusted_proxies(self) -> int:
+        """How many proxies in front of it are believed."""
+        said = self.file.trusted_proxies
+        return int(self.is_secure) if said is None else said
+
 
 def read_secret_key(folder: Path) -> str:
     """Returns what signs sessions and tokens of forms: drawn at the first start, kept in a file for the owner alone."""
     path = folder / "secret_key"
     if not path.exists():
-        write_whole(path, secrets.token_urlsafe(_SECRET_BYTES).encode(), 0o600)
+        write_once(path, secrets.token_urlsafe(_SECRET_BYTES).encode(), 0o600)
     return path.read_text("ascii")
 
 
@@ -135,8 +149,13 @@ def django_settings(settings: WebSettings) -> dict[str, Any]:
         "DATABASES": {"default": _database(settings)},
         "DEFAULT_AUTO_FIELD": "django.db.models.BigAutoField",
         "CACHES": {
-            "default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "sparring_cache"},
+            "default": {
+                "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+                "LOCATION": "sparring_cache",
+                "OPTIONS": {"MAX_ENTRIES": _CACHE_ENTRIES},
+            },
         },
+        "MESSAGE_STORAGE": "django.contrib.messages.storage.session.SessionStorage",
         "USE_TZ": True,
         "TIME_ZONE": "UTC",
         "USE_I18N": False,
@@ -153,8 +172,7 @@ def django_settings(settings: WebSettings) -> dict[str, Any]:
         "SECURE_CONTENT_TYPE_NOSNIFF": True,
         "SECURE_REFERRER_POLICY": "same-origin",
         "SECURE_CROSS_ORIGIN_OPENER_POLICY": "same-origin",
-        "SECURE_HSTS_SECONDS": 31_536_000 if settings.is_secure else 0,
-        "SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https") if settings.file.trusted_proxies else None,
+        "SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https") if settings.trusted_proxies else None,
         "X_FRAME_OPTIONS": "DENY",
         "CONTENT_SECURITY_POLICY": {"DIRECTIVES": _content_security_policy(settings.file)},
         "DATA_UPLOAD_MAX_MEMORY_SIZE": 1024 * 1024,
@@ -172,6 +190,8 @@ def django_settings(settings: WebSettings) -> dict[str, Any]:
 
 
 _MIDDLEWARE = [
+    "orchestrator.web.middleware.protect_answers",
+    "orchestrator.web.middleware.log_refusals",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "orchestrator.web.middleware.refuse_cross_site_requests",
@@ -280,11 +300,12 @@ def _account_settings(settings: WebSettings) -> dict[str, Any]:
         "ACCOUNT_EMAIL_VERIFICATION_BY_CODE_ENABLED": True,
         "ACCOUNT_LOGIN_BY_CODE_ENABLED": True,
         "ACCOUNT_LOGIN_BY_CODE_TIMEOUT": 15 * 60,
+        "ACCOUNT_RATE_LIMITS": {CODE_TRIES: "30/m/ip"},
         "ACCOUNT_LOGOUT_ON_GET": False,
         "ACCOUNT_UNIQUE_EMAIL": True,
         "ACCOUNT_SESSION_REMEMBER": True,
         "ACCOUNT_DEFAULT_HTTP_PROTOCOL": urlsplit(settings.address).scheme,
-        "ALLAUTH_TRUSTED_PROXY_COUNT": settings.file.trusted_proxies,
+        "ALLAUTH_TRUSTED_PROXY_COUNT": settings.trusted_proxies,
         "SOCIALACCOUNT_PROVIDERS": providers,
         "SOCIALACCOUNT_LOGIN_ON_GET": False,
         "SOCIALACCOUNT_STORE_TOKENS": False,

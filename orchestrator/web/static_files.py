@@ -11,7 +11,11 @@ from django.urls import reverse
 from orchestrator import reports
 
 _YEAR = 31_536_000
-_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml; charset=utf-8",
+}
 _DIGEST_LENGTH = 16
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from allauth.account import views as account_views
+from allauth.decorators import rate_limit
 from allauth.socialaccount import views as provider_views
 from allauth.usersessions import views as session_views
 from django.urls import URLPattern, URLResolver, include, path, re_path
@@ -27,6 +28,7 @@ from orchestrator.web.pages import (
     visitors,
 )
 from orchestrator.web.rights import Right, View, allowed
+from orchestrator.web.settings import CODE_TRIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +121,13 @@ PAGES: Sequence[Page] = (
     Page("rate/pictures/<slug:token>/<int:number>/", raters.picture, "rate-picture", Right.RATER),
 )
 
+_count_tries = rate_limit(action=CODE_TRIES)
+"""A code ends after three wrong tries; this also holds who tries many codes, or one in many requests at once."""
 _ACCOUNT_VIEWS: Sequence[tuple[str, Any, str]] = (
     ("account/login/", account_views.request_login_code, "account_request_login_code"),
-    ("account/login/confirm/", account_views.confirm_login_code, "account_confirm_login_code"),
+    ("account/login/confirm/", _count_tries(account_views.confirm_login_code), "account_confirm_login_code"),
     ("account/signup/", account_views.signup, "account_signup"),
-    ("account/email/confirm/", account_views.email_verification_sent, "account_email_verification_sent"),
+    ("account/email/confirm/", _count_tries(account_views.email_verification_sent), "account_email_verification_sent"),
     ("account/logout/", account_views.logout, "account_logout"),
     ("account/inactive/", account_views.account_inactive, "account_inactive"),
     ("account/sessions/", session_views.list_usersessions, "usersessions_list"),
@@ -159,4 +163,5 @@ urlpatterns = [
 handler400 = "orchestrator.web.pages.errors.bad_request"
 handler403 = "orchestrator.web.pages.errors.forbidden"
 handler404 = "orchestrator.web.pages.errors.not_found"
+handler429 = "orchestrator.web.pages.errors.too_many_tries"
 handler500 = "orchestrator.web.pages.errors.server_error"

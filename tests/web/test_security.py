@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from django.test import Client
+from django.test import Client, override_settings
 
 from tests.web.conftest import client_of, make_account
 
@@ -89,3 +89,126 @@ def test_a_fault_of_ours_says_when_to_come_back(contest, monkeypatch):
     assert answer.status_code == 503
     assert answer["Retry-After"]
     assert "secret" not in answer.content.decode()
+
+
+@pytest.mark.parametrize("path", ["/", "/account/login/", "/account/", "/nothing/", "/organize/"])
+def test_nothing_is_kept_unless_its_page_says_so(contest, path):
+    """Neither the browser of a shared machine nor a cache in between has another's page."""
+    visitor, ada = client_of().get(path), client_of(make_account("Ada")).get(path)
+    assert "private" in ada["Cache-Control"]
+    assert "private" in visitor["Cache-Control"] or not visitor.cookies
+    for answer in (visitor, ada):
+        assert {"no-store", "no-cache"} & set(answer["Cache-Control"].split(", "))
+        assert answer["Cross-Origin-Resource-Policy"] == "same-origin"
+
+
+def test_tls_is_remembered_by_browsers(contest):
+    """On every answer of a site whose address is https, refusals too; on none of one without TLS."""
+    from orchestrator.web.contest_site import web_settings
+
+    secure = web_settings().model_copy(update={"address": "https://127.0.0.1"})
+    for path, host in (("/", "127.0.0.1"), ("/nothing/", "127.0.0.1"), ("/", "evil.example")):
+        assert "Strict-Transport-Security" not in Client(HTTP_HOST=host).get(path)
+        with override_settings(SPARRING=secure):
+            assert Client(HTTP_HOST=host).get(path)["Strict-Transport-Security"] == "max-age=31536000"
+
+
+@pytest.mark.parametrize(
+    ("address", "said", "believed"),
+    [
+        ("http://127.0.0.1:8000", None, 0),
+        ("https://cup.example.org", None, 1),
+        ("https://cup.example.org", 2, 2),
+        ("https://cup.example.org", 0, 0),
+    ],
+    ids=["none", "https", "two", "said-none"],
+)
+def test_proxies_are_believed_as_far_as_there_are_some(tmp_path, address, said, believed):
+    """A visitor who reaches the service itself cannot say where they come from, or that they came through TLS."""
+    from orchestrator.web.settings import WebFile, WebSettings, django_settings
+
+    (tmp_path / "web").mkdir()
+    made = django_settings(WebSettings(contest=tmp_path, address=address, file=WebFile(trusted_proxies=said)))
+    assert made["ALLAUTH_TRUSTED_PROXY_COUNT"] == believed
+    assert (made["SECURE_PROXY_SSL_HEADER"] is not None) is (believed > 0)
+    assert made.get("USE_X_FORWARDED_HOST", False) is False
+
+
+def test_the_clients_address_is_what_the_last_proxy_says(contest):
+    """What a client itself writes into X-Forwarded-For stands before it, and without a proxy counts for nothing."""
+    from allauth.account.adapter import get_adapter
+    from django.test import RequestFactory
+
+    request = RequestFactory().get("/", headers={"X-Forwarded-For": "1.2.3.4, 198.51.100.7"})
+    assert get_adapter().get_client_ip(request) == "127.0.0.1"
+    with override_settings(ALLAUTH_TRUSTED_PROXY_COUNT=1):
+        assert get_adapter().get_client_ip(request) == "198.51.100.7"
+
+
+def test_every_cookie_is_one_of_the_two_that_are_protected(contest):
+    """A message to somebody is in their session, not in a cookie of its own."""
+    client = client_of(make_account("Ada"))
+    for answer in (
+        client.get("/account/"),
+        client.post("/account/", {"name": "Ada B."}),
+        client_of().get("/account/signup/"),
+    ):
+        assert set(answer.cookies) <= {"session", "csrf"}
+
+
+def test_text_says_its_encoding(contest):
+    """Nothing is left to be guessed."""
+    found = STATIC.findall(client_of().get("/").content.decode())
+    for path in ("/", "/account/login/", "/nothing/", *found):
+        assert client_of().get(path)["Content-Type"].endswith("charset=utf-8")
+
+
+def test_a_session_is_no_secret_that_can_be_guessed(contest):
+    """Drawn anew for each, from more than 128 bits; the key of signatures is drawn once and for the owner alone."""
+    from django.conf import settings
+
+    keys = {client_of(make_account(f"p{n}")).cookies["session"].value for n in range(5)}
+    assert len(keys) == 5
+    assert all(re.fullmatch(r"[a-z0-9]{32}", key) for key in keys)  # log2(36) * 32 = 165 bits
+    assert len(settings.SECRET_KEY) >= 64
+    folder = settings.SPARRING.folder
+    assert not folder.exists() or (folder.stat().st_mode & 0o077) == 0
+
+
+def test_two_first_starts_draw_one_key(tmp_path, monkeypatch):
+    """Processes on one folder sign with the same key, also where both found none and drew one."""
+    from orchestrator.web.settings import read_secret_key
+
+    first = read_secret_key(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(tmp_path), "exists", lambda _path: False)
+        assert read_secret_key(tmp_path) == first
+    assert ((tmp_path / "secret_key").stat().st_mode & 0o777) == 0o600
+
+
+def test_nothing_changes_by_looking(contest):
+    """A link or a picture on another site signs nobody out and deletes nothing."""
+    ada = make_account("Ada")
+    client = client_of(ada)
+    for path in ("/account/logout/", "/account/delete/", "/account/sessions/", "/account/"):
+        client.get(path, {"name": "Eve"})
+        client.head(path)
+        client.options(path)
+    assert client.get("/account/").status_code == 200
+    ada.refresh_from_db()
+    assert ada.name == "Ada"
+
+
+def test_a_fault_of_code_shows_nothing_of_it(contest, monkeypatch):
+    """500, without a trace, a path or a setting."""
+    from orchestrator.web.contest_site import ContestSite
+
+    def broken(_site):
+        raise RuntimeError("/secret/place")
+
+    client = client_of()
+    client.raise_request_exception = False
+    monkeypatch.setattr(ContestSite, "season", broken)
+    answer = client.get("/")
+    assert answer.status_code == 500
+    assert not re.search("secret|Traceback|RuntimeError", answer.content.decode())

@@ -7,6 +7,7 @@ from django.template import engines
 
 RETRY_SECONDS = 10
 """When to come back where the fault is ours and passes."""
+MINUTE = 60
 
 
 def _page(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
@@ -61,6 +62,11 @@ def too_many(request: HttpRequest, seconds: int) -> HttpResponse:
     response = _page(request, 429, "Too many requests", f"Try again in {seconds} s.")
     response["Retry-After"] = str(seconds)
     return response
+
+
+def too_many_tries(request: HttpRequest) -> HttpResponse:
+    """429, for codes that are asked for or tried too often: allauth counts them by the minute."""
+    return too_many(request, MINUTE)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

@@ -1,0 +1,75 @@
+"""The log of what matters for security: who signed in and out, which codes were wrong, and what was refused.
+
+Lines name people by their id in ledgers and pages by their pattern: an address may hold an invitation's secret.
+"""
+
+from typing import Any
+
+import structlog
+from allauth.account import signals as account_signals
+from allauth.account.adapter import get_adapter
+from django.contrib.auth import signals
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
+from django.http import HttpRequest
+
+_log = structlog.get_logger()
+_ENDED = "sparring_session_ended"
+
+
+def connect() -> None:
+    """Lets Django and allauth tell what happens. Once a process."""
+    signals.user_logged_in.connect(_signed_in, dispatch_uid="sparring")
+    signals.user_logged_out.connect(_signed_out, dispatch_uid="sparring")
+    account_signals.user_signed_up.connect(_signed_up, dispatch_uid="sparring")
+    account_signals.login_code_rejected.connect(_wrong_code, dispatch_uid="sparring")
+    account_signals.email_verification_code_rejected.connect(_wrong_code, dispatch_uid="sparring")
+
+
+def page_of(request: HttpRequest) -> str:
+    """Returns the pattern of the address that was asked for; empty where the request got to no page."""
+    return request.resolver_match.route if request.resolver_match else ""
+
+
+def refused(request: HttpRequest, status: int) -> None:
+    """Logs a request that was refused."""
+    user: Any = getattr(request, "user", None)
+    _log.warning(
+        "request_refused",
+        status=status,
+        method=request.method,
+        page=page_of(request),
+        person=getattr(user, "person", ""),
+        client=_client_of(request),
+    )
+
+
+def ended_session(request: HttpRequest) -> bool:
+    """Returns whether this request signed somebody out."""
+    return hasattr(request, _ENDED)
+
+
+def _client_of(request: HttpRequest) -> str:
+    """Returns the address that a request comes from, as trusted proxies say; empty where they say none."""
+    try:
+        return str(get_adapter().get_client_ip(request))
+    except (ImproperlyConfigured, PermissionDenied):
+        return ""
+
+
+def _signed_in(request: HttpRequest, user: Any, **_more: object) -> None:
+    _log.info("signed_in", person=user.person, client=_client_of(request))
+
+
+def _signed_out(request: HttpRequest, user: Any, **_more: object) -> None:
+    if user is not None:
+        setattr(request, _ENDED, True)
+        _log.info("signed_out", person=user.person, client=_client_of(request))
+
+
+def _signed_up(request: HttpRequest, user: Any, **_more: object) -> None:
+    _log.info("signed_up", person=user.person, client=_client_of(request))
+
+
+def _wrong_code(request: HttpRequest, user: Any, **more: object) -> None:
+    last = bool(more.get("last_attempt"))
+    _log.warning("wrong_code", person=getattr(user, "person", ""), last_try=last, client=_client_of(request))
