@@ -3,6 +3,7 @@
 Lines name people by their id in ledgers and pages by their pattern: an address may hold an invitation's secret.
 """
 
+import logging
 from typing import Any
 
 import structlog
@@ -13,11 +14,15 @@ from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.http import HttpRequest
 
 _log = structlog.get_logger()
+_DOUBLED = ("django.request", "django.security.csrf")
+"""What Django says of refused requests, with their whole address. Its errors stay."""
 _ENDED = "sparring_session_ended"
 
 
 def connect() -> None:
     """Lets Django and allauth tell what happens. Once a process."""
+    for name in _DOUBLED:
+        logging.getLogger(name).setLevel(logging.ERROR)
     signals.user_logged_in.connect(_signed_in, dispatch_uid="sparring")
     signals.user_logged_out.connect(_signed_out, dispatch_uid="sparring")
     account_signals.user_signed_up.connect(_signed_up, dispatch_uid="sparring")
