@@ -31,7 +31,9 @@ class Listening:
     database: Annotated[
         str | None,
         typer.Option(
-            "--database", help="Keep accounts in PostgreSQL: postgresql://USER@HOST/DATABASE. Default: in DIR."
+            "--database",
+            envvar="SPARRING_DATABASE",
+            help="Keep accounts in PostgreSQL: postgresql://USER@HOST/DATABASE. Default: in DIR.",
         ),
     ] = None
 

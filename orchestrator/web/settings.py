@@ -4,7 +4,7 @@ import secrets
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -22,6 +22,8 @@ CODE_TRIES = "try_code"
 SESSION_AGE = timedelta(days=14)
 DATABASE_SCHEMA = "sparring_web"
 """The schema of the service's own tables where they are in PostgreSQL."""
+DATABASE_SECONDS = 5
+"""How long a connection to PostgreSQL may take to be made."""
 _SECRET_BYTES = 48
 _CACHE_ENTRIES = 100_000
 """How many counts of tries are kept. Beyond it Django drops some: with its own 300, whoever asks for 300 codes would
@@ -127,7 +129,7 @@ class WebSettings(_Part):
 def read_secret_key(folder: Path) -> str:
     """Returns what signs sessions and tokens of forms: drawn at the first start, kept in a file for the owner alone."""
     path = folder / "secret_key"
-    if not path.exists():
+    if not path.exists():  # of processes that start at once, all take the key of one
         write_once(path, secrets.token_urlsafe(_SECRET_BYTES).encode(), 0o600)
     return path.read_text("ascii")
 
@@ -349,12 +351,17 @@ def _database(settings: WebSettings) -> dict[str, Any]:
         raise UsageError("--database names no PostgreSQL; write it like postgresql://USER@HOST/DATABASE")
     return {
         "ENGINE": "django.db.backends.postgresql",
-        "NAME": parts.path.lstrip("/"),
-        "USER": parts.username or "",
-        "PASSWORD": parts.password or "",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
         "HOST": parts.hostname or "",
         "PORT": str(parts.port or ""),
-        "OPTIONS": {"options": f"-c search_path={DATABASE_SCHEMA}"},
+        # What stands after `?`, such as sslmode or the folder of a socket, is for the driver.
+        "OPTIONS": {
+            "connect_timeout": DATABASE_SECONDS,
+            **dict(parse_qsl(parts.query)),
+            "options": f"-c search_path={DATABASE_SCHEMA}",
+        },
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
     }

@@ -1,5 +1,7 @@
 """Makes this process a process of the service: Django is configured once, its tables are there."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import django
@@ -10,10 +12,13 @@ from django.db import connection
 
 from orchestrator.errors import StoreFault, UsageError
 from orchestrator.intake.yaml_file import YamlFile
+from orchestrator.ledger.round_folder import LOCK_WAIT_SECONDS, lock_folder
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.settings import DATABASE_SCHEMA, FILE_NAME, WebFile, WebSettings, django_settings
 
 _log = structlog.get_logger()
+SET_UP_LOCK = 0x5350_4157
+"""The advisory lock of PostgreSQL's under which the service's tables are made."""
 
 
 def read_web_file(contest: Path) -> WebFile:
@@ -38,17 +43,36 @@ def configure(settings: WebSettings) -> None:
 
 
 def make_tables() -> None:
-    """Makes the service's own tables, or brings them up to date. Raises StoreFault where the database does not do it.
+    """Makes the service's own tables, or brings them up to date: one process after the other where several start.
 
-    Several processes may start at once: each step is a transaction, and one that is done is not done again.
+    Raises:
+        StoreFault: the database does not do it.
+        Busy: another process has been at it for minutes.
     """
     from django.db import Error  # noqa: PLC0415  # not before Django is configured
 
     try:
-        if connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {DATABASE_SCHEMA}")
-        call_command("migrate", verbosity=0, interactive=False)
-        call_command("createcachetable", verbosity=0)
+        with _alone():
+            if connection.vendor == "postgresql":
+                with connection.cursor() as cursor:
+                    cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {DATABASE_SCHEMA}")
+            call_command("migrate", verbosity=0, interactive=False)
+            call_command("createcachetable", verbosity=0)
     except Error as error:
         raise StoreFault(f"the service's tables cannot be made: {error}; see --database") from error
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Keeps other processes of the service from making tables meanwhile: Django's `migrate` itself does not."""
+    if connection.vendor != "postgresql":
+        busy = "another process has been making the service's tables for minutes; wait for it or end it"
+        with lock_folder(web_settings().folder, busy, patience=LOCK_WAIT_SECONDS):
+            yield
+        return
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(%s)", [SET_UP_LOCK])
+        yield
+    finally:
+        connection.close()  # gives the lock back, also where a statement failed

@@ -17,6 +17,7 @@ from orchestrator.web.api.service import api
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.pages import (
     accounts,
+    health,
     organizer_rounds,
     organizer_submissions,
     organizers,
@@ -51,6 +52,7 @@ PAGES: Sequence[Page] = (
     Page("downloads/<str:name>", visitors.download, "download", Right.EVERYBODY),
     Page("progress/", visitors.progress, "progress", Right.EVERYBODY),
     Page("progress/fragment/", visitors.progress_fragment, "progress-fragment", Right.EVERYBODY),
+    Page("healthz/", health.health, "health", Right.EVERYBODY),
     Page("account/", accounts.profile, "profile", Right.SIGNED_IN),
     Page("account/tokens/", tokens.list_tokens, "tokens", Right.SIGNED_IN),
     Page("account/tokens/<slug:token>/revoke/", tokens.revoke_token, "revoke-token", Right.SIGNED_IN),

@@ -25,6 +25,7 @@ from orchestrator.application.contests import (
 )
 from orchestrator.application.contests.arrivals import HandIn
 from orchestrator.application.contests.worker import Done, Work, Worker
+from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.application.submissions import trial_matches
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import PersonRecord, Role
@@ -110,6 +111,15 @@ def test_a_fault_of_ours_leaves_everything_open(cup, monkeypatch) -> None:
     assert answers(cup) == []
     assert cup.acts(contest_events.RoundRequestClosed) == []
     assert {done.id for done in work(cup)} == {arrival, asked}
+
+
+def test_a_worker_that_has_pods_alone_leaves_programs_to_others(cup) -> None:
+    """The team is not refused for what the worker lacks: the arrival waits for one with a container."""
+    arrival = arrive(cup, "first")
+    with pytest.raises(UsageError, match="--backend container"):
+        Worker(Work(cup.folder.path, RunOptions(executor="kubernetes"), once=True, clock=cup.clock)).run()
+    assert answers(cup) == []
+    assert [done.id for done in work(cup)] == [arrival]
 
 
 def test_an_arrival_is_admitted_while_a_round_plays(cup, monkeypatch) -> None:

@@ -16,12 +16,14 @@ import structlog
 from orchestrator.application.contests import arrivals, round_requests, seasons
 from orchestrator.application.contests.administration import Clock, ContestAdmin
 from orchestrator.application.rounds import play_rounds
+from orchestrator.application.rounds.execution_target import KUBERNETES
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.domain.season import Season
 from orchestrator.errors import Busy, InfrastructureFault, Rejected, SparringError, UsageError
 from orchestrator.execution.round_runner import EventCallback
 from orchestrator.files import write_fault
 from orchestrator.ledger.round_folder import lock_folder
+from orchestrator.sandboxes.base import Backend
 
 REQUESTS = "requests"
 """The folder of a contest with a folder for each request, which a worker holds while it plays."""
@@ -157,8 +159,7 @@ class Worker:
         """Admits the first of what arrived; returns whether there was something."""
         for arrival in self._admissions.due(admin.season.pending_arrivals):
             try:
-                contest = admin.folder.path.resolve()
-                backend = play_rounds.ready_backend(admin.contest, contest, self._work.how)
+                backend = self._admission_backend(admin)
                 with arrivals.hold_arrival(admin, arrival):
                     if admin.season.arrivals[arrival].outcome:
                         continue  # another worker was there
@@ -173,6 +174,16 @@ class Worker:
             self._work.tell(Done("arrival", arrival, done.outcome, text))
             return True
         return False
+
+    def _admission_backend(self, admin: ContestAdmin) -> Backend:
+        """Returns what trial matches are played with. Raises UsageError where pods are all that is here for players."""
+        how = self._work.how
+        if how.executor == KUBERNETES and not admin.contest.format.picture_formats():
+            raise UsageError(
+                "a worker with --engine kubernetes admits no programs: their trial match needs a container on the "
+                "worker's own machine; run `sparring work` with --backend container on the same folder"
+            )
+        return play_rounds.ready_backend(admin.contest, admin.folder.path.resolve(), how)
 
     def _play_next(self, admin: ContestAdmin) -> bool:
         """Plays the first round that was requested; returns whether there was one."""

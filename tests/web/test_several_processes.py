@@ -1,0 +1,195 @@
+"""Several processes serve one contest whose ledger and accounts are in PostgreSQL, as on a cluster."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection
+from socket import create_server
+from urllib.parse import urlencode
+
+import psycopg
+import pytest
+
+from orchestrator.application.contests import seasons
+from orchestrator.ledger.contest_folder import ContestFolder
+from tests import postgresql
+
+pytestmark = pytest.mark.xdist_group("postgresql")
+HOST = "cup.test"
+PATIENCE = 120
+SIGN_UP = """
+import json, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from orchestrator.web import setup
+from orchestrator.web.settings import WebSettings
+
+setup.configure(WebSettings(contest=Path(sys.argv[1]).resolve(), address="http://cup.test", database=sys.argv[2]))
+from django.test import Client
+from orchestrator.domain.contest_events import Role
+from orchestrator.web import invitations
+from tests.web.conftest import make_account
+
+client = Client(HTTP_HOST="cup.test")
+client.force_login(make_account("Ada"))
+path = invitations.invite(by="organizer", role=Role.ORGANIZER, now=datetime.now(UTC))
+print(json.dumps({"session": client.cookies["session"].value, "invitation": path}))
+"""
+"""Signs somebody in and invites them, in a process of its own."""
+
+
+@pytest.fixture
+def database(require):
+    """A PostgreSQL of the test's own, in which the service never was."""
+    programs = postgresql.programs()
+    if programs is None:
+        require("postgresql", f"there is no PostgreSQL in {postgresql.PROGRAMS}; apt-get install postgresql")
+    with postgresql.server(programs) as url:
+        yield url
+
+
+@pytest.fixture
+def cup(tmp_path, database):
+    """A contest whose ledger is in that database."""
+    seasons.create_contest(tmp_path / "cup", "tournament", database=database)
+    return tmp_path / "cup"
+
+
+def free_ports(count: int) -> list[int]:
+    """Returns ports at which nobody listens."""
+    with ExitStack() as stack:
+        held = [stack.enter_context(create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [each.getsockname()[1] for each in held]
+
+
+@contextmanager
+def serving(cup, database: str, ports: list[int]):
+    """Starts a service at each port, at once, without a worker, and gives the processes."""
+    words = [sys.executable, "-m", "orchestrator", "serve", str(cup), "--no-worker", "--address", f"http://{HOST}"]
+    words += ["--database", database]
+    with ExitStack() as stack:
+        processes = []
+        for port in ports:
+            log = stack.enter_context((cup.parent / "log").open("a"))
+            process = subprocess.Popen([*words, "--port", str(port)], stdout=log, stderr=log)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            processes.append(process)
+        yield processes
+
+
+def ask(port: int, path: str, cookies: dict[str, str], form: dict[str, str] | None = None):
+    """Returns the status, the cookies that were set and the text of an answer."""
+    headers = {"Host": HOST, "Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
+    if form is not None:
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+    with closing(HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+        connection.request("GET" if form is None else "POST", path, form and urlencode(form), headers)
+        answer = connection.getresponse()
+        found = [each.partition(";")[0].partition("=") for each in answer.headers.get_all("Set-Cookie") or ()]
+        return answer.status, {name: value for name, _, value in found}, answer.read().decode()
+
+
+def await_health(process, port: int) -> None:
+    """Waits until a process is sent people."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        assert process.poll() is None, f"the process at port {port} ended"
+        assert time.monotonic() < until
+        try:
+            status, _, text = ask(port, "/healthz/", {})
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+            continue
+        assert (status, text) == (200, "ok\n")
+        return
+
+
+def waiting_at_the_lock(held: psycopg.Connection) -> int:
+    """Returns how many processes wait for the lock under which tables are made."""
+    return held.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").fetchone()[0]
+
+
+def test_two_processes_make_the_tables_one_after_the_other(cup, database):
+    """Both get there before either may begin; then both come up, and sign sessions with one key."""
+    from orchestrator.web.setup import SET_UP_LOCK
+
+    ports = free_ports(2)
+    with psycopg.connect(database, autocommit=True) as held:
+        held.execute("SELECT pg_advisory_lock(%s)", [SET_UP_LOCK])
+        with serving(cup, database, ports) as processes:
+            until = time.monotonic() + PATIENCE
+            while waiting_at_the_lock(held) < len(ports):
+                assert [each.poll() for each in processes] == [None, None]
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            tables = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'sparring_web'"
+            assert held.execute(tables).fetchone() == (0,)
+            held.execute("SELECT pg_advisory_unlock(%s)", [SET_UP_LOCK])
+            for process, port in zip(processes, ports, strict=True):
+                await_health(process, port)
+            assert held.execute(tables).fetchone()[0] > 10
+            assert waiting_at_the_lock(held) == 0
+
+
+def test_what_is_done_through_one_process_holds_in_the_other(cup, database):
+    """Somebody signed in elsewhere is signed in at both; a role that one of them noted opens pages of the other."""
+    first, second = ports = free_ports(2)
+    with serving(cup, database, ports) as processes:
+        for process, port in zip(processes, ports, strict=True):
+            await_health(process, port)
+        words = [sys.executable, "-c", SIGN_UP, str(cup), database]
+        made = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+        cookies = {"session": made["session"]}
+        assert [ask(port, "/account/", cookies)[0] for port in ports] == [200, 200]
+        assert ask(second, "/organize/", cookies)[0] == 403
+        _, new, page = ask(first, made["invitation"], cookies)
+        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)[1]
+        form = {"csrfmiddlewaretoken": token}
+        assert ask(first, made["invitation"], cookies | new, form)[0] == 302
+        assert ask(second, "/organize/", cookies)[0] == 200
+        assert ask(second, made["invitation"], cookies)[0] == 404
+    ledger = ContestFolder(cup).ledger()
+    kinds = [entry.event.kind for entry in ledger.read()]
+    ledger.close()
+    assert kinds.count("role_granted") == 1
+
+
+def test_processes_that_start_at_once_take_one_key(tmp_path):
+    """A session that one of them signed is a session at the others."""
+    from orchestrator.web.settings import read_secret_key
+
+    found, gate = set(), threading.Barrier(8)
+
+    def read():
+        gate.wait()
+        found.add(read_secret_key(tmp_path))
+
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {(tmp_path / "secret_key").read_text()}
+
+
+def test_a_database_url_says_everything(tmp_path):
+    """Characters of a password are escaped in it, and what follows `?` is for the driver."""
+    from orchestrator.web.settings import WebSettings, django_settings
+
+    (tmp_path / "web").mkdir()
+    url = "postgresql://cup:a%40b%2Fc@db.example:5433/cup?sslmode=verify-full"
+    made = django_settings(WebSettings(contest=tmp_path, address="http://127.0.0.1:8000", database=url))
+    found = made["DATABASES"]["default"]
+    assert [found[each] for each in ("USER", "PASSWORD", "HOST", "PORT", "NAME")] == [
+        *("cup", "a@b/c", "db.example", "5433", "cup")
+    ]
+    assert found["OPTIONS"] == {
+        "connect_timeout": 5,
+        "sslmode": "verify-full",
+        "options": "-c search_path=sparring_web",
+    }
