@@ -1,7 +1,7 @@
 """Who may not judge in a contest, because a team of it is theirs."""
 
 from orchestrator.domain.name_matching import person_key
-from orchestrator.domain.season import Season
+from orchestrator.domain.season import Appeal, Season
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
 
@@ -19,3 +19,21 @@ def rater_problems(season: Season, person: str) -> list[Problem]:
         Problem("rater", f"is of the team {printable(team, 80)}, whose pictures are graded", "let somebody else grade")
         for team in sorted(teams)
     ]
+
+
+def appeal_reason(season: Season, appeal: Appeal, person: str) -> str:
+    """Returns why a person neither sees nor decides an appeal, "" where nothing is against it.
+
+    Recused is who is in the team that appeals, now or when it handed in, and whoever is bound by a submission on the
+    same task: its outcome moves their own rank. A submission that was withdrawn or disqualified counts too, for an
+    appeal may bring it back.
+    """
+    key = person_key(person)
+    if any(member.identity_key == key for member in season.teams.get(appeal.team, ())):
+        return "you are in the team that appeals"
+    entry = season.entries[appeal.submission]
+    if key in season.bound_people(entry):
+        return "you are in the team that appeals"
+    if any(key in season.bound_people(other) for other in season.entries_of_task(entry.task)):
+        return "a team of yours competes on the same task"
+    return ""

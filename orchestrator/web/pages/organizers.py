@@ -100,7 +100,8 @@ def people(visit: Visit) -> HttpResponseBase:
 def withdraw_invitation(visit: Visit, key: int) -> HttpResponseBase:
     """Makes the link of an invitation to a role worthless."""
     if visit.request.method == "POST":
-        invitations.withdraw_role_invitation(key)
+        if not invitations.withdraw_role_invitation(key):
+            raise Http404
         messages.success(visit.request, "The link opens nothing any more.")
     return redirect("organize-people")
 

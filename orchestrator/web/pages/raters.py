@@ -58,7 +58,10 @@ def last_item(visit: Visit) -> HttpResponseBase:
 
 def picture(visit: Visit, token: str, number: int) -> HttpResponseBase:
     """A picture of an item of one's own."""
-    desk, person = visit.site.rating_desk(), visit.actor.person
+    try:
+        desk, person = visit.site.rating_desk(), visit.actor.person
+    except UsageError as error:  # nobody grades in this contest
+        raise Http404 from error
     found, png = desk.item(person, token), desk.picture(person, token, number)
     if found is None or png is None or recusal.rater_problems(visit.season, person):
         raise Http404

@@ -6,15 +6,16 @@ from typing import Any
 from django.http import Http404, HttpResponseBase
 
 from orchestrator import redaction
-from orchestrator.application.contests import appeals, recusal, round_states
+from orchestrator.application.contests import appeals, round_states
 from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.domain import recusal
 from orchestrator.domain.season import Appeal
 from orchestrator.errors import UsageError
 from orchestrator.reports.evidence import Evidence, evidence_of
 from orchestrator.reports.leaderboards import submission_labels
 from orchestrator.web.acts import act_once, redirect_after
 from orchestrator.web.organizer_forms import DecisionForm
-from orchestrator.web.people import names_of, paragraphs
+from orchestrator.web.people import paragraphs
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
 
@@ -32,14 +33,13 @@ class _Findings:
 def appeals_list(visit: Visit) -> HttpResponseBase:
     """The appeals that this person may decide, the open ones first, and those that were decided."""
     every = list(visit.season.appeals.values())
-    seen = [appeal for appeal in every if not recusal.recusal_reason(visit.season, appeal, visit.actor.person)]
+    seen = [appeal for appeal in every if not recusal.appeal_reason(visit.season, appeal, visit.actor.person)]
     return render(
         visit,
         "review/list.html.j2",
         waiting=[appeal for appeal in seen if appeal.decision is None],
         decided=[appeal for appeal in reversed(seen) if appeal.decision is not None],
         recused=len(every) - len(seen),
-        names=names_of(visit.season),
     )
 
 
@@ -48,7 +48,7 @@ def appeal(visit: Visit, appeal_id: str) -> HttpResponseBase:
     one = visit.season.appeals.get(appeal_id)
     if one is None:
         raise Http404
-    if reason := recusal.recusal_reason(visit.season, one, visit.actor.person):
+    if reason := recusal.appeal_reason(visit.season, one, visit.actor.person):
         text = f"You take no part in this appeal: {reason}."
         return render(visit, "error.html.j2", title="This appeal is not for you", text=text, status=403)
     form, problem = DecisionForm(visit.request.POST or None), ""
@@ -57,7 +57,7 @@ def appeal(visit: Visit, appeal_id: str) -> HttpResponseBase:
         def act(admin: ContestAdmin) -> None:
             with admin.alone():
                 known = admin.season.appeals[appeal_id]
-                if stake := recusal.recusal_reason(admin.season, known, visit.actor.person):
+                if stake := recusal.appeal_reason(admin.season, known, visit.actor.person):
                     raise UsageError(f"you take no part in this appeal: {stake}")
                 upheld = form.cleaned_data["decision"] == "uphold"
                 appeals.decide_appeal(admin, appeal_id, form.cleaned_data["reason"], upheld=upheld)
@@ -76,7 +76,6 @@ def appeal(visit: Visit, appeal_id: str) -> HttpResponseBase:
         on_finding=visit.site.contest().format.rules.on_finding.value,
         form=form,
         problem=problem,
-        names=names_of(visit.season),
         status=409 if problem else 200,
     )
 
