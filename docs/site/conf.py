@@ -66,6 +66,7 @@ navigation = {
                 "docs/warmup",
                 "docs/grading",
                 "docs/web",
+                "docs/complaints",
                 "docs/attack-set",
                 "An attack-set contest to play </examples/attack-set/README>",
                 "docs/access",
@@ -80,6 +81,7 @@ navigation = {
             "For security reviewers",
             [
                 "docs/threat-model",
+                "docs/asvs",
                 "docs/sandbox",
                 "docs/runtimes",
                 "docs/seccomp",

@@ -212,3 +212,12 @@ def test_a_fault_of_code_shows_nothing_of_it(contest, monkeypatch):
     answer = client.get("/")
     assert answer.status_code == 500
     assert not re.search("secret|Traceback|RuntimeError", answer.content.decode())
+
+
+@pytest.mark.parametrize("path", ["/", "/account/", "/account/login/", "/nothing/"])
+def test_no_other_site_may_read_an_answer(contest, path):
+    """No header of cross-origin resource sharing is sent, whatever origin asks, and whatever it asks to send."""
+    asked = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
+    for method in ("get", "options"):
+        answer = getattr(client_of(make_account(f"a{method}")), method)(path, headers=asked)
+        assert not [name for name in answer.headers if name.startswith("Access-Control")]
