@@ -101,10 +101,14 @@ def open_role_invitations(now: datetime) -> list[tuple[FoundInvitation, datetime
     return [(FoundInvitation(row.pk, row.team, row.role, row.invited_by), row.expires) for row in rows]
 
 
-def withdraw_role_invitation(key: int) -> bool:
-    """Takes back an invitation to a role: its link opens nothing any more. Returns whether there was one."""
-    count, _ = Invitation.objects.filter(pk=key).exclude(role="").delete()
-    return count > 0
+def is_role_invitation(key: int) -> bool:
+    """Returns whether there is such an invitation to a role."""
+    return Invitation.objects.filter(pk=key).exclude(role="").exists()
+
+
+def withdraw_role_invitation(key: int) -> None:
+    """Takes back an invitation to a role, if it is still there: its link opens nothing any more."""
+    Invitation.objects.filter(pk=key).exclude(role="").delete()
 
 
 def _digest(secret: str) -> str:

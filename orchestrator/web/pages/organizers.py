@@ -99,9 +99,10 @@ def people(visit: Visit) -> HttpResponseBase:
 
 def withdraw_invitation(visit: Visit, key: int) -> HttpResponseBase:
     """Makes the link of an invitation to a role worthless."""
+    if not invitations.is_role_invitation(key):
+        raise Http404
     if visit.request.method == "POST":
-        if not invitations.withdraw_role_invitation(key):
-            raise Http404
+        invitations.withdraw_role_invitation(key)
         messages.success(visit.request, "The link opens nothing any more.")
     return redirect("organize-people")
 
