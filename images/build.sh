@@ -7,7 +7,8 @@
 # examples/warmup/players/ and examples/query/players/ are built. Tags: the manifest's `image`; one without a tag gets :cpu, or with --cuda :cuda (then only what says
 # `gpu: true` is built). Labels: `sparring.source`, the digest of the folder's files. Which image was built from which files
 # is written down in ~/.local/state/sparring/built (XDG_STATE_HOME): rounds play what is written down there.
-# images/runner is a folder of its own kind: sparring/runner:cpu, which no submission stands on.
+# images/runner and images/service are folders of their own kind: sparring/runner:cpu and, on it, sparring/service:cpu, which no
+# submission stands on.
 #
 # Environment:
 #   SPARRING_BASE_IMAGE      what sparring/base is built on (python:3.11-slim)
@@ -43,11 +44,15 @@ main() {
   fi
 
   base_image
-  if [ "${folders[*]%/}" != images/runner ]; then build_bases; fi
-  if [ "$flavour" = cpu ] && [ $# = 0 ]; then build_runner; fi
+  case ${folders[*]%/} in images/runner | images/service) ;; *) build_bases ;; esac
+  if [ "$flavour" = cpu ] && [ $# = 0 ]; then
+    build_runner
+    build_service
+  fi
   for folder in "${folders[@]}"; do
     case $folder in
       images/runner | images/runner/) build_runner ;;
+      images/service | images/service/) build_service ;;
       /*) build_submission "${folder%/}" ;;
       *) build_submission "$from/${folder%/}" ;;
     esac
@@ -113,6 +118,24 @@ build_runner() {
   docker run --rm --network none --read-only --entrypoint /opt/runner/sh sparring/runner:cpu -c \
     'python3 -c "import orchestrator.sandboxes.pod.backend, orchestrator.execution.job_runner"' ||
     die "sparring/runner does not work" "the message above says why"
+}
+
+build_service() {
+  local wheels
+  present sparring/runner:cpu || die "there is no sparring/runner:cpu to build on" "images/build.sh images/runner"
+  wheelhouse service images/service/requirements.lock
+  build images/service sparring/service:cpu
+  docker run --rm --network none --read-only --tmpfs /tmp -i --entrypoint python3 sparring/service:cpu - <<'EOF' ||
+from pathlib import Path
+
+from orchestrator.web import setup
+from orchestrator.web.settings import WebSettings
+
+setup.configure(WebSettings(contest=Path("/tmp"), address="http://localhost"))
+setup.make_tables()
+import orchestrator.web.server, orchestrator.web.urls, psycopg
+EOF
+    die "sparring/service does not work" "the message above says why"
 }
 
 # Puts a static busybox into build/images/shell/sh.

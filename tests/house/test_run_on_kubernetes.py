@@ -81,8 +81,9 @@ def test_every_command_of_ours_is_there(blocks) -> None:
 
 
 def test_what_is_named_on_the_cluster_is_made(blocks, root) -> None:
-    """Namespace, Deployment, container, secret and folders are those of the base."""
-    base = "".join(path.read_text("utf-8") for path in (root / "k8s" / "base").glob("*.yaml"))
+    """Namespace, Deployment, container, secret and folders are those of the base, or of the overlay with a site."""
+    files = [*(root / "k8s" / "base").glob("*.yaml"), *(root / "k8s" / "overlays" / "web").glob("*.yaml")]
+    base = "".join(path.read_text("utf-8") for path in files)
     for line in lines(blocks):
         if line[0] != "kubectl":
             continue

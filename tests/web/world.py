@@ -218,7 +218,8 @@ def people_sign_up(world: World) -> None:
         )
     path = invitations.invite(by="organizer", team="Reds", now=now, uses=9, lifetime=timedelta(days=7))
     world.secret = path.strip("/").rpartition("/")[2]
-    world.invitation = Invitation.objects.get().pk
+    invitations.invite(by="organizer", role=Role.RATER, now=now)
+    world.invitation = Invitation.objects.get(role=Role.RATER.value).pk
 
 
 def copied(world: World, to: Path) -> World:

@@ -12,7 +12,7 @@ from celpy.celtypes import MapType, StringType
 from ruamel.yaml import YAML
 
 FOLDER = Path(__file__).resolve().parents[3] / "k8s"
-OVERLAYS = ("single-node", "gpu", "kueue")
+OVERLAYS = ("single-node", "gpu", "kueue", "web")
 SOURCES = sorted(
     str(path.relative_to(FOLDER))
     for path in FOLDER.rglob("*.yaml")
@@ -50,6 +50,12 @@ def one(objects: list[Object], kind: str, name: str = "") -> Object:
 def pod_templates(objects: list[Object]) -> list[Object]:
     """Returns the templates of all pods that objects would make."""
     return [each["spec"]["template"] for each in objects if each["kind"] in {"Deployment", "Job", "StatefulSet"}]
+
+
+def controller_template(objects: list[Object]) -> Object:
+    """Returns the template of the controller's pod, which is the worker's where there is a site."""
+    template: Object = one(objects, "Deployment", "sparring-controller")["spec"]["template"]
+    return template
 
 
 def refusals(policy: Object, body: Object, **request: str) -> list[str]:

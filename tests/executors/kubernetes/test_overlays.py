@@ -1,6 +1,7 @@
 """Every overlay of k8s/ makes objects that the last three minor versions take, and gives nobody more than needed."""
 
 import re
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -24,7 +25,18 @@ from tests.kubernetes_api.schemas import validator
 from tests.kubernetes_api.tests.conftest import Http
 
 from . import kueue
-from .overlays import FOLDER, OVERLAYS, SOURCES, Object, built, documents, one, pod_templates
+from .overlays import (
+    FOLDER,
+    OVERLAYS,
+    SOURCES,
+    Object,
+    built,
+    controller_template,
+    documents,
+    one,
+    pod_templates,
+    refusals,
+)
 from .pod_security import quality, violations
 from .rendering import rendered
 
@@ -105,13 +117,13 @@ def test_what_belongs_to_a_namespace_is_in_ours(objects) -> None:
 
 @EACH
 def test_pods_are_restricted_and_guaranteed(objects) -> None:
-    """The controller's pod satisfies what its namespace enforces, and asks for what it may have."""
-    [template] = pod_templates(objects)
-    assert violations(template) == []
-    assert quality(template) == "Guaranteed"
-    for container in [*template["spec"]["containers"], *template["spec"]["initContainers"]]:
-        assert container["securityContext"]["readOnlyRootFilesystem"] is True
-    assert template["spec"]["securityContext"]["runAsUser"] == 10_002
+    """Every pod satisfies what its namespace enforces, and asks for what it may have."""
+    for template in pod_templates(objects):
+        assert violations(template) == []
+        assert quality(template) == "Guaranteed"
+        for container in [*template["spec"]["containers"], *template["spec"].get("initContainers", ())]:
+            assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert controller_template(objects)["spec"]["securityContext"]["runAsUser"] == 10_002
 
 
 @EACH
@@ -168,8 +180,9 @@ def test_nobody_but_the_controller_has_a_token(objects) -> None:
     """Accounts mount none by default; the controller's pod asks for its own."""
     accounts = [each for each in objects if each["kind"] == "ServiceAccount"]
     assert [each["automountServiceAccountToken"] for each in accounts] == [False, False]
-    [template] = pod_templates(objects)
-    assert template["spec"]["serviceAccountName"] == "sparring-controller"
+    mounting = [each for each in pod_templates(objects) if each["spec"]["automountServiceAccountToken"]]
+    assert mounting == [controller_template(objects)]
+    assert mounting[0]["spec"]["serviceAccountName"] == "sparring-controller"
     bound = {s["name"] for each in objects if each["kind"] == "RoleBinding" for s in each["subjects"]}
     assert bound == {"sparring-controller"}
 
@@ -183,7 +196,7 @@ def test_everything_is_denied_but_what_the_controller_asks(objects) -> None:
     assert own["policyTypes"] == ["Egress"]
     assert "ingress" not in own
     chosen = own["podSelector"]["matchLabels"].items()
-    [template] = pod_templates(objects)
+    template = controller_template(objects)
     assert chosen <= template["metadata"]["labels"].items()
     job = rendered()["spec"]["template"]
     assert not chosen <= job["metadata"]["labels"].items()
@@ -191,13 +204,17 @@ def test_everything_is_denied_but_what_the_controller_asks(objects) -> None:
     assert not chosen <= probe["metadata"]["labels"].items()
 
 
+def contest_folder(words: list[str]) -> str:
+    """Returns the folder that a command of a container works in."""
+    return words[words.index("--out") + 1] if "--out" in words else words[1]
+
+
 @EACH
 def test_the_controller_sees_what_drivers_see(objects) -> None:
     """Blobs and cluster of its folder are on the shared claim where drivers look, all else on its own."""
-    [template] = pod_templates(objects)
+    template = controller_template(objects)
     [controller] = template["spec"]["containers"]
-    words = controller["args"]
-    out = words[words.index("--out") + 1]
+    out = contest_folder(controller["args"])
     mounts = {each["mountPath"]: each for each in controller["volumeMounts"]}
     held = {each["name"]: each.get("persistentVolumeClaim") for each in template["spec"]["volumes"]}
     claims = {name: claim["claimName"] for name, claim in held.items() if claim}
@@ -220,13 +237,14 @@ def test_the_controller_sees_what_drivers_see(objects) -> None:
 
 @EACH
 def test_the_controller_runs_a_command_that_exists(objects) -> None:
-    """The words of its container, after the image's own, are options that `sparring round run` has."""
-    [template] = pod_templates(objects)
-    words = template["spec"]["containers"][0]["args"]
-    shown = CliRunner().invoke(app, [*words[:2], "--help"], env={"COLUMNS": "200"})
-    assert shown.exit_code == 0
-    options = {word for word in words if word.startswith("--")}
-    assert options <= set(re.findall(r"--[a-z-]+", shown.output))
+    """The words of each of our containers, after the image's own, are options that the command has."""
+    ours = [each["spec"]["containers"][0] for each in pod_templates(objects) if "args" in each["spec"]["containers"][0]]
+    for words in [each["args"] for each in ours]:
+        shown = CliRunner().invoke(app, [*words[: 2 if words[0] == "round" else 1], "--help"], env={"COLUMNS": "200"})
+        assert shown.exit_code == 0
+        options = {word for word in words if word.startswith("--")}
+        assert options <= set(re.findall(r"--[a-z-]+", shown.output))
+    assert ours
 
 
 @EACH
@@ -243,16 +261,15 @@ def test_the_example_contest_is_accepted(objects, overlay, tmp_path) -> None:
     settings = file.cluster
     assert one(objects, "Namespace")["metadata"]["name"] == settings.namespace
     assert one(objects, "PersistentVolumeClaim", settings.claim)
-    [template] = pod_templates(objects)
-    assert qualified_image(template["spec"]["containers"][0]["image"], "") == qualified_image(
-        settings.runner, settings.registry
-    )
+    template = controller_template(objects)
+    image = template["spec"]["containers"][0]["image"].replace("sparring/service", "sparring/runner")
+    assert qualified_image(image, "") == qualified_image(settings.runner, settings.registry)
     assert set(settings.pull_secrets) <= {each["name"] for each in template["spec"]["imagePullSecrets"]}
     assert (settings.queue is not None) == (overlay == "kueue")
     if settings.queue:
         assert one(objects, "LocalQueue", settings.queue)
         assert ClusterSettings.model_validate(YAML(typ="safe").load(held)["cluster"]) == settings
-    assert bool(file.sandbox_policy().limits.gpus) == (overlay != "single-node")
+    assert bool(file.sandbox_policy().limits.gpus) == (overlay in {"gpu", "kueue"})
     built = {
         YAML(typ="safe").load(path)["image"] for path in resources.resource_path("images").glob("*/submission.yaml")
     }
@@ -261,10 +278,11 @@ def test_the_example_contest_is_accepted(objects, overlay, tmp_path) -> None:
 
 @EACH
 def test_quotas_leave_room_for_as_many_matches_as_the_example_plays(objects) -> None:
-    """The pods of `cluster.max_jobs` matches fit beside the controller's, unless a queue holds them back."""
+    """The pods of `cluster.max_jobs` matches fit beside all others, unless a queue holds them back."""
     file = YAML(typ="safe").load(one(objects, "ConfigMap", "sparring-contest")["data"]["contest.yaml"])
     settings = ClusterSettings.model_validate(file["cluster"])
     limits = {"gpus": 0, "cpus": 1} | file["limits"]
+    pods = [each["spec"] for each in objects if each["kind"] in {"Deployment", "StatefulSet"}]
     pod = match_pod_spec(settings, SandboxPolicy())
     memory = int(file["limits"]["memory"].removesuffix("GiB")) * 2**30
     one_match = {
@@ -274,12 +292,15 @@ def test_quotas_leave_room_for_as_many_matches_as_the_example_plays(objects) -> 
         "pods": Fraction(1),
         "count/jobs.batch": Fraction(1),
     }
-    [template] = pod_templates(objects)
-    controller = {f"requests.{name}": value for name, value in needs(template["spec"]).items()} | {"pods": Fraction(1)}
+    beside: Counter[str] = Counter()
+    for each in pods:  # one more than it has while a Deployment is updated
+        count = each["replicas"] + each.get("strategy", {}).get("rollingUpdate", {}).get("maxSurge", 0)
+        need = {f"requests.{name}": value for name, value in needs(each["template"]["spec"]).items()}
+        beside.update({name: count * value for name, value in (need | {"pods": Fraction(1)}).items()})
     hard = one(objects, "ResourceQuota")["spec"]["hard"]
     most = settings.max_jobs if settings.queue is None else int(amount(hard["requests.nvidia.com/gpu"]))
     for name, need in one_match.items():
-        assert most * need + controller.get(name, 0) <= amount(hard[name]), name
+        assert most * need + beside[name] <= amount(hard[name]), name
     assert {name.replace("limits.", "requests.") for name in hard if name.startswith("limits.")} <= set(hard)
 
 
@@ -304,7 +325,7 @@ def test_kueue_lets_start_no_more_than_the_namespace_may_use(require, overlay) -
 @EACH
 def test_a_server_takes_all_of_it(objects) -> None:
     """The test API server stores every object whose kind it has, quota included; the controller's pod would fit."""
-    missing = {"ResourceFlavor", "ClusterQueue", "LocalQueue", *ADMISSION}
+    missing = {each.kind for each in SERVED}
     with Cluster(Fakes(), (Node(),)) as cluster:
         ask = Http(cluster.url)
         known = cluster.catalogue.kinds()
@@ -316,7 +337,7 @@ def test_a_server_takes_all_of_it(objects) -> None:
             place = "/namespaces/sparring" if resource.namespaced else ""
             answer = ask("POST", f"{root}{place}/{resource.plural}", each, fieldValidation="Strict")
             assert answer.code == 201, answer.text
-        [template] = pod_templates(objects)
+        template = controller_template(objects)
         pod = {
             "metadata": {"name": "controller"} | template["metadata"],
             "spec": dict(template["spec"], restartPolicy="Never"),
@@ -333,6 +354,7 @@ SERVED = (
     Resource("kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", namespaced=False),
     Resource("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue"),
 )
+"""What the overlays have, and the test server does not know by itself."""
 
 
 @EACH
@@ -345,4 +367,128 @@ def test_kubectl_applies_it_and_applies_it_again(overlay, cluster, kubectl) -> N
     assert first.stdout.count(" created\n") == len(first.stdout.splitlines()) > 15
     assert cluster.read("deployments", "sparring-controller", "sparring", "apps") is not None
     again = kubectl("apply", "-k", str(FOLDER / "overlays" / overlay))
-    assert again.stdout.count(" unchanged\n") == len(again.stdout.splitlines()) == len(first.stdout.splitlines())
+    changed = [line for line in again.stdout.splitlines() if not line.endswith(" unchanged")]
+    # kubectl replaces a budget's selector whole (patchStrategy of policy/v1), by the same one.
+    assert set(changed) <= {"poddisruptionbudget.policy/sparring-web configured"}
+    assert len(again.stdout.splitlines()) == len(first.stdout.splitlines())
+
+
+@pytest.fixture
+def web(require) -> list[Object]:
+    """The objects of the overlay with a site."""
+    return built("web", require)
+
+
+def selected(policy: Object, template: Object) -> bool:
+    """Returns whether a network policy is for the pods of a template."""
+    return chosen(policy["spec"]["podSelector"], template["metadata"]["labels"])
+
+
+def chosen(selector: Object, labels: dict[str, str]) -> bool:
+    """Returns whether a selector chooses these labels. Raises KeyError for an operator but In."""
+    named = selector.get("matchLabels", {}).items() <= labels.items()
+    return named and all(
+        labels.get(each["key"]) in {"In": each["values"]}[each["operator"]]
+        for each in selector.get("matchExpressions", ())
+    )
+
+
+def opened(objects: list[Object], template: Object, way: str) -> list[tuple[str, int]]:
+    """Returns what the policies open to a pod: whom, and at which port."""
+    found = []
+    for policy in (each for each in objects if each["kind"] == "NetworkPolicy" and selected(each, template)):
+        for rule in policy["spec"].get(way, ()):
+            for peer in rule["from" if way == "ingress" else "to"]:
+                who = next(iter(peer.values()))
+                labels = who.get("matchLabels", {})
+                expressions = [value for each in who.get("matchExpressions", ()) for value in each["values"]]
+                name = who.get("cidr") or labels.get("kubernetes.io/metadata.name")
+                names = [name] if name else expressions or [labels["app.kubernetes.io/component"]]
+                found += [(each, port["port"]) for each in names for port in rule["ports"]]
+    return sorted(set(found))
+
+
+def test_who_reaches_whom_around_the_site(web) -> None:
+    """From outside, the ingress controller alone reaches the site alone; the database answers two and asks nobody."""
+    site, database, worker = (
+        one(web, kind, name)["spec"]["template"]
+        for kind, name in (
+            ("Deployment", "sparring-web"),
+            ("StatefulSet", "sparring-database"),
+            ("Deployment", "sparring-controller"),
+        )
+    )
+    everywhere, names = ["0.0.0.0/0", "::/0"], ("kube-system", 53)
+    assert opened(web, site, "ingress") == [("ingress-nginx", 8000)]
+    assert opened(web, site, "egress") == sorted([("database", 5432), names, *((each, 587) for each in everywhere)])
+    assert opened(web, database, "ingress") == [("controller", 5432), ("web", 5432)]
+    assert opened(web, database, "egress") == []
+    assert opened(web, worker, "ingress") == []
+    own = [("database", 5432), names, *((each, port) for each in everywhere for port in (443, 6443))]
+    assert opened(web, worker, "egress") == sorted(own)
+
+
+def test_players_reach_nobody_beside_a_site_either(web) -> None:
+    """Of all policies the one that denies everything is for them."""
+    job = rendered()["spec"]["template"]
+    probe = ProbeJobs(ClusterSettings(), "t").network_job([])["spec"]["template"]
+    for each in (job, probe):
+        policies = [policy for policy in web if policy["kind"] == "NetworkPolicy" and selected(policy, each)]
+        assert [policy["metadata"]["name"] for policy in policies] == ["sparring-deny-all"]
+
+
+def test_the_admission_policies_let_the_site_in(web) -> None:
+    """What they ask of a match's pod they do not ask of these; a token of the API neither of them may have."""
+    policy = one(web, "ValidatingAdmissionPolicy", "sparring-match-pods")
+    for template in pod_templates(web):
+        assert refusals(policy, template) == []
+    site = one(web, "Deployment", "sparring-web")["spec"]["template"]
+    site = dict(site, spec=dict(site["spec"], automountServiceAccountToken=True))
+    assert refusals(policy, site) == ["no pod but the controller's has a token of the API"]
+
+
+def test_services_lead_to_pods_that_are_there(web) -> None:
+    """The ingress, its service, the pods' ports; nobody outside reaches the database through one."""
+    for service in (each for each in web if each["kind"] == "Service"):
+        [template] = [each for each in pod_templates(web) if chosen({"matchLabels": service["spec"]["selector"]},
+                                                                   each["metadata"]["labels"])]  # fmt: skip
+        ports = {port["name"] for port in template["spec"]["containers"][0]["ports"]}
+        assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
+        assert service["spec"].get("type", "ClusterIP") == "ClusterIP"
+    ingress = one(web, "Ingress")["spec"]
+    [rule] = ingress["rules"]
+    [path] = rule["http"]["paths"]
+    assert path["backend"]["service"] == {"name": "sparring-web", "port": {"name": "http"}}
+    assert ingress["tls"] == [{"hosts": [rule["host"]], "secretName": "sparring-web-tls"}]
+    site = one(web, "Deployment", "sparring-web")["spec"]["template"]
+    assert (
+        site["metadata"]["labels"].items() >= one(web, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"].items()
+    )
+    [container] = site["spec"]["containers"]
+    for probe in ("startupProbe", "readinessProbe"):
+        asked = container[probe]["httpGet"]
+        assert (asked["path"], asked["httpHeaders"]) == ("/healthz/", [{"name": "Host", "value": rule["host"]}])
+    assert f"https://{rule['host']}" in container["args"]
+
+
+def test_the_site_and_the_worker_have_one_folder_on_one_node(web) -> None:
+    """The same volumes at the same places, as the same user, with the same database; SQLite bears no two nodes."""
+    site, worker = (
+        one(web, "Deployment", name)["spec"]["template"] for name in ("sparring-web", "sparring-controller")
+    )
+    [served], [working] = site["spec"]["containers"], worker["spec"]["containers"]
+    assert contest_folder(served["args"]) == contest_folder(working["args"])
+    folders = [
+        {each["mountPath"]: each for each in container["volumeMounts"] if each["mountPath"].startswith("/round")}
+        for container in (served, working)
+    ]
+    assert folders[0] == folders[1]
+    assert site["spec"]["securityContext"] == worker["spec"]["securityContext"]
+    assert site["spec"]["affinity"] == worker["spec"]["affinity"]
+    [term] = site["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    assert all(chosen(term["labelSelector"], each["metadata"]["labels"]) for each in (site, worker))
+    opening = {each["name"]: each for each in worker["spec"]["initContainers"]}["pictures"]["env"]
+    named = [{each["name"]: each for each in env}["SPARRING_DATABASE"]["value"] for env in (opening, served["env"])]
+    assert named[0] == named[1]
+    assert one(web, "Service", "sparring-database")["metadata"]["name"] in named[0]
