@@ -8,9 +8,12 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.application.contests import worker
+from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.cli import console
 from orchestrator.cli.console import out, safe_text
 from orchestrator.errors import UsageError
+from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.web.settings import WebSettings
 
@@ -81,7 +84,11 @@ def run_service(folder: Path, where: Listening, play: WorkerOptions, *, as_json:
 
     file = setup.read_web_file(folder)
     address = where.address or file.address or _own_address(where)
-    ContestFolder(folder).require()
+    contest_folder = ContestFolder(folder)
+    contest_folder.require()
+    if not play.no_worker:
+        how = RunOptions(play.backend, play.slots, play.allow_unisolated)
+        worker.require_isolation(Contest(contest_folder.file), how)
     settings = WebSettings(contest=folder.resolve(), address=address, database=where.database, file=file)
     setup.configure(settings)
     setup.make_tables()

@@ -322,3 +322,10 @@ def test_an_announcement_has_words(cup) -> None:
         assert (said.title, said.text, desk.season.announcements) == ("Round one", "It begins on Monday.", [said])
         with pytest.raises(UsageError, match="text"):
             announcements.announce(desk, "Round one", "")
+
+
+@pytest.mark.parametrize("how", [RunOptions(), RunOptions("process")], ids=["default", "process"])
+def test_a_worker_that_would_refuse_every_program_does_not_begin(cup, how) -> None:
+    """Teams would be told of a fault of theirs; what arrived waits for another worker."""
+    with pytest.raises(UsageError, match="--backend container"):
+        Worker(Work(cup.folder.path, how, once=True, clock=cup.clock)).run()

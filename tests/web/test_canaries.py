@@ -65,7 +65,7 @@ def canaries(world: World) -> Iterator[Canary]:
     yield Canary("what a player wrote on stderr", word(TOLD), organizers)
     yield Canary("place on the organizers' machine", word(str(world.folder)), organizers)
     yield Canary("digest of a token", word(TOKEN_DIGEST))
-    yield Canary("digest of an invitation", word(Invitation.objects.get().digest))
+    yield Canary("digest of an invitation", word(Invitation.objects.get(team="Reds").digest))
     yield Canary("link of an invitation", word(world.secret))
 
 

@@ -22,11 +22,14 @@ from orchestrator.domain.season import Season
 from orchestrator.errors import Busy, InfrastructureFault, Rejected, SparringError, UsageError
 from orchestrator.execution.round_runner import EventCallback
 from orchestrator.files import write_fault
+from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.round_folder import lock_folder
 from orchestrator.sandboxes.base import Backend
 
 REQUESTS = "requests"
 """The folder of a contest with a folder for each request, which a worker holds while it plays."""
+PROCESS = "process"
+"""The backend of a worker that is told of none."""
 POLL_SECONDS = 1.0
 """Seconds between two looks at a ledger in which nothing waits."""
 FIRST_DELAY, LONGEST_DELAY = 2.0, 300.0
@@ -84,6 +87,19 @@ class _Delays:
         self._until[id_] = time.monotonic() + POLL_SECONDS
 
 
+def require_isolation(contest: Contest, how: RunOptions) -> None:
+    """Raises UsageError where every program would be refused, because nothing here isolates it.
+
+    Its authors would be told of a fault that is the organizers'.
+    """
+    is_process = (how.backend or PROCESS) == PROCESS and how.executor != KUBERNETES
+    if is_process and not how.allow_unisolated and not contest.format.picture_formats():
+        raise UsageError(
+            "teams are strangers, and the process backend does not isolate: say --backend container, "
+            "or --allow-unisolated if you trust everybody who may hand in"
+        )
+
+
 class Worker:
     """Works until `stop` is set, or, once, until nothing waits.
 
@@ -104,6 +120,7 @@ class Worker:
             SparringError: once, and something was left for a fault of ours.
         """
         with seasons.administer(self._work.contest, self._work.by, self._work.clock) as admin:
+            require_isolation(admin.contest, self._work.how)
             arrivals.sweep(admin)
         admissions = threading.Thread(target=self._run_admissions, name="admissions")
         admissions.start()
