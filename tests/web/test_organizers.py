@@ -365,3 +365,15 @@ def test_a_mistake_in_the_contest_file_takes_no_page_away(season, organizer) -> 
     form = hidden_fields(organizer.get(address)) | {"reason": "copied"}
     assert organizer.post(address, form).status_code == 409
     assert not acts(season, contest_events.SubmissionDisqualified)
+
+
+def test_alarms_and_parked_jobs_are_on_the_first_page(season, organizer) -> None:
+    """A baseline that failed, and a submission that waits for another run, stand before everything else."""
+    path = season / "rounds" / "initial" / "quarters" / "results.json"
+    results = json.loads(path.read_text())
+    results["alarms"] = ["fgsm failed on every picture"]
+    waiting = {"submission": "attack_honest", "stage": "perturb", "job": "1", "code": "backend", "message": "no engine"}
+    path.write_text(json.dumps(results | {"waiting": [waiting]}))
+    page = organizer.get("/organize/").content.decode()
+    assert "fgsm failed on every picture" in page
+    assert 'waits for another run; perturb met backend: <span dir="auto">no engine</span>' in page

@@ -3,7 +3,9 @@
 from hashlib import sha256
 from typing import Any
 
+from django.contrib import messages
 from django.http import FileResponse, Http404, HttpResponseBase
+from django.shortcuts import redirect
 
 from orchestrator.application.contests import rejudging, round_requests, round_states, seasons
 from orchestrator.application.contests.administration import ContestAdmin
@@ -226,7 +228,11 @@ def _publishable(visit: Visit, kind: BundleKind) -> tuple[bool, str]:
 
 def bundle(visit: Visit, bundle_name: str) -> HttpResponseBase:
     """A bundle as one zip."""
-    archive = published_bundles.bundle_archive(visit.site.folder, bundle_name)
+    try:
+        archive = published_bundles.bundle_archive(visit.site.folder, bundle_name)
+    except UsageError as error:  # another is being written
+        messages.error(visit.request, str(error))
+        return redirect("organize-publish")
     if archive is None:
         raise Http404
     title = f"{visit.site.contest().file.contest}-{archive.name}"

@@ -13,6 +13,7 @@ from orchestrator.domain.contest_events import Role
 from orchestrator.errors import UsageError
 from orchestrator.web import invitations
 from orchestrator.web.acts import act_once, redirect_after
+from orchestrator.web.contest_site import web_settings
 from orchestrator.web.organizer_forms import AnnouncementForm, InviteForm, RevokeForm
 from orchestrator.web.pages.organizer_submissions import refusals
 from orchestrator.web.people import names_of, paragraphs
@@ -79,10 +80,9 @@ def people(visit: Visit) -> HttpResponseBase:
     if visit.request.method == "POST":
         form = InviteForm(visit.request.POST)
         if form.is_valid():
-            link = visit.request.build_absolute_uri(
-                invitations.invite(by=visit.actor.person, role=Role(form.cleaned_data["role"]), now=visit.site.clock())
-            )
-            visit.request.session[_LINK] = link
+            role = Role(form.cleaned_data["role"])
+            path = invitations.invite(by=visit.actor.person, role=role, now=visit.site.clock())
+            visit.request.session[_LINK] = web_settings().address + path
             return redirect("organize-people")
     else:
         form = InviteForm()
