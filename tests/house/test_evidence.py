@@ -15,7 +15,7 @@ COMPLAINTS = 25
 
 
 @cache
-def tests_in(path) -> frozenset[str]:
+def names_in(path) -> frozenset[str]:
     """Returns the tests of a file."""
     tree = ast.parse(path.read_text("utf-8"))
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
@@ -34,7 +34,7 @@ def test_every_test_that_a_page_names_is_there(root, page):
     missing = [
         f"{file}::{name}"
         for file, name in named
-        if not (root / file).is_file() or (name and name not in tests_in(root / file))
+        if not (root / file).is_file() or (name and name not in names_in(root / file))
     ]
     assert missing == []
 
