@@ -65,7 +65,6 @@ navigation = {
                 "docs/contest-file",
                 "docs/warmup",
                 "docs/grading",
-                "docs/web",
                 "docs/complaints",
                 "docs/attack-set",
                 "An attack-set contest to play </examples/attack-set/README>",

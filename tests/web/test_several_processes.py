@@ -143,7 +143,7 @@ def test_what_is_done_through_one_process_holds_in_the_other(cup, database):
         for process, port in zip(processes, ports, strict=True):
             await_health(process, port)
         words = [sys.executable, "-c", SIGN_UP, str(cup), database]
-        made = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+        made = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
         cookies = {"session": made["session"]}
         assert [ask(port, "/account/", cookies)[0] for port in ports] == [200, 200]
         assert ask(second, "/organize/", cookies)[0] == 403
