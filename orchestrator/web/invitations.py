@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.urls import reverse
 
 from orchestrator.application.contests import roles
@@ -109,6 +109,11 @@ def is_role_invitation(key: int) -> bool:
 def withdraw_role_invitation(key: int) -> None:
     """Takes back an invitation to a role, if it is still there: its link opens nothing any more."""
     Invitation.objects.filter(pk=key).exclude(role="").delete()
+
+
+def sweep(now: datetime) -> None:
+    """Removes invitations that expired or were used up: their links open nothing any more."""
+    Invitation.objects.filter(Q(expires__lte=now) | Q(uses_left=0)).delete()
 
 
 def _digest(secret: str) -> str:

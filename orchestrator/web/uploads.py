@@ -130,7 +130,7 @@ def begin(site: ContestSite, account: Account, hand_in: HandIn, size: int, diges
         "size": size,
     }
     with _creating():
-        _sweep(now)
+        _sweep_alone(now)
         waiting = Upload.objects.filter(team=hand_in.team, arrival="", expires__gt=now)
         if (open_one := waiting.filter(**same).first()) is not None:
             return open_one
@@ -211,6 +211,12 @@ def remove(upload: Upload) -> None:
             _remove(upload)
     except FileNotFoundError:
         upload.delete()
+
+
+def sweep(now: datetime) -> None:
+    """Removes uploads that expired, and files whose rows are gone. Raises OSError where the disk does not do it."""
+    with _creating():
+        _sweep_alone(now)
 
 
 def _require_fitting(upload: Upload, offset: int, size: int) -> None:
@@ -324,7 +330,7 @@ def _require_space(now: datetime, size: int) -> None:
         raise UploadRefused(Refusal.NO_SPACE, problem)
 
 
-def _sweep(now: datetime) -> None:
+def _sweep_alone(now: datetime) -> None:
     """Removes uploads that expired, and files whose rows are gone, for whoever alone may begin uploads."""
     for expired in Upload.objects.filter(expires__lte=now):
         with suppress(UploadRefused):  # it is being written to

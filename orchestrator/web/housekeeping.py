@@ -1,0 +1,51 @@
+"""Takes away what expired, when the service starts and once a day, so that its tables and its disk do not fill up."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+from django.core.management import call_command
+from django.db import Error, connection
+
+from orchestrator.web import invitations, rate_limits, uploads
+from orchestrator.web.contest_site import ContestSite
+
+PERIOD_SECONDS = 86_400.0
+"""Between two sweeps. Nothing depends on them: what expired counts no more, whether or not it is still there."""
+_log = structlog.get_logger()
+
+
+def sweep(site: ContestSite) -> None:
+    """Removes uploads, invitations and sessions that expired, and counts of requests that are full again.
+
+    A fault is logged, and left to the next sweep: people can be answered without it.
+    """
+    now = site.clock()
+    try:
+        rate_limits.sweep(now)
+        invitations.sweep(now)
+        uploads.sweep(now)
+        call_command("clearsessions", verbosity=0)
+    except (Error, OSError) as error:
+        _log.warning("sweep_failed", reason=str(error))
+
+
+@contextmanager
+def swept_daily(site: ContestSite) -> Iterator[None]:
+    """Sweeps before the block begins, and each day while it lasts."""
+    ended = threading.Event()
+
+    def keep() -> None:
+        while not ended.wait(PERIOD_SECONDS):
+            sweep(site)
+            connection.close()  # this thread's own, which would be idle for a day
+
+    sweep(site)
+    connection.close()
+    thread = threading.Thread(target=keep, name="housekeeping", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
