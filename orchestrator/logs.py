@@ -12,6 +12,9 @@ import structlog
 
 from orchestrator.domain.text import printable
 
+_TEXT_LIMIT = 2000
+"""Characters of a value; what is longer is cut."""
+
 
 def configure_logging(*, json_lines: bool = False, verbose: bool = False, quiet: bool = False) -> None:
     """Sets up logging for the whole process: debug lines with `verbose`, warnings only with `quiet`."""
@@ -19,7 +22,7 @@ def configure_logging(*, json_lines: bool = False, verbose: bool = False, quiet:
     renderer: Any = (
         structlog.processors.JSONRenderer(sort_keys=True)
         if json_lines
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=24)
+        else _TextBelow(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=24))
     )
     structlog.configure(
         processors=[
@@ -35,6 +38,25 @@ def configure_logging(*, json_lines: bool = False, verbose: bool = False, quiet:
     )
 
 
+class _TextBelow:
+    """Writes an event's `text_lines` below its line, each indented, so that people can read and copy from them."""
+
+    def __init__(self, renderer: Any) -> None:
+        self._render = renderer
+
+    def __call__(self, logger: Any, method: str, event: structlog.typing.EventDict) -> str:
+        lines = event.pop("text_lines", ())
+        return "\n".join([self._render(logger, method, event), *(f"    {line}".rstrip() for line in lines)])
+
+
 def _make_printable(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Makes every text value printable: a log line may carry words of a submission."""
-    return {key: printable(value, 2000) if isinstance(value, str) else value for key, value in event.items()}
+    """Makes every text value printable, lists of lines too: a log may carry words of a submission."""
+    return {key: _printable(value) for key, value in event.items()}
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value, _TEXT_LIMIT)
+    if isinstance(value, list):
+        return [_printable(each) for each in value]
+    return value

@@ -36,5 +36,6 @@ class LogBackend(BaseEmailBackend):
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
         """Writes each mail; returns how many there were."""
         for message in email_messages:
-            _log.warning("mail_not_sent", to=message.to, subject=message.subject, text=message.body)
+            lines = message.body.splitlines()
+            _log.warning("mail_not_sent", to=message.to, subject=message.subject, text_lines=lines)
         return len(email_messages)

@@ -23,7 +23,8 @@ from tests import chromium
 ROOT = Path(__file__).resolve().parents[2]
 AXE = Path(os.environ.get("SPARRING_AXE") or ROOT / "build" / "axe" / "axe.min.js")
 AXE_TAGS = ("wcag2a", "wcag2aa", "wcag21aa", "wcag22aa")
-CODE = re.compile(r"subject='([A-Z0-9-]{6,12}) is your code for ")
+CODE = re.compile(r"'([\w.+-]+@[\w.-]+)'.*\n    .*\n\n    ([A-Z0-9-]{6,12})\n")
+"""The address that a mail in the log goes to, and the code on a line of its own."""
 SCHEMES = ("light", "dark")
 NARROW, WIDE = 320, 1280
 """Widths of windows, in CSS pixels: that of a page of 1280 at 400 % (WCAG 1.4.10), and of a desk."""
@@ -46,8 +47,7 @@ class Service:
 
     def codes(self, email: str) -> list[str]:
         """Returns the codes that were sent to an address so far, oldest first."""
-        lines = [line for line in self.log.read_text("utf-8").splitlines() if "mail_not_sent" in line and email in line]
-        return [found[1] for line in lines if (found := CODE.search(line))]
+        return [code for to, code in CODE.findall(self.log.read_text("utf-8")) if to == email]
 
     def get(self, path: str, session: str = "") -> tuple[int, str, str]:
         """Returns status, type and text of an answer, redirects not followed, for whoever a session is of."""

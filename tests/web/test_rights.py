@@ -38,7 +38,7 @@ def document_tables() -> tuple[dict[str, str], dict[str, str]]:
     """Returns the document's tables: the right of each address, and why an address has none."""
     from orchestrator.web.rights import Right
 
-    _, _, after = DOCUMENT.read_text("utf-8").partition("\n### Who may open what\n")
+    _, _, after = DOCUMENT.read_text("utf-8").partition("\n## Who may open what\n")
     found = dict(ROW.findall(re.split(r"\n#{1,3} ", after)[0]))
     assert found, f"{DOCUMENT.name} has no such table"
     rights = {address: who for address, who in found.items() if who in {right.value for right in Right}}

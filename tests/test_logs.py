@@ -1,0 +1,35 @@
+"""What log lines look like to people and to machines."""
+
+import json
+
+import pytest
+import structlog
+
+from orchestrator.logs import configure_logging
+
+MAIL = ["Your code is", "", "AB\x1bCD"]
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    """Leaves logging as it was."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
+
+
+def test_lines_of_a_text_stand_below_their_event(capsys):
+    """People can read a mail and copy from it; every line of it is printable."""
+    configure_logging()
+    structlog.get_logger().warning("mail_not_sent", to=["ada@example.org"], text_lines=MAIL)
+    first, *others = capsys.readouterr().err.splitlines()
+    assert "mail_not_sent" in first
+    assert others == ["    Your code is", "", "    AB\\x1bCD"]
+
+
+def test_an_event_is_one_line_for_machines(capsys):
+    """However many lines its text has."""
+    configure_logging(json_lines=True)
+    structlog.get_logger().warning("mail_not_sent", text_lines=MAIL)
+    [line] = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["text_lines"] == ["Your code is", "", "AB\\x1bCD"]
