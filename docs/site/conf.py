@@ -145,6 +145,8 @@ nitpick_ignore_regex = [
     # Parameters of types, and names of modules that are mentioned and not public.
     ("py:.*", r"orchestrator\..+\.[A-Z]"),
     ("py:obj", r"orchestrator\.[a-z_.]+"),
+    # Functions that check a value of an annotated type, which autodoc takes for classes.
+    ("py:class", r"orchestrator\.[a-z_.]+"),
 ]
 smartquotes_action = "D"  # dashes only: what stands in quotes may be something to type
 

@@ -224,7 +224,7 @@ def test_nobody_is_named(cup, name):
     assert [line["public"] for line in contest if "public" in line] == [
         {"kind": "team_added", "organizers": 0, "people": 1, "team": "Corner Shop"},
         {"kind": "team_added", "organizers": 1, "people": 2, "team": "House"},
-        {"kind": "submission_refused", "side": "attack", "task": "quarters", "team": "House"},
+        {"kind": "submission_refused", "side": "attack", "task": "quarters", "team": "House", "arrival": ""},
     ]
 
 
