@@ -182,8 +182,11 @@ class Person:
             self.driver.add_cookie({"name": "session", "value": session, "path": "/"})
 
     def console(self) -> list[str]:
-        """Returns what the console says since it was asked last."""
-        return [entry["message"] for entry in self.driver.get_log("browser")]
+        """Returns the warnings and errors of the console since it was asked last.
+
+        Chromium also says, as information, that a header of ours cleared its cache when somebody signed out.
+        """
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] != "INFO"]
 
     def look(self, scheme: str, width: int) -> None:
         """Prefers light or dark, in a window of a width, from now on."""

@@ -46,7 +46,7 @@ def test_the_first_link_makes_an_organizer(person, service):
     olga.sign_out()
     olga.sign_in("olga@example.org")
     olga.go("/organize/")
-    assert olga.heading() == "Organize"
+    assert olga.heading() == "What waits for you"
     assert olga.console() == []
 
 
