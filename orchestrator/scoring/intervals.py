@@ -42,10 +42,10 @@ def leaderboard_intervals(board: Leaderboard, held: CorrectPictures) -> dict[str
     """Returns, by submission, how sure each row of a board is."""
     scored = [row for row in board.rows if row.score_terms]
     ranked = [row for row in scored if row.rank is not None]
-    largest = _largest([row.score_terms for row in scored])
+    largest = largest_points([row.score_terms for row in scored])
     ranges: dict[str, tuple[int, int]] = {}
     if ranked:
-        parts = np.stack([_contributions(row.score_terms, held) for row in ranked])
+        parts = np.stack([contributions(row.score_terms, held) for row in ranked])
         compared = uncertainty.compare_rows(parts, more_is_better=board.more_is_better, largest=largest)
         ranges = {row.submission: (r.best, r.worst) for row, r in zip(ranked, compared.ranges, strict=True)}
     values = _value_intervals(board, held)
@@ -61,7 +61,7 @@ def _value_intervals(board: Leaderboard, correct: CorrectPictures) -> dict[str, 
     intervals: dict[str, dict[str, tuple[float, float]]] = {}
     for column in board.columns:
         values = {row.submission: row.values[column.name] for row in board.rows if column.name in row.values}
-        largest = _largest(value.terms for value in values.values())
+        largest = largest_points(value.terms for value in values.values())
         for submission, value in values.items():
             interval = _interval(value.terms, correct, largest) if value.terms else value.interval
             if interval is not None:
@@ -70,11 +70,11 @@ def _value_intervals(board: Leaderboard, correct: CorrectPictures) -> dict[str, 
 
 
 def _interval(terms: ScoreTerms, correct: CorrectPictures, largest: float) -> tuple[float, float]:
-    limits = uncertainty.score_intervals(_contributions(terms, correct), largest=largest)
+    limits = uncertainty.score_intervals(contributions(terms, correct), largest=largest)
     return _rounded_pair(limits.low, limits.high)
 
 
-def _largest(every: Iterable[ScoreTerms]) -> float:
+def largest_points(every: Iterable[ScoreTerms]) -> float:
     """Returns the most that one picture can contribute to any of these numbers, in points."""
     return uncertainty.MAX_DELTA_POINTS * max((_largest_contribution(terms) for terms in every if terms), default=1.0)
 
@@ -120,12 +120,13 @@ def _largest_contribution(terms: ScoreTerms) -> float:
     return max(up, down)
 
 
-def _contributions(terms: ScoreTerms, correct: CorrectPictures) -> NDArray[np.float64]:
+def contributions(terms: ScoreTerms, correct: CorrectPictures) -> NDArray[np.float64]:
+    """Returns what each picture contributes to a number, in points [n]: the number is their mean."""
     total = np.zeros(len(next(iter(correct.values()))))
     for cell, weight in terms.items():
         total += float(weight) * correct[cell]
-    contributions: NDArray[np.float64] = uncertainty.MAX_DELTA_POINTS * total
-    return contributions
+    points: NDArray[np.float64] = uncertainty.MAX_DELTA_POINTS * total
+    return points
 
 
 def _rounded_pair(low: object, high: object) -> tuple[float, float]:

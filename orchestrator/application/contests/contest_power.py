@@ -1,0 +1,193 @@
+"""What a contest could tell, and what it would cost, before it is announced."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.submissions import Side
+from orchestrator.domain.tasks import Isolation
+from orchestrator.intake import admission
+from orchestrator.intake.contest_file import Contest
+from orchestrator.integrity import power
+from orchestrator.integrity.power import ReplayCost
+from orchestrator.scoring import contest_power
+from orchestrator.scoring.contest_power import BoardPower, StatedGrades, StatedRates
+
+PICTURES = (100, 300, 1000, 3000, 10_000)
+"""The sizes that are tried beside the contest's own."""
+SEEDS = (1, 3, 5, 10)
+"""Numbers of seeds that are tried where scores differ between seeds."""
+RATERS = (3, 5, 10, 15, 20, 30, 50)
+_HOUR = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSize:
+    """How large a contest is planned.
+
+    `seeds` are rounds with other seeds of which a score is the mean, `slots` jobs at once, and `rater_items` the
+    pictures of each submission that one rater grades.
+    """
+
+    attacks: int = 8
+    defences: int = 8
+    seeds: int = 1
+    slots: int = 1
+    rater_items: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class StatedTimes:
+    """What organizers expect things to take, in seconds: one picture each, one start, one answer of a rater."""
+
+    perturb: float = 1.0
+    classify: float = 0.02
+    start: float = 2.0
+    answer: float = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCost:
+    """What one round of so many pictures takes: cells, sandboxes, hours, and what replays of one defence cost."""
+
+    pictures: int
+    cells: int
+    sandboxes: int
+    hours: float
+    replays: ReplayCost
+
+
+@dataclass(frozen=True, slots=True)
+class RaterPower:
+    """How probably so many raters order two neighbours rightly, and the hours that all of them work."""
+
+    raters: int
+    in_order: float
+    hours: float
+
+
+@dataclass(frozen=True)
+class ContestForecast:
+    """What was simulated.
+
+    `pictures` are those of the contest's smallest task. `needed` are the fewest pictures of those tried with which
+    neighbours are in order with the wanted probability, by board, None where none suffices; `needed_raters` likewise.
+    """
+
+    pictures: int
+    target: float
+    boards: list[BoardPower]
+    costs: list[PlannedCost]
+    raters: list[RaterPower]
+    needed: dict[str, int | None]
+    needed_raters: int | None
+    warnings: list[str]
+
+
+def forecast_contest(
+    contest: Contest,
+    rates: StatedRates,
+    grades: StatedGrades,
+    size: PlannedSize,
+    times: StatedTimes,
+    *,
+    target: float,
+    rounds: int,
+    seed: int,
+) -> ContestForecast:
+    """Returns what a contest of this size tells and costs. Raises Rejected for a contest file with problems."""
+    tasks, roster = admission.check_contest(contest)
+    own = min(task.count for task in tasks)
+    planned = contest_power.planned_roster(contest.format, roster, size.attacks, size.defences)
+    counts = sorted({own, *PICTURES})
+    sizes = [(count, size.seeds) for count in counts]
+    if rates.seed_spread:
+        sizes += [(own, seeds) for seeds in SEEDS if seeds != size.seeds]
+    boards = contest_power.simulate_contest(contest.format, planned, rates, sizes, rounds=rounds, seed=seed)
+    cells = contest.format.schedule(planned)
+    costs = [_cost(contest, cells, count, len(tasks), size, times) for count in counts]
+    raters = _rater_power(contest, grades, size, times, rounds=rounds, seed=seed)
+    needed = {
+        name: next(
+            (b.pictures for b in boards if (b.board, b.seeds) == (name, size.seeds) and b.in_order >= target), None
+        )
+        for name in dict.fromkeys(board.board for board in boards)
+    }
+    return ContestForecast(
+        own,
+        target,
+        boards,
+        costs,
+        raters,
+        needed,
+        next((each.raters for each in raters if each.in_order >= target), None),
+        _warnings(boards, costs, raters, own, size, target, rates),
+    )
+
+
+def _cost(
+    contest: Contest, cells: Sequence[Cell], pictures: int, tasks: int, size: PlannedSize, times: StatedTimes
+) -> PlannedCost:
+    """Returns what all tasks of one round take, with every question answered in the stated time."""
+    made: set[str] = {cell.attack for cell in cells if cell.attack is not None}
+    defences = {cell.defence for cell in cells}
+    mixed = contest.file.isolation is Isolation.ROUND
+    per_defence = len(cells) * pictures // max(1, len(defences))
+    replays = power.replay_cost(
+        per_defence, pictures, contest.file.replay.design(), batch=int(contest.file.limits.classify_batch), mixed=mixed
+    )
+    played = len(made) + (len(defences) if mixed else len(cells))
+    sandboxes = tasks * (played + len(defences) * replays.sandboxes)
+    seconds = (
+        tasks * pictures * (len(made) * times.perturb + len(cells) * times.classify)
+        + tasks * len(defences) * replays.asked * times.classify
+        + sandboxes * times.start
+    )
+    return PlannedCost(pictures, tasks * len(cells), sandboxes, size.seeds * seconds / size.slots / _HOUR, replays)
+
+
+def _rater_power(
+    contest: Contest, grades: StatedGrades, size: PlannedSize, times: StatedTimes, *, rounds: int, seed: int
+) -> list[RaterPower]:
+    """Returns nothing where nobody grades. Every rater grades pictures of every planned submission."""
+    if contest.format.human_grading() is None:
+        return []
+    graded = size.attacks if Side.DEFENCE not in contest.format.programs else size.attacks + size.defences
+    found = contest_power.simulate_grading(grades, RATERS, size.rater_items, rounds=rounds, seed=seed)
+    return [
+        RaterPower(count, in_order, count * graded * size.rater_items * times.answer / _HOUR)
+        for count, in_order in found
+    ]
+
+
+def _warnings(
+    boards: Sequence[BoardPower],
+    costs: Sequence[PlannedCost],
+    raters: Sequence[RaterPower],
+    own: int,
+    size: PlannedSize,
+    target: float,
+    rates: StatedRates,
+) -> list[str]:
+    """Returns where a prize would hang on noise, and what replays do not give; a sentence or two each."""
+    found = [
+        f"{board.title}: with the contest's {own} pictures a submission that is not the best stands first in "
+        f"{1 - board.first_wins:.0%} of contests. A prize for the first place alone hangs on noise: take more "
+        f"pictures, share prizes among rows that the board cannot tell apart, or pay by thresholds."
+        for board in boards
+        if (board.pictures, board.seeds) == (own, size.seeds) and board.first_wins < target
+    ]
+    if rates.seed_spread:
+        found.append(
+            "A board's intervals describe the choice of pictures and not chance between seeds (statistics.md)."
+        )
+    replays = next(cost.replays for cost in costs if cost.pictures == own)
+    if replays.drawn and min(replays.detection_power.chance, replays.detection_power.start) < target:
+        found.append(
+            f"With {own} pictures replays accuse a defence that cheats by chance with probability "
+            f"{replays.detection_power.chance:.2f} only, and one that draws at its start with "
+            f"{replays.detection_power.start:.2f}."
+        )
+    if raters and all(each.in_order < target for each in raters):
+        found.append(f"Not even {raters[-1].raters} raters order two neighbours rightly with probability {target:.2f}.")
+    return found
