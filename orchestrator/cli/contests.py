@@ -90,17 +90,22 @@ def pictures(
 @app.command("check", epilog="Example: sparring contest check examples/demo/contest.yaml")
 @console.command
 def check(
-    file: Annotated[Path, typer.Argument(help="The contest file.", metavar="FILE")], as_json: Json = False
+    file: Annotated[Path, typer.Argument(help="The contest file, or its folder.", metavar="FILE")],
+    as_json: Json = False,
 ) -> None:
     """Read a contest file, its pictures and its submissions, and show every effective value.
 
     Nothing is started. All problems are listed at once, each with its line and a remedy.
     """
-    contest = Contest(file)
+    contest = Contest(ContestFolder(file).file if file.is_dir() else file)
     tasks, roster = admission.check_contest(contest, seasons.season_round_names(contest))
     cells = contest.format.schedule(roster)
     sides = {side.value: [s.id for s in roster.by_side(side)] for side in Side}
-    warnings = contest.format.rule_warnings()
+    warnings = contest.format.rule_warnings() + [
+        f"a season with this file could not play its round {name}: {problem.what}; {problem.remedy}"
+        for name, problems in seasons.season_problems(contest, roster).items()
+        for problem in problems
+    ]
     effective = contest.file.model_dump(mode="json") | {"rules": contest.format.rules.model_dump(mode="json")}
     if as_json:
         task_rows = [{"name": task.name, "pictures": task.count, "digest": task.digest} for task in tasks]

@@ -244,12 +244,16 @@ def promote(folder: Path, task: str | None, reason: str, by: str | None, *, as_j
     """Says who goes on to the next round; see `sparring round promote`."""
     with seasons.administer(folder, by) as admin:
         promoted = seasons.promote(admin, task, reason)
+        warnings = seasons.promotion_warnings(admin, promoted)
     if as_json:
-        console.print_json({name: _promotion_document(event) for name, event in promoted.items()})
+        documents = {name: _promotion_document(event) for name, event in promoted.items()}
+        console.print_json({name: document | {"warnings": warnings[name]} for name, document in documents.items()})
         return
     for name, event in promoted.items():
         for part, text in event.summary().items():
             out.print(f"{safe_text(name)}: {safe_text(part)} {safe_text(text, 2000)}", soft_wrap=True)
+    for warning in (each for some in warnings.values() for each in some):
+        err.print(f"[yellow]warning:[/] {safe_text(warning, 1000)}", soft_wrap=True)
 
 
 @console.command

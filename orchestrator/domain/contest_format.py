@@ -317,6 +317,16 @@ class Format(ABC, Generic[R]):
         del observed, actor, task, reason
         return None
 
+    def outcome_warnings(self, season: Season, outcome: FormatEvent) -> list[str]:
+        """Returns what organizers should know of who goes on, a sentence or two each. Default: nothing.
+
+        Args:
+            season: the contest as it is.
+            outcome: what `round_outcome` returned.
+        """
+        del season, outcome
+        return []
+
     # A round
 
     def roster_problems(self, roster: Roster, round_name: str = "") -> list[Problem]:

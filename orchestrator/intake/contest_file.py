@@ -22,6 +22,8 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
@@ -69,6 +71,15 @@ class BudgetSection(_Section):
     norm: Norm = Norm.LINF
     epsilon: Annotated[Decimal, Field(gt=0, max_digits=12, decimal_places=3)]
     """In steps of 1/255."""
+
+    @field_validator("epsilon")
+    @classmethod
+    def _in_steps(cls, epsilon: Decimal, info: ValidationInfo) -> Decimal:
+        """Refuses what was meant as a share of the range: within less than a step no value of a picture can change."""
+        if info.data.get("norm") is Norm.LINF and epsilon < 1:
+            steps = max(1, round(epsilon * 255))
+            raise ValueError(f"{epsilon} is less than one step of 1/255: did you mean {steps}, which is {steps}/255?")
+        return epsilon
 
     def to_budget(self) -> Budget:
         """Returns the budget."""

@@ -35,6 +35,15 @@ def test_check_shows_every_effective_value() -> None:
     assert "rules.on_violation = forfeit  (default)" in done.stdout
 
 
+def test_check_warns_of_a_season_that_could_not_be_played() -> None:
+    """A tournament without the baselines of its initial round is fine as one round, and says what a season lacks."""
+    done = sparring("contest", "check", DEMO.parent.parent / "query" / "contest.yaml", "--json")
+    assert done.exit_code == 0
+    warnings = json.loads(done.stdout)["warnings"]
+    assert any("could not play its round initial" in each and "fgsm_trained" in each for each in warnings)
+    assert json.loads(sparring("contest", "check", DEMO, "--json").stdout)["warnings"] == []
+
+
 def test_check_gives_json() -> None:
     """With --json the same is one document on stdout."""
     answer = json.loads(sparring("contest", "check", DEMO, "--json").stdout)

@@ -10,8 +10,10 @@ from orchestrator.formats.tournament.entry_rules import (
     entry_problems,
     membership_problems,
     prize_ineligibility,
+    promotion_warnings,
     release_problems,
 )
+from orchestrator.formats.tournament.events import FinalistsPromoted
 
 ALLOWANCE = EntryLimits()
 ATTACK, DEFENCE = Side.ATTACK, Side.DEFENCE
@@ -190,10 +192,31 @@ def test_an_organizer_who_leaves_the_team_frees_no_prize() -> None:
         ("", "https://example.org", ["licence"]),
         ("MIT", "", ["source"]),
         ("mine", "", ["licence", "source"]),
+        ("MIT", "notaurl", ["source"]),
+        ("MIT", "https://", ["source"]),
+        ("MIT", "https://localhost/here", ["source"]),
+        ("MIT", "https://example.org/a b", ["source"]),
+        ("MIT", "https://[::1", ["source"]),
+        ("MIT", "file:///etc/passwd", ["source"]),
+        ("MIT", "ssh://git@example.org/team/net.git", []),
+        ("MIT", "doi:10.5281/zenodo.123", []),
+        ("MIT", "doi:zenodo", ["source"]),
     ],
 )
 def test_released_source_is_a_licence_and_an_address(licence, source, places) -> None:
-    """A licence that is not OSI-approved is as good as none, and both things missing are named (A6)."""
+    """A licence that is not OSI-approved is as good as none, as is what nobody can look up; all is named (A6)."""
     found = release_problems(licence, source)
     assert [problem.place for problem in found] == places
     assert all("(A6)" in problem.what for problem in found)
+
+
+def test_organizers_are_warned_of_a_final_without_ranks() -> None:
+    """A side without finalists, and a finalist without a released source, are told with the remedy (A6, A11, A12)."""
+    cup = season({"One": "a"}, ("One", "digits", ATTACK))
+    promoted = FinalistsPromoted(actor="desk", task="digits", attacks=["s0"], defences=[])
+    nobody, unreleased = promotion_warnings(cup, promoted)
+    assert nobody.startswith("no defence goes on to the final round of digits, so nobody will be ranked there")
+    assert unreleased.startswith(
+        "s0 will not be ranked in the final round as it is: licence missing (A6); source missing"
+    )
+    assert "sparring correct" in unreleased

@@ -305,7 +305,14 @@ def test_a_cell_that_is_not_played_leaves_its_rows_open(played, table):
     boards = played(table(rows))
     assert scores(boards["attacks"]) == {"a1": (1, 20), "a2": (None, None)}
     assert scores(boards["defences"]) == {"d1": (1, Fraction(45, 2)), "d2": (None, None)}
-    assert boards["attacks"]["a2"].reason == boards["defences"]["d2"].reason == "nothing to score against yet"
+    waits = "not every picture that its score is made of is played yet"
+    assert boards["attacks"]["a2"].reason == boards["defences"]["d2"].reason == waits
+
+
+def test_nothing_is_promised_that_will_not_come(played, table):
+    """Where nobody of the other side counts, a score will not come: the reason does not say "yet"."""
+    boards = played(table(SQUARE, baselines=frozenset({"d1", "d2"})))
+    assert boards["attacks"]["a1"].reason == "no defence is ranked, so there is nothing to score against"
 
 
 def test_nothing_counts_before_the_clean_pictures(played, table):

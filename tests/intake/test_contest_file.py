@@ -84,6 +84,14 @@ def test_epsilon_is_exact(contest, written, epsilon):
     assert found.make_task(found.load_samples()).budget == Budget(Norm.L2, epsilon)
 
 
+def test_an_epsilon_of_less_than_a_step_is_asked_about(contest, problems):
+    """0.03 was meant as a share of the range; as 0.03/255 it would let nothing change. In L2 it is a small budget."""
+    task = "{{name: t, dataset: {{kind: digits}}, budget: {{norm: {}, epsilon: 0.03}}}}"
+    (problem,) = problems(task=task.format("linf"))
+    assert problem.startswith("line 5, task.budget.epsilon: 0.03 is less than one step of 1/255: did you mean 8,")
+    assert contest(task=task.format("l2")).file.task.budget.epsilon > 0
+
+
 @pytest.mark.parametrize(
     ("written", "what"),
     [

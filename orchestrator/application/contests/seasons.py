@@ -1,7 +1,7 @@
 """A contest over weeks: opened, played round by round, promoted."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -130,6 +130,19 @@ def season_round_names(contest: Contest) -> tuple[str, ...]:
     """Returns the rounds of the season that a contest file describes: none where no contest was opened with it."""
     folder = ContestFolder(contest.folder)
     return _round_names(contest, Season()) if folder.exists and contest.path.name == folder.file.name else ()
+
+
+def season_problems(contest: Contest, roster: Roster) -> dict[str, list[Problem]]:
+    """Returns why a season could not be played with a contest file's baselines, by round: what `contest open` asks for.
+
+    Submissions may still come; baselines are the organizers'. Empty where every round could be played, or where the
+    format has no season.
+    """
+    found = {
+        name: [each for each in contest.format.roster_problems(roster, name) if each.place != "submissions"]
+        for name in _round_names(contest, Season())
+    }
+    return {name: problems for name, problems in found.items() if problems}
 
 
 def _round_names(contest: Contest, season: Season) -> tuple[str, ...]:
@@ -291,6 +304,11 @@ def preview_promotion(admin: ContestAdmin, only: str | None = None) -> dict[str,
     """Returns what `promote` would note now, by task, without noting anything. Raises like it, but asks no reason."""
     first = _promoting_round(admin)
     return {task: _promotion(admin, first, task, "") for task in task_names(admin, only)}
+
+
+def promotion_warnings(admin: ContestAdmin, promoted: Mapping[str, FormatEvent]) -> dict[str, list[str]]:
+    """Returns what organizers should know of who goes on, by task: see `Format.outcome_warnings`."""
+    return {task: admin.contest.format.outcome_warnings(admin.season, event) for task, event in promoted.items()}
 
 
 def rounds_after_promotion(admin: ContestAdmin, only: str | None = None) -> list[tuple[str, str]]:

@@ -1,12 +1,19 @@
 """Who may enter what (rules A1, A4, A5, A6), decided from the season alone."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from orchestrator.domain.licences import is_osi_approved
 from orchestrator.domain.season import Entry, Person, Season
 from orchestrator.domain.submissions import Side
+from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
+from orchestrator.formats.tournament.events import FinalistsPromoted
+
+_SOURCE_SCHEMES = ("https", "http", "git", "ssh", "git+https", "git+ssh")
+"""With which a source can be looked up (A6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,25 @@ def prize_ineligibility(season: Season, entry: Entry) -> str:
     return "a member is of the organizing institution (A5)" if any(person.organizer for person in people) else ""
 
 
+def promotion_warnings(season: Season, promoted: FinalistsPromoted) -> list[str]:
+    """Returns that a side has no finalist, and which finalists will not be ranked as they are (A6), with the remedy."""
+    warnings = [
+        f"no {side} goes on to the final round of {promoted.task}, so nobody will be ranked there: look at the reasons "
+        f"on the board of the initial round (`sparring board`), mend what they say, and promote again"
+        for side, names in ((Side.ATTACK, promoted.attacks), (Side.DEFENCE, promoted.defences))
+        if not names
+    ]
+    for name in (*promoted.attacks, *promoted.defences):
+        entry = season.entries.get(name)
+        if entry is not None and (missing := release_problems(entry.licence, entry.source)):
+            words = "; ".join(f"{problem.place} {problem.what}" for problem in missing)
+            warnings.append(
+                f"{name} will not be ranked in the final round as it is: {words}. Its team asks you to correct it "
+                f"(`sparring correct`) before the final round is scored"
+            )
+    return warnings
+
+
 def release_problems(licence: str, source: str) -> list[Problem]:
     """Returns what is missing of a released source (rule A6)."""
     problems = []
@@ -80,4 +106,18 @@ def release_problems(licence: str, source: str) -> list[Problem]:
         problems.append(Problem("licence", problem, "see https://spdx.org/licenses/"))
     if not source:
         problems.append(Problem("source", "missing (A6)", "say where the source is published"))
+    elif not _is_address(source):
+        problem = f"{printable(source, 80)!r} is no address (A6)"
+        problems.append(Problem("source", problem, "give the URL where the source is published, or its DOI"))
     return problems
+
+
+def _is_address(source: str) -> bool:
+    """Returns whether this can be looked up: a URL with a host, or a DOI. Nothing is fetched."""
+    if re.fullmatch(r"doi:10\.\d{4,9}/\S+", source, re.IGNORECASE):
+        return True
+    try:
+        parts = urlsplit(source)
+        return parts.scheme in _SOURCE_SCHEMES and "." in (parts.hostname or "") and not re.search(r"\s", source)
+    except ValueError:
+        return False

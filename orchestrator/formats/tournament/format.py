@@ -12,7 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
-from orchestrator.domain.contest_events import SubmissionReceived
+from orchestrator.domain.contest_events import FormatEvent, SubmissionReceived
 from orchestrator.domain.contest_format import (
     Eligibility,
     Format,
@@ -198,6 +198,12 @@ class Tournament(Format[TournamentRules]):
             reason=reason,
         )
 
+    def outcome_warnings(self, season: Season, outcome: FormatEvent) -> list[str]:
+        """Returns that a side has no finalist, and which finalists will not be ranked as they are (A6)."""
+        if not isinstance(outcome, FinalistsPromoted):
+            return []
+        return entry_rules.promotion_warnings(season, outcome)
+
     def _top_ranked(self, board: Leaderboard) -> tuple[str, ...]:
         return tuple(row.submission for row in board.rows if row.rank and row.rank <= self.rules.finalists)
 
@@ -262,9 +268,9 @@ class Tournament(Format[TournamentRules]):
         rows = []
         for submission in observed.roster.by_side(side):
             terms, count = score(submission), self._tie_break_count(observed, submission)
-            reason = self._unranked_reason(observed, submission) or (
-                "" if terms is not None else "nothing to score against yet"
-            )
+            reason = self._unranked_reason(observed, submission)
+            if terms is None and not reason:
+                reason = self._unscored_reason(observed, side)
             rows.append(
                 Row(
                     submission=submission.id,
@@ -279,6 +285,13 @@ class Tournament(Format[TournamentRules]):
                 )
             )
         return rows
+
+    def _unscored_reason(self, observed: Observations, side: Side) -> str:
+        """Returns why a submission of a side has no score: nobody counts whom it could meet, or a cell is missing."""
+        other = Side.DEFENCE if side is Side.ATTACK else Side.ATTACK
+        if observed.round != INITIAL and not self._counting_submissions(observed, other):
+            return f"no {other} is ranked, so there is nothing to score against"
+        return "not every picture that its score is made of is played yet"
 
     def _unranked_reason(self, observed: Observations, submission: Submission) -> str:
         """Returns why a submission is not ranked, "" when it is."""

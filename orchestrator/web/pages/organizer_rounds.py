@@ -110,10 +110,12 @@ def promote(visit: Visit) -> HttpResponseBase:
             return redirect_after(visit, "organize-rounds", done=done, text="It is noted who goes on.")
     would: dict[str, FormatEvent] = {}
     begun: list[tuple[str, str]] = []
+    warnings: dict[str, list[str]] = {}
     obstacle = ""
     try:
         with visit.site.administer(visit.actor.person) as admin:
             would, begun = seasons.preview_promotion(admin), seasons.rounds_after_promotion(admin)
+            warnings = seasons.promotion_warnings(admin, would)
     except (Rejected, UsageError) as error:
         obstacle = str(error)
     if not posted or problem:
@@ -126,6 +128,7 @@ def promote(visit: Visit) -> HttpResponseBase:
         problem=problem,
         obstacle=obstacle,
         would=would,
+        warnings=warnings,
         begun=begun,
         status=409 if problem else 200,
     )
