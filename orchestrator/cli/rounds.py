@@ -16,15 +16,21 @@ from orchestrator import resources
 from orchestrator.application.contests import demo_contest, report_writer, round_requests, seasons
 from orchestrator.application.rounds import gpu_check, play_rounds
 from orchestrator.application.rounds.execution_target import ClusterAccess
-from orchestrator.cli import console, estimate_output, output_paths, replay_output, results_output, season, serve
+from orchestrator.cli import (
+    console,
+    estimate_output,
+    output_paths,
+    replay_output,
+    results_output,
+    round_status,
+    season,
+    serve,
+)
 from orchestrator.cli.console import Backend, Json, Unisolated, out, safe_text
-from orchestrator.domain.plan import Stage
 from orchestrator.errors import JobsParked, Rejected, UsageError
-from orchestrator.executors.kubernetes import status_file
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import RoundFolder
-from orchestrator.scoring import fault_texts
 from orchestrator.scoring.results_file import Results
 
 
@@ -249,63 +255,7 @@ def promote(
     season.promote(folder, task, reason, by, as_json=as_json)
 
 
-@app.command("status", epilog="Example: sparring round status round1")
-@console.command
-def status(folder: RoundDir, as_json: Json = False) -> None:
-    """Show how far a round is, and what went wrong."""
-    record, _ = play_rounds.read_round(folder)
-    document = play_rounds.round_results(folder)
-    stages = {
-        stage.value: {
-            "finished": sum(job.status == "finished" for job in document.jobs if job.stage is stage),
-            "jobs": sum(1 for job in document.jobs if job.stage is stage),
-        }
-        for stage in Stage
-    }
-    retried = [failure.model_dump(exclude={"kind"}) for failure in record.round.failed_attempts]
-    faulted = [s.id for s in document.submissions if s.faults]
-    controller_status = status_file.read_status(RoundFolder(folder).exchange_path)
-    underway = controller_status.jobs if controller_status and not document.complete else []
-    if as_json:
-        console.print_json(
-            {
-                "contest": document.contest,
-                "round": document.round,
-                "complete": document.complete,
-                "stages": stages,
-                "retried": retried,
-                "underway": [row.model_dump(mode="json") for row in underway],
-                "unproved_network": [event.model_dump(mode="json") for event in record.round.probe_overrides],
-                "waiting": [part.model_dump(mode="json") for part in document.waiting],
-                "alarms": document.alarms,
-                "faulted": faulted,
-                "findings": [finding.id for finding in document.findings],
-            }
-        )
-        return
-    state = "complete" if document.complete else "not finished: run `sparring round run` again to go on"
-    out.print(f"{safe_text(document.title)}, {safe_text(document.round)}: {state}", soft_wrap=True)
-    for stage, count in stages.items():
-        out.print(f"  {stage:9} {count['finished']} of {count['jobs']} jobs finished")
-    for event in record.round.probe_overrides:
-        when = f"probed {event.probed_at}: {event.outcome}" if event.probed_at else "never probed"
-        why = safe_text(event.override_reason)
-        out.print(f"  network of {safe_text(event.namespace)} {when}; played all the same: {why}", soft_wrap=True)
-    if controller_status and controller_status.note:
-        out.print(f"  {safe_text(controller_status.note)}", soft_wrap=True)
-    for row in underway:
-        state_text = f"{row.state}: {safe_text(row.description)}"
-        out.print(f"  {row.stage} of {safe_text(row.submission)}, attempt {row.attempt}: {state_text}", soft_wrap=True)
-    results_output.print_alarms(document, indent="  ")
-    for failure in retried:
-        out.print(f"  ours, tried again: job {failure['job']}: {safe_text(str(failure['message']))}", soft_wrap=True)
-    recorded = fault_texts.first_messages(record.round)
-    for submission in document.submissions:
-        for fault in submission.faults:
-            message = recorded[submission.id, fault.code, fault.reason]
-            counts = f"{fault.times} times, {fault.pictures} pictures charged"
-            out.print(f"  {safe_text(submission.id)}: {fault.code}, {counts}: {safe_text(message)}", soft_wrap=True)
-    replay_output.print_findings(document, folder, indent="  ")
+app.command("status", epilog="Example: sparring round status round1")(round_status.status)
 
 
 @console.command

@@ -297,9 +297,9 @@ class Format(ABC, Generic[R]):
         """Returns how often a team may hand in on one day, in UTC, None without a limit. Default: no limit."""
         return None
 
-    def submission_warnings(self, event: SubmissionReceived) -> list[str]:
+    def submission_warnings(self, season: Season, event: SubmissionReceived) -> list[str]:
         """Returns what a team is told of a submission that is received all the same. Default: nothing."""
-        del event
+        del season, event
         return []
 
     def event_problems(self, season: Season, event: FormatEvent) -> list[Problem]:

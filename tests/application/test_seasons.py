@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -108,6 +109,33 @@ def test_a_whole_season(entered) -> None:
         ("final", "quarters"): entered.round_entries("final")[-1].hash,
     }
     assert final.ledger == ends["final", "quarters"]
+
+
+def test_who_comes_after_the_finalists_were_named_is_told(entered) -> None:
+    """It is received, and its receipt says that it is in the final only if the organizers promote again."""
+    entered.play("initial")
+    entered.promote()
+    entered.submit("One", entered.player("attack_noop"))
+    warnings = {each.id: " ".join(each.warnings) for each in entered.acts(contest_events.SubmissionReceived)}
+    assert "the finalists of quarters were named before this came" in warnings["attack_noop"]
+    assert "finalists" not in warnings["attack_honest"]
+
+
+def test_a_contest_lists_the_rounds_that_were_begun(entered) -> None:
+    """In the order of the contest file, narrowed by round and task; none before one was played."""
+    assert seasons.begun_rounds(entered.folder.path) == []
+    entered.play("initial")
+    (begun,) = seasons.begun_rounds(entered.folder.path)
+    assert begun.path == entered.folder.round("initial", "quarters").path
+    assert seasons.begun_rounds(entered.folder.path, "final") == []
+    assert seasons.begun_rounds(entered.folder.path, None, "halves") == []
+
+
+def test_a_preview_needs_no_wall(entered) -> None:
+    """Nothing is started, so that it asks for no `--allow-unisolated` where strangers' programs would."""
+    with entered.desk() as desk:
+        found = seasons.preview_round(desk, "initial", replace(HOW, allow_unisolated=False), "quarters")
+    assert found[0].stages
 
 
 def test_rounds_have_an_order(entered) -> None:

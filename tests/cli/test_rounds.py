@@ -114,7 +114,8 @@ def test_a_round_that_is_not_finished_names_the_command(contest, monkeypatch, tm
     assert sparring("round", "run", contest, "--out", tmp_path / "out").exit_code == 130
     monkeypatch.setenv("COLUMNS", "40")
     done = sparring("round", "status", tmp_path / "out")
-    assert "not finished: run `sparring round run` again to go on\n" in done.stdout
+    assert ": not finished, last entry at 20" in done.stdout
+    assert "  if nothing plays it now, `sparring round run` goes on where it ended\n" in done.stdout
 
 
 def test_a_deployment_tries_a_refused_start_again(tmp_path, monkeypatch):

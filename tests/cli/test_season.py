@@ -52,6 +52,16 @@ def entered(entered_once, tmp_path) -> Path:
     return Path(shutil.copytree(entered_once, tmp_path / "cup"))
 
 
+def test_the_status_of_a_contest_is_that_of_its_rounds(cup) -> None:
+    """`round status` knows a contest's folder, as all other commands do; options for one fit no single round."""
+    none = sparring("round", "status", cup)
+    assert (none.exit_code, "no round of" in said(none)) == (2, True)
+    rounds = cup / "rounds" / "initial" / "digits"
+    rounds.mkdir(parents=True)
+    refused = sparring("round", "status", rounds, "--round", "initial")
+    assert (refused.exit_code, "are for a contest's folder" in said(refused)) == (2, True)
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -269,7 +269,7 @@ class ContestAdmin:
                 problems += unfit
         if problems or image is None or side is None:
             self._record_refusal(submitted, name, side, problems)
-        format_warnings = self.contest.format.submission_warnings(act)
+        format_warnings = self.contest.format.submission_warnings(self.season, act)
         with self.alone():  # while it was tried, its team or another may have handed something in
             if (before := self._earlier_receipt(act)) is None:
                 if problems := self.validate_request(submitted, submission_manifest) + _missing_files_problem(image):
@@ -305,7 +305,7 @@ class ContestAdmin:
                 return before
             if problems := self.validate_request(submitted, None):
                 self._record_refusal(submitted, submitted.name, submitted.side, problems)
-            warnings = [*self.contest.format.submission_warnings(act), *self._clock_warnings()]
+            warnings = [*self.contest.format.submission_warnings(self.season, act), *self._clock_warnings()]
             return self._receive(act.model_copy(update={"warnings": warnings}))
 
     def _receive(self, act: contest_events.SubmissionReceived) -> Receipt:

@@ -29,7 +29,7 @@ from orchestrator.intake import admission, manifest
 from orchestrator.intake.admission import AdmittedRoster
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
-from orchestrator.ledger.round_folder import CONTEST_LEDGER
+from orchestrator.ledger.round_folder import CONTEST_LEDGER, RoundFolder
 from orchestrator.ledger.season_fold import fold_season
 from orchestrator.ledger.stores.base import format_time, get_array
 from orchestrator.oci.image_names import received_image_name
@@ -271,7 +271,7 @@ def preview_round(admin: ContestAdmin, phase: str, how: RunOptions, only: str | 
     """Returns what `play_round` would play now, without playing or writing anything. Raises like `play_round`."""
     _check_rules(admin)
     with tempfile.TemporaryDirectory(prefix="sparring-preview-") as workspace:
-        host = play_rounds.choose_target(admin.contest, Path(workspace), how)
+        host = play_rounds.choose_target(admin.contest, Path(workspace), play_rounds.for_preview(how))
         estimates = []
         for task in task_names(admin, only):
             one, folder = task_round(admin, phase, task, host.backend, dry_run=True), admin.folder.round(phase, task)
@@ -379,6 +379,27 @@ def read_progress(path: Path) -> ContestProgress:
     finally:
         reader.close()
         ledger.close()
+
+
+def begun_rounds(path: Path, phase: str | None = None, task: str | None = None) -> list[RoundFolder]:
+    """Returns the folders of a contest's rounds that were begun, of one round or task where one is named.
+
+    Raises UsageError, Rejected, StoreFault.
+    """
+    folder = ContestFolder(path)
+    folder.require()
+    ledger = folder.ledger()
+    try:
+        contest, season = Contest(folder.file), fold_season(ledger.read())
+    finally:
+        ledger.close()
+    every = [
+        folder.round(each.name, section.name)
+        for section in contest.file.all_tasks
+        for each in contest.format.rounds(season, section.name)
+        if phase in (None, each.name) and task in (None, section.name)
+    ]
+    return [each for each in every if each.exists]
 
 
 def opened_rounds(admin: ContestAdmin) -> Iterator[tuple[events.RoundOpened, Roster]]:

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -129,11 +129,16 @@ def play_part(
 def preview_round(contest: Contest, out: Path, how: RunOptions) -> RunEstimate:
     """Returns what `play_round` would play now, without playing or writing anything. Raises like `play_round`."""
     with tempfile.TemporaryDirectory(prefix="sparring-preview-") as workspace:
-        host = choose_target(contest, Path(workspace), how)
+        host = choose_target(contest, Path(workspace), for_preview(how))
         part = TaskRound(
             contest, contest.only_task, admit_entries(contest, entry_images.admitter_without_builds(host.backend))
         )
         return preview_task(part, RoundFolder(out), host, Path(workspace))
+
+
+def for_preview(how: RunOptions) -> RunOptions:
+    """Returns options with which nothing is refused for want of a wall: a preview starts no program of anybody."""
+    return how if how.executor == execution_target.KUBERNETES else replace(how, allow_unisolated=True)
 
 
 def preview_task(part: TaskRound, folder: RoundFolder, host: ExecutionTarget, workspace: Path) -> RunEstimate:

@@ -152,12 +152,18 @@ class Tournament(Format[TournamentRules]):
     def _entry_limits(self) -> EntryLimits:
         return EntryLimits(self.rules.tasks_per_person, self.rules.submissions_per_team)
 
-    def submission_warnings(self, event: SubmissionReceived) -> list[str]:
-        """Returns what is missing of a released source, which the final round asks for (rule A6)."""
-        return [
+    def submission_warnings(self, season: Season, event: SubmissionReceived) -> list[str]:
+        """Returns what is missing of a released source (A6), and that finalists were named already (A11, A12)."""
+        warnings = [
             f"{found.place} {found.what}; {found.remedy}"
             for found in entry_rules.release_problems(event.licence, event.source)
         ]
+        if finalists(season, event.task) is not None:
+            warnings.append(
+                f"the finalists of {event.task} were named before this came: it is in the final round only if the "
+                f"organizers play the initial round with it and promote again"
+            )
+        return warnings
 
     def eligibility(self, entry: Entry, where: RoundOfSeason) -> Eligibility:
         """Returns what the season says of a submission; in the final round also who was promoted (A11, A12, A6)."""
