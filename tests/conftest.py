@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from orchestrator.intake.build_record import BuildRecord
@@ -60,6 +61,14 @@ def _require(what: str, reason: str) -> NoReturn:
     if what in os.environ.get("SPARRING_REQUIRE", "").replace(",", " ").split():
         pytest.fail(f"{what} is required here (SPARRING_REQUIRE), but {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+@pytest.fixture(autouse=True)
+def unchanged_logging() -> Iterator[None]:
+    """Takes back what a command set up: one that logs warnings only would hide what the next test looks for."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

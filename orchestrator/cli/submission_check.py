@@ -23,6 +23,10 @@ from orchestrator.protocol import transcript
 
 STDERR_LINES = 20
 """Lines of a player's stderr that are shown."""
+_DEFAULT_CONTEST = (
+    "This is the shipped contest, on handwritten digits: for other pictures give the contest file of yours, "
+    "`--contest FILE`"
+)
 _MARKS = {True: "[green]passed[/]", False: "[bold red]FAILED[/]", None: "[dim]skipped[/]"}
 
 SubjectArgument = Annotated[
@@ -49,6 +53,11 @@ class CheckOptions:
         AccessKind | None,
         typer.Option("--access", help="What an attack may ask the defence; default: as the contest says."),
     ] = None
+
+    @property
+    def is_default_contest(self) -> bool:
+        """Whether the shipped contest is played, because none was named."""
+        return self.contest is None
 
     def read_contest(self) -> Contest:
         """Returns the contest, with the access model that is wanted: its number of queries is the contest's own."""
@@ -81,18 +90,37 @@ def check(
         _check_pictures(Path(what), contest, under.task, as_json=as_json)
         return
     steps: list[CheckStep] = []
+    subject = _subject(what, under)
+    if not as_json:
+        out.print(_terms_line(under, contest), soft_wrap=True)
     with self_check.check_setup(contest, under.task, under.backend) as terms:
-        done = self_check.check_submission(_subject(what, under), terms, tell)
+        done = self_check.check_submission(subject, terms, tell)
     if save is not None:
         _save_transcript(save, done.conversation)
     if as_json:
         console.print_json(_document(done))
-    elif not done.passed:
-        _print_failure(done)
     else:
-        out.print("[bold green]it would be received[/]" + _near_limit_text(done))
+        _print_outcome(done, under)
     if not done.passed:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _print_outcome(done: CheckReport, under: CheckOptions) -> None:
+    if done.passed:
+        out.print("[bold green]it would be received[/]" + _near_limit_text(done))
+        return
+    _print_failure(done)
+    if under.is_default_contest:
+        out.print(f"\n{_DEFAULT_CONTEST}", soft_wrap=True)
+
+
+def _terms_line(under: CheckOptions, contest: Contest) -> str:
+    """Returns which pictures are played; each player is told their shape and classes in `hello`."""
+    name = under.task or contest.only_task
+    task = contest.make_task(contest.load_samples(name), name)
+    shape = " x ".join(str(size) for size in task.shape)
+    line = f"plays    {contest.file.contest}, task {name}: pictures of {shape}, {len(task.classes)} classes"
+    return safe_text(f"{line}. {_DEFAULT_CONTEST}" if under.is_default_contest else line, 1000)
 
 
 def _check_pictures(path: Path, contest: Contest, task: str | None, *, as_json: bool) -> None:

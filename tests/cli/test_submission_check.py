@@ -90,6 +90,19 @@ def test_an_honest_attack_passes_every_step(player, contest) -> None:
     assert done.stderr.count("runs with your rights") == 1
 
 
+def test_it_is_said_which_pictures_are_played(player, contest) -> None:
+    """A player for other pictures than the shipped contest's is told so before it fails, and what to give."""
+    own = runner.invoke(app, ["submission", "check", str(player("attack_honest")), "--contest", str(contest)])
+    assert "plays    cup, task quarters: pictures of 1 x 4 x 4, 4 classes\n" in own.stdout
+    for_colours = player("defence_gone", command=["python", "-c", "raise SystemExit('expected 3 channels, got 1')"])
+    shipped = runner.invoke(app, ["submission", "check", str(for_colours)])
+    assert shipped.exit_code == 1
+    first, last = shipped.stdout.splitlines()[0], shipped.stdout.splitlines()[-1]
+    assert first.startswith("plays    trial-match, task digits: pictures of 1 x 8 x 8, 10 classes.")
+    assert "`--contest FILE`" in first
+    assert "`--contest FILE`" in last
+
+
 def test_an_honest_defence_passes_every_step(player, contest) -> None:
     """The same as one JSON document."""
     done = submission("check", player("defence_honest"), "--contest", contest, "--json")

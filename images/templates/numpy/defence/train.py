@@ -1,7 +1,8 @@
 """Makes model.npz: softmax regression by gradient descent, in NumPy.
 
 python train.py                    on the handwritten digits of scikit-learn
-python train.py --data train.npz   on `pixels`, uint8 [n, channels, height, width], and `labels`, integers [n]
+python train.py --data train.npz   on `images`, uint8 [n, channels, height, width], and `labels`, integers [n]:
+                                   an archive as the contest's `dataset: {kind: npz}` has
 """
 
 import argparse
@@ -15,13 +16,13 @@ MODEL = Path(__file__).with_name("model.npz")
 def main():
     """Reads the pictures, trains, and writes the model beside this file."""
     parser = argparse.ArgumentParser(description="Makes model.npz.")
-    parser.add_argument("--data", type=Path, help="archive of pixels and labels; default: scikit-learn's digits")
+    parser.add_argument("--data", type=Path, help="archive of images and labels; default: scikit-learn's digits")
     chosen = parser.parse_args().data
     if chosen is None:
         pixels, labels = digits()
     else:
         with np.load(chosen, allow_pickle=False) as archive:
-            pixels, labels = archive["pixels"], archive["labels"]
+            pixels, labels = archive["images" if "images" in archive else "pixels"], archive["labels"]
     weights, biases, right = train(pixels.reshape(len(pixels), -1) / np.float32(255), labels)
     np.savez(MODEL, weights=weights, biases=biases)
     print(f"{MODEL}: {len(pixels)} pictures, {100 * right:.1f} % of them right")
