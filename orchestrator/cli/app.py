@@ -14,6 +14,7 @@ from orchestrator.cli import (
     contests,
     doctor,
     evaluate,
+    explain,
     grading,
     images,
     pod,
@@ -76,6 +77,7 @@ app.command("report", epilog="Example: sparring report round1")(rounds.report)
 app.command("publish", epilog="Example: sparring publish cup --out cup-sealed")(publish.publish)
 app.command("verify", epilog="Example: sparring verify cup-sealed --key sha256:...")(publish.verify)
 app.command("serve", epilog="Example: sparring serve cup --address https://cup.example.org --host 0.0.0.0")(serve.serve)
+app.command("explain", epilog="Example: sparring explain deadline")(explain.explain)
 app.command("doctor", epilog="Example: sparring doctor --sweep")(doctor.doctor)
 app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(images.app, name="image")

@@ -148,7 +148,7 @@ def print_error(error: SparringError) -> None:
     """Prints an error for people."""
     text = "\n".join(printable(line, 2000) for line in str(error).splitlines())
     err.print(f"[bold red]{escape(error.code)}[/]: {escape(text)}", soft_wrap=True)
-    err.print(f"[dim]docs/limits-and-errors.md#{error.code}[/]")
+    err.print(f"[dim]sparring explain {error.code}[/]")
 
 
 def _error_document(error: SparringError) -> dict[str, Any]:

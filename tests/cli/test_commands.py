@@ -63,7 +63,7 @@ def test_all_problems_are_listed_at_once_with_their_lines(tmp_path) -> None:
     assert done.exit_code == 1
     assert f"line {lines.index('isolation: rounds') + 1}, isolation" in done.stderr
     assert f"line {lines.index('  memry: 1GiB') + 1}, limits.memry: unknown key; did you mean 'memory'?" in done.stderr
-    assert "docs/limits-and-errors.md#rejected" in done.stderr
+    assert "sparring explain rejected" in done.stderr
 
 
 def test_pictures_and_entries_are_looked_at_together(tmp_path) -> None:
@@ -310,7 +310,9 @@ def test_a_damaged_ledger_is_an_infrastructure_error(tmp_path) -> None:
 def test_a_contest_is_told_from_its_rounds(tmp_path) -> None:
     """Where a round is wanted and its contest is given, the message says which folders are meant."""
     assert sparring("contest", "init", tmp_path / "cup").exit_code == 0
-    for words in (["round", "status", tmp_path / "cup"], ["replay", "3f2a", "--dir", tmp_path / "cup"]):
-        done = sparring(*words)
-        assert done.exit_code == 2
-        assert "is a contest's folder; give that of one of its rounds: none was played yet" in done.stderr
+    done = sparring("replay", "3f2a", "--dir", tmp_path / "cup")
+    assert done.exit_code == 2
+    assert "is a contest's folder; give that of one of its rounds: none was played yet" in done.stderr
+    done = sparring("round", "status", tmp_path / "cup")
+    assert done.exit_code == 2
+    assert f"no round of {tmp_path / 'cup'} was begun" in done.stderr

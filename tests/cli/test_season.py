@@ -174,7 +174,7 @@ def test_a_refused_submission_is_told_why(cup) -> None:
         "there is no 'faces'; one of digits",
         "there is no team 'Crner Shop' (known: Corner Shop); add it with `sparring team add`",
         "docker backend",
-        "docs/limits-and-errors.md#rejected",
+        "sparring explain rejected",
     ):
         assert text in said(done)
     error = json.loads(sparring(*command, "--json").stdout)["error"]
