@@ -47,6 +47,10 @@ _DEMOS = {
 }
 _DEMO_NEEDS = ("foolbox", "safetensors", "sklearn", "torch")
 """What the demo's baselines import in their own processes."""
+_DEMO_REMEDY = (
+    "pip install 'sparring[demo]' --extra-index-url https://download.pytorch.org/whl/cpu "
+    "(without that index it is the CUDA build, of 5 GB)"
+)
 
 RETRY_SECONDS = 15.0
 """Seconds between two tries of a start that is refused, with `--stay`."""
@@ -309,7 +313,7 @@ def demo(
     console.quiet_logs(log_json=logs.log_json, verbose=logs.verbose)
     missing = [name for name in _DEMO_NEEDS if backend == "process" and importlib.util.find_spec(name) is None]
     if missing:
-        raise UsageError(f"the demo's baselines need {', '.join(missing)}; pip install 'sparring[demo]'")
+        raise UsageError(f"the demo's baselines need {', '.join(missing)}; {_DEMO_REMEDY}")
     output_paths.require_folder_path(out_dir, "--out")
     # The demo's submissions are ours, so the process backend may run them.
     options = play_rounds.RunOptions(
