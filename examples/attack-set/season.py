@@ -127,7 +127,7 @@ def grade(cup: Path, command: str, raters: list[str], pages: Path) -> int:
     run("grade", "import", cup, *answer_pages(cup, pages))
     run("grade", "status", cup)
     with seasons.administer(cup) as admin:
-        return human_grading.grading_progress(admin).unassigned
+        return human_grading.grading_progress(admin.contest, admin.season).unassigned
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ def adopt(
     labels_from: Annotated[
         int, typer.Option("--labels-from", min=0, max=1, help="The number that a defence's first class has: 0 or 1.")
     ] = 0,
-    licence: Annotated[str, typer.Option("--licence", help="The SPDX id of its licence (A6).")] = "",
+    licence: Annotated[str, typer.Option("--licence", "--license", help="The SPDX id of its licence (A6).")] = "",
     as_json: Json = False,
 ) -> None:
     """Make a submission of a folder in the NIPS 2017 layout: write its manifest, and change nothing else.

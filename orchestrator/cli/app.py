@@ -11,6 +11,7 @@ from orchestrator.cli import (
     appeals,
     baseline,
     cluster,
+    contest_lists,
     contests,
     doctor,
     evaluate,
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 app.command("demo", epilog="Example: sparring demo --out demo --backend docker")(rounds.demo)
 app.add_typer(contests.app, name="contest")
+season.team.command("list", epilog="Example: sparring team list cup")(contest_lists.teams)
 app.add_typer(season.team, name="team")
 app.add_typer(roles.app, name="role")
 app.add_typer(submission.app, name="submission")

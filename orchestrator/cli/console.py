@@ -21,6 +21,7 @@ from rich.console import Console, ConsoleDimensions
 from rich.markup import escape
 
 from orchestrator import logs
+from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import printable
 from orchestrator.errors import (
     Cancelled,
@@ -63,6 +64,8 @@ Unisolated = Annotated[
     bool,
     typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend. It is no wall."),
 ]
+AMERICAN_SPELLINGS = ("--license",)
+"""Options that are accepted beside the British ones, which help and documents use."""
 GC_THRESHOLDS = (50_000, 20, 50)
 """How seldom Python looks for garbage in cycles: a large round is millions of objects that stay, and few cycles."""
 P = ParamSpec("P")
@@ -133,6 +136,16 @@ def _options(function: Callable[..., None], groups: dict[str, Any]) -> Iterator[
             yield inspect.Parameter(
                 field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name]
             )
+
+
+def parse_side(text: str | Side) -> Side:
+    """Returns a side by its name, in either spelling. Raises what the parser of the command line reports."""
+    if isinstance(text, Side):
+        return text
+    try:
+        return Side("defence" if text.lower() == "defense" else text.lower())
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no side; write attack or defence") from None
 
 
 def fail(error: SparringError, *, as_json: bool) -> None:

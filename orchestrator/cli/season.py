@@ -12,7 +12,7 @@ from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.bundles.receipts import Receipt
 from orchestrator.cli import console, output_paths, remote, results_output
-from orchestrator.cli.console import Backend, Json, Unisolated, err, out, safe_text
+from orchestrator.cli.console import Backend, Json, Unisolated, err, out, parse_side, safe_text
 from orchestrator.cli.remote import RemoteHandIn, RemoteOptions
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import FormatEvent
@@ -25,6 +25,9 @@ By = Annotated[
     str | None, typer.Option("--by", help="Who acts, for the ledger; bundles publish it. Default: organizer.")
 ]
 Task = Annotated[str | None, typer.Option("--task", help="The task; needed where there are several.")]
+SideOption = Annotated[
+    Side | None, typer.Option("--side", parser=parse_side, metavar="attack|defence", help="Attack or defence.")
+]
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the ledger. It may be published.")]
 
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip", ".npz")
@@ -44,7 +47,8 @@ class ImageOptions:
     """What is said of an image, which has no manifest."""
 
     name: Annotated[str, typer.Option("--name", help="Its name, for an image.")] = ""
-    side: Annotated[Side | None, typer.Option("--side", help="Its side, for an image.")] = None
+    side: SideOption = None
+    """For an image: a folder's manifest says it."""
 
 
 Database = Annotated[
@@ -203,6 +207,9 @@ def _hand_in(admin: ContestAdmin, handed: SubmissionRequest, submission: str, op
         return package_submission.submit_package(admin, handed, path, ready, _print_log_line)
     if path.is_dir():
         return admin.submit(replace(handed, folder=path), ready)
+    if options.backend == "process" or submission.startswith((".", "/", "~")) or submission.endswith("/"):
+        images = "" if options.backend == "process" else ", or the name of an image"
+        raise UsageError(f"there is no file or folder {submission}; give a folder with a submission.yaml{images}")
     return admin.submit(replace(handed, image=submission), ready)
 
 
@@ -229,7 +236,9 @@ def correct(
     folder: ContestDir,
     submission: Submission,
     reason: Reason,
-    licence: Annotated[str | None, typer.Option("--licence", help="The SPDX id of its licence (A6).")] = None,
+    licence: Annotated[
+        str | None, typer.Option("--licence", "--license", help="The SPDX id of its licence (A6).")
+    ] = None,
     source: Annotated[str | None, typer.Option("--source", help="Where its source is published (A6).")] = None,
     by: By = None,
     as_json: Json = False,
@@ -315,10 +324,13 @@ def _print_log_line(line: str) -> None:
 
 
 def _person(text: str, *, organizer: bool) -> contest_events.PersonRecord:
-    identity, _, name = text.partition(":")
-    if not identity:
-        raise UsageError(f"{text[:80]!r}: write a person as ID:NAME")
-    return validated(contest_events.PersonRecord, id=identity, name=name or identity, organizer=organizer)
+    identity, _, name = (part.strip() for part in text.partition(":"))
+    if not (identity and name):
+        # The name is shown on pages, and the ID, often an address of mail, must never be.
+        raise UsageError(
+            f"{text[:80]!r}: write a person as ID:NAME, such as ada@example.org:'Ada L.'; pages show the name"
+        )
+    return validated(contest_events.PersonRecord, id=identity, name=name, organizer=organizer)
 
 
 def _promotion_document(found: FormatEvent) -> dict[str, object]:

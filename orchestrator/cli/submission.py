@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import adopt, console, output_paths, submission_check, submission_package
-from orchestrator.cli.console import Json, err, out, safe_text
+from orchestrator.cli import adopt, console, contest_lists, output_paths, submission_check, submission_package
+from orchestrator.cli.console import Json, err, out, parse_side, safe_text
 from orchestrator.domain.licences import is_osi_approved
 from orchestrator.domain.submissions import Side
 from orchestrator.intake import scaffold
@@ -15,6 +15,7 @@ from orchestrator.intake.scaffold import Framework
 app = typer.Typer(no_args_is_help=True, help="Make an attack or a defence, and see that it will be accepted.")
 
 
+app.command("list", epilog="Example: sparring submission list cup --task digits")(contest_lists.submissions)
 app.command("build", epilog="Example: sparring submission build my_attack")(submission_package.build)
 app.command("pack", epilog="Example: sparring submission pack my_attack --out my_attack.sparring.tar")(
     submission_package.pack
@@ -33,11 +34,15 @@ def _group() -> None:
 @app.command("init", epilog="Example: sparring submission init attack my_attack --framework pytorch")
 @console.command
 def init(
-    side: Annotated[Side, typer.Argument(help="Attack or defence.", show_default=False)],
+    side: Annotated[
+        Side, typer.Argument(parser=parse_side, metavar="attack|defence", help="Attack or defence.", show_default=False)
+    ],
     name: Annotated[str, typer.Argument(help="Its name: lower case, digits, - and _.", show_default=False)],
     framework: Annotated[Framework, typer.Option(help="What the player is written with.")] = Framework.NUMPY,
     folder: Annotated[Path | None, typer.Option("--out", help="The new folder; by default the name.")] = None,
-    licence: Annotated[str, typer.Option(help="The SPDX id of its licence (A6).")] = scaffold.DEFAULT_LICENCE,
+    licence: Annotated[
+        str, typer.Option("--licence", "--license", help="The SPDX id of its licence (A6).")
+    ] = scaffold.DEFAULT_LICENCE,
     as_json: Json = False,
 ) -> None:
     """Make a folder that plays at once: manifest, player, image recipe, README and licence.

@@ -12,8 +12,8 @@ from orchestrator.application.submissions import picture_check, self_check
 from orchestrator.application.submissions.self_check import CheckReport, CheckSubject, TryResult
 from orchestrator.cli import console, output_paths, results_output
 from orchestrator.cli.console import Backend, ExitCode, Json, err, out, safe_text
+from orchestrator.cli.season import SideOption
 from orchestrator.domain.access import AccessKind
-from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import printable
 from orchestrator.errors import SubmissionFault, UsageError
 from orchestrator.intake.compliance.debug_session import DebugSession, ReplyComparison
@@ -48,7 +48,8 @@ class CheckOptions:
     ] = None
     task: Annotated[str | None, typer.Option("--task", help="The task; needed where there are several.")] = None
     backend: Backend = "process"
-    side: Annotated[Side | None, typer.Option("--side", help="Its side, for an image.")] = None
+    side: SideOption = None
+    """For an image: a folder's manifest says it."""
     access: Annotated[
         AccessKind | None,
         typer.Option("--access", help="What an attack may ask the defence; default: as the contest says."),

@@ -27,6 +27,8 @@ MAX_PROBLEMS = 50
 """How many problems of one file are listed; the rest are counted."""
 BYTES_PER_TOKEN = 16
 """A file may have one token (a key, a value, a bracket) for so many of the bytes that it may have."""
+_SIZE_ERRORS = frozenset({"byte_size", "byte_size_unit"})
+_SIZE_REMEDY = "write bytes, or a number with a unit: 512MiB and 2GiB are powers of 1024, 500MB and 2GB of 1000"
 _MAX_NUMBER_BITS = 64
 
 
@@ -94,6 +96,8 @@ class YamlFile:
                 f"did you mean {close[0]!r}?" if close else "remove it, or look its name up in docs/contest-file.md"
             )
             return self.problem_at(place, "unknown key", remedy)
+        if error["type"] in _SIZE_ERRORS:
+            return self.problem_at(place, f"{_display(error['input'])} is no size", _SIZE_REMEDY)
         message = printable(error["msg"].removeprefix("Value error, "))
         given = "" if error["type"] == "missing" else f", got {_display(error['input'])}"
         allowed = _pattern_texts(kind).get(error.get("ctx", {}).get("pattern", ""))

@@ -194,11 +194,11 @@ def test_acts_give_json(entered) -> None:
     assert json.loads(disqualified.stdout) == {"disqualified": "corners", "reason": "two people, one team"}
     withdrawn = sparring("withdraw", entered, "corners", "--reason", "a bug", "--json")
     assert json.loads(withdrawn.stdout) == {"withdrawn": "corners", "reason": "a bug"}
-    team = sparring("team", "add", entered, "Two", "--member", "bo", "--organizer", "cem:Cem", "--json")
+    team = sparring("team", "add", entered, "Two", "--member", "bo:Bo", "--organizer", "cem:Cem", "--json")
     assert json.loads(team.stdout) == {
         "team": "Two",
         "people": [
-            {"id": "bo", "name": "bo", "organizer": False},
+            {"id": "bo", "name": "Bo", "organizer": False},
             {"id": "cem", "name": "Cem", "organizer": True},
         ],
     }
@@ -224,7 +224,7 @@ def test_who_acts_can_be_named(entered) -> None:
         (["team", "add", "{}", "Nobody"], "give its people, each once (`--member ID:NAME`)"),
         (["team", "add", "{}", "Two", "--member", ":Ada"], "write a person as ID:NAME"),
         (["team", "add", "{}", "Two", "--member", "a:" + "x" * 121], "at most 120 characters"),
-        (["team", "add", "{}", "", "--member", "a"], "at least 1 character"),
+        (["team", "add", "{}", "", "--member", "a:A"], "at least 1 character"),
         (["withdraw", "{}", "nobody", "--reason", "r"], "no submission 'nobody' in this contest (known: corners)"),
         (["withdraw", "{}", "corners", "--reason", ""], "reason: string should have at least 1 character"),
         (["withdraw", "{}", "corners", "--reason", "r", "--by", "x" * 121], "is too long a name"),
@@ -278,3 +278,61 @@ def test_reporting_before_a_round_is_a_usage_error(entered) -> None:
     done = sparring("report", entered)
     assert done.exit_code == 2
     assert f"sparring round run {entered} initial" in said(done)
+
+
+@pytest.mark.parametrize("person", ["Carl", "carl@example.org", "carl@example.org: ", ":Carl"])
+def test_a_person_needs_a_name_for_the_pages(cup, person) -> None:
+    """Pages show the name; an ID in its place would publish an address of mail."""
+    refused = sparring("team", "add", cup, "Crown", "--member", person)
+    assert refused.exit_code == 2
+    assert "write a person as ID:NAME" in said(refused)
+
+
+def test_what_is_not_there_is_one_problem(cup) -> None:
+    """A path that leads nowhere is no image whose manifest is incomplete; nothing is noted."""
+    before = (cup / "contest.sqlite").read_bytes()
+    for words in (["../nope"], ["nope"], ["./nope/", "--allow-unisolated"]):
+        refused = sparring("submit", cup, *words, "--team", "Corner Shop")
+        assert refused.exit_code == 2
+        assert f"there is no file or folder {words[0]}; give a folder with a submission.yaml" in said(refused)
+    assert (cup / "contest.sqlite").read_bytes() == before
+
+
+def test_a_contest_shows_what_its_ledger_says(entered) -> None:
+    """Teams by their names, submissions with their state, the contest with its rounds; IDs of people are in none."""
+    sparring("withdraw", entered, "corners", "--reason", "a bug")
+    shown = [
+        sparring(*words, entered, "--json") for words in (["contest", "show"], ["team", "list"], ["submission", "list"])
+    ]
+    contest, teams, submissions = (json.loads(done.stdout) for done in shown)
+    assert (contest["teams"], contest["tasks"][0]["submissions"]) == (1, {})
+    assert contest["tasks"][0]["rounds"]["initial"] == "not played"
+    assert contest["tasks"][0]["rounds"]["final"].startswith("cannot be played yet: ")
+    assert teams == [{"team": "Corner Shop", "people": ["Ada L."], "organizers": False, "submissions": 0}]
+    (corners,) = submissions
+    assert (corners["id"], corners["side"], corners["state"]) == ("corners", "attack", "withdrawn: a bug")
+    assert not any("ada@example.org" in done.stdout for done in shown)
+    for words in (["contest", "show"], ["team", "list"], ["submission", "list"]):
+        assert "corners" in sparring(*words, entered).stdout or words != ["submission", "list"]
+
+
+def test_submissions_are_narrowed_and_spellings_taken(entered) -> None:
+    """`defense` is a defence; a task that is none is refused with those that there are."""
+    assert json.loads(sparring("submission", "list", entered, "--side", "defense", "--json").stdout) == []
+    assert len(json.loads(sparring("submission", "list", entered, "--side", "attack", "--json").stdout)) == 1
+    assert json.loads(sparring("submission", "list", entered, "--team", "Nobody", "--json").stdout) == []
+    refused = sparring("submission", "list", entered, "--task", "cats")
+    assert (refused.exit_code, "there is no task 'cats'; there is digits" in said(refused)) == (2, True)
+    wrong = sparring("submission", "list", entered, "--side", "both")
+    assert (wrong.exit_code, "write attack or defence" in said(wrong)) == (2, True)
+    licensed = sparring("correct", entered, "corners", "--license", "MIT", "--reason", "published", "--json")
+    assert json.loads(licensed.stdout)["licence"] == "MIT"
+
+
+def test_the_last_organizer_stays(cup) -> None:
+    """Nobody could run the contest on its site any more; with a second one the first may go."""
+    assert sparring("role", "grant", cup, "organizer", "person-1:Olga").exit_code == 0
+    refused = sparring("role", "revoke", cup, "organizer", "person-1", "--reason", "leaves")
+    assert (refused.exit_code, "this is the last organizer" in said(refused)) == (2, True)
+    assert sparring("role", "grant", cup, "organizer", "person-2:Otto").exit_code == 0
+    assert sparring("role", "revoke", cup, "organizer", "person-1", "--reason", "leaves").exit_code == 0

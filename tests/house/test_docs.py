@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import orchestrator
 from orchestrator import errors, plugins
 from orchestrator.cli.app import app
-from orchestrator.cli.console import ExitCode
+from orchestrator.cli.console import AMERICAN_SPELLINGS, ExitCode
 from orchestrator.datasets.base import Options
 from orchestrator.intake.contest_entries import EntrySection
 from orchestrator.intake.contest_file import ContestFile
@@ -171,7 +171,8 @@ def test_every_command_has_its_section(document) -> None:
             if hasattr(command, "commands"):
                 seen |= check(command, here)
                 continue
-            options = {o for parameter in command.params for o in parameter.opts if o.startswith("--")} - {"--help"}
+            given = {o for parameter in command.params for o in parameter.opts if o.startswith("--")}
+            options = given - {"--help", *AMERICAN_SPELLINGS}
             own = {words(row[0])[0] for row in rows(section(text, f"## `{here}`"))}
             assert own <= options <= own | common, here
             seen.add(here)

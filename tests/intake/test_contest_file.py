@@ -423,3 +423,15 @@ def test_one_folder_may_enter_twice(contest, submitted):
     submitted("sparring: 1\nname: c\nside: attack\ncommand: [x]\n", folder="c")
     entries = "[{folder: a}, {folder: ./a, name: again}, {folder: b}, {folder: c}]"
     assert len(describe_roster(contest(submissions=entries), complete=False).submissions) == 4
+
+
+@pytest.mark.parametrize("written", ["3 bananas", "lots", "[1]"])
+def test_a_size_that_is_none_is_refused_with_the_units(problems, written):
+    """The units that a size may have are in the remedy: GB too, which is another number than GiB."""
+    (problem,) = problems(limits=f"{{memory: {written}}}")
+    assert "limits.memory" in problem
+    if written != "[1]":
+        assert (
+            f"{written!r} is no size; write bytes, or a number with a unit: 512MiB and 2GiB are powers of 1024"
+            in problem
+        )

@@ -29,12 +29,14 @@ def grant_role(admin: ContestAdmin, person: contest_events.PersonRecord, role: R
 
 
 def revoke_role(admin: ContestAdmin, person: str, role: Role, reason: str) -> None:
-    """Takes a role from somebody, by their id. Raises UsageError where they have it not."""
+    """Takes a role from somebody, by their id. Raises UsageError where they have it not, or nobody else organizes."""
     with admin.alone():
         people = admin.season.roles[role]
         if person not in people:
             known = ", ".join(printable(each, 80) for each in people) or "nobody"
             raise UsageError(f"{printable(person, 80)!r} is no {role} of this contest (known: {known})")
+        if role is Role.ORGANIZER and len(people) == 1:
+            raise UsageError("this is the last organizer; make somebody else an organizer first")
         admin.append_event(
             validated(contest_events.RoleRevoked, actor=admin.actor, person=person, role=role, reason=reason)
         )

@@ -381,8 +381,8 @@ def read_progress(path: Path) -> ContestProgress:
         ledger.close()
 
 
-def begun_rounds(path: Path, phase: str | None = None, task: str | None = None) -> list[RoundFolder]:
-    """Returns the folders of a contest's rounds that were begun, of one round or task where one is named.
+def read_contest(path: Path) -> tuple[Contest, Season]:
+    """Returns a contest's file and what its ledger says now, and changes nothing.
 
     Raises UsageError, Rejected, StoreFault.
     """
@@ -390,9 +390,18 @@ def begun_rounds(path: Path, phase: str | None = None, task: str | None = None) 
     folder.require()
     ledger = folder.ledger()
     try:
-        contest, season = Contest(folder.file), fold_season(ledger.read())
+        return Contest(folder.file), fold_season(ledger.read())
     finally:
         ledger.close()
+
+
+def begun_rounds(path: Path, phase: str | None = None, task: str | None = None) -> list[RoundFolder]:
+    """Returns the folders of a contest's rounds that were begun, of one round or task where one is named.
+
+    Raises UsageError, Rejected, StoreFault.
+    """
+    contest, season = read_contest(path)
+    folder = ContestFolder(path)
     every = [
         folder.round(each.name, section.name)
         for section in contest.file.all_tasks

@@ -10,7 +10,6 @@ from django.shortcuts import redirect
 from orchestrator.application.contests import announcements, ledger_in_words, roles, round_states
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.domain.contest_events import Role
-from orchestrator.errors import UsageError
 from orchestrator.web import invitations
 from orchestrator.web.acts import act_once, redirect_after
 from orchestrator.web.contest_site import web_settings
@@ -115,9 +114,7 @@ def revoke(visit: Visit, role: str, person: str) -> HttpResponseBase:
     if visit.request.method == "POST" and form.is_valid():
 
         def act(admin: ContestAdmin) -> None:
-            with admin.alone():
-                _require_another_organizer(admin, Role(role))
-                roles.revoke_role(admin, person, Role(role), form.cleaned_data["reason"])
+            roles.revoke_role(admin, person, Role(role), form.cleaned_data["reason"])
 
         problem, done = act_once(visit, form, act)
         if not problem:
@@ -133,12 +130,6 @@ def revoke(visit: Visit, role: str, person: str) -> HttpResponseBase:
         title=invitations.ROLE_TITLES[Role(role)],
         status=409 if problem else 200,
     )
-
-
-def _require_another_organizer(admin: ContestAdmin, role: Role) -> None:
-    """Raises UsageError where nobody would be left who may give roles on these pages."""
-    if role is Role.ORGANIZER and len(admin.season.roles[role]) == 1:
-        raise UsageError("this is the last organizer; make somebody else an organizer first")
 
 
 def ledger(visit: Visit) -> HttpResponseBase:

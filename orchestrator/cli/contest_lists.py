@@ -1,0 +1,140 @@
+"""`sparring contest show`, `team list` and `submission list`: what a contest's ledger says now. They change nothing."""
+
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from orchestrator.application.contests import seasons
+from orchestrator.cli import console, season
+from orchestrator.cli.console import Json, out, safe_text
+from orchestrator.domain.season import Entry, Season
+from orchestrator.domain.submissions import Side
+from orchestrator.errors import UsageError
+from orchestrator.intake.contest_file import Contest
+
+
+@console.command
+def show(folder: season.ContestDir, as_json: Json = False) -> None:
+    """Show a contest as it is now: its dates, tasks and rounds, and how many take part."""
+    contest, found = seasons.read_contest(folder)
+    document = _contest_document(contest, found)
+    if as_json:
+        console.print_json(document)
+        return
+    out.print(f"{safe_text(document['title'])} ({document['contest']}, format {document['format']})", soft_wrap=True)
+    out.print(f"opens     {document['opens'] or 'at once'}, closes {document['closes'] or 'when the organizers say'}")
+    out.print(f"teams     {document['teams']}")
+    for task in document["tasks"]:
+        sides = ", ".join(f"{count} {side}s" for side, count in task["submissions"].items()) or "no submission"
+        out.print(f"task      {safe_text(task['name'])}: {sides}", soft_wrap=True)
+        for name, state in task["rounds"].items():
+            out.print(f"          {safe_text(name)} round: {safe_text(state, 1000)}", soft_wrap=True)
+    if document["waiting"]:
+        out.print(f"waiting   {document['waiting']} hand-ins to be admitted (`sparring status`)")
+
+
+@console.command
+def teams(folder: season.ContestDir, as_json: Json = False) -> None:
+    """Show the teams with the names of their people, and how many submissions of theirs take part."""
+    _, found = seasons.read_contest(folder)
+    rows: list[dict[str, Any]] = [
+        {
+            "team": name,
+            "people": [person.name for person in people],
+            "organizers": any(person.organizer for person in people),
+            "submissions": sum(entry.team == name and entry.is_active for entry in found.entries.values()),
+        }
+        for name, people in found.teams.items()
+    ]
+    if as_json:
+        console.print_json(rows)
+        return
+    table = _table("team", "people", "submissions")
+    for row in rows:
+        mark = " (organizers, A5)" if row["organizers"] else ""
+        people = ", ".join(safe_text(str(name)) for name in row["people"])
+        table.add_row(f"{safe_text(str(row['team']))}{mark}", people, str(row["submissions"]))
+    out.print(table if rows else "no team yet: `sparring team add`")
+
+
+@console.command
+def submissions(
+    folder: season.ContestDir,
+    task: season.Task = None,
+    team: Annotated[str | None, typer.Option("--team", help="Those of this team.")] = None,
+    side: season.SideOption = None,
+    as_json: Json = False,
+) -> None:
+    """Show what was handed in and received, in its order, and what became of it."""
+    contest, found = seasons.read_contest(folder)
+    names = [each.name for each in contest.file.all_tasks]
+    if task is not None and task not in names:
+        raise UsageError(f"there is no task {task!r}; there is {', '.join(names)}")
+    wanted = [
+        entry
+        for entry in sorted(found.entries.values(), key=lambda each: each.receipt_number)
+        if task in (None, entry.task) and team in (None, entry.team) and side in (None, entry.side)
+    ]
+    if as_json:
+        console.print_json([_entry_document(entry) for entry in wanted])
+        return
+    table = _table("submission", "team", "task", "side", "received", "state")
+    for entry in wanted:
+        row = _entry_document(entry)
+        table.add_row(*(safe_text(str(row[key])) for key in ("id", "team", "task", "side", "received", "state")))
+    out.print(table if wanted else "no such submission was received")
+
+
+def _contest_document(contest: Contest, found: Season) -> dict[str, Any]:
+    return {
+        "contest": contest.file.contest,
+        "title": contest.file.title,
+        "format": contest.file.format,
+        "opens": contest.file.opens and contest.file.opens.isoformat(),
+        "closes": contest.file.closes and contest.file.closes.isoformat(),
+        "teams": len(found.teams),
+        "tasks": [_task_document(contest, found, each.name) for each in contest.file.all_tasks],
+        "waiting": len(found.pending_arrivals),
+    }
+
+
+def _task_document(contest: Contest, found: Season, task: str) -> dict[str, Any]:
+    active = [entry for entry in found.entries_of_task(task) if entry.is_active]
+    counts = {side.value: sum(entry.side is side for entry in active) for side in Side}
+    rounds = {}
+    for one in contest.format.rounds(found, task):
+        played = (one.name, task) in found.played_rounds
+        rounds[one.name] = (
+            "played" if played else f"cannot be played yet: {one.blocked}" if one.blocked else "not played"
+        )
+    return {"name": task, "submissions": {side: count for side, count in counts.items() if count}, "rounds": rounds}
+
+
+def _entry_document(entry: Entry) -> dict[str, Any]:
+    state = "takes part"
+    if entry.disqualified:
+        state = f"disqualified: {entry.disqualified}"
+    elif entry.withdrawn:
+        state = f"withdrawn: {entry.withdrawn}"
+    return {
+        "id": entry.id,
+        "name": entry.name,
+        "team": entry.team,
+        "task": entry.task,
+        "side": entry.side.value,
+        "attempt": entry.attempt,
+        "received": entry.arrived_at or entry.received_at,
+        "licence": entry.licence,
+        "source": entry.source,
+        "digest": entry.digest,
+        "state": state,
+    }
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in columns:
+        table.add_column(name)
+    return table
