@@ -93,10 +93,12 @@ def test_a_killed_round_goes_on(lab) -> None:
 
 def test_a_second_orchestrator_is_refused(process_lab) -> None:
     """Two orchestrators on one round: the second ends with a usage error, and the first is not disturbed."""
-    contest, out = process_lab.contest("attack_hangs", "defence_honest"), process_lab.folder / "out"
+    # The first one's attack hangs for longer than the second needs to start, on however busy a machine.
+    contest = process_lab.contest("attack_hangs", "defence_honest", limits={"perturb_seconds": 600})
+    out = process_lab.folder / "out"
     first = start(process_lab, contest, out)
-    deadline = time.monotonic() + 30
-    while not (out / "ledger.sqlite").exists() and time.monotonic() < deadline:
+    deadline = time.monotonic() + 60
+    while not players_of(process_lab.folder) and time.monotonic() < deadline:
         time.sleep(0.05)
 
     second = start(process_lab, contest, out)
@@ -104,8 +106,11 @@ def test_a_second_orchestrator_is_refused(process_lab) -> None:
 
     assert second.returncode == 2
     assert b"another orchestrator" in said
+    assert first.poll() is None
+    assert players_of(process_lab.folder), "the first one's players play on"
+    first.send_signal(signal.SIGINT)
     first.communicate(timeout=60)
-    assert first.returncode == 0
+    assert first.returncode == 130
 
 
 def test_ctrl_c_ends_at_once_and_cleanly(process_lab) -> None:
