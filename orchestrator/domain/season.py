@@ -302,9 +302,13 @@ class Season:
         return sides
 
     def organizer_keys(self) -> frozenset[str]:
-        """Returns who is known to be of the organizing institution, from teams as they are and as they were (A5)."""
+        """Returns who is known to be of the organizing institution (A5).
+
+        From teams as they are and as they were, and whoever has the role of an organizer.
+        """
         handed_in = (entry.people for entry in self.entries.values())
-        return frozenset(p.identity_key for people in (*self.teams.values(), *handed_in) for p in people if p.organizer)
+        said = {p.identity_key for people in (*self.teams.values(), *handed_in) for p in people if p.organizer}
+        return frozenset(said | {person.identity_key for person in self.roles[Role.ORGANIZER].values()})
 
     def find_similar_team(self, team: str) -> str:
         """Returns the team whose name differs from this one in case, spaces or invisible characters only, else ""."""

@@ -291,6 +291,30 @@ def test_roles_are_granted_once_and_revoked_once(cup) -> None:
         assert desk.season.roles_of(person.id) == set()
 
 
+def test_nobody_decides_an_appeal_with_a_stake_in_it(cup) -> None:
+    """Whoever acts, on a page or on the command line: the team's own people do not decide."""
+    cup.submit("One", cup.player("attack_honest"))
+    with cup.desk() as desk:
+        filed = appeals.file_appeal(desk, "One", "attack_honest", "why?")
+    with seasons.administer(cup.folder.path, "ONE", cup.clock) as member:
+        with pytest.raises(UsageError, match="you take no part in this appeal: you are in the team that appeals"):
+            appeals.decide_appeal(member, filed.id, "we are right", upheld=True)
+        assert member.season.appeals[filed.id].decision is None
+
+
+def test_an_organizer_is_one_in_every_team(cup) -> None:
+    """A5: who gets the role is marked in the teams that they are in, and in those that they join; others are not."""
+    with cup.desk() as desk:
+        roles.grant_role(desk, PersonRecord(id="one", name="P. One"), Role.ORGANIZER)
+        assert [person.organizer for person in desk.season.teams["One"]] == [True]
+        joined = [PersonRecord(id=each, name=each) for each in ("two", "ONE")]
+        desk.add_team("Two", joined)
+        assert {person.id: person.organizer for person in desk.season.teams["Two"]} == {"two": False, "ONE": True}
+        assert [person.organizer for person in desk.season.teams["Three"]] == [False]
+        roles.grant_role(desk, PersonRecord(id="three", name="P. Three"), Role.BOARD)
+        assert [person.organizer for person in desk.season.teams["Three"]] == [False]
+
+
 def test_a_team_appeals_about_its_own_submission_once_at_a_time(cup) -> None:
     """Others' submissions, unknown findings and open appeals are refused; a decision is made once."""
     cup.submit("One", cup.player("attack_honest"))

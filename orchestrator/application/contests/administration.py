@@ -3,7 +3,7 @@
 Several processes may work on one contest. None holds it longer than a decision and its entry take.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -220,11 +220,15 @@ class ContestAdmin:
     def add_team(self, team: str, people: list[contest_events.PersonRecord]) -> None:
         """Adds a team, or replaces its people. Raises UsageError and Rejected like `team_changes`."""
         with self.alone():
-            for name, members in teams.team_changes(self.season, self.contest.format, team, people):
-                records = [
-                    validated(contest_events.PersonRecord, id=p.id, name=p.name, organizer=p.organizer) for p in members
-                ]
-                self.append_event(validated(contest_events.TeamAdded, actor=self.actor, team=name, people=records))
+            self.note_members(teams.team_changes(self.season, self.contest.format, team, people))
+
+    def note_members(self, changes: Iterable[teams.TeamMembers]) -> None:
+        """Notes who is in these teams from now on. To be called while nobody else writes, see `alone`."""
+        for name, members in changes:
+            records = [
+                validated(contest_events.PersonRecord, id=p.id, name=p.name, organizer=p.organizer) for p in members
+            ]
+            self.append_event(validated(contest_events.TeamAdded, actor=self.actor, team=name, people=records))
 
     def submit(self, submitted: SubmissionRequest, backend: Backend, steps: StepLog = UNWATCHED) -> Receipt:
         """Admits a submission and returns its signed receipt.

@@ -4,7 +4,7 @@ import secrets
 
 from orchestrator.application.contests.administration import ContestAdmin, validated
 from orchestrator.application.rounds import play_rounds
-from orchestrator.domain import contest_events
+from orchestrator.domain import contest_events, recusal
 from orchestrator.domain.season import Appeal
 from orchestrator.domain.text import printable
 from orchestrator.errors import UsageError
@@ -42,7 +42,11 @@ def file_appeal(admin: ContestAdmin, team: str, submission: str, text: str, find
 
 
 def decide_appeal(admin: ContestAdmin, appeal: str, reason: str, *, upheld: bool) -> Appeal:
-    """Notes the decision about an appeal, and returns the appeal. Raises UsageError: unknown, or decided already."""
+    """Notes the decision about an appeal, and returns the appeal.
+
+    Raises:
+        UsageError: it is unknown or was decided already, or who decides has a stake in it (see `recusal`).
+    """
     event = validated(contest_events.AppealDecided, actor=admin.actor, appeal=appeal, upheld=upheld, reason=reason)
     with admin.alone():
         known = admin.season.appeals.get(appeal)
@@ -51,6 +55,8 @@ def decide_appeal(admin: ContestAdmin, appeal: str, reason: str, *, upheld: bool
             raise UsageError(f"no appeal {printable(appeal, 80)!r} in this contest (open: {open_ones})")
         if known.decision is not None:
             raise UsageError(f"{appeal} was decided already: {printable(known.decision.reason)}; nothing is left to do")
+        if stake := recusal.appeal_reason(admin.season, known, admin.actor):
+            raise UsageError(f"you take no part in this appeal: {stake}")
         admin.append_event(event)
         return admin.season.appeals[appeal]
 

@@ -1,5 +1,6 @@
 """Who may do what in a contest, besides the people of its teams."""
 
+from orchestrator.application.contests import teams
 from orchestrator.application.contests.administration import ContestAdmin, validated
 from orchestrator.domain import contest_events, recusal
 from orchestrator.domain.contest_events import Role
@@ -9,7 +10,7 @@ from orchestrator.errors import Rejected, UsageError
 
 
 def grant_role(admin: ContestAdmin, person: contest_events.PersonRecord, role: Role) -> None:
-    """Gives somebody a role.
+    """Gives somebody a role. The teams of a new organizer are ranked from then on and win no prize (A5).
 
     Raises:
         UsageError: they have it under this name, or the id is no plain word.
@@ -26,6 +27,7 @@ def grant_role(admin: ContestAdmin, person: contest_events.PersonRecord, role: R
         if role is Role.RATER and (problems := recusal.rater_problems(admin.season, person.id)):
             raise Rejected("role of a rater", problems)
         admin.append_event(validated(contest_events.RoleGranted, actor=admin.actor, person=person, role=role))
+        admin.note_members(teams.newly_known_organizers(admin.season))
 
 
 def revoke_role(admin: ContestAdmin, person: str, role: Role, reason: str) -> None:

@@ -38,9 +38,19 @@ def team_changes(
     if problems := contest_format.membership_problems(season, team, persons):
         raise Rejected(f"team {team}", problems)
     known = season.organizer_keys() | {person.identity_key for person in persons if person.organizer}
-    others = [(name, _with_known_organizers(members, known)) for name, members in season.teams.items() if name != team]
-    changed = [(name, members) for name, members in others if tuple(members) != season.teams[name]]
+    changed = [(name, members) for name, members in _teams_with_organizers(season, known) if name != team]
     return [(team, _with_known_organizers(persons, known)), *changed]
+
+
+def newly_known_organizers(season: Season) -> list[TeamMembers]:
+    """Returns the teams with somebody who is known to be of the organizing institution and not marked so yet (A5)."""
+    return _teams_with_organizers(season, season.organizer_keys())
+
+
+def _teams_with_organizers(season: Season, known: frozenset[str]) -> list[TeamMembers]:
+    """Returns the teams whose people change when these are of the organizing institution, with the people."""
+    marked = [(name, _with_known_organizers(members, known)) for name, members in season.teams.items()]
+    return [(name, members) for name, members in marked if tuple(members) != season.teams[name]]
 
 
 def _with_known_organizers(people: Iterable[Person], organizers: frozenset[str]) -> list[Person]:

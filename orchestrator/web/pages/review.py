@@ -10,7 +10,6 @@ from orchestrator.application.contests import appeals, round_states
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.domain import recusal
 from orchestrator.domain.season import Appeal
-from orchestrator.errors import UsageError
 from orchestrator.reports.evidence import Evidence, evidence_of
 from orchestrator.reports.leaderboards import submission_labels
 from orchestrator.web.acts import act_once, redirect_after
@@ -55,12 +54,8 @@ def appeal(visit: Visit, appeal_id: str) -> HttpResponseBase:
     if visit.request.method == "POST" and form.is_valid():
 
         def act(admin: ContestAdmin) -> None:
-            with admin.alone():
-                known = admin.season.appeals[appeal_id]
-                if stake := recusal.appeal_reason(admin.season, known, visit.actor.person):
-                    raise UsageError(f"you take no part in this appeal: {stake}")
-                upheld = form.cleaned_data["decision"] == "uphold"
-                appeals.decide_appeal(admin, appeal_id, form.cleaned_data["reason"], upheld=upheld)
+            upheld = form.cleaned_data["decision"] == "uphold"
+            appeals.decide_appeal(admin, appeal_id, form.cleaned_data["reason"], upheld=upheld)
 
         problem, done = act_once(visit, form, act)
         if not problem:
