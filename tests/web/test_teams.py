@@ -248,6 +248,22 @@ def test_the_same_file_twice_is_one_arrival(cup, ada) -> None:
     assert list(season_of(cup).arrivals) == [first]
 
 
+def test_hand_ins_by_form_are_limited_as_at_the_api(cup, ada, bo, monkeypatch) -> None:
+    """One bucket a team, however it is filled; looking costs nothing, and what is put off leaves no arrival."""
+    from orchestrator.web import rate_limits
+    from orchestrator.web.rate_limits import Limit, RequestKind
+
+    monkeypatch.setitem(rate_limits.LIMITS, RequestKind.SUBMISSION, Limit(2, 60, "for this test"))
+    taken = [arrival_in(upload(ada, "rooks", package(cup, name=name))) for name in ("first", "second")]
+    put_off = upload(ada, "rooks", package(cup, name="third"))
+    assert (put_off.status_code, put_off["Retry-After"]) == (429, "30")
+    assert list(season_of(cup).arrivals) == taken
+    assert ada.get("/my/rooks/submit/").status_code == 200
+    arrival_in(upload(bo, "knights", package(cup, name="other")))
+    cup.wait(seconds=30)
+    arrival_in(upload(ada, "rooks", package(cup, name="third")))
+
+
 def test_a_wrong_archive_is_refused_with_everything(cup, ada) -> None:
     """With what intake says of it, and the remedy; no try is used up."""
     data = io.BytesIO()

@@ -18,6 +18,8 @@ from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.human_grading import GradingProgress, RatedItem, RaterProgress
 from orchestrator.errors import Rejected, SparringError, UsageError
 from orchestrator.web import rating
+from orchestrator.web.pages.request_limits import limited
+from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
 
@@ -33,6 +35,7 @@ def start(visit: Visit) -> HttpResponseBase:
     return render(visit, "rate/start.html.j2", rater=view, problem=problem, minutes=minutes)
 
 
+@limited(RequestKind.RATING)
 def next_item(visit: Visit) -> HttpResponseBase:
     """The item that is asked now; takes the answer to it and leads to the next one."""
     if visit.request.method != "POST":
@@ -47,6 +50,7 @@ def next_item(visit: Visit) -> HttpResponseBase:
     return _see_other("rate-next")
 
 
+@limited(RequestKind.RATING)
 def last_item(visit: Visit) -> HttpResponseBase:
     """The item that was answered last, for as long as its answer may be replaced."""
     view, _ = _view(visit)

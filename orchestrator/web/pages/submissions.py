@@ -23,7 +23,9 @@ from orchestrator.errors import SparringError
 from orchestrator.ledger.stores.base import format_time
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.fragments import fragment
+from orchestrator.web.pages.request_limits import limited
 from orchestrator.web.pages.teams import finding_labels
+from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.team_forms import AppealForm, CorrectionForm, FileForm, ImageForm, WithdrawForm, problem_text
 from orchestrator.web.team_results import reports_of
@@ -35,6 +37,7 @@ _OUTCOME = "outcome"
 _DAY_DIGITS = len("2026-11-23")
 
 
+@limited(RequestKind.SUBMISSION)
 def submit(visit: Visit) -> HttpResponseBase:
     """Hands in a file, or an image by its digest. What arrives is noted with its time; admission comes after."""
     request, contest = visit.request, visit.site.contest()
@@ -217,6 +220,7 @@ def _render_submission(
     )
 
 
+@limited(RequestKind.ACT)
 def withdraw(visit: Visit, submission: str) -> HttpResponseBase:
     """Takes a submission back, with a reason."""
     entry, form = _own_entry(visit, submission), WithdrawForm(visit.request.POST or None, auto_id="withdraw-%s")
@@ -232,6 +236,7 @@ def withdraw(visit: Visit, submission: str) -> HttpResponseBase:
     return redirect(visit.team_url("submission", submission=entry.id))
 
 
+@limited(RequestKind.ACT)
 def correct(visit: Visit, submission: str) -> HttpResponseBase:
     """Corrects a submission's licence and source (A6)."""
     entry = _own_entry(visit, submission)
@@ -248,6 +253,7 @@ def correct(visit: Visit, submission: str) -> HttpResponseBase:
     return redirect(visit.team_url("submission", submission=entry.id))
 
 
+@limited(RequestKind.APPEAL)
 def file_appeal(visit: Visit, submission: str) -> HttpResponseBase:
     """Objects to a finding against a submission, or to its disqualification."""
     entry = _own_entry(visit, submission)
