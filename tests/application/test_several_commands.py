@@ -32,7 +32,7 @@ def test_ten_commands_at_once(cup) -> None:
     before = len(cup.entries())
     words = [sys.executable, "-m", "orchestrator", "team", "add", str(cup.folder.path)]
     started = [
-        subprocess.Popen([*words, f"T{n}", "--member", f"t{n}@example.org"], stderr=subprocess.PIPE)
+        subprocess.Popen([*words, f"T{n}", "--member", f"t{n}@example.org:T{n}"], stderr=subprocess.PIPE)
         for n in range(MANY)
     ]
     ends = [(process.communicate()[1], process.returncode) for process in started]
@@ -184,7 +184,7 @@ def test_ten_commands_at_once_in_a_database(empty, database_url) -> None:
     seasons.open_contest(empty.folder.path, "desk", empty.clock, database=database_url)
     words = [sys.executable, "-m", "orchestrator", "team", "add", str(empty.folder.path)]
     started = [
-        subprocess.Popen([*words, f"T{n}", "--member", f"t{n}@example.org"], stderr=subprocess.PIPE)
+        subprocess.Popen([*words, f"T{n}", "--member", f"t{n}@example.org:T{n}"], stderr=subprocess.PIPE)
         for n in range(MANY)
     ]
     ends = [(process.communicate()[1], process.returncode) for process in started]
