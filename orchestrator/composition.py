@@ -58,14 +58,19 @@ def choose_container_backend(workspace: Path, runtime: Runtime | None = None, gp
     return _PREFERRED, ""
 
 
-def make_local_executor(limits: Limits, slots: int | None) -> Executor:
-    """Returns the local executor with its slots. Raises like `slot_devices`."""
-    executor: Executor = plugins.load_plugin("executors", "local")(slot_devices(limits, slots))
+def make_local_executor(limits: Limits, slots: int | None, sandboxes: int = 1) -> Executor:
+    """Returns the local executor with its slots. Arguments and errors are those of `slot_devices`."""
+    executor: Executor = plugins.load_plugin("executors", "local")(slot_devices(limits, slots, sandboxes))
     return executor
 
 
-def slot_devices(limits: Limits, slots: int | None) -> list[str | None]:
+def slot_devices(limits: Limits, slots: int | None, sandboxes: int = 1) -> list[str | None]:
     """Returns a slot's device each: one slot a GPU where the task asks for GPUs, else as many as the cores allow.
+
+    Args:
+        limits: of one sandbox.
+        slots: how many are wanted; None for as many as there can be.
+        sandboxes: how many a job runs at the same time, each with its own cores.
 
     Raises:
         UsageError: fewer than one slot, or more than there are GPUs.
@@ -74,7 +79,7 @@ def slot_devices(limits: Limits, slots: int | None) -> list[str | None]:
     if slots is not None and slots < 1:
         raise UsageError(f"--slots {slots}: give at least 1")
     if not limits.gpus:
-        return [None] * (slots or max(1, int((os.cpu_count() or 1) / limits.cpus)))
+        return [None] * (slots or max(1, int((os.cpu_count() or 1) / (sandboxes * limits.cpus))))
     gpus = list_gpus()
     if not gpus:
         raise BackendUnavailable("the task asks for a GPU and this machine has none; set `limits.gpus: 0`")

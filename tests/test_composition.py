@@ -5,7 +5,9 @@ import os
 import pytest
 
 from orchestrator import composition
+from orchestrator.domain.access import Access, AccessKind
 from orchestrator.domain.policy import Runtime
+from orchestrator.domain.tasks import Limits
 from orchestrator.errors import BackendUnavailable, UsageError
 
 
@@ -50,3 +52,12 @@ def test_it_is_runc_where_that_works(require, tmp_path) -> None:
         require("docker", str(error))
     assert composition.choose_container_backend(tmp_path) == ("runc", "")
     assert composition.make_backend(composition.CONTAINER, tmp_path).name == "runc"
+
+
+@pytest.mark.parametrize(("kind", "cpus", "expected"), [("none", 2, 4), ("decision", 2, 2), ("scores", 8, 1)])
+def test_a_job_with_queries_has_the_cores_of_two_sandboxes(kind, cpus, expected, monkeypatch) -> None:
+    """On 8 cores there are as many slots as all sandboxes that play at once have cores of their own, but always one."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    sandboxes = Access(AccessKind(kind)).sandboxes_per_job
+    assert len(composition.slot_devices(Limits(cpus=cpus), None, sandboxes)) == expected
+    assert len(composition.slot_devices(Limits(cpus=cpus), 3, sandboxes)) == 3

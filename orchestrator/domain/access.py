@@ -41,6 +41,11 @@ class Access:
         return self.kind is not AccessKind.NONE
 
     @property
+    def sandboxes_per_job(self) -> int:
+        """How many sandboxes a job runs at the same time: an attack that queries has a defence beside it."""
+        return 2 if self.allows_queries else 1
+
+    @property
     def shows_scores(self) -> bool:
         """Whether it may ask for scores."""
         return self.kind in {AccessKind.SCORES, AccessKind.GRADIENT}

@@ -13,6 +13,7 @@ import structlog
 from orchestrator import composition, plugins
 from orchestrator.application.rounds import pod_driver
 from orchestrator.application.rounds.attempt_jobs import attempt_job
+from orchestrator.domain.access import Access
 from orchestrator.domain.events import ClusterProbed
 from orchestrator.domain.ids import digest
 from orchestrator.domain.tasks import Limits
@@ -80,7 +81,7 @@ class ExecutionTarget(Protocol):
         """What admits images."""
         ...
 
-    def capacity(self, limits: Limits) -> int:
+    def capacity(self, limits: Limits, access: Access) -> int:
         """Returns how many jobs are played at a time."""
         ...
 
@@ -102,9 +103,9 @@ class LocalTarget:
     def __init__(self, backend: Backend, slots: int | None) -> None:
         self.backend, self._slots = backend, slots
 
-    def capacity(self, limits: Limits) -> int:
-        """Returns the slots. Raises like machine.devices."""
-        return len(composition.slot_devices(limits, self._slots))
+    def capacity(self, limits: Limits, access: Access) -> int:
+        """Returns the slots. Raises like `composition.slot_devices`."""
+        return len(composition.slot_devices(limits, self._slots, access.sandboxes_per_job))
 
     def acquire(self, folder: RoundFolder) -> AbstractContextManager["LocalTarget"]:
         """Returns itself."""
@@ -113,7 +114,7 @@ class LocalTarget:
 
     def executor(self, context: RoundContext) -> Executor:
         """Returns the local executor."""
-        return composition.make_local_executor(context.limits, self._slots)
+        return composition.make_local_executor(context.limits, self._slots, context.access.sandboxes_per_job)
 
 
 class KubernetesTarget:
@@ -127,9 +128,9 @@ class KubernetesTarget:
         self._access = on
         self.backend: Backend = RegistryBackend(self._settings)
 
-    def capacity(self, limits: Limits) -> int:
-        """Returns the most Jobs at a time."""
-        del limits
+    def capacity(self, limits: Limits, access: Access) -> int:
+        """Returns the most Jobs at a time; the cluster counts what the containers of their pods need."""
+        del limits, access
         return self._settings.max_jobs
 
     @contextmanager

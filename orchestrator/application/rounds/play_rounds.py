@@ -151,7 +151,7 @@ def preview_task(part: TaskRound, folder: RoundFolder, host: ExecutionTarget, wo
     if exists:
         _require_same_round(record, part, context, folder.path)
     now = ReusableRound.from_view(part.round, head, record, context.blobs)
-    slots = host.capacity(context.limits)
+    slots = host.capacity(context.limits, context.access)
     return estimate_run(context, part.cells(context.roster), now, part.reusable_rounds, slots=slots)
 
 
@@ -179,7 +179,7 @@ def choose_target(contest: Contest, workspace: Path, how: RunOptions) -> Executi
         cluster.backend.require_available(contest.file.runtime)
         return cluster
     local_target = execution_target.LocalTarget(ready_backend(contest, workspace, how), how.slots)
-    local_target.capacity(contest.file.sandbox_policy().limits)
+    local_target.capacity(contest.file.sandbox_policy().limits, contest.file.access.to_access())
     return local_target
 
 

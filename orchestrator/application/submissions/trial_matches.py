@@ -90,7 +90,8 @@ def play_trial_round(
         runner.open_round(contest.file.model_dump(mode="json"))
         attacks = [None, *(attack.id for attack in roster.by_side(Side.ATTACK))]
         cells = [Cell(defence.id, attack) for defence in roster.by_side(Side.DEFENCE) for attack in attacks]
-        runner.run(composition.make_local_executor(context.limits, None), cells)
+        executor = composition.make_local_executor(context.limits, None, context.access.sandboxes_per_job)
+        runner.run(executor, cells)
         yield record, RoundScoring(record, contest.format)
 
 
