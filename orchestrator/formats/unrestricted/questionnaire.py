@@ -1,0 +1,270 @@
+"""What raters are asked about a picture, and what they answer (U6).
+
+The questions are those of seed 003, word for word, but for the third: seed 003 judges by a bounding box, so the box is
+asked for instead of the object's pixels. The third and fourth question are asked only of a rater who said that there
+definitely is not one class, and guesses or knows that there is the other one.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from orchestrator.domain.human_grading import Choice, Question
+from orchestrator.domain.text import printable
+from orchestrator.errors import Problem, Rejected
+from orchestrator.formats.unrestricted.boxes import Box, PictureSize
+
+MAX_ANSWER_TEXT: Final = 10_000
+"""The longest JSON text of one rater's answers about one picture, in characters."""
+_MAX_PROBLEMS: Final = 20
+_SUBJECT: Final = "answers"
+_REMEDIES: Final = {
+    "bool_type": "answer true or false",
+    "enum": "choose one of the four answers",
+    "extra_forbidden": "leave it out",
+    "int_type": "write a whole number of pixels",
+    "missing": "answer this question",
+}
+"""Of pydantic's kinds of errors."""
+
+
+class Certainty(StrEnum):
+    """How sure a rater is that a picture contains a class."""
+
+    DEFINITELY_YES = "definitely_yes"
+    PROBABLY_YES = "probably_yes"
+    PROBABLY_NO = "probably_no"
+    DEFINITELY_NO = "definitely_no"
+
+
+CERTAINTY_CHOICES: Final = (
+    Choice(
+        Certainty.DEFINITELY_YES.value, "Definitely yes (and I am confident that no other tasker will guess “no”)", "1"
+    ),
+    Choice(Certainty.PROBABLY_YES.value, "I'm not sure, but my best guess is yes", "2"),
+    Choice(Certainty.PROBABLY_NO.value, "I'm not sure, but my best guess is no", "3"),
+    Choice(
+        Certainty.DEFINITELY_NO.value, "Definitely no (and I am confident that no other tasker will guess “yes”)", "4"
+    ),
+)
+TRUTH_CHOICES: Final = (Choice("true", "True"), Choice("false", "False"))
+
+
+class ObjectClass(BaseModel):
+    """One of the two classes of the contest, in the words in which raters are asked about it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    article: str = "a"
+    depictions: str
+    """Examples of what is no real one, such as "a toy bird, a painting of a bird"."""
+    real: str
+    """What a real one is called, such as "real, live bird"."""
+
+    @property
+    def with_article(self) -> str:
+        """Returns the name as it stands in a sentence: "a bird"."""
+        return f"{self.article} {self.name}"
+
+
+BIRD: Final = ObjectClass(
+    name="bird",
+    depictions="a toy bird, a painting of a bird, a stuffed animal bird, a cartoon bird",
+    real="real, live bird",
+)
+BICYCLE: Final = ObjectClass(
+    name="bicycle", depictions="a drawing of a bicycle, a model bicycle, a toy bicycle", real="real bicycle"
+)
+
+
+class Statements(BaseModel):
+    """Which of the three statements about the object in the box are true."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    complete: Annotated[bool, Field(strict=True)]
+    unoccluded: Annotated[bool, Field(strict=True)]
+    real: Annotated[bool, Field(strict=True)]
+
+
+class Answers(BaseModel):
+    """What one rater answered about one picture. `Questionnaire.problems` says whether it answers what was asked."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    presence: dict[str, Certainty]
+    """For each class, by its name, how sure the rater is that the picture contains it."""
+    box: Box | None = None
+    """The smallest box around the largest object; None where it was not asked for."""
+    statements: Statements | None = None
+    """None where they were not asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Questionnaire:
+    """The questions about a picture that shows one of two classes."""
+
+    classes: tuple[ObjectClass, ObjectClass] = (BIRD, BICYCLE)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where both classes have the same name."""
+        if self.classes[0].name == self.classes[1].name:
+            raise ValueError(f"both classes are called {self.classes[0].name!r}; give each its own name")
+
+    def presence_questions(self) -> tuple[Question, Question]:
+        """Returns questions 1 and 2. The name of each is that of its class."""
+        one, other = (
+            Question(
+                each.name,
+                f"Does this photo contain {each.with_article}, or a depiction of {each.with_article} "
+                f"(e.g., {each.depictions}) anywhere in the image?",
+                CERTAINTY_CHOICES,
+            )
+            for each in self.classes
+        )
+        return one, other
+
+    def asked_about(self, presence: Mapping[str, Certainty]) -> ObjectClass | None:
+        """Returns the class that questions 3 and 4 are about, None where they are not asked.
+
+        They are asked where one class definitely is not there, and the other one is, definitely or as a best guess.
+        """
+        yes = (Certainty.DEFINITELY_YES, Certainty.PROBABLY_YES)
+        for seen, other in (self.classes, self.classes[::-1]):
+            if presence.get(seen.name) in yes and presence.get(other.name) is Certainty.DEFINITELY_NO:
+                return seen
+        return None
+
+    def box_question(self, seen: ObjectClass) -> str:
+        """Returns question 3, which a box answers."""
+        return (
+            f"For the largest single {seen.name} in the image, draw the smallest box that contains all of the "
+            f"{seen.name}. (If there are multiple that are the same size, then choose one at random.)"
+        )
+
+    def statement_questions(self, seen: ObjectClass) -> tuple[Question, ...]:
+        """Returns the statements of question 4. The name of each is that of a field of `Statements`."""
+        name = seen.name
+        texts = {
+            "complete": f"This {name} is complete and not truncated. It does not go outside of the image at all",
+            "unoccluded": f"This {name} is not occluded by anything else. I can see all of the {name}",
+            "real": f"This is a picture of a {seen.real}. It is not a painting, drawing, sculpture, toy, stuffed "
+            f"animal, or any other sort of depiction. (It is okay if the object is a photorealistic rendering of "
+            f"{seen.with_article}.)",
+        }
+        return tuple(Question(field, text, TRUTH_CHOICES) for field, text in texts.items())
+
+    def problems(self, document: object, size: PictureSize) -> list[Problem]:
+        """Returns everything that is wrong with or missing from answers about a picture of a size.
+
+        Args:
+            document: the answers as JSON has them, such as `Answers.model_dump(mode="json")`.
+            size: of the picture, in which the box has to lie.
+        """
+        found = []
+        try:
+            Answers.model_validate(document)
+        except ValidationError as error:
+            found = [_problem(each) for each in error.errors(include_url=False)[:_MAX_PROBLEMS]]
+        if not isinstance(document, Mapping):
+            return found
+        presence = document.get("presence")
+        if isinstance(presence, Mapping):
+            found += self._presence_problems(presence)
+            found += self._branch_problems(presence, document)
+        return found + _outside_problems(document.get("box"), size)
+
+    def _presence_problems(self, presence: Mapping[object, object]) -> list[Problem]:
+        names = [each.name for each in self.classes]
+        unknown = [name for name in presence if name not in names][:_MAX_PROBLEMS]
+        remedy = f"name {names[0]} and {names[1]} alone"
+        return [
+            Problem(f"presence.{name}", "no answer to this question", "choose one of its four answers")
+            for name in names
+            if name not in presence
+        ] + [Problem(f"presence.{printable(str(name), 60)}", "no class of this contest", remedy) for name in unknown]
+
+    def _branch_problems(self, presence: Mapping[str, Any], document: Mapping[str, Any]) -> list[Problem]:
+        """Returns whether box and statements are there exactly where they are asked for, once that is known."""
+        try:
+            known = {each.name: Certainty(presence[each.name]) for each in self.classes}
+        except (KeyError, ValueError):
+            return []
+        seen = self.asked_about(known)
+        given = [part for part in ("box", "statements") if document.get(part) is not None]
+        if seen is None:
+            what = "is not asked for: no class is there beside one that definitely is not"
+            return [Problem(part, what, "leave it out") for part in given]
+        missing = []
+        if "box" not in given:
+            missing.append(Problem("box", "no answer to this question", f"draw a box around the largest {seen.name}"))
+        if "statements" not in given:
+            missing += [
+                Problem(f"statements.{field}", "no answer to this question", "choose true or false")
+                for field in Statements.model_fields
+            ]
+        return missing
+
+
+def read_answers(document: object, questionnaire: Questionnaire, size: PictureSize) -> Answers:
+    """Returns the answers in a document, which is JSON that was parsed.
+
+    Raises:
+        Rejected: with everything that is wrong with them or missing.
+    """
+    if found := questionnaire.problems(document, size):
+        raise Rejected(_SUBJECT, found)
+    return Answers.model_validate(document)
+
+
+def parse_answers(text: str, questionnaire: Questionnaire, size: PictureSize) -> Answers:
+    """Returns the answers in a JSON text.
+
+    Raises:
+        Rejected: it is not JSON, or with everything that is wrong with the answers or missing from them.
+    """
+    if len(text) > MAX_ANSWER_TEXT:
+        what = f"{len(text)} characters, at most {MAX_ANSWER_TEXT}"
+        raise Rejected(_SUBJECT, [Problem("text", what, "send the answers about one picture")])
+    try:
+        document = json.loads(text, object_pairs_hook=_with_unique_keys)
+    except (ValueError, RecursionError) as error:
+        what = f"not JSON: {printable(str(error), 100)}"
+        raise Rejected(_SUBJECT, [Problem("text", what, "send one JSON object, each key once")]) from None
+    return read_answers(document, questionnaire, size)
+
+
+def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def _problem(error: ErrorDetails) -> Problem:
+    """Returns one of pydantic's errors in our words."""
+    place = ".".join(printable(str(part), 60) for part in error["loc"]) or "answers"
+    if error["type"] == "missing":
+        return Problem(place, "no answer to this question", _REMEDIES["missing"])
+    message = printable(error["msg"].removeprefix("Value error, "))
+    return Problem(place, message[:1].lower() + message[1:], _REMEDIES.get(error["type"], ""))
+
+
+def _outside_problems(document: object, size: PictureSize) -> list[Problem]:
+    """Returns each edge of a box that lies outside the picture; nothing where it is no box, which is told elsewhere."""
+    try:
+        box = Box.model_validate(document)
+    except ValidationError:
+        return []
+    limits = {"right": (box.right, size.width), "bottom": (box.bottom, size.height)}
+    return [
+        Problem(f"box.{edge}", f"{value} lies outside the picture", f"write at most {limit}")
+        for edge, (value, limit) in limits.items()
+        if value > limit
+    ]
