@@ -1,0 +1,365 @@
+"""Money of the unrestricted contest: amounts, how they are split, and accounts (rule U10).
+
+An amount is a whole number of the smallest units of its currency, such as cents. Nothing here is a float or is rounded
+out of existence: what a split leaves over is given to somebody, by a rule that is published. Money only ever moves
+from one account to another, so that all accounts together hold nothing at any time.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Annotated, Self
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+
+from orchestrator.domain.text import printable
+from orchestrator.errors import Problem
+
+MAX_UNITS = 2**53 - 1
+"""The largest amount: larger integers are not exact in RFC 8785 JSON, which ledgers are hashed in."""
+NOTE_LIMIT = 200
+
+_TWO_DECIMALS = """
+    AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CNY COP CRC CUP
+    CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GTQ GYD HKD HNL HTG HUF IDR ILS INR IRR JMD KES
+    KGS KHR KPW KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MYR MZN NAD NGN NIO NOK
+    NPR NZD PAB PEN PGK PHP PKR PLN QAR RON RSD RUB SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB
+    TJS TMT TOP TRY TTD TWD TZS UAH USD UYU UZS VED VES WST XCD XCG YER ZAR ZMW ZWG
+"""
+_NO_DECIMALS = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF"
+_THREE_DECIMALS = "BHD IQD JOD KWD LYD OMR TND"
+EXPONENTS: Mapping[str, int] = MappingProxyType(
+    {
+        code: exponent
+        for exponent, codes in ((2, _TWO_DECIMALS), (0, _NO_DECIMALS), (3, _THREE_DECIMALS))
+        for code in codes.split()
+    }
+)
+"""Currency -> how many decimals it has: ISO 4217, list one, as of 2026, without funds, metals and test codes.
+
+SIX Group publishes the list for ISO: https://www.six-group.com/en/products-services/financial-information/data-standards.html
+"""
+
+_AMOUNT = re.compile(r"(?P<whole>0|[1-9][0-9]*)(?:\.(?P<decimals>[0-9]+))? (?P<currency>[A-Z]{3})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """An amount: a whole number of smallest units, and the currency by its ISO 4217 code.
+
+    Raises:
+        ValueError: the currency is unknown, or the units are no integer from 0 to `MAX_UNITS`. A float is no integer.
+    """
+
+    units: int
+    currency: str
+
+    def __post_init__(self) -> None:
+        if self.currency not in EXPONENTS:
+            raise ValueError(f"{printable(self.currency, 20)!r} is no currency: write an ISO 4217 code such as EUR")
+        if type(self.units) is not int or not 0 <= self.units <= MAX_UNITS:
+            raise ValueError(f"{self.units!r} is no amount: it is a whole number of smallest units, up to {MAX_UNITS}")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Returns the amount that a text such as `1000.50 EUR` gives; whole amounts may leave the decimals out.
+
+        Raises:
+            ValueError: it is no such text, or has more or fewer decimals than its currency.
+        """
+        found = _AMOUNT.fullmatch(text)
+        if found is None:
+            raise ValueError(f"{printable(text, 40)!r} is no amount: write it as in 1000.50 EUR")
+        currency, decimals = found["currency"], found["decimals"]
+        if (exponent := EXPONENTS.get(currency)) is None:
+            raise ValueError(f"{currency} is no currency: write an ISO 4217 code such as EUR")
+        if decimals is not None and len(decimals) != exponent:
+            example = format_units(10**exponent, currency)
+            raise ValueError(f"{printable(text, 40)}: {currency} has {exponent} decimals: write it as in {example}")
+        if len(found["whole"]) > len(str(MAX_UNITS)):
+            raise ValueError(f"{printable(text, 40)} is too much: at most {MAX_UNITS} smallest units can be given")
+        return cls(int(found["whole"] + (decimals or "0" * exponent)), currency)
+
+    def __str__(self) -> str:
+        return format_units(self.units, self.currency)
+
+
+def format_units(units: int, currency: str) -> str:
+    """Returns a number of smallest units as people write it, such as `1000.50 EUR`. It may be negative."""
+    whole, decimals = divmod(abs(units), 10 ** (exponent := EXPONENTS[currency]))
+    text = f"{whole}.{decimals:0{exponent}}" if exponent else f"{whole}"
+    return f"{'-' if units < 0 else ''}{text} {currency}"
+
+
+def _read(value: object) -> Money:
+    if isinstance(value, Money):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no amount: write it with its currency, as in 1000.50 EUR")  # noqa: TRY004  pydantic turns ValueError into a problem
+    return Money.parse(value)
+
+
+MoneyText = Annotated[
+    Money,
+    PlainValidator(_read),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^(0|[1-9][0-9]*)(\.[0-9]+)? [A-Z]{3}$"}),
+]
+"""An amount in a pydantic model: the text `1000.50 EUR` in files, `Money` in the program. Numbers are refused."""
+
+
+SPLIT_RULE = (
+    "An amount is split by the method of the largest remainder. Each share is computed as an exact fraction and "
+    "rounded down to whole smallest units of the currency. The units that are left over go, one each, to the shares "
+    "that lost most by the rounding. Where several lost the same, the one whose receipt is earliest comes first, then "
+    "the one whose team's id comes first in the order of characters. The pool is halved; an odd unit goes to the "
+    "attackers' half."
+)
+"""The published rule. `split` and `halve` compute it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What somebody has a share in: `key` names the share, `receipt` is its place in the ledger, `weight` its size."""
+
+    key: str
+    team: str
+    receipt: int
+    weight: Fraction = Fraction(1)
+
+
+def split(amount: int, claims: Sequence[Claim]) -> dict[str, int]:
+    """Returns what each claim gets, by its key: together exactly `amount`, see `SPLIT_RULE`.
+
+    Raises:
+        ValueError: there is no claim, two have one key, a weight is not positive, or the amount is negative.
+    """
+    if amount < 0 or not claims or len({claim.key for claim in claims}) < len(claims):
+        raise ValueError(f"cannot split {amount} among {len(claims)} claims with different keys")
+    if any(claim.weight <= 0 for claim in claims):
+        raise ValueError("a claim needs a positive weight")
+    total = sum((Fraction(claim.weight) for claim in claims), Fraction(0))
+    exact = {claim.key: amount * Fraction(claim.weight) / total for claim in claims}
+    shares = {key: int(share) for key, share in exact.items()}
+    order = sorted(claims, key=lambda c: (shares[c.key] - exact[c.key], c.receipt, c.team, c.key))
+    for claim in order[: amount - sum(shares.values())]:
+        shares[claim.key] += 1
+    return shares
+
+
+def halve(pool: int) -> tuple[int, int]:
+    """Returns the attackers' half of the pool and that of defenders, see `SPLIT_RULE`."""
+    return pool - pool // 2, pool // 2
+
+
+POOL = "pool"
+ATTACKERS = "attackers"
+DEFENDERS = "defenders"
+OUTSIDE = "outside"
+"""Where money comes from and goes to: the organizers' purse and bank accounts of teams. It alone may be negative."""
+
+
+def reserved(defence: str) -> str:
+    """Returns the account of the prize that the organizers staked on a defence."""
+    return f"reserved:{defence}"
+
+
+def stake(defence: str) -> str:
+    """Returns the account of the stake that a team paid for its defence."""
+    return f"stake:{defence}"
+
+
+def team_account(team: str) -> str:
+    """Returns the account of what a team was awarded or gets back, and was not paid yet."""
+    return f"team:{team}"
+
+
+class TransferKind(StrEnum):
+    """Why money moves."""
+
+    FUNDED = "funded"
+    """The organizers put up the pool."""
+    HALVED = "halved"
+    """One half of the pool becomes the attackers' or the defenders'."""
+    RESERVED = "reserved"
+    """The board stakes a defence: its prize is set aside."""
+    STAKE_PAID = "stake_paid"
+    """A team stakes its own defence: what it paid arrived."""
+    STAKE_REFUNDED = "stake_refunded"
+    """A team gets its stake back: its defence was never broken."""
+    RELEASED = "released"
+    """Nobody gets what was staked on a defence: it goes to the attackers' half."""
+    BREAK_PRIZE = "break_prize"
+    """A team is awarded its share for breaking a defence."""
+    DEFENCE_PRIZE = "defence_prize"
+    """A team is awarded its share because its defence held for so many days."""
+    WITHHELD = "withheld"
+    """The board withholds a prize that was not paid yet: it goes back to the half that it came from."""
+    PAID = "paid"
+    """The organizers paid what a team was awarded or gets back."""
+    RETURNED = "returned"
+    """The contest is over: what is left of a half goes back to the organizers."""
+
+
+_ROUTES: Mapping[TransferKind, tuple[frozenset[str], frozenset[str]]] = MappingProxyType(
+    {
+        TransferKind.FUNDED: (frozenset({OUTSIDE}), frozenset({POOL})),
+        TransferKind.HALVED: (frozenset({POOL}), frozenset({ATTACKERS, DEFENDERS})),
+        TransferKind.RESERVED: (frozenset({ATTACKERS}), frozenset({"reserved"})),
+        TransferKind.STAKE_PAID: (frozenset({OUTSIDE}), frozenset({"stake"})),
+        TransferKind.STAKE_REFUNDED: (frozenset({"stake"}), frozenset({"team"})),
+        TransferKind.RELEASED: (frozenset({"reserved", "stake"}), frozenset({ATTACKERS})),
+        TransferKind.BREAK_PRIZE: (frozenset({"reserved", "stake"}), frozenset({"team"})),
+        TransferKind.DEFENCE_PRIZE: (frozenset({DEFENDERS}), frozenset({"team"})),
+        TransferKind.WITHHELD: (frozenset({"team"}), frozenset({ATTACKERS, DEFENDERS})),
+        TransferKind.PAID: (frozenset({"team"}), frozenset({OUTSIDE})),
+        TransferKind.RETURNED: (frozenset({ATTACKERS, DEFENDERS}), frozenset({OUTSIDE})),
+    }
+)
+"""Kind -> the accounts, without what follows the colon, that it may move money from and to."""
+
+
+_HALVES = {TransferKind.BREAK_PRIZE: ATTACKERS, TransferKind.DEFENCE_PRIZE: DEFENDERS}
+"""Where a prize goes when it is withheld. A refund is the team's own money and cannot be."""
+_STAKES = (TransferKind.RESERVED, TransferKind.STAKE_PAID)
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Money that moves from one account to another: two entries whose sum is 0. `amount` is in smallest units.
+
+    `defence`, `team` and `days` say what it is about, where it is about one. `award` is the id of the transfer that
+    is paid or withheld. `note` is the reference of a payment or the reason why a prize was withheld. `number` tells
+    transfers of a kind apart that may happen again.
+    """
+
+    kind: TransferKind
+    source: str
+    target: str
+    amount: int
+    defence: str = ""
+    team: str = ""
+    days: int = 0
+    award: str = ""
+    note: str = ""
+    number: int = 1
+
+    @property
+    def id(self) -> str:
+        """What it is called. Of two transfers with one id only the first can be posted, so nothing happens twice."""
+        about: tuple[str, ...] = {
+            TransferKind.FUNDED: (),
+            TransferKind.HALVED: (self.target,),
+            TransferKind.RETURNED: (self.source, str(self.number)),
+            TransferKind.PAID: (self.award,),
+            TransferKind.WITHHELD: (self.award,),
+            TransferKind.DEFENCE_PRIZE: (str(self.days), self.defence),
+            TransferKind.BREAK_PRIZE: (self.defence, self.team),
+        }.get(self.kind, (self.defence,))
+        return ":".join((self.kind, *about))
+
+    def entries(self) -> tuple[tuple[str, int], tuple[str, int]]:
+        """Returns what the two accounts change by."""
+        return (self.source, -self.amount), (self.target, self.amount)
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """The accounts of a contest after the transfers so far. Nothing is changed: `post` returns new books."""
+
+    currency: str
+    transfers: Mapping[str, Transfer] = field(default_factory=dict)
+    """By their id, in the order in which they were posted."""
+    balances: Mapping[str, int] = field(default_factory=dict)
+
+    def balance(self, account: str) -> int:
+        """Returns what an account holds, in smallest units."""
+        return self.balances.get(account, 0)
+
+    def is_withheld(self, award: str) -> bool:
+        """Returns whether the board withheld the award with this id."""
+        return f"{TransferKind.WITHHELD}:{award}" in self.transfers
+
+    def is_paid(self, award: str) -> bool:
+        """Returns whether the award or refund with this id was paid."""
+        return f"{TransferKind.PAID}:{award}" in self.transfers
+
+    def unpaid(self) -> list[Transfer]:
+        """Returns the awards and refunds that teams are still owed, in their order."""
+        return [
+            transfer
+            for id_, transfer in self.transfers.items()
+            if _account_type(transfer.target) == "team" and not self.is_paid(id_) and not self.is_withheld(id_)
+        ]
+
+    def post(self, transfer: Transfer) -> "Books | Problem":
+        """Returns the books after a transfer, or why it cannot be."""
+        if what := self._objection(transfer):
+            return Problem(printable(transfer.id, NOTE_LIMIT), what, "see the accounts of the contest")
+        balances = dict(self.balances)
+        for account, change in transfer.entries():
+            balances[account] = balances.get(account, 0) + change
+        return Books(self.currency, {**self.transfers, transfer.id: transfer}, balances)
+
+    def post_all(self, transfers: Iterable[Transfer]) -> "Books | Problem":
+        """Returns the books after all transfers, or why the first that is refused cannot be."""
+        books = self
+        for transfer in transfers:
+            after = books.post(transfer)
+            if isinstance(after, Problem):
+                return after
+            books = after
+        return books
+
+    def _objection(self, transfer: Transfer) -> str:
+        """Returns what is wrong with a transfer; "" where nothing is."""
+        if type(transfer.amount) is not int or not 0 < transfer.amount <= MAX_UNITS:
+            return f"{transfer.amount!r} is no amount to move"
+        if transfer.id in self.transfers:
+            return "was done already"
+        if transfer.kind in _STAKES and any(f"{kind}:{transfer.defence}" in self.transfers for kind in _STAKES):
+            return "the defence was staked already"
+        return _route_objection(transfer) or self._award_objection(transfer) or self._balance_objection(transfer)
+
+    def _award_objection(self, transfer: Transfer) -> str:
+        """Returns why an award cannot be paid or withheld as a transfer says; "" where it says nothing of one."""
+        if not transfer.award:
+            return ""
+        award = self.transfers.get(transfer.award)
+        if award is None or _account_type(award.target) != "team":
+            return "there is no such award"
+        if self.is_paid(transfer.award) or self.is_withheld(transfer.award):
+            return f"it was {'paid' if self.is_paid(transfer.award) else 'withheld'} already"
+        if (award.target, award.amount) != (transfer.source, transfer.amount):
+            return f"it is {format_units(award.amount, self.currency)} for {award.target}"
+        if transfer.kind is TransferKind.WITHHELD and transfer.target != _HALVES.get(award.kind):
+            return f"a {award.kind} does not go to {transfer.target}: only prizes go back to the half they are of"
+        return ""
+
+    def _balance_objection(self, transfer: Transfer) -> str:
+        if transfer.source == OUTSIDE or (holds := self.balance(transfer.source)) >= transfer.amount:
+            return ""
+        needed = format_units(transfer.amount, self.currency)
+        return f"{transfer.source} holds {format_units(holds, self.currency)}, and {needed} are needed"
+
+
+def _account_type(account: str) -> str:
+    return account.partition(":")[0]
+
+
+def _route_objection(transfer: Transfer) -> str:
+    """Returns why a transfer's kind does not move money between its accounts; "" where it does."""
+    own = {
+        "reserved": reserved(transfer.defence),
+        "stake": stake(transfer.defence),
+        "team": team_account(transfer.team),
+    }
+    sources, targets = ({own.get(name, name) for name in names} for names in _ROUTES[transfer.kind])
+    if transfer.source not in sources or transfer.target not in targets:
+        return f"{transfer.kind} does not move money from {transfer.source} to {transfer.target}"
+    if bool(transfer.award) != (transfer.kind in (TransferKind.PAID, TransferKind.WITHHELD)):
+        return "a payment and a withheld prize name their award, and nothing else does"
+    return ""
