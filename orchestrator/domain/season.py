@@ -31,8 +31,8 @@ class Entry:
     `receipt_number` is its place among all that was handed in, from 1, in the order of the ledger: what is earlier
     (rule A16). That is the order of arrivals, in whichever order they were admitted. `received_at` is when the clock
     said that it was received, `arrived_at` when it had arrived, in UTC, empty for what was handed in at the desk.
-    `people` were its team when it was received, and are bound by it as long as it plays (rule A1). `withdrawn` and
-    `disqualified` hold the reason, empty where neither happened.
+    `people` were its team when it arrived or was handed in at the desk, and are bound by it as long as it plays (rule
+    A1). `withdrawn` and `disqualified` hold the reason, empty where neither happened.
     """
 
     id: str
@@ -65,9 +65,9 @@ class Entry:
 class Arrival:
     """A hand-in whose last byte is here, and what became of it. The first fields are those of `SubmissionArrived`.
 
-    `time` is when it arrived, in UTC; `number` its place among all that was handed in, see `Entry.receipt_number`.
-    `outcome` is empty while it waits, `submission` the one that it became or is the same as, and `problems` are why it
-    was refused.
+    `time` is when it arrived, in UTC; `number` its place among all that was handed in, see `Entry.receipt_number`;
+    `people` were its team then. `outcome` is empty while it waits, `submission` the one that it became or is the same
+    as, and `problems` are why it was refused.
     """
 
     id: str
@@ -82,6 +82,7 @@ class Arrival:
     image: str
     time: str
     number: int
+    people: tuple[Person, ...] = ()
     outcome: Literal["", "received", "refused"] = ""
     submission: str = ""
     problems: tuple[str, ...] = ()
@@ -206,7 +207,7 @@ class Season:
                     received_at=time,
                     arrived_at=arrival.time if arrival else "",
                     receipt_number=arrival.number if arrival else self._next_number(),
-                    people=self.teams.get(act.team, ()),
+                    people=arrival.people if arrival else self.teams.get(act.team, ()),
                 )
                 self._close_arrival(act.arrival, outcome="received", submission=act.id)
             case contest_events.SubmissionWithdrawn():
@@ -223,7 +224,8 @@ class Season:
         match act:
             case contest_events.SubmissionArrived():
                 fields = act.model_dump(exclude={"kind", "arrival", "side"})
-                arrival = Arrival(act.arrival, **fields, side=act.side, time=time, number=self._next_number())
+                people, number = self.teams.get(act.team, ()), self._next_number()
+                arrival = Arrival(act.arrival, **fields, side=act.side, time=time, number=number, people=people)
                 self.arrivals[act.arrival] = self.pending_arrivals[act.arrival] = arrival
             case contest_events.ArrivalMatched():
                 self._close_arrival(act.arrival, outcome="received", submission=act.submission)
@@ -288,6 +290,15 @@ class Season:
     def bound_people(self, entry: Entry) -> frozenset[str]:
         """Returns the people whom an entry binds: its team's when it was handed in, and its team's now (rule A1)."""
         return frozenset(person.identity_key for person in (*entry.people, *self.teams.get(entry.team, ())))
+
+    def people_entering(self, team: str, task: str) -> list[Person]:
+        """Returns whom an entry of a team on a task would bind: the team's people, and who was in it when it arrived.
+
+        What waits to be admitted is counted, since nobody gets out of its consequences by leaving meanwhile (rule A1).
+        """
+        waiting = [each.people for each in self.pending_arrivals.values() if (each.team, each.task) == (team, task)]
+        every = [*self.teams.get(team, ()), *(person for people in waiting for person in people)]
+        return list({person.identity_key: person for person in reversed(every)}.values())[::-1]
 
     def sides_by_task(self, person: Person, *, except_teams: Iterable[str] = ()) -> dict[str, set[Side]]:
         """Returns the tasks in which a person takes part through any team, and the sides there (rule A1).

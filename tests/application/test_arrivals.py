@@ -262,3 +262,29 @@ def test_a_file_that_cannot_be_noted_stays_with_the_caller(cup, monkeypatch) -> 
         arrivals.sweep(desk)
     assert not list((cup.folder.path / arrivals.ARRIVALS).iterdir())
     assert arrive(cup, path).outcome == ""
+
+
+def leave_for_mask(cup) -> None:
+    """Has the only member of team One join another team, and somebody else take the place."""
+    with cup.desk() as desk:
+        desk.add_team("One", [contest_events.PersonRecord(id="friend", name="F")])
+        desk.add_team("Mask", [contest_events.PersonRecord(id="ONE", name="P. One")])
+
+
+def test_who_leaves_while_it_waits_is_bound_by_it(cup) -> None:
+    """Its people are those who were in the team when it arrived, whoever is in it when it is admitted (A1)."""
+    arrival = arrive(cup, upload(cup))
+    leave_for_mask(cup)
+    assert admit(cup, arrival.id).outcome == "received"
+    with pytest.raises(Rejected, match=r"P\. One already plays attack on quarters"):
+        cup.submit("Mask", cup.player("defence_honest"))
+
+
+def test_who_left_and_plays_the_other_side_keeps_it_out(cup) -> None:
+    """One who was in the team when it arrived, and defends by another team since, is against its admission (A1)."""
+    arrival = arrive(cup, upload(cup))
+    leave_for_mask(cup)
+    cup.submit("Mask", cup.player("defence_honest"))
+    answered = admit(cup, arrival.id)
+    assert answered.outcome == "refused"
+    assert "P. One already plays defence on quarters; nobody plays both sides (A1)" in answered.problems[0]

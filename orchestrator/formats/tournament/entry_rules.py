@@ -26,15 +26,14 @@ class EntryLimits:
 
 def entry_problems(season: Season, limits: EntryLimits, team: str, task: str, side: Side) -> list[Problem]:
     """Returns every reason why this team may not enter this task on this side now."""
-    people = season.teams.get(team)
-    if people is None:
+    if team not in season.teams:
         known = ", ".join(sorted(season.teams)) or "none yet"
         return [Problem("team", f"there is no team {team!r} (known: {known})", "add it with `sparring team add`")]
     problems = []
     if season.count_attempts(team, task, side) >= limits.submissions_per_team:
         problem = f"{team} has used its {limits.submissions_per_team} submissions for {side} on {task} (A4)"
         problems.append(Problem("team", problem, "the best of them stands; none can be added"))
-    for person in people:
+    for person in season.people_entering(team, task):
         sides = season.sides_by_task(person)
         if other := sides.get(task, set()) - {side}:
             problem = f"{person.name} already plays {', '.join(sorted(other))} on {task}; nobody plays both sides (A1)"
