@@ -1,12 +1,15 @@
 """How large a request's body may be, decided before Django keeps it on the disk."""
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from orchestrator.web.settings import FORM_BYTES
 from orchestrator.web.uploads import PART_BYTES
 
-_UPLOADS, _API = "/api/v1/uploads/", "/api/"
+_PARTS = "/api/v1/uploads/"
+_FILES = re.compile(r"/my/[^/]+/submit/")
+"""Where a form takes a file."""
 _WORDS_BYTES = 1024 * 1024
 """What the fields of a form, or a JSON document, may take."""
 _ANSWER = (
@@ -26,9 +29,9 @@ class _TooLargeError(Exception):
 
 def largest_body(path: str) -> int:
     """Returns how many bytes the body of a request to a path may have."""
-    if path.startswith(_UPLOADS):
+    if path.startswith(_PARTS):
         return PART_BYTES
-    return _WORDS_BYTES if path.startswith(_API) else FORM_BYTES + _WORDS_BYTES
+    return FORM_BYTES + _WORDS_BYTES if _FILES.fullmatch(path) else _WORDS_BYTES
 
 
 async def _refuse(send: Send) -> None:

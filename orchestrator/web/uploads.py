@@ -138,7 +138,7 @@ def begin(site: ContestSite, account: Account, hand_in: HandIn, size: int, diges
         if waiting.count() >= OPEN_UPLOADS or taken + size > QUOTA_FACTOR * largest:
             what = f"{hand_in.team} has {waiting.count()} unfinished uploads of {taken} bytes together"
             raise UploadRefused(Refusal.TOO_MANY, Problem("team", what, "finish or cancel one, or wait for a day"))
-        _require_space(now, size)
+        require_space(now, size)
         upload = Upload.objects.create(
             public_id=secrets.token_hex(16),
             account=account,
@@ -322,8 +322,9 @@ def _digest_of_start(file: BinaryIO, size: int) -> "hashlib._Hash":
     return digest
 
 
-def _require_space(now: datetime, size: int) -> None:
+def require_space(now: datetime, size: int) -> None:
     """Raises UploadRefused where the disk would be too full with this and with what is promised already."""
+    _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     promised = Upload.objects.filter(arrival="", expires__gt=now).aggregate(left=Sum(F("size") - F("offset")))["left"]
     if shutil.disk_usage(_folder()).free - (promised or 0) - size < RESERVED_BYTES:
         problem = Problem("disk", "has no space for it at the moment", "come back later, and tell the organizers")

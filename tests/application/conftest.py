@@ -95,10 +95,10 @@ class Cup:
         (folder / "submission.yaml").write_text(json.dumps(said | manifest))
         return folder
 
-    def open(self) -> "Cup":
+    def open(self, database: str | None = None) -> "Cup":
         """Writes the contest file, opens the contest, and adds the teams One, Two and Three of one person each."""
         self.write()
-        seasons.open_contest(self.folder.path, "desk", self.clock)
+        seasons.open_contest(self.folder.path, "desk", self.clock, database=database)
         with self.desk() as desk:
             for team in ("One", "Two", "Three"):
                 desk.add_team(team, [contest_events.PersonRecord(id=team.lower(), name=f"P. {team}")])

@@ -1,5 +1,6 @@
 """A contest that `sparring serve` serves, and a person at a browser: what both do in tests, each step a function."""
 
+import base64
 import json
 import os
 import re
@@ -7,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -59,11 +60,11 @@ class Service:
 
 
 @contextmanager
-def serving(folder: Path, port: int | None = None) -> Iterator[Service]:
-    """Runs `sparring serve` for a contest's folder, without a worker, until the block ends."""
+def serving(folder: Path, port: int | None = None, options: Sequence[str] = ("--no-worker",)) -> Iterator[Service]:
+    """Runs `sparring serve` for a contest's folder until the block ends; without other options without a worker."""
     port = port or free_port()
     log = folder.with_name(f"{folder.name}.log")
-    command = [sys.executable, "-m", "orchestrator", "serve", str(folder), "--port", str(port), "--no-worker", "--json"]
+    command = [sys.executable, "-m", "orchestrator", "serve", str(folder), "--port", str(port), "--json", *options]
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT)
     assert process.stdout is not None
@@ -205,6 +206,24 @@ class Person:
             list(AXE_TAGS),
         )
         return [f"{rule['id']}: {node.get('html', '')}" for rule in found for node in rule["nodes"] or [{}]]
+
+    def wait_for(self, words: str) -> None:
+        """Waits until the page says something by itself: nothing is loaded again."""
+        body = "return document.body.innerText"
+        chromium.wait(self.driver, lambda: words in self.driver.execute_script(body), f"{words!r} on {self.path}")
+
+    def problems(self, scheme: str, width: int) -> list[str]:
+        """Returns what is wrong with the page that is shown, in one of its looks."""
+        self.look(scheme, width)
+        found = self.axe_violations()
+        if (over := self.overflow()) > 0:
+            found.append(f"{over} pixels wider than the window")
+        return [f"{self.path} {scheme} {width}: {each}" for each in found]
+
+    def whole_page(self) -> bytes:
+        """Returns a picture of the whole page as PNG, also of what is below the window."""
+        how = {"captureBeyondViewport": True}
+        return base64.b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", how)["data"])
 
     def overflow(self) -> int:
         """Returns by how many pixels the page is wider than the window."""

@@ -10,11 +10,22 @@ from orchestrator.domain.contest_events import PersonRecord, RoleGranted
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.web import setup
 from orchestrator.web.settings import WebSettings
+from tests import postgresql
 from tests.application.conftest import PLAYER, PROTOCOL, Cup
 
 from . import world as worlds
 
 ADDRESS = "http://127.0.0.1:8000"
+
+
+@pytest.fixture
+def database(require):
+    """A PostgreSQL of the test's own, in which the service never was."""
+    programs = postgresql.programs()
+    if programs is None:
+        require("postgresql", f"there is no PostgreSQL in {postgresql.PROGRAMS}; apt-get install postgresql")
+    with postgresql.server(programs) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

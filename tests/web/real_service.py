@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from copy import copy
 from pathlib import Path
 
 from orchestrator.application.contests import seasons
@@ -14,12 +15,13 @@ from orchestrator.remote.client import ServiceClient
 
 ROOT = Path(__file__).resolve().parents[2]
 _DJANGO = """
-import sys
+import os, sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from orchestrator.web import setup
 from orchestrator.web.settings import WebSettings
-setup.configure(WebSettings(contest=Path(sys.argv[1]), address=sys.argv[2]))
+database = os.environ.get("SPARRING_DATABASE")
+setup.configure(WebSettings(contest=Path(sys.argv[1]), address=sys.argv[2], database=database))
 setup.make_tables()
 from orchestrator.web import tokens
 from orchestrator.web.models import Account
@@ -44,20 +46,37 @@ def environment(folder, **more):
 
 
 class RealService:
-    """`sparring serve --no-worker` over a new contest with the team Corner Shop, which Ada is in."""
+    """`sparring serve --no-worker` over a contest with the team Corner Shop, which Ada is in.
 
-    def __init__(self, folder):
+    Args:
+        folder: where everything is. The contest is in `folder / "cup"`, opened already or made here.
+        database: where its accounts are, as a URL of PostgreSQL; None: in its folder.
+    """
+
+    def __init__(self, folder, database=None):
         self.folder, self.home = folder / "cup", folder
-        seasons.create_contest(self.folder, "tournament")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.address = f"http://127.0.0.1:{self.port}"
+        self.log, self.process = folder / "service.log", None
+        self.environment = environment(folder, **({"SPARRING_DATABASE": database} if database else {}))
+        if not self.folder.exists():
+            seasons.create_contest(self.folder, "tournament")
+        self._take_port()
         (self.folder / "web").mkdir(mode=0o700)
         person, self.token = self.make_token(days=10)
         with seasons.administer(self.folder) as admin:
             admin.add_team("Corner Shop", [PersonRecord(id=person, name="Ada L.")])
-        self.process = None
+
+    def _take_port(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}"
+
+    def another(self):
+        """Returns one more of the same contest, at another port."""
+        other = copy(self)
+        other.process = None
+        other._take_port()
+        return other
 
     def _run(self, script, *words):
         done = subprocess.run(
@@ -65,7 +84,7 @@ class RealService:
             capture_output=True,
             text=True,
             check=False,
-            env=environment(self.home),
+            env=self.environment,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.split()
@@ -80,11 +99,11 @@ class RealService:
 
     def start(self):
         """Starts it, and returns once it answers."""
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "orchestrator", "serve", str(self.folder), "--port", str(self.port), "--no-worker"],
-            env=environment(self.home),
-            stderr=subprocess.DEVNULL,
-        )
+        words = ["serve", str(self.folder), "--port", str(self.port), "--no-worker"]
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "orchestrator", *words], env=self.environment, stdout=log, stderr=log
+            )
         for _ in range(600):
             try:
                 socket.create_connection(("127.0.0.1", self.port)).close()
@@ -111,7 +130,7 @@ class RealService:
         return subprocess.run(
             [sys.executable, "-m", "orchestrator", *words],
             cwd=self.home,
-            env=environment(self.home, SPARRING_TOKEN=self.token if token is None else token),
+            env={**self.environment, "SPARRING_TOKEN": self.token if token is None else token},
             capture_output=True,
             text=True,
             check=False,

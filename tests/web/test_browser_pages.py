@@ -85,9 +85,7 @@ def problems(person: Person, address: str) -> list[str]:
     for scheme, width in [*((scheme, WIDE) for scheme in SCHEMES), (SCHEMES[0], NARROW)]:
         person.look(scheme, width)
         person.go(address)
-        found += [f"{address} {scheme} {width}: {each}" for each in person.axe_violations()]
-        if (over := person.overflow()) > 0:
-            found.append(f"{address} {scheme} {width}: {over} pixels wider than the window")
+        found += person.problems(scheme, width)
     return found
 
 

@@ -342,6 +342,15 @@ def test_every_kind_of_event_has_its_words() -> None:
     assert set(ledger_in_words._WORDS) == set(CoreContestEvent.__args__)
 
 
+@pytest.mark.parametrize(("arrival", "words"), [("", "refused late of Reds"), ("a" * 16, "had late of Reds")])
+def test_a_team_does_not_refuse_its_own_submission(arrival, words) -> None:
+    """What came from afar is answered in the name of who handed it in; what came to the desk is refused by the desk."""
+    event = contest_events.SubmissionRefused(
+        actor="a", name="late", team="Reds", task="quarters", side=None, problems=["no"], arrival=arrival
+    )
+    assert ledger_in_words.sentence(event, Season(), str).startswith(words)
+
+
 def test_a_failed_request_says_why(season, organizer) -> None:
     """What the worker met stands beside the round that was asked for."""
     with seasons.administer(season, "worker") as admin:

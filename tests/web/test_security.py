@@ -221,3 +221,14 @@ def test_no_other_site_may_read_an_answer(contest, path):
     for method in ("get", "options"):
         answer = getattr(client_of(make_account(f"a{method}")), method)(path, headers=asked)
         assert not [name for name in answer.headers if name.startswith("Access-Control")]
+
+
+@pytest.mark.parametrize(
+    ("path", "mebibytes"),
+    [("/account/login/", 1), ("/", 1), ("/my/rooks/", 1), ("/my/rooks/submit/", 65), ("/api/v1/uploads/ab", 16)],
+)
+def test_large_bodies_come_only_where_files_are_handed_in(service, path, mebibytes):
+    """Who has no account fills no disk: other addresses take the words of a form."""
+    from orchestrator.web.body_limits import largest_body
+
+    assert largest_body(path) == mebibytes * 1024**2

@@ -16,7 +16,6 @@ import pytest
 
 from orchestrator.application.contests import seasons
 from orchestrator.ledger.contest_folder import ContestFolder
-from tests import postgresql
 
 pytestmark = pytest.mark.xdist_group("postgresql")
 HOST = "cup.test"
@@ -40,16 +39,6 @@ path = invitations.invite(by="organizer", role=Role.ORGANIZER, now=datetime.now(
 print(json.dumps({"session": client.cookies["session"].value, "invitation": path}))
 """
 """Signs somebody in and invites them, in a process of its own."""
-
-
-@pytest.fixture
-def database(require):
-    """A PostgreSQL of the test's own, in which the service never was."""
-    programs = postgresql.programs()
-    if programs is None:
-        require("postgresql", f"there is no PostgreSQL in {postgresql.PROGRAMS}; apt-get install postgresql")
-    with postgresql.server(programs) as url:
-        yield url
 
 
 @pytest.fixture

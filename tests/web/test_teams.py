@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 import zipfile
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -310,6 +310,34 @@ def test_what_comes_late_is_not_kept(cup, ada) -> None:
     assert answer.status_code == 409
     assert "submissions closed at 2026-03-01T13:00:00" in text_of(answer)
     assert not season_of(cup).arrivals
+
+
+def test_a_hand_in_waits_for_no_report(cup, ada, monkeypatch) -> None:
+    """Results that are computed again take minutes; what came before the close would be noted after it."""
+    from orchestrator.application.contests import report_writer
+
+    data = package(cup)
+    closes = cup.time + timedelta(hours=1)
+    cup.more["closes"] = closes.isoformat()
+    cup.write()
+    monkeypatch.setattr(report_writer, "update_reports", lambda _: cup.wait(hours=2))
+    arrival = arrival_in(upload(ada, "rooks", data))
+    assert datetime.fromisoformat(season_of(cup).arrivals[arrival].time) < closes
+
+
+def test_a_full_disk_takes_no_file_from_a_form(cup, ada, monkeypatch) -> None:
+    """The reserve that uploads in parts leave free is left by forms too, and nothing is kept."""
+    from orchestrator.web import uploads
+
+    class Usage:
+        free = uploads.RESERVED_BYTES - 1
+
+    data = package(cup)
+    monkeypatch.setattr(uploads.shutil, "disk_usage", lambda _: Usage)
+    answer = upload(ada, "rooks", data)
+    assert (answer.status_code, "has no space for it" in text_of(answer)) == (409, True)
+    assert not season_of(cup).arrivals
+    assert not list(cup.folder.path.glob("arrivals/*"))
 
 
 def test_an_image_is_named_by_its_digest(cup, ada) -> None:

@@ -68,6 +68,18 @@ def _arrived(event: Any, *_: Any) -> str:
     return f"handed in {what} for {event.team} on {event.task}"
 
 
+def _received(event: Any, *_: Any) -> str:
+    # The actor of what a worker admitted is who had handed it in.
+    what = f"{event.id} of {event.team}"
+    said = f"had {what} received" if event.arrival else f"received {what}"
+    return f"{said} on {event.task}, {event.side}, attempt {event.attempt}"
+
+
+def _refused(event: Any, *_: Any) -> str:
+    what = f"{event.name or 'a submission'} of {event.team} on {event.task}"
+    return f"had {what} refused" if event.arrival else f"refused {what}"
+
+
 def _corrected(event: Any, *_: Any) -> str:
     changed = (("licence", event.licence), ("source", event.source))
     new = ", ".join(f"its {name} is {value or 'none'}" for name, value in changed if value is not None)
@@ -86,15 +98,15 @@ def _decided(event: Any, season: Season, _: NameOf) -> str:
 
 def _matched(event: Any, season: Season, _: NameOf) -> str:
     team = season.arrivals[event.arrival].team
-    return f"found that what {team} handed in is {event.submission}, which plays already"
+    return f"had handed in for {team} what plays already: {event.submission}"
 
 
 _ENDS = {"played": "played", "failed": "gave up", "cancelled": "called off"}
 _WORDS: Mapping[type, Callable[[Any, Season, NameOf], str]] = {
     acts.ContestOpened: lambda e, *_: f"opened the contest with version {e.software} of the software",
     acts.TeamAdded: _team_added,
-    acts.SubmissionReceived: lambda e, *_: f"received {e.id} of {e.team} on {e.task}, {e.side}, attempt {e.attempt}",
-    acts.SubmissionRefused: lambda e, *_: f"refused {e.name or 'a submission'} of {e.team} on {e.task}",
+    acts.SubmissionReceived: _received,
+    acts.SubmissionRefused: _refused,
     acts.SubmissionWithdrawn: lambda e, *_: f"withdrew {e.id}",
     acts.SubmissionDisqualified: lambda e, *_: f"disqualified {e.id}",
     acts.SubmissionCorrected: _corrected,

@@ -19,8 +19,9 @@ from orchestrator.application.contests.arrivals import HandIn
 from orchestrator.application.contests.team_reports import TeamFinding, read_receipt
 from orchestrator.domain.season import Arrival, Entry
 from orchestrator.domain.submissions import Side
-from orchestrator.errors import SparringError
+from orchestrator.errors import Rejected, SparringError
 from orchestrator.ledger.stores.base import format_time
+from orchestrator.web import uploads
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.fragments import fragment
 from orchestrator.web.pages.request_limits import limited
@@ -30,6 +31,7 @@ from orchestrator.web.rights import Visit
 from orchestrator.web.team_forms import AppealForm, CorrectionForm, FileForm, ImageForm, WithdrawForm, problem_text
 from orchestrator.web.team_results import reports_of
 from orchestrator.web.templating import render
+from orchestrator.web.uploads import UploadRefused
 
 DISQUALIFICATION = "disqualification"
 """What an appeal is about where it is about no finding."""
@@ -86,7 +88,11 @@ def _take_in(visit: Visit, form: FileForm | ImageForm) -> Arrival:
     else:
         upload: TemporaryUploadedFile = said["file"]
         hand_in, path = replace(hand_in, file_name=upload.name or ""), Path(upload.temporary_file_path())
-    with visit.site.administer(visit.actor.person) as admin:
+        try:
+            uploads.require_space(visit.site.clock(), 0)  # the file itself is on that disk already
+        except UploadRefused as refused:
+            raise Rejected(f"submission {hand_in.file_name}", [refused.problem]) from refused
+    with visit.site.note_at_once(visit.actor.person) as admin:
         arrival = arrivals.record_arrival(admin, hand_in, path)
     if arrival.id in visit.season.arrivals:
         messages.info(visit.request, "The same arrived before and was not taken again: this is what became of it.")
