@@ -12,7 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from orchestrator.domain.contest_format import FormatRules
 from orchestrator.domain.findings import OnFinding
+from orchestrator.formats.unrestricted.money import MoneyText, halve
+from orchestrator.formats.unrestricted.questionnaire import BICYCLE, BIRD, ObjectClass
+from orchestrator.formats.unrestricted.validity import ValidityRules
 from orchestrator.formats.unrestricted.weeks import Weekday, load_zone
+
+_PERCENT = 100
 
 
 class ClosedDefences(StrEnum):
@@ -60,23 +65,23 @@ class WeekRules(_Rules):
 
 
 class PrizeRules(_Rules):
-    """Prizes (U10). Amounts are in minor units of the currency: 1000 are 10.00 EUR and 1,000 JPY."""
+    """Prizes (U10). An amount is written with its currency, such as 1000.50 EUR."""
 
-    currency: Annotated[str, Field(pattern="^[A-Z]{3}$")]
-    """By its ISO 4217 code."""
-    pool: Annotated[int, Field(ge=1, lt=2**53)]
+    pool: MoneyText
     """All that there is. One half is for defences, the other for who breaks them."""
-    per_break: Annotated[int, Field(ge=1, lt=2**53)]
-    """What the organizers stake on a defence."""
+    per_break: MoneyText
+    """What is staked on a defence, and so the prize for breaking it."""
     advances: dict[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1, le=100)]] = Field(default_factory=dict)
     """Days unbroken, and the percent of the defences' half that is paid in advance then."""
 
     @model_validator(mode="after")
     def _fits_the_pool(self) -> "PrizeRules":
-        if self.per_break > self.pool // 2 + self.pool % 2:
-            raise ValueError(f"per_break: {self.per_break} is more than half of the pool of {self.pool}")
-        if sum(self.advances.values()) > 100:  # noqa: PLR2004  a share of one half
-            raise ValueError(f"advances: {sum(self.advances.values())} % in all is more than the half that they are of")
+        if self.per_break.currency != self.pool.currency:
+            raise ValueError(f"per_break: {self.per_break} is of another currency than the pool of {self.pool}")
+        if not 0 < self.per_break.units <= halve(self.pool.units)[0]:
+            raise ValueError(f"per_break: {self.per_break} is nothing, or more than half of the pool of {self.pool}")
+        if sum(self.advances.values()) >= _PERCENT:
+            raise ValueError(f"advances: {sum(self.advances.values())} % in all leave nothing for the prize itself")
         return self
 
 
@@ -99,8 +104,20 @@ class UnrestrictedRules(FormatRules):
     """How long a staked defence has to hold for the prize: so many times 24 hours (U10)."""
     appeal_days: Annotated[int, Field(ge=1)] = 14
     """How long a team may appeal, in days of 24 hours from the ruling on a picture (U8)."""
+    validity: ValidityRules = ValidityRules()
+    """What raters are asked to agree on, and the panel of an appeal (U6, U8)."""
+    classes: tuple[ObjectClass, ObjectClass] = (BIRD, BICYCLE)
+    """The two classes, in the words in which raters are asked about them."""
     prizes: PrizeRules | None = None
     """Null where nothing is paid."""
+
+    @model_validator(mode="after")
+    def _advances_come_before_the_prize(self) -> "UnrestrictedRules":
+        if self.prizes and (late := [days for days in self.prizes.advances if days >= self.days_unbroken]):
+            raise ValueError(f"prizes.advances: {late[0]} days are not before the prize after {self.days_unbroken}")
+        if self.classes[0].name == self.classes[1].name:
+            raise ValueError(f"classes: both are called {self.classes[0].name!r}")
+        return self
 
     @field_validator("time_zone")
     @classmethod
@@ -109,17 +126,21 @@ class UnrestrictedRules(FormatRules):
         return name
 
 
+SEED_AREA_PERCENT = ValidityRules().minimum_area_percent
+
+
 def rule_warnings(rules: UnrestrictedRules) -> list[str]:
     """Returns what organizers should know of the rules that they chose, a sentence each."""
     found = []
+    if (area := rules.validity.minimum_area_percent) < SEED_AREA_PERCENT:
+        found.append(
+            f"rules.validity.minimum_area_percent: {area} accepts objects that are too small by seed 003 (U6), "
+            f"which asks for {SEED_AREA_PERCENT}"
+        )
     if rules.last_day is None:
         found.append("rules.last_day is not set: stakes of teams are refunded at the end of a contest, which has none")
     if rules.prizes is None:
         found.append("rules.prizes is not set: nothing is paid, and a stake is only a date")
-    elif any(days >= rules.days_unbroken for days in rules.prizes.advances):
-        found.append(
-            f"rules.prizes.advances: one after {rules.days_unbroken} days or more comes after the prize itself"
-        )
     if rules.eligibility is EligibilityReading.RIGHT_ON_80:
         found.append(
             "rules.eligibility: right_on_80 admits a defence that is wrong on a picture of the eligibility set; an "

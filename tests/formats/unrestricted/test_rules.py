@@ -19,9 +19,10 @@ def test_the_defaults_are_those_of_seed_003() -> None:
     [
         {"time_zone": "Mars/Base"},
         {"week": {"ends": "someday"}},
-        {"prizes": {"currency": "EUR", "pool": 100, "per_break": 51}},
-        {"prizes": {"currency": "EUR", "pool": 100, "per_break": 5, "advances": {30: 60, 60: 50}}},
-        {"prizes": {"currency": "euro", "pool": 100, "per_break": 5}},
+        {"prizes": {"pool": "1.00 EUR", "per_break": "0.51 EUR"}},
+        {"prizes": {"pool": "1.00 EUR", "per_break": "0.05 EUR", "advances": {30: 60, 60: 40}}},
+        {"prizes": {"pool": "1.00 EUR", "per_break": "0.05 USD"}},
+        {"prizes": {"pool": "1.00 EUR", "per_break": "0.05 EUR", "advances": {90: 10}}},
         {"uploads_per_day": 0},
     ],
 )
@@ -39,7 +40,7 @@ def test_rules_that_cannot_be_kept_are_refused(wrong) -> None:
         ({}, "time_zone"),
         ({"eligibility": "right_on_80"}, "eligibility"),
         ({"on_fault": "break"}, "on_fault"),
-        ({"prizes": {"currency": "EUR", "pool": 100, "per_break": 5, "advances": {90: 10}}}, "prizes.advances"),
+        ({"validity": {"minimum_area_percent": 16}}, "validity.minimum_area_percent"),
     ],
 )
 def test_a_rule_that_surprises_is_warned_of(rules, key) -> None:
@@ -52,6 +53,6 @@ def test_a_contest_as_the_document_has_it_is_not_warned_of() -> None:
     rules = {
         "time_zone": "Europe/Berlin",
         "last_day": "2027-12-31",
-        "prizes": {"currency": "EUR", "pool": 1_000_000, "per_break": 20_000, "advances": {30: 10}},
+        "prizes": {"pool": "10000.00 EUR", "per_break": "200.00 EUR", "advances": {30: 10}},
     }
     assert rule_warnings(UnrestrictedRules.model_validate(rules)) == []

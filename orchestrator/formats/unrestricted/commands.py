@@ -1,0 +1,161 @@
+"""What people ask for in an unrestricted contest: each command returns the events to append, or why not.
+
+A command reads no clock and knows no ledger: the caller gives the state, the time and who acts, runs what is due
+first (`due.catch_up`), appends what it gets, and asks again where somebody else appended first.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.errors import Problem
+from orchestrator.formats.unrestricted import events
+from orchestrator.formats.unrestricted.checks import (
+    INVALID,
+    board_stake,
+    problems,
+    stake_question,
+    team_stake,
+    vote_on,
+)
+from orchestrator.formats.unrestricted.money import Transfer
+from orchestrator.formats.unrestricted.recusal import ConflictSource, months_later
+from orchestrator.formats.unrestricted.state import State
+from orchestrator.formats.unrestricted.weeks import local_day
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why what was asked for may not be, each reason with its remedy."""
+
+    problems: tuple[Problem, ...]
+
+
+Result = tuple[FormatEvent, ...] | Refusal
+"""The events to append; none where it was done before, and nothing is left to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A picture whose last byte is here, decoded: `digest` of the file, `pixels` of what was decoded, and its size."""
+
+    picture: str
+    team: str
+    digest: str
+    pixels: str
+    height: int
+    width: int
+
+
+def propose(state: State, now: datetime, event: FormatEvent) -> Result:
+    """Returns an event that somebody asks for, if it may happen now: a rating, a vote, an appeal, answers."""
+    found = problems(state, event, now)
+    return Refusal(tuple(found)) if found else (event,)
+
+
+def receive_picture(state: State, now: datetime, actor: str, upload: Upload) -> Result:
+    """Takes a picture in (U4). The same file of the same team has its receipt already, and uses up nothing."""
+    if (upload.team, upload.digest) in state.receipts:
+        return ()
+    event = events.PictureReceived(
+        actor=actor,
+        picture=upload.picture,
+        team=upload.team,
+        digest=upload.digest,
+        pixels=upload.pixels,
+        height=upload.height,
+        width=upload.width,
+        day=local_day(now, state.zone),
+    )
+    return propose(state, now, event)
+
+
+def decide_readability(state: State, now: datetime, actor: str, defence: str, *, readable: bool, reason: str) -> Result:
+    """Notes what the board decided on a defence's code, by the votes on `readable:DEFENCE` (U2)."""
+    if (vote := _vote(state, f"readable:{defence}", now)) is None:
+        return _unknown("defence", defence)
+    event = events.ReadabilityDecided(actor=actor, defence=defence, readable=readable, vote=vote, reason=reason)
+    return propose(state, now, event)
+
+
+def admit_attacker(state: State, now: datetime, actor: str, team: str, preprint: str = "") -> Result:
+    """Lets a team hand in pictures: by its preprint's address, or without one by the votes on `admit:TEAM` (U4)."""
+    vote = None
+    if not preprint and (vote := _vote(state, f"admit:{team}", now)) is None:
+        return _unknown("team", team)
+    return propose(state, now, events.AttackerAdmitted(actor=actor, team=team, preprint=preprint, vote=vote))
+
+
+def stake_by_board(state: State, now: datetime, actor: str, batch: str, criteria: Mapping[str, str]) -> Result:
+    """Stakes defences together, for the reasons given for each, by the votes on `stake:ONE+OTHER` (U9)."""
+    if (vote := _vote(state, stake_question(criteria), now)) is None:
+        return _unknown("defences", ", ".join(criteria))
+    if isinstance(found := board_stake(state, tuple(criteria)), Problem):
+        return Refusal((found,))
+    event = events.DefencesStaked(
+        actor=actor, batch=batch, criteria=dict(criteria), vote=vote, transfers=_records(found)
+    )
+    return propose(state, now, event)
+
+
+def note_stake_paid(state: State, now: datetime, actor: str, defence: str, reference: str) -> Result:
+    """Notes that a team's payment for the stake on its defence arrived (U9)."""
+    if isinstance(found := team_stake(state, defence), Problem):
+        return Refusal((found,))
+    event = events.StakePaid(actor=actor, defence=defence, reference=reference, transfers=_records(found))
+    return propose(state, now, event)
+
+
+def rule_on_appeal(state: State, now: datetime, actor: str, appeal: str, class_name: str | None, reason: str) -> Result:
+    """Notes the board's decision on an appeal, by votes on `appeal:APPEAL:CLASS` or `appeal:APPEAL:invalid` (U8)."""
+    if (vote := _vote(state, f"appeal:{appeal}:{class_name or INVALID}", now)) is None:
+        return _unknown("appeal", appeal)
+    event = events.AppealRuled(actor=actor, appeal=appeal, class_name=class_name, vote=vote, reason=reason)
+    return propose(state, now, event)
+
+
+def overrule(state: State, now: datetime, actor: str, picture: str, class_name: str | None, reason: str) -> Result:
+    """Changes a ruling by the board's votes on `overrule:PICTURE:CLASS` or `overrule:PICTURE:invalid` (U8)."""
+    if (vote := _vote(state, f"overrule:{picture}:{class_name or INVALID}", now)) is None:
+        return _unknown("picture", picture)
+    event = events.PictureOverruled(actor=actor, picture=picture, class_name=class_name, vote=vote, reason=reason)
+    return propose(state, now, event)
+
+
+def decide_report(state: State, now: datetime, actor: str, picture: str, *, withhold: bool, reason: str) -> Result:
+    """Notes what the board decided on a reported picture, by the votes on `report:PICTURE:withhold` or `...:show`."""
+    if (vote := _vote(state, f"report:{picture}:{'withhold' if withhold else 'show'}", now)) is None:
+        return _unknown("picture", picture)
+    event = events.ReportDecided(actor=actor, picture=picture, withhold=withhold, vote=vote, reason=reason)
+    return propose(state, now, event)
+
+
+def withhold_prize(state: State, now: datetime, actor: str, award: str, reason: str) -> Result:
+    """Withholds an award by the board's votes on `withhold:AWARD` (U8)."""
+    if (vote := _vote(state, f"withhold:{award}", now)) is None:
+        return _unknown("award", award)
+    return propose(state, now, events.PrizeWithheld(actor=actor, award=award, vote=vote, reason=reason))
+
+
+def note_conflict(state: State, now: datetime, actor: str, member: str, team: str, source: ConflictSource) -> Result:
+    """Notes a conflict that a member or a team declares; one of co-authors ends after 48 months (U8)."""
+    until = months_later(now.date()) if source is ConflictSource.CO_AUTHOR else None
+    event = events.ConflictNoted(actor=actor, member=member, team=team, source=source, until=until)
+    return propose(state, now, event)
+
+
+def _vote(state: State, question: str, now: datetime) -> events.Vote | None:
+    """Returns the votes on a question, None where it is about nothing."""
+    try:
+        return vote_on(state, question, now)
+    except KeyError:
+        return None
+
+
+def _unknown(what: str, name: str) -> Refusal:
+    return Refusal((Problem(what, f"there is no {name!r} that the board could vote about", "look at the contest"),))
+
+
+def _records(transfers: tuple[Transfer, ...]) -> list[events.TransferRecord]:
+    return [events.TransferRecord.of(each) for each in transfers]

@@ -1,0 +1,205 @@
+"""What time makes necessary in an unrestricted contest: weeks close, defences are published, rulings and stakes settle.
+
+Each `Action` has an id that follows from the contest alone, such as `close:2027-W03`. Whether it is due follows from
+the state, which learns its events; so that it may be run twice or late, by any number of processes, and nothing
+happens twice. `catch_up` runs what is due; before a command is asked, nothing may be left.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.formats.unrestricted import events
+from orchestrator.formats.unrestricted.checks import problems, transfers_for, unnoted_conflicts
+from orchestrator.formats.unrestricted.fold import apply
+from orchestrator.formats.unrestricted.prizes import Waiting
+from orchestrator.formats.unrestricted.state import (
+    DefenceStatus,
+    Picture,
+    PictureStatus,
+    State,
+)
+from orchestrator.formats.unrestricted.validity import Outcome
+from orchestrator.formats.unrestricted.weeks import (
+    TZDATA_VERSION,
+    Week,
+    first_instant,
+    next_week,
+    week_at,
+)
+
+ACTOR = "rules"
+"""Who acts where nobody does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that is due, and the events that it is noted by."""
+
+    id: str
+    events: tuple[FormatEvent, ...]
+
+
+def catch_up(state: State, now: datetime) -> Iterator[Action]:
+    """Runs what is due until nothing is, learns it, and yields each action for the ledger, in order."""
+    ran = True
+    while ran:
+        ran = False
+        for action in list(due(state, now)):
+            if problems(state, action.events[0], now):
+                continue  # what was run before it changed that
+            for event in action.events:
+                apply(state, event, now)
+            ran = True
+            yield action
+
+
+def due(state: State, now: datetime) -> Iterator[Action]:
+    """Yields what is due now. Each is due by the state as it is; after one was run, ask again.
+
+    A week closes before anything else: what is received then is of the next one.
+    """
+    for source in (_weeks, _conflicts, _publications, _appeals, _settlements, _breaks, _stakes, _money):
+        for action in source(state, now):
+            if not problems(state, action.events[0], now):
+                yield action
+
+
+def next_due(state: State) -> datetime | None:
+    """Returns the next instant at which time alone makes something due, None where it never does."""
+    instants = [state.week.closes] if state.week else []
+    for each in state.unsettled:
+        end = state.appeals_end(state.pictures[each])
+        if end is not None:
+            instants.append(end)
+    advances = state.rules.prizes.advances if state.rules.prizes else {}
+    for defence in state.defences.values():
+        if defence.staked_at is not None:
+            instants += [defence.staked_at + timedelta(days=days) for days in (*advances, state.rules.days_unbroken)]
+    later = [each for each in instants if each > state.at]
+    return min(later, default=None)
+
+
+def week_after(state: State, week: Week | None) -> Week | None:
+    """Returns the week that opens next, None where the contest has no other (`rules.last_day`)."""
+    if week is None and state.opened_at is None:
+        return None
+    ends = state.rules.week.ends
+    if week is None:
+        opened = state.opened_at or state.at
+        found = week_at(opened, state.zone, ends)
+        found = Week(found.id, opened.astimezone(UTC), found.closes)
+    else:
+        found = next_week(week, state.zone, ends)
+    last_day = state.rules.last_day
+    if last_day is None:
+        return found
+    over = first_instant(last_day + timedelta(days=1), state.zone)
+    return None if over <= found.opens else Week(found.id, found.opens, min(found.closes, over))
+
+
+def _opened(week: Week) -> events.WeekOpened:
+    return events.WeekOpened(actor=ACTOR, week=week.id, opens=week.opens, closes=week.closes, tzdata=TZDATA_VERSION)
+
+
+def _weeks(state: State, now: datetime) -> Iterator[Action]:
+    if not state.weeks:
+        if first := week_after(state, None):
+            yield Action(f"open:{first.id}", (_opened(first),))
+        return
+    if state.week is None or now < state.week.closes:
+        return
+    closed = events.WeekClosed(actor=ACTOR, week=state.week.id, pictures=state.week_pictures)
+    following = week_after(state, state.week)
+    yield Action(f"close:{state.week.id}", (closed, _opened(following)) if following else (closed,))
+
+
+def _conflicts(state: State, _: datetime) -> Iterator[Action]:
+    seated = {*state.board.members, *(name for case in state.board.outside.values() for name in case)}
+    for member in sorted(seated):
+        for team in sorted(state.season.teams):
+            for source in unnoted_conflicts(state, member, team):
+                event = events.ConflictNoted(actor=ACTOR, member=member, team=team, source=source)
+                yield Action(f"conflict:{member}:{source}:{team}", (event,))
+
+
+def _publications(state: State, _: datetime) -> Iterator[Action]:
+    """Yields the defences whose week of admission is over: U3 asks for the end of the week after it at the latest."""
+    for each in state.defences.values():
+        if each.status is DefenceStatus.ELIGIBLE and (not each.tested_in or each.tested_in in state.closed_weeks):
+            event = events.DefencePublished(actor=ACTOR, defence=each.id, digest=each.digest, source=each.source)
+            yield Action(f"publish:{each.id}", (event,))
+
+
+def _appeals(state: State, _: datetime) -> Iterator[Action]:
+    for name in state.open_appeals:
+        appeal = state.appeals[name]
+        if len(appeal.panel) < state.rules.validity.appeal_raters:
+            continue
+        picture = state.pictures[appeal.picture]
+        found = state.judge(picture).rule_on_appeal(appeal.panel, {each.rater for each in picture.ratings})
+        if found.outcome in (Outcome.VALID, Outcome.INVALID, Outcome.UNDECIDED):
+            undecided = found.outcome is Outcome.UNDECIDED
+            class_name = picture.class_name if undecided else found.class_name
+            reason = f"The panel finds: {found.outcome}. {'; '.join(found.reasons)}"[:2000]
+            event = events.AppealRuled(actor=ACTOR, appeal=name, class_name=class_name, reason=reason)
+            yield Action(f"appeal:{name}", (event,))
+
+
+def _settlements(state: State, now: datetime) -> Iterator[Action]:
+    for name in state.unsettled:
+        if _may_settle(state, state.pictures[name], now):
+            yield Action(f"settle:{name}", (events.PictureSettled(actor=ACTOR, picture=name),))
+
+
+def _may_settle(state: State, picture: Picture, now: datetime) -> bool:
+    end = state.appeals_end(picture)
+    if picture.status not in (PictureStatus.VALID, PictureStatus.INVALID) or end is None:
+        return False
+    return (picture.withheld or now >= end) and not any(each in state.open_appeals for each in picture.appeals)
+
+
+def _breaks(state: State, _: datetime) -> Iterator[Action]:
+    for defence, picture in state.breaks_to_note:
+        event = events.DefenceBroken(actor=ACTOR, defence=defence, picture=picture)
+        yield Action(f"break:{defence}:{picture}", (event,))
+
+
+def _stakes(state: State, now: datetime) -> Iterator[Action]:
+    for each in state.defences.values():
+        end = state.stake_ends(each)
+        if each.status is DefenceStatus.STAKED and end is not None and now >= end:
+            yield Action(f"expire:{each.id}", (events.DefenceExpired(actor=ACTOR, defence=each.id),))
+        if each.status is DefenceStatus.EXPIRED:
+            yield Action(f"check:{each.id}", (events.DefenceChecked(actor=ACTOR, defence=each.id),))
+
+
+def _money(state: State, now: datetime) -> Iterator[Action]:
+    if state.books is None or state.rules.prizes is None or state.is_over or state.opened_at is None:
+        return
+    for cause in _causes(state, now):
+        found = transfers_for(state, cause, now)
+        if found and not isinstance(found, Waiting):
+            records = [events.TransferRecord.of(each) for each in found]
+            yield Action(f"money:{cause}", (events.MoneyMoved(actor=ACTOR, cause=cause, transfers=records),))
+
+
+def _causes(state: State, now: datetime) -> Sequence[str]:
+    """Returns what money may move for now, without looking at pictures where nothing can have become due."""
+    prizes = state.rules.prizes
+    found = ["accounts"] if state.books is not None and not state.books.transfers else []
+    staked = [each for each in state.defences.values() if each.staked_at is not None]
+    for each in staked:
+        end = state.stake_ends(each)
+        if each.broken_by or (end is not None and now >= end):
+            found.append(f"stake:{each.id}")
+    found += [
+        f"prize:{days}"
+        for days in ((*sorted(prizes.advances), state.rules.days_unbroken) if prizes else ())
+        if any(each.staked_at and now >= each.staked_at + timedelta(days=days) for each in staked)
+    ]
+    last_week = next(reversed(state.weeks.values()), None)
+    if last_week is not None and state.week is None and not state.unsettled:
+        found.append("end")
+    return found

@@ -1,0 +1,340 @@
+"""What is known of an unrestricted contest after some events: pictures, defences, appeals, the board, the books.
+
+Nothing here decides whether an event may happen (`checks`) or learns one (`fold`); these are the facts, and what
+follows from them at once.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
+from zoneinfo import ZoneInfo
+
+from orchestrator.domain.contest_events import Role
+from orchestrator.domain.season import Season
+from orchestrator.domain.submissions import Side
+from orchestrator.formats.unrestricted.boxes import PictureSize
+from orchestrator.formats.unrestricted.money import Books
+from orchestrator.formats.unrestricted.prizes import Break, Entrants, StakedDefence, Unsettled
+from orchestrator.formats.unrestricted.questionnaire import Questionnaire
+from orchestrator.formats.unrestricted.recusal import Board
+from orchestrator.formats.unrestricted.rules import OnFault, UnrestrictedRules
+from orchestrator.formats.unrestricted.validity import Judge, Outcome, Rating, Ruling
+from orchestrator.formats.unrestricted.weeks import Week, load_zone
+
+EPOCH = datetime.min.replace(tzinfo=UTC)
+
+
+class DefenceStatus(StrEnum):
+    """How far a defence is: received, readable, eligible, published, staked, broken or expired, checked, paid."""
+
+    RECEIVED = "received"
+    READABLE = "readable"
+    REFUSED = "refused"
+    """It is not readable or not eligible (U2), and does not play."""
+    ELIGIBLE = "eligible"
+    PUBLISHED = "published"
+    STAKED = "staked"
+    BROKEN = "broken"
+    EXPIRED = "expired"
+    CHECKED = "checked"
+    PAID = "paid"
+    WITHHELD = "withheld"
+
+
+ANSWERING = frozenset({DefenceStatus.ELIGIBLE, DefenceStatus.PUBLISHED, DefenceStatus.STAKED, DefenceStatus.BROKEN})
+"""Those that are asked about the pictures of a week."""
+
+
+class PictureStatus(StrEnum):
+    """How far a picture is: received, rating once it is public, valid or invalid, and settled."""
+
+    RECEIVED = "received"
+    RATING = "rating"
+    VALID = "valid"
+    INVALID = "invalid"
+
+
+@dataclass
+class Defence:
+    """A defence, and what became of it. `why` says why it was refused, `code_is_closed` that it has no source (U3)."""
+
+    id: str
+    team: str
+    receipt: int
+    digest: str
+    source: str
+    status: DefenceStatus = DefenceStatus.RECEIVED
+    why: str = ""
+    tested_at: datetime | None = None
+    tested_in: str = ""
+    """The week in which it became eligible, "" where none was open."""
+    published_at: datetime | None = None
+    batch: str = ""
+    staked_at: datetime | None = None
+    answers: dict[str, str | None] = field(default_factory=dict)
+    """Picture -> the class that it labelled it as, None where it abstained (U1)."""
+    faults: set[str] = field(default_factory=set)
+    """Pictures to which it gave no answer at all; they are among `answers` too (U7)."""
+    other_seeds: dict[str, list[str | None]] = field(default_factory=dict)
+    broken_by: list[str] = field(default_factory=list)
+    """Settled valid pictures that it labelled as the other class, in the order of the ledger."""
+    confirmed: dict[str, str] = field(default_factory=dict)
+    """Rejected picture -> the member who confirmed the rejection (U11)."""
+
+    @property
+    def code_is_closed(self) -> bool:
+        """Whether nobody can read its code."""
+        return not self.source
+
+
+@dataclass
+class Picture:
+    """A picture that a team handed in. `appeals` are those against its ruling, `withheld` whether its pixels are."""
+
+    id: str
+    team: str
+    receipt: int
+    received: datetime
+    week: str
+    size: PictureSize
+    digest: str
+    status: PictureStatus = PictureStatus.RECEIVED
+    ratings: list[Rating] = field(default_factory=list)
+    dismissed: set[str] = field(default_factory=set)
+    """Raters whose reports the board dismissed."""
+    ruling: Ruling | None = None
+    ruled_at: datetime | None = None
+    class_name: str | None = None
+    """What a valid picture shows, also after an appeal or the board's own ruling."""
+    appeals: list[str] = field(default_factory=list)
+    settled: bool = False
+    withheld: bool = False
+    members: set[str] = field(default_factory=set)
+    """Members of the board who voted about it: they do not confirm its rejection (U11)."""
+
+    @property
+    def counting(self) -> list[Rating]:
+        """Its ratings without the reports that the board dismissed."""
+        return [rating for rating in self.ratings if rating.rater not in self.dismissed]
+
+
+@dataclass
+class Appeal:
+    """An objection to the ruling on a picture, and the answers of its panel, where one was called (U8)."""
+
+    id: str
+    picture: str
+    team: str
+    has_panel: bool = False
+    panel: list[Rating] = field(default_factory=list)
+    decided: bool = False
+
+
+@dataclass
+class State:
+    """An unrestricted contest as its ledger tells it. `fold.apply` is the only way to learn more."""
+
+    rules: UnrestrictedRules = field(default_factory=UnrestrictedRules)
+    season: Season = field(default_factory=Season)
+    at: datetime = EPOCH
+    """The time of the last event."""
+    opened_at: datetime | None = None
+    position: int = 0
+    """How many events there were: the place of the last one in the ledger."""
+    weeks: dict[str, Week] = field(default_factory=dict)
+    closed_weeks: dict[str, list[str]] = field(default_factory=dict)
+    """Week -> its pictures, once it closed."""
+    week_pictures: list[str] = field(default_factory=list)
+    """The pictures of the week that is open."""
+    defences: dict[str, Defence] = field(default_factory=dict)
+    pictures: dict[str, Picture] = field(default_factory=dict)
+    unsettled: dict[str, None] = field(default_factory=dict)
+    """The pictures that are published and not settled, in the order of the ledger."""
+    breaks_to_note: dict[tuple[str, str], None] = field(default_factory=dict)
+    """Defence and picture of every break by a settled picture that no event has noted."""
+    valid: dict[str, None] = field(default_factory=dict)
+    """The pictures that are valid now."""
+    receipts: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Team and digest of a file -> the picture that it became."""
+    uploads: dict[tuple[str, date], int] = field(default_factory=dict)
+    """Team and local day -> how many pictures it handed in."""
+    admitted: dict[str, str] = field(default_factory=dict)
+    """Team -> its preprint, or "" for one that the board admitted (U4)."""
+    appeals: dict[str, Appeal] = field(default_factory=dict)
+    open_appeals: dict[str, None] = field(default_factory=dict)
+    board: Board = field(default_factory=Board)
+    books: Books | None = None
+    """None where nothing is paid."""
+    people: dict[str, set[str]] = field(default_factory=dict)
+    """Team -> everybody who was in it when it handed something in, or is in it now."""
+    is_over: bool = False
+    """Whether what was left of the money went back."""
+
+    def __post_init__(self) -> None:
+        self.zone: ZoneInfo = load_zone(self.rules.time_zone)
+        self.questionnaire = Questionnaire(self.rules.classes)
+        if self.rules.prizes is not None:
+            self.books = Books(self.rules.prizes.pool.currency)
+
+    @property
+    def week(self) -> Week | None:
+        """The week that is open, None before the first and after the last."""
+        last = next(reversed(self.weeks.values()), None)
+        return None if last is None or last.id in self.closed_weeks else last
+
+    @property
+    def class_names(self) -> frozenset[str]:
+        """The names of the two classes."""
+        return frozenset(each.name for each in self.rules.classes)
+
+    def judge(self, picture: Picture) -> Judge:
+        """Returns who rules on a picture of this size."""
+        return Judge(picture.size, self.rules.validity, self.questionnaire)
+
+    def appeals_end(self, picture: Picture) -> datetime | None:
+        """Returns until when the ruling on a picture may be appealed against, None while there is none."""
+        return None if picture.ruled_at is None else picture.ruled_at + timedelta(days=self.rules.appeal_days)
+
+    def breaks(self, defence: Defence, picture: Picture) -> bool:
+        """Returns whether a picture, if its ruling stands, breaks a defence (U7): abstaining is no break."""
+        if picture.status is not PictureStatus.VALID or picture.id not in defence.answers:
+            return False
+        if picture.id in defence.faults:
+            return self.rules.on_fault is OnFault.BREAK
+        return defence.answers[picture.id] not in (None, picture.class_name)
+
+    def lucky(self, defence: Defence, picture: Picture) -> bool:
+        """Returns whether a break does not show with the majority of other seeds (U13). It counts, and is marked."""
+        others = defence.other_seeds.get(picture.id, [])
+        wrong = sum(answer not in (None, picture.class_name) for answer in others)
+        return bool(others) and wrong <= len(others) // 2
+
+    def awaited_answers(self, defence: Defence) -> list[str]:
+        """Returns the public pictures that a defence has to be asked about: all but those that it was tested on."""
+        return [
+            each.id
+            for each in self.pictures.values()
+            if each.status is not PictureStatus.RECEIVED
+            and not each.withheld
+            and each.id not in defence.answers
+            and not (each.settled and each.status is PictureStatus.INVALID)
+            and not (defence.tested_at and each.ruled_at and each.ruled_at <= defence.tested_at)
+        ]
+
+    def threatening(self, defence: Defence) -> list[str]:
+        """Returns the pictures that break a defence unless their ruling changes: they bar it from being staked."""
+        return [each for each in self.unsettled if self.breaks(defence, self.pictures[each])]
+
+    def entrants(self) -> Entrants:
+        """Returns who is in which team, and who gets no prize (U12)."""
+        barred = dict.fromkeys(self.season.organizer_keys(), "an organizer")
+        board = {person.identity_key for person in self.season.roles[Role.BOARD].values()}
+        seated = {*self.board.members.values(), *(p for case in self.board.outside.values() for p in case.values())}
+        barred |= dict.fromkeys((board | seated) - {""}, "a member of the review board")
+        return Entrants({team: frozenset(people) for team, people in self.people.items()}, barred)
+
+    def teams_of(self, question: str) -> frozenset[str]:
+        """Returns the teams that a question is about. Raises KeyError where there is no such case."""
+        kind, _, subject = question.partition(":")
+        match kind:
+            case "readable":
+                return frozenset({self.defences[subject].team})
+            case "stake":
+                return frozenset(self.defences[each].team for each in subject.split("+"))
+            case "admit":
+                if subject not in self.season.teams:
+                    raise KeyError(subject)
+                return frozenset({subject})
+            case "withhold":
+                if self.books is None:
+                    raise KeyError(subject)
+                transfer = self.books.transfers[subject]
+                return frozenset({transfer.team, self.defences[transfer.defence].team})
+            case "appeal":
+                appeal = self.appeals[subject.partition(":")[0]]
+                return self.teams_of_picture(self.pictures[appeal.picture]) | {appeal.team}
+            case "report" | "overrule":
+                return self.teams_of_picture(self.pictures[subject.partition(":")[0]])
+        raise KeyError(question)
+
+    def picture_of(self, question: str) -> Picture | None:
+        """Returns the picture that a question is about, None where it is about none."""
+        kind, subject = question.split(":")[:2]
+        if kind in ("report", "overrule"):
+            return self.pictures[subject]
+        return self.pictures[self.appeals[subject].picture] if kind == "appeal" else None
+
+    def teams_of_picture(self, picture: Picture) -> frozenset[str]:
+        """Returns the team of a picture, and those whose defences it breaks or would break if it were ruled valid."""
+        others = {
+            each.team
+            for each in self.defences.values()
+            if each.answers.get(picture.id) is not None
+            and (picture.class_name is None or each.answers[picture.id] != picture.class_name)
+        }
+        return frozenset({picture.team, *others})
+
+    def worklist(self, defence: Defence) -> list[str]:
+        """Returns the rejected pictures whose rejection a member still has to confirm before its prize (U11)."""
+        return [
+            each.id
+            for each in self.received_while_staked(defence)
+            if each.settled and each.status is PictureStatus.INVALID and each.id not in defence.confirmed
+        ]
+
+    def stake_ends(self, defence: Defence) -> datetime | None:
+        """Returns when a staked defence has held long enough: so many times 24 hours, None where it is not staked."""
+        return None if defence.staked_at is None else defence.staked_at + timedelta(days=self.rules.days_unbroken)
+
+    def received_while_staked(self, defence: Defence) -> Iterator[Picture]:
+        """Yields the pictures that were received after a defence was staked and before its time was over."""
+        end = self.stake_ends(defence)
+        if end is None or defence.staked_at is None:
+            return
+        yield from (each for each in self.pictures.values() if defence.staked_at <= each.received < end)
+
+    def staked_defence(self, defence: Defence) -> StakedDefence:
+        """Returns a staked defence as the rules about prizes see it, with all that is not settled."""
+        if defence.staked_at is None:
+            raise ValueError(f"{defence.id} is not staked")
+        broken = [self.pictures[each] for each in defence.broken_by]
+        return StakedDefence(
+            defence.id,
+            defence.team,
+            defence.receipt,
+            defence.staked_at,
+            tuple(Break(each.team, each.receipt, each.received, self.weeks[each.week].closes) for each in broken),
+            tuple(self._unsettled(defence)),
+            self._barred(defence),
+        )
+
+    def _unsettled(self, defence: Defence) -> Iterator[Unsettled]:
+        for each in self.received_while_staked(defence):
+            closes = self.weeks[each.week].closes
+            if not each.settled:
+                yield Unsettled(each.id, each.received, closes, "is not settled")
+            elif each.status is PictureStatus.VALID and each.id not in defence.answers:
+                yield Unsettled(each.id, each.received, closes, "was not shown to it yet")
+            elif self.breaks(defence, each) and each.id not in defence.broken_by:
+                yield Unsettled(each.id, each.received, closes, "breaks it, which is not noted yet")
+            elif each.status is PictureStatus.INVALID and each.id not in defence.confirmed:
+                yield Unsettled(each.id, each.received, closes, "waits for the board's confirmation (U11)", ruled=True)
+
+    def _barred(self, defence: Defence) -> str:
+        entry = self.season.entries[defence.id]
+        if defence.code_is_closed:
+            return "its code is closed"
+        if not entry.is_active:
+            return "it was withdrawn" if entry.withdrawn else "it was disqualified"
+        return ""
+
+
+def is_defence(side: Side | None) -> bool:
+    """Returns whether what was handed in is a defence."""
+    return side is Side.DEFENCE
+
+
+def is_ruled(ruling: Ruling) -> bool:
+    """Returns whether a ruling says that a picture is valid or invalid."""
+    return ruling.outcome in (Outcome.VALID, Outcome.INVALID)

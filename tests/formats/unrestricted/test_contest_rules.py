@@ -1,0 +1,416 @@
+"""Rules U1 to U5, U7 to U9 and U11 to U13 of the unrestricted contest, each by an event that breaks it."""
+
+from datetime import timedelta
+
+import pytest
+
+from orchestrator.domain import contest_events
+from orchestrator.domain.contest_events import PersonRecord, Role
+from orchestrator.formats.unrestricted import commands, events
+from orchestrator.formats.unrestricted.randomness import other_seeds, picture_seed
+from orchestrator.formats.unrestricted.recusal import ConflictSource
+from orchestrator.formats.unrestricted.visibility import board_appeals, visible_defences, visible_pictures
+
+from .simulated_contest import (
+    BICYCLE,
+    BIRD,
+    RULES,
+    SimulatedContest,
+    answers,
+    broken_contest,
+    handle,
+    small_contest,
+)
+
+
+def contest_before_the_test(**rules: object) -> SimulatedContest:
+    """Returns a contest in which the board finds d2 readable, which is not tested yet."""
+    contest = small_contest(RULES | rules)
+    contest.receive_defence("d2", "owls")
+    contest.find_readable("d2", "b1", "b2")
+    return contest
+
+
+@pytest.mark.parametrize(("abstained", "faults", "status"), [(2, 0, "eligible"), (1, 2, "refused"), (3, 0, "refused")])
+def test_u1_a_defence_may_abstain_on_a_fifth_of_the_eligibility_set(abstained, faults, status) -> None:
+    """Two of ten pictures may go unanswered, faults among them, and a third one makes it not eligible."""
+    contest = contest_before_the_test()
+    contest.must(contest.test("d2", right=10 - abstained - faults, abstained=abstained, faults=faults))
+    assert contest.state.defences["d2"].status == status
+
+
+def test_u1_an_answer_is_one_of_both_classes_or_an_abstention() -> None:
+    """A defence cannot answer with a class that the contest does not have."""
+    contest = broken_contest()
+    contest.publish_defence("d2", "owls")
+    assert contest.record_answers("d2", {handle(1): "car"}) == ["car: no class of this contest (U1)"]
+    assert contest.record_answers("d2", {handle(1): None}) == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"right": 8, "wrong": 1}, {"broken_by": [handle(1)]}, {"seconds": 601.0}],
+    ids=["a mistake", "an accepted picture", "too slow"],
+)
+def test_u2_a_defence_with_a_fault_is_not_eligible(fault) -> None:
+    """A mistake on what it answers, an accepted picture that breaks it, or over a minute a picture refuse it."""
+    contest = broken_contest()
+    contest.receive_defence("d2", "owls")
+    contest.find_readable("d2", "b1", "b2")
+    contest.must(contest.test("d2", **fault))
+    assert contest.state.defences["d2"].status == "refused"
+
+
+def test_u2_a_defence_has_to_be_asked_about_every_accepted_picture() -> None:
+    """A test that leaves out an accepted picture is not noted."""
+    contest = broken_contest()
+    contest.receive_defence("d2", "owls")
+    contest.find_readable("d2", "b1", "b2")
+    assert contest.test("d2", accepted=0) == ["it was asked about 0 accepted pictures, and there are 1 (U2)"]
+
+
+def test_u2_the_other_reading_allows_mistakes_where_80_percent_are_right() -> None:
+    """With `right_on_80` eight of ten right are enough, and seven are not."""
+    for right, status in ((8, "eligible"), (7, "refused")):
+        contest = contest_before_the_test(eligibility="right_on_80")
+        contest.must(contest.test("d2", right=right, wrong=10 - right, abstained=0))
+        assert contest.state.defences["d2"].status == status
+
+
+def test_u2_code_that_nobody_can_read_is_refused_by_the_board() -> None:
+    """Without the board's decision a defence is not tested, and a decision against it ends its way."""
+    contest = small_contest()
+    contest.receive_defence("d2", "owls")
+    assert contest.test("d2") == ["d2 is received, and not readable"]
+    contest.must(contest.vote("readable:d2", "b1", "b2", in_favour=False))
+    refuse = commands.decide_readability(contest.state, contest.now, "desk", "d2", readable=False, reason="Obfuscated.")
+    contest.must(contest.done(refuse))
+    assert contest.state.defences["d2"].status == "refused"
+
+
+def test_u3_an_eligible_defence_is_published_before_the_following_week_ends() -> None:
+    """Nobody else sees a defence before; with the close of its week it is published as it was received."""
+    contest = contest_before_the_test()
+    contest.must(contest.test("d2"))
+    assert [each.id for each in visible_defences(contest.state, "foxes")] == ["d1"]
+    forged = events.DefencePublished(actor="desk", defence="d2", digest="another", source="https://code.example/1")
+    assert contest.propose(forged) == ["what is published is not what was received (U3)"]
+    contest.close_week()
+    assert "publish:d2" in contest.actions
+    assert [each.id for each in visible_defences(contest.state, "foxes")] == ["d1", "d2"]
+
+
+def test_u3_a_defence_whose_code_is_closed_plays_where_the_rules_allow_it() -> None:
+    """Closed code is refused by default; where it is allowed it is barred from the prize of defences."""
+    for rule, status in (("refused", "refused"), ("allowed", "eligible")):
+        contest = small_contest(RULES | {"closed": rule})
+        contest.receive_defence("d2", "owls", source="")
+        contest.find_readable("d2", "b1", "b2")
+        contest.must(contest.test("d2"))
+        assert contest.state.defences["d2"].status == status
+    contest.close_week()
+    contest.must(contest.stake("b-2", "d2"))
+    assert contest.state.staked_defence(contest.state.defences["d2"]).barred == "its code is closed"
+
+
+def test_u4_a_team_hands_in_ten_pictures_a_day_of_the_contests_zone() -> None:
+    """The eleventh is refused until it is midnight in Berlin; the same file again uses up nothing."""
+    contest = small_contest()
+    for number in range(10):
+        contest.must(contest.upload(number, "foxes"))
+    contest.must(contest.upload(99, "foxes", content="picture 3"))
+    assert handle(99) not in contest.state.pictures
+    assert contest.upload(10, "foxes") == ["10 pictures of foxes came on 2027-01-18 already (U4)"]
+    contest.must(contest.upload(11, "wolves"))
+    contest.wait(hours=13, minutes=59)
+    assert contest.upload(10, "foxes") != []
+    contest.wait(minutes=1)
+    contest.must(contest.upload(10, "foxes"))
+
+
+def test_u4_a_team_needs_a_preprint_or_the_boards_admission() -> None:
+    """A team that nobody admitted hands in nothing; the board may admit it by a vote."""
+    contest = small_contest()
+    contest.add_team("cats")
+    assert contest.upload(1, "cats") == ["cats is not admitted: a preprint, or the board's admission, is needed (U4)"]
+    assert contest.done(commands.admit_attacker(contest.state, contest.now, "desk", "cats")) != []
+    contest.must(contest.vote("admit:cats", "b1", "b2"))
+    contest.must(contest.done(commands.admit_attacker(contest.state, contest.now, "desk", "cats")))
+    contest.must(contest.upload(1, "cats"))
+
+
+def test_u4_a_break_bars_an_unstaked_defence_from_being_staked() -> None:
+    """A defence that a valid picture breaks is not staked, also while the ruling may still be appealed against."""
+    contest = small_contest()
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    contest.must(contest.record_answers("d1", {handle(1): BICYCLE}))
+    contest.must(contest.rate(1))
+    assert contest.stake("b-1", "d1") == [f"d1 is broken unless the ruling on {handle(1)} changes (U4)"]
+    contest.wait(days=3)
+    assert contest.state.defences["d1"].status == "broken"
+    assert contest.state.books.unpaid() == []
+
+
+def test_u5_a_picture_at_the_close_is_in_the_next_week_and_hidden_until_it_ends() -> None:
+    """A millisecond before the close is in, the close itself is the next week's; others see it when that closes."""
+    contest = small_contest()
+    close = contest.state.week.closes
+    contest.go_to(close - timedelta(milliseconds=1))
+    contest.must(contest.upload(1, "foxes"))
+    contest.now = close
+    assert contest.upload(2, "foxes") == ["no week is open at this time: close the one that is over first (U5)"]
+    contest.tick()
+    contest.must(contest.upload(2, "foxes"))
+    assert [each.id for each in visible_pictures(contest.state, "wolves")] == [handle(1)]
+    assert [each.id for each in visible_pictures(contest.state, "foxes")] == [handle(1), handle(2)]
+    assert contest.rate(2, raters=["r1"]) == [
+        f"{handle(2)} is not public yet (U5)",
+        f"{handle(2)} is received, and nobody is asked about it (U6)",
+    ]
+    contest.close_week()
+    assert len(visible_pictures(contest.state, "wolves")) == 2
+
+
+def test_u5_a_week_closes_once_however_late_and_however_often() -> None:
+    """After three weeks without a tick each week is closed once, and a second tick finds nothing to do."""
+    contest = small_contest()
+    contest.now += timedelta(days=21)
+    assert [each for each in contest.tick() if each.startswith("close:")] == [
+        "close:2027-W03",
+        "close:2027-W04",
+        "close:2027-W05",
+    ]
+    assert contest.tick() == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "rated", "broken"), [(BICYCLE, BIRD, True), (BIRD, BIRD, False), (None, BIRD, False)]
+)
+def test_u7_a_valid_picture_with_the_other_class_breaks_a_defence(answer, rated, broken) -> None:
+    """The other class is a break, the right one and an abstention are none."""
+    contest = small_contest()
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    contest.must(contest.record_answers("d1", {handle(1): answer}))
+    contest.must(contest.rate(1, answers(rated)))
+    contest.wait(days=3)
+    assert (contest.state.defences["d1"].status == "broken") is broken
+
+
+@pytest.mark.parametrize(("on_fault", "broken"), [("abstain", False), ("break", True)])
+def test_u7_a_fault_is_an_abstention_unless_the_rules_make_it_a_break(on_fault, broken) -> None:
+    """A picture that gets no answer breaks a defence only with `on_fault: break`."""
+    contest = small_contest(RULES | {"on_fault": on_fault})
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    contest.must(contest.record_answers("d1", {handle(1): None}, faults=[handle(1)]))
+    contest.must(contest.rate(1))
+    contest.wait(days=3)
+    assert (contest.state.defences["d1"].status == "broken") is broken
+
+
+def test_u7_a_break_needs_its_settled_picture() -> None:
+    """A break by a picture that may still be appealed against, or of the right class, is not noted."""
+    contest = broken_contest()
+    forged = events.DefenceBroken(actor="desk", defence="d1", picture=handle(1))
+    assert "it needs a settled valid picture" in contest.propose(forged)[0]
+    contest.wait(days=3)
+    assert contest.state.defences["d1"].broken_by == [handle(1)]
+    assert contest.propose(forged) == ["it is noted already"]
+
+
+def test_u8_an_appeal_is_decided_by_its_panel() -> None:
+    """Five new raters, four of whom see a drawing, overturn the ruling, and the defence is not broken."""
+    contest = broken_contest()
+    contest.must(contest.appeal(1, 1, "owls"))
+    contest.must(contest.propose(events.PanelCalled(actor="b1", appeal=handle(1), member="b1")))
+    for number, real in enumerate([False, False, True, False, False]):
+        body = {"picture": handle(1), "appeal": handle(1), "answers": answers(real=real)}
+        contest.must(contest.propose(events.PictureRated(actor="p", rater=f"p{number}", **body)))
+    contest.tick()
+    assert contest.status(1) == "invalid"
+    contest.wait(days=4)
+    assert contest.state.defences["d1"].status == "staked"
+
+
+def test_u8_only_those_concerned_appeal_and_only_in_time() -> None:
+    """A team whose defence is not broken by it, and anybody after the last day, cannot appeal."""
+    contest = broken_contest()
+    assert "is not concerned" in contest.appeal(1, 1, "wolves")[0]
+    contest.wait(days=3)
+    assert contest.appeal(1, 1, "owls") != []
+
+
+def test_u8_a_recused_member_neither_sees_nor_votes() -> None:
+    """A member of the same organization, and one with a declared conflict, are refused; the others decide."""
+    contest = broken_contest()
+    contest.add_board(b4="four@owls.example")
+    contest.must(contest.appeal(1, 1, "owls"))
+    note = commands.note_conflict(contest.state, contest.now, "b3", "b3", "foxes", ConflictSource.CO_AUTHOR)
+    contest.must(contest.done(note))
+    question = f"appeal:{handle(1)}:invalid"
+    assert contest.vote(question, "b4") == ["b4 is recused: organization (owls)"]
+    assert contest.vote(question, "b3") == ["b3 is recused: co_author (foxes)"]
+    assert board_appeals(contest.state, "b3", contest.now) == []
+    assert visible_pictures(contest.state, member="b4", today=contest.now) == []
+    contest.must(contest.vote(question, "b1"))
+    decide = (contest.state, contest.now, "desk", handle(1), None, "The board sees a drawing.")
+    assert "1 voted" in contest.done(commands.rule_on_appeal(*decide))[0]
+    contest.must(contest.vote(question, "b2"))
+    contest.must(contest.done(commands.rule_on_appeal(contest.state, contest.now, *decide[2:])))
+    assert contest.ledger[-1][0].vote.recused == {"b3": "co_author (foxes)", "b4": "organization (owls)"}
+
+
+def test_u8_nobody_lifts_their_own_recusal() -> None:
+    """Two other members without a conflict waive a computed one; the member's own word and one waiver are too few."""
+    contest = broken_contest()
+    contest.add_board(b4="four@owls.example")
+
+    def waive(by: str, member: str = "b4") -> list[str]:
+        body = {"member": member, "team": "owls", "by": by, "reason": "It is another faculty."}
+        return contest.propose(events.ConflictWaived(actor=by, **body))
+
+    contest.must(contest.appeal(1, 1, "owls"))
+    assert "nobody waives their own conflict (U8)" in waive("b4")
+    contest.must(waive("b1"))
+    assert waive("b1") != []
+    assert contest.vote(f"appeal:{handle(1)}:invalid", "b4") != []
+    contest.must(waive("b2"))
+    contest.must(contest.vote(f"appeal:{handle(1)}:invalid", "b4"))
+
+
+def test_u8_a_member_of_the_team_is_recused_for_ever() -> None:
+    """Who is in a team has a conflict that nobody can waive."""
+    contest = broken_contest()
+    contest.add_board(b4="owls@owls.example")
+    body = {"member": "b4", "team": "owls", "reason": "We trust them."}
+    assert contest.propose(events.ConflictWaived(actor="b1", by="b1", **body)) != []
+
+
+def test_u8_nobody_votes_as_somebody_else() -> None:
+    """A vote whose actor is not its member is refused."""
+    contest = broken_contest()
+    forged = events.VoteCast(actor="b1", question="readable:d1", member="b2", in_favour=True)
+    assert contest.propose(forged) == ["b1 acts as b2"]
+
+
+def test_u8_an_outside_member_is_appointed_where_too_few_may_vote() -> None:
+    """Somebody from outside is of the board for one case, only where its own members cannot decide it."""
+    contest = broken_contest()
+    contest.must(contest.appeal(1, 1, "owls"))
+    seat = events.BoardMemberSeated(actor="desk", member="x1", case=f"appeal:{handle(1)}", person="x@far.example")
+    assert contest.propose(seat) == ["enough members may vote on this case, so that nobody from outside is needed"]
+    for member in ("b2", "b3"):
+        note = commands.note_conflict(contest.state, contest.now, member, member, "foxes", ConflictSource.ADVISOR)
+        contest.must(contest.done(note))
+    contest.must(contest.propose(seat))
+    contest.must(contest.vote(f"appeal:{handle(1)}:invalid", "b1", "x1"))
+    decision = commands.rule_on_appeal(contest.state, contest.now, "desk", handle(1), None, "It is a drawing.")
+    contest.must(contest.done(decision))
+    assert contest.vote("readable:d1", "x1") == ["x1 is not of the board"]
+
+
+def test_u9_only_a_published_defence_is_staked_and_what_is_staked_is_reserved() -> None:
+    """Staking before publication is refused, and so is staking when the attackers' half is spent."""
+    contest = contest_before_the_test()
+    assert contest.stake("b-1", "d2") == ["d2 is readable, and not published"]
+    contest.must(contest.stake("b-1", "d1"))
+    assert contest.state.books.balance("attackers") == 50_001 - 10_000
+    names = [f"e{number}" for number in range(5)]
+    for name in names:
+        contest.publish_defence(name, "owls")
+    assert "needed" in contest.stake("b-2", *names)[0]
+    contest.must(contest.stake("b-2", *names[:4]))
+
+
+def test_u9_a_team_stakes_its_own_defence_and_gets_the_stake_back_unbroken() -> None:
+    """What a team paid is on an account of its own, and is owed to it when the days are over."""
+    contest = small_contest()
+    contest.must(contest.done(commands.note_stake_paid(contest.state, contest.now, "desk", "d1", "transfer 7")))
+    assert contest.state.books.balance("stake:d1") == 10_000
+    contest.wait(days=98)
+    assert {each.kind: each.amount for each in contest.state.books.unpaid()}["stake_refunded"] == 10_000
+
+
+def test_u11_the_prize_waits_until_the_board_confirmed_every_rejection() -> None:
+    """Each rejected picture needs a member without a conflict who did not rule on it before."""
+    contest = small_contest()
+    contest.must(contest.stake("b-1", "d1"))
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    contest.must(contest.record_answers("d1", {handle(1): BICYCLE}))
+    contest.must(contest.rate(1, answers(sure=False)))
+    contest.wait(days=98)
+    assert contest.state.defences["d1"].status == "expired"
+    assert contest.state.books.unpaid() == []
+    body = {"defence": "d1", "picture": handle(1)}
+    contest.must(contest.vote(f"overrule:{handle(1)}:bird", "b1", in_favour=False))
+    contest.must(contest.vote(f"overrule:{handle(1)}:bird", "b2", in_favour=False))
+    assert "voted about" in contest.propose(events.RejectionConfirmed(actor="b1", member="b1", **body))[0]
+    contest.must(contest.propose(events.RejectionConfirmed(actor="b3", member="b3", **body)))
+    contest.tick()
+    assert contest.state.defences["d1"].status == "checked"
+    assert [(each.kind, each.amount) for each in contest.state.books.unpaid()] == [("defence_prize", 50_000)]
+    award = contest.state.books.unpaid()[0].id
+    contest.must(contest.propose(events.PrizePaid(actor="desk", award=award, reference="transfer 9")))
+    assert contest.state.defences["d1"].status == "paid"
+    assert contest.propose(events.PrizePaid(actor="desk", award=award, reference="transfer 9")) != []
+
+
+def test_u11_a_rejection_that_the_board_overrules_breaks_the_defence_before_its_prize() -> None:
+    """A picture that the board finds valid after all may be appealed against, and then breaks the defence."""
+    contest = small_contest()
+    contest.must(contest.stake("b-1", "d1"))
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    contest.must(contest.record_answers("d1", {handle(1): BICYCLE}))
+    contest.must(contest.rate(1, answers(sure=False)))
+    contest.wait(days=98)
+    contest.must(contest.vote(f"overrule:{handle(1)}:bird", "b1", "b2"))
+    overrule = commands.overrule(contest.state, contest.now, "desk", handle(1), BIRD, "It plainly is a bird.")
+    contest.must(contest.done(overrule))
+    contest.wait(days=3)
+    assert contest.state.defences["d1"].status == "broken"
+    assert [(each.kind, each.team) for each in contest.state.books.unpaid()] == [("break_prize", "foxes")]
+
+
+def test_u12_organizers_and_members_of_the_board_get_no_prize() -> None:
+    """A break by a team with an organizer or a member of the board pays nobody, and is shown all the same."""
+    for role in (None, Role.BOARD):
+        contest = broken_contest()
+        foxes = PersonRecord(id="foxes@foxes.example", name="Fox", organizer=role is None)
+        if role is None:
+            contest.learn(contest_events.TeamAdded(actor="desk", team="foxes", people=[foxes]))
+        else:
+            contest.learn(contest_events.RoleGranted(actor="desk", person=foxes, role=role))
+        contest.wait(days=3)
+        assert contest.state.defences["d1"].status == "broken"
+        assert contest.state.books.unpaid() == []
+        assert contest.state.books.balance("attackers") == 50_001
+
+
+def test_u13_each_picture_has_a_seed_that_only_the_secret_gives() -> None:
+    """Seeds differ by secret, defence, picture and repetition, and are the same each time."""
+    seeds = [
+        picture_seed(b"one", "d1", "sha256:1"),
+        picture_seed(b"two", "d1", "sha256:1"),
+        picture_seed(b"one", "d2", "sha256:1"),
+        picture_seed(b"one", "d1", "sha256:2"),
+        *other_seeds(b"one", "d1", "sha256:1"),
+    ]
+    assert len(set(seeds)) == 8
+    assert picture_seed(b"one", "d1", "sha256:1") == seeds[0]
+
+
+@pytest.mark.parametrize(("others", "lucky"), [([BICYCLE] * 3 + [BIRD], False), ([BICYCLE] * 2 + [None, BIRD], True)])
+def test_u13_a_break_that_other_seeds_do_not_show_is_marked_and_counts(others, lucky) -> None:
+    """With the majority of four other seeds it is a plain break, with fewer it is a lucky one; both break."""
+    contest = small_contest()
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    contest.must(contest.record_answers("d1", {handle(1): BICYCLE}, other_seeds={handle(1): others}))
+    contest.must(contest.rate(1))
+    contest.wait(days=3)
+    defence, picture = contest.state.defences["d1"], contest.state.pictures[handle(1)]
+    assert (defence.status, contest.state.lucky(defence, picture)) == ("broken", lucky)
