@@ -64,6 +64,7 @@ navigation = {
                 "A season to play </examples/tournament/README>",
                 "docs/contest-file",
                 "docs/warmup",
+                "docs/prizes",
                 "docs/grading",
                 "docs/complaints",
                 "docs/attack-set",

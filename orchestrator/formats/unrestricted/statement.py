@@ -1,0 +1,124 @@
+"""Statements of accounts of the unrestricted contest: what moved in a period, and what accounts held before and after.
+
+They are for everybody (U10). Accounts show teams and defences by their ids; who was paid where is not in the ledger.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
+
+from orchestrator.formats.unrestricted.money import OUTSIDE, Transfer, format_units
+from orchestrator.formats.unrestricted.weeks import first_instant, local_day
+from orchestrator.reports.tables import Table
+
+_TRANSFER_COLUMNS = {
+    "at": str,
+    "id": str,
+    "kind": str,
+    "from": str,
+    "to": str,
+    "amount": str,
+    "units": int,
+    "note": str,
+}
+_ACCOUNT_COLUMNS = {"account": str, "before": int, "received": int, "given": int, "after": int, "currency": str}
+_DECEMBER = 12
+
+
+@dataclass(frozen=True, slots=True)
+class AccountMovement:
+    """What an account held before and after a period, and what came in and went out in it, in smallest units."""
+
+    account: str
+    before: int
+    received: int
+    given: int
+
+    @property
+    def after(self) -> int:
+        """What the account held when the period was over."""
+        return self.before + self.received - self.given
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The transfers from `since` to before `until`, in their order, and the accounts that held or moved something."""
+
+    currency: str
+    since: datetime
+    until: datetime
+    transfers: tuple[tuple[datetime, Transfer], ...]
+    accounts: tuple[AccountMovement, ...]
+
+    def transfer_table(self) -> Table:
+        """Returns a row for each transfer; `amount` is for people, `units` the same in smallest units."""
+        rows = tuple(
+            (
+                at.isoformat(),
+                transfer.id,
+                str(transfer.kind),
+                transfer.source,
+                transfer.target,
+                format_units(transfer.amount, self.currency),
+                transfer.amount,
+                transfer.note,
+            )
+            for at, transfer in self.transfers
+        )
+        return Table("transfers", tuple(_TRANSFER_COLUMNS), tuple(_TRANSFER_COLUMNS.values()), rows)
+
+    def account_table(self) -> Table:
+        """Returns a row for each account, in smallest units. The columns `before` and `after` each sum to 0."""
+        rows = tuple(
+            (each.account, each.before, each.received, each.given, each.after, self.currency) for each in self.accounts
+        )
+        return Table("accounts", tuple(_ACCOUNT_COLUMNS), tuple(_ACCOUNT_COLUMNS.values()), rows)
+
+
+def statement(
+    currency: str, transfers: Iterable[tuple[datetime, Transfer]], since: datetime, until: datetime
+) -> Statement:
+    """Returns the statement of a period, from all transfers of the contest in their order, with their times."""
+    before: dict[str, int] = {}
+    received: dict[str, int] = {}
+    given: dict[str, int] = {}
+    moved = []
+    for at, transfer in transfers:
+        if at < since:
+            for account, change in transfer.entries():
+                before[account] = before.get(account, 0) + change
+        elif at < until:
+            moved.append((at, transfer))
+            given[transfer.source] = given.get(transfer.source, 0) + transfer.amount
+            received[transfer.target] = received.get(transfer.target, 0) + transfer.amount
+    names = {account for account, held in before.items() if held} | set(given) | set(received)
+    accounts = tuple(
+        AccountMovement(account, before.get(account, 0), received.get(account, 0), given.get(account, 0))
+        for account in sorted(names, key=lambda account: (account == OUTSIDE, account))
+    )
+    return Statement(currency, since, until, tuple(moved), accounts)
+
+
+def monthly_statements(
+    currency: str, transfers: Sequence[tuple[datetime, Transfer]], zone: ZoneInfo
+) -> Mapping[str, Statement]:
+    """Returns a statement for each calendar month of the contest's zone, from the first transfer to the last.
+
+    Its key is such as `2027-01`. A month in which nothing moved has one too.
+    """
+    found: dict[str, Statement] = {}
+    if not transfers:
+        return found
+    month = local_day(transfers[0][0], zone).replace(day=1)
+    last = local_day(transfers[-1][0], zone)
+    while month <= last:
+        following = _next_month(month)
+        since, until = first_instant(month, zone), first_instant(following, zone)
+        found[f"{month:%Y-%m}"] = statement(currency, transfers, since, until)
+        month = following
+    return found
+
+
+def _next_month(month: date) -> date:
+    return date(month.year + month.month // _DECEMBER, month.month % _DECEMBER + 1, 1)
