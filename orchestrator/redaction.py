@@ -6,7 +6,7 @@
 | digests without a salt that depend on them: one can try the few labels | labels are released | A2 | `WITHHELD` |
 | evidence, which has answers | labels are released | A2 | `redact_finding`, `redact_replay`, `redact_results` |
 | the tail of a number that an attack, which sees labels, can choose | labels are released | A2 | `FIGURES` |
-| cells, and all but the first figures of boards | the format's scores are released | C9 | `_coarse_results` |
+| cells, tails of numbers on boards, and ranks by them | the format's scores are released | C9 | `_coarse_results` |
 | messages about faults of ours | always, on pages | they may name our machines | `redact_results` |
 | what people are called | always | a name may be an address | `redact_contest_event` |
 | names of files, texts of appeals and of their decisions | always | they may name people | `redact_contest_event` |
@@ -21,7 +21,8 @@ amounts (`bundles.sealed_lists`), and which arrays are in a full bundle says `bu
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from math import floor, log10
+from itertools import count
+from math import ceil, floor, log10
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -58,7 +59,10 @@ SHARE_DIGITS, POINT_DIGITS = 4, 2
 SHARE_DIGITS_WHILE_OPEN = 2
 """Decimals of numbers from 0 to 1 before the scores are released."""
 _HUNDREDS = ("percent", "points")
-COARSE = "Until the scores are released, numbers are rounded to a hundredth and cells are not shown (C9)."
+COARSE = (
+    "Until the scores are released, numbers are rounded to a hundredth, equal ones rank by the earlier submission, and "
+    "cells are not shown (C9)."
+)
 MEASURED_AMOUNTS = ("cpu_seconds", "peak_bytes", "bytes_in", "bytes_out")
 """Of a submission's results, what was measured of its sandboxes, which it can choose finely."""
 
@@ -114,53 +118,88 @@ def redact_results(results: Results) -> Results:
 def _coarse_results(results: Results) -> Results:
     """Returns results without cells, and with boards to a hundredth of the largest value.
 
-    A team that may try often enough learns the answers on single pictures from numbers that are finer (C9).
+    A team that may try often enough learns the answers on single pictures from numbers that are finer (C9), and from
+    a place among numbers that only seem equal: so those rank as equal ones do, by the earlier submission (A16).
     """
+    order = {part.id: number for number, part in enumerate(results.submissions)}
     return results.model_copy(
         update={
             "cells": [],
-            "boards": [_coarse_board(board) for board in results.boards],
+            "boards": [_coarse_board(board, order) for board in results.boards],
             "notes": [*results.notes, COARSE],
         }
     )
 
 
-def _coarse_board(board: LeaderboardPart) -> LeaderboardPart:
+def _coarse_board(board: LeaderboardPart, order: Mapping[str, int]) -> LeaderboardPart:
+    """Returns a board of rounded numbers; `order` is that in which submissions were received."""
+    rows = [_coarse_row(row, board) for row in board.rows]
+    sign = -1 if board.more_is_better else 1
+
+    def place(row: RowPart) -> tuple[bool, bool, float, int]:
+        return row.rank is None, row.score is None, sign * (row.score or 0), order.get(row.submission, len(order))
+
+    ranks, prizes = count(1), count(1)
+    return board.model_copy(
+        update={
+            "rows": [
+                row.model_copy(
+                    update={
+                        "rank": None if row.rank is None else next(ranks),
+                        "prize_rank": None if row.prize_rank is None else next(prizes),
+                    }
+                )
+                for row in sorted(rows, key=place)
+            ]
+        }
+    )
+
+
+def _coarse_row(row: RowPart, board: LeaderboardPart) -> RowPart:
     units = {column.name: column.unit for column in board.columns}
-
-    def coarse_row(row: RowPart) -> RowPart:
-        return row.model_copy(
-            update={
-                "score": _coarse_number(row.score, board.unit),
-                "remark": "",
-                "exact": None,
-                "interval": _coarse_limits(row.interval, board.unit),
-                "values": {
-                    name: value.model_copy(
-                        update={
-                            "value": _coarse_number(value.value, units.get(name, "")),
-                            "exact": None,
-                            "interval": _coarse_limits(value.interval, units.get(name, "")),
-                        }
-                    )
-                    for name, value in row.values.items()
-                },
-            }
-        )
-
-    return board.model_copy(update={"rows": [coarse_row(row) for row in board.rows]})
+    return row.model_copy(
+        update={
+            "score": _coarse_number(row.score, board.unit),
+            "exact": None,
+            "interval": _coarse_limits(row.score, row.interval, board.unit),
+            "ranks": None,
+            "remark": "",
+            "values": {
+                name: value.model_copy(
+                    update={
+                        "value": _coarse_number(value.value, units.get(name, "")),
+                        "exact": None,
+                        "interval": _coarse_limits(value.value, value.interval, units.get(name, "")),
+                    }
+                )
+                for name, value in row.values.items()
+            },
+        }
+    )
 
 
 def _coarse_number(number: float | None, unit: str) -> float | None:
     """Returns a number to a hundredth of the largest: percent and points run to 100, what has no unit to 1."""
-    return None if number is None else round(number, 0 if unit in _HUNDREDS else SHARE_DIGITS_WHILE_OPEN)
+    return None if number is None else round(number, _coarse_digits(unit))
 
 
-def _coarse_limits(limits: tuple[float, float] | None, unit: str) -> tuple[float, float] | None:
-    if limits is None:
+def _coarse_digits(unit: str) -> int:
+    return 0 if unit in _HUNDREDS else SHARE_DIGITS_WHILE_OPEN
+
+
+def _coarse_limits(number: float | None, limits: tuple[float, float] | None, unit: str) -> tuple[float, float] | None:
+    """Returns limits at equal distances from the rounded number, which is half the interval's width, rounded up.
+
+    Limits that are rounded by themselves pass from one hundredth to the next at other pictures than the number does,
+    so that the three together would be finer than a hundredth.
+    """
+    if number is None or limits is None:
         return None
-    low, high = (_coarse_number(limit, unit) or 0.0 for limit in limits)
-    return low, high
+    digits, largest = _coarse_digits(unit), 100.0 if unit in _HUNDREDS else 1.0
+    middle = round(number, digits)
+    half = ceil(round((limits[1] - limits[0]) / 2 * 10**digits, 6)) / 10**digits
+    lowest = 0.0 if middle >= 0 else -largest
+    return max(lowest, round(middle - half, digits)), min(largest, round(middle + half, digits))
 
 
 def redact_queries(parts: Sequence[QueryPart]) -> list[QueryPart]:

@@ -28,7 +28,7 @@ PASSED: dict[str, set[str]] = {
         *("submitted", "forfeit_reasons", "sandboxes", "endings"),
     },
     "CellPart": {"defence", "attack", "total", "held", "fooled", "abstained", "forfeits", "faults", "not_played"},
-    "RowPart": {"rank", "submission", "ranks", "prize_rank", "no_prize"},
+    "RowPart": {"submission", "no_prize"},
     "ColumnPart": {"name", "title", "unit", "more_is_better", "measure"},
     "ValuePart": set(),
     "QueryPart": {"attack", "defence", "pictures", "successes", "success", "success_interval"},
@@ -49,7 +49,7 @@ MENDED: dict[str, set[str]] = {
     "FaultPart": set(),
     "SubmissionPart": {"findings", "largest", "seconds", "cpu_seconds", "peak_bytes", "bytes_in", "bytes_out"},
     "CellPart": {"accuracy", "accuracy_interval", "delta", "delta_interval"},
-    "RowPart": {"score", "exact", "interval", "values", "reason", "remark"},
+    "RowPart": {"rank", "ranks", "prize_rank", "score", "exact", "interval", "values", "reason", "remark"},
     "ColumnPart": set(),
     "ValuePart": {"value", "exact", "interval"},
     "QueryPart": {"queries", "median", "curve"},
@@ -252,3 +252,37 @@ def test_numbers_of_queries_are_coarse():
     assert (shown.queries, shown.median) == (12000, 1200)
     assert shown.curve == [(1, 0.125), (5, 0.375), (1000, 0.5)]
     assert shown.successes == part.successes
+
+
+def coarse_board(*scores: float, unit: str = "points") -> list[dict[str, Any]]:
+    """Returns what is shown of a board before the release, of submissions that were received in this order."""
+    inside = results_of(coarse=True)
+    [board, *_], names = inside.boards, [part.id for part in inside.submissions]
+    rows = [
+        board.rows[0].model_copy(
+            update={"submission": name, "score": score, "interval": (score - 3.301, score + 3.301), "values": {}}
+        )
+        for name, score in zip(names, scores, strict=False)
+    ]
+    rows.sort(key=lambda row: -(row.score or 0))
+    ranked = [row.model_copy(update={"rank": number, "prize_rank": number}) for number, row in enumerate(rows, 1)]
+    shown = redaction.redact_results(
+        inside.model_copy(update={"boards": [board.model_copy(update={"rows": ranked, "unit": unit})]})
+    )
+    return [row.model_dump(mode="json") for row in shown.boards[0].rows]
+
+
+def test_a_rank_tells_no_more_than_the_rounded_number():
+    """Until the release, scores within the same hundredth rank by the earlier submission, whichever is larger (C9)."""
+    assert coarse_board(41.2, 41.3, 43.0) == coarse_board(41.3, 41.2, 43.0)
+    assert [row["rank"] for row in coarse_board(41.2, 41.3, 43.0)] == [1, 2, 3]
+    assert coarse_board(41.2, 43.0) != coarse_board(43.0, 41.2)
+
+
+def test_limits_tell_no_more_than_the_rounded_number():
+    """As the score grows within one hundredth its limits stay, and they are never narrower than the interval (C9)."""
+    assert len({json.dumps(coarse_board(score)) for score in (41.0, 41.2, 41.4, 40.6)}) == 1
+    [row] = coarse_board(41.0)
+    assert (row["score"], row["interval"], row["exact"], row["ranks"]) == (41, [37, 45], None, None)
+    [row] = coarse_board(1.0)
+    assert row["interval"] == [0, 5]
