@@ -136,6 +136,10 @@ class ZipStream:
         self._file.seek(tail_at)
         tail = self._file.read(self._size - tail_at)
         at = tail.rfind(b"PK\x05\x06")
+        if at < 0:
+            self._file.seek(0)
+            if self._file.read(2) != b"PK":
+                raise MalformedArchive("no zip", _PACK_SMALL)
         if at < 0 or len(tail) - at < _END_RECORD.size:
             raise MalformedArchive("no list of members at its end", "it was cut short: send it again")
         _, disk, first, disk_count, count, length, offset, comment = _END_RECORD.unpack_from(tail, at)

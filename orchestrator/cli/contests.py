@@ -77,11 +77,14 @@ def pictures(
     task: season.Task = None,
     as_json: Json = False,
 ) -> None:
-    """Write the archive of a task's pictures that participants of an attack-set contest download and change (C1)."""
+    """Write the archive of a task's pictures that participants of an attack-set contest download and change (C1).
+
+    JPEG and PNG files of a dataset of the kind `zip` are in it byte by byte; of others, pictures are PNG.
+    """
     path = output_paths.require_file_path(target, "--out")
     contest = Contest(ContestFolder(folder).file)
     samples = contest.load_samples(task)
-    task_zip.write_picture_archive(path, samples)
+    task_zip.write_picture_archive(path, samples, contest.load_original_files(task))
     if as_json:
         console.print_json({"file": str(path), "pictures": len(samples)})
         return

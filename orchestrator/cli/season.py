@@ -19,6 +19,7 @@ from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.contest_format import Format
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
+from orchestrator.intake import manifest
 
 ContestDir = Annotated[Path, typer.Argument(help="The contest's folder.", metavar="DIR")]
 By = Annotated[
@@ -200,7 +201,7 @@ def _hand_in(admin: ContestAdmin, handed: SubmissionRequest, submission: str, op
     path = Path(submission)
     if not path.exists() and submission.endswith(_ARCHIVES):
         raise UsageError(f"there is no file {submission}")
-    if path.is_file() and admin.contest.format.picture_formats():
+    if admin.contest.format.picture_formats() and not (path / manifest.FILE_NAME).exists():
         return picture_submission.submit_pictures(admin, handed, path)
     ready = play_rounds.ready_backend(admin.contest, admin.folder.path.resolve(), options)
     if path.is_file():

@@ -16,6 +16,7 @@ from orchestrator.cli.season import SideOption
 from orchestrator.domain.access import AccessKind
 from orchestrator.domain.text import printable
 from orchestrator.errors import SubmissionFault, UsageError
+from orchestrator.intake import manifest
 from orchestrator.intake.compliance.debug_session import DebugSession, ReplyComparison
 from orchestrator.intake.compliance.trial_match import CheckStep
 from orchestrator.intake.contest_file import Contest
@@ -79,18 +80,18 @@ def check(
     """
     if save is not None:
         output_paths.require_file_path(save, "--save")
+    contest = under.read_contest()
+    if contest.format.picture_formats() and not _is_program(Path(what), under):
+        _check_pictures(Path(what), contest, under.task, as_json=as_json)
+        return
     _warn_unisolated(under)
+    steps: list[CheckStep] = []
 
     def tell(step: CheckStep) -> None:
         if not as_json:
             _print_step(len(steps) + 1, step)
         steps.append(step)
 
-    contest = under.read_contest()
-    if Path(what).is_file() and contest.format.picture_formats():
-        _check_pictures(Path(what), contest, under.task, as_json=as_json)
-        return
-    steps: list[CheckStep] = []
     subject = _subject(what, under)
     if not as_json:
         out.print(_terms_line(under, contest), soft_wrap=True)
@@ -104,6 +105,11 @@ def check(
         _print_outcome(done, under)
     if not done.passed:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _is_program(path: Path, under: CheckOptions) -> bool:
+    """Returns whether a program is checked where teams hand in pictures: the hidden model of the organizers."""
+    return (path / manifest.FILE_NAME).exists() or (under.backend != "process" and not path.exists())
 
 
 def _print_outcome(done: CheckReport, under: CheckOptions) -> None:
@@ -261,7 +267,10 @@ def _subject(subject: str, options: CheckOptions) -> CheckSubject:
     if path.is_dir():
         return CheckSubject(folder=path.resolve())
     if path.exists():
-        raise UsageError(f"{subject} is a file; give a folder with a submission.yaml, or the name of an image")
+        pictures = "; pictures need --contest" if options.is_default_contest else ""
+        raise UsageError(
+            f"{subject} is a file; give a folder with a submission.yaml, or the name of an image{pictures}"
+        )
     if options.backend == "process":
         raise UsageError(f"there is no folder {subject!r}, and the process backend has no images; say --backend docker")
     return CheckSubject(image=subject, side=options.side)

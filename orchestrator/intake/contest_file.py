@@ -281,6 +281,16 @@ class Contest:
         """Returns a task's pictures, of the only one by default. Raises Rejected when they cannot be read."""
         return self._load_dataset((*self._task_key(task or self.only_task), "dataset"))
 
+    def load_original_files(self, task: str | None = None) -> tuple[bytes, ...] | None:
+        """Returns the JPEG or PNG file of each of a task's pictures, None where they are from no such files (C1).
+
+        Raises:
+            Rejected: the pictures cannot be read.
+        """
+        dataset, options = self._datasets[(*self._task_key(task or self.only_task), "dataset")]
+        files: tuple[bytes, ...] | None = dataset.original_files(options, self.folder)
+        return files
+
     def load_public_samples(self, task: str) -> Samples | None:
         """Returns a task's public pictures, None where it has none. Raises Rejected when they cannot be read."""
         place = (*self._task_key(task), "sample")

@@ -148,8 +148,12 @@ class _Entry:
             what = f"none of the task's {len(self._seen)} pictures is in it"
             self._problems.add("archive", what, f"put {self._example()} at the top, or all in one folder")
             return
+        suffixes, remedy = _suffixes(self._layout), "put it into the archive"
         for position in np.flatnonzero(~self._seen):
-            self._problems.add(self._layout.names[position], "missing", "put it into the archive")
+            name = PurePosixPath(self._layout.names[position])
+            if len(suffixes) > 1:
+                name, remedy = name.with_suffix(""), f"put it into the archive, as {' or '.join(suffixes)}"
+            self._problems.add(str(name), "missing", remedy)
 
     def _take(self, file: ZippedFile) -> None:
         if file.name == labels.FILE_NAME and self._layout.labels is not None:
@@ -208,9 +212,14 @@ class _Entry:
         return self._layout.names[0] if files else array_file.FILE_NAME
 
 
+def _suffixes(layout: PictureLayout) -> list[str]:
+    """Returns the suffixes that a picture's name may have."""
+    return [suffix for form, suffix in SUFFIXES.items() if form in layout.formats]
+
+
 def _accepted_names(layout: PictureLayout) -> dict[str, int]:
     """Returns each name that a picture may have, and which one it is."""
-    suffixes = [suffix for form, suffix in SUFFIXES.items() if form in layout.formats]
+    suffixes = _suffixes(layout)
     positions: dict[str, int] = {}
     for position, name in enumerate(layout.names):
         for accepted in (name, *(str(PurePosixPath(name).with_suffix(suffix)) for suffix in suffixes)):

@@ -4,15 +4,17 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
 
 MAX_PROBLEMS = 20
-"""How many problems are listed; the rest are counted."""
+"""How many different problems are listed."""
+MAX_PLACE_CHARACTERS = 16_384
+"""How long the names of all places may be together: those of about a thousand pictures. The rest are counted."""
 
 
 class ProblemList:
-    """Problems with one archive, in the order in which they were found."""
+    """Problems with one archive, in the order in which they were found. One in several places is listed once."""
 
     def __init__(self) -> None:
-        self._shown: list[Problem] = []
-        self._count = 0
+        self._places: dict[tuple[str, str], list[str]] = {}
+        self._shown_count = self._shown_characters = self._count = 0
 
     def __len__(self) -> int:
         return self._count
@@ -20,12 +22,19 @@ class ProblemList:
     def add(self, place: str | bytes, what: str, remedy: str) -> None:
         """Notes a problem; place and text may be a stranger's."""
         self._count += 1
-        if len(self._shown) < MAX_PROBLEMS:
-            self._shown.append(Problem(printable(place, 120), printable(what), remedy))
+        name, kind = printable(place, 120), (printable(what), remedy)
+        if self._shown_characters + len(name) > MAX_PLACE_CHARACTERS:
+            return
+        if kind not in self._places and len(self._places) == MAX_PROBLEMS:
+            return
+        self._places.setdefault(kind, []).append(name)
+        self._shown_count += 1
+        self._shown_characters += len(name)
 
     def raise_if_any(self, subject: str) -> None:
         """Raises Rejected with the problems, if there are some."""
-        rest = self._count - len(self._shown)
+        found = [Problem(", ".join(places), what, remedy) for (what, remedy), places in self._places.items()]
+        rest = self._count - self._shown_count
         more = [Problem("archive", f"and {rest} more problems like these")] if rest else []
-        if self._shown:
-            raise Rejected(subject, [*self._shown, *more])
+        if found:
+            raise Rejected(subject, [*found, *more])

@@ -68,7 +68,7 @@ def downloads_of(site: ContestSite) -> list[Download]:
 
 
 def _own_pictures(contest: Contest, task: str) -> bytes:
-    return _pictures(f"pictures-{task}", contest.load_samples(task))
+    return _pictures(f"pictures-{task}", contest.load_samples(task), partial(contest.load_original_files, task))
 
 
 def _sample(contest: Contest, task: str) -> bytes:
@@ -78,14 +78,16 @@ def _sample(contest: Contest, task: str) -> bytes:
     return _pictures(f"sample-{task}", samples)
 
 
-def _pictures(name: str, samples: Samples) -> bytes:
+def _pictures(
+    name: str, samples: Samples, load_originals: Callable[[], tuple[bytes, ...] | None] = lambda: None
+) -> bytes:
     """Returns the zip of pictures, packed the first time that it is asked for. Raises UsageError, StoreFault."""
     folder = web_settings().folder / _FOLDER
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}-{samples.digest.removeprefix('sha256:')[:16]}.zip"
     with _lock:
         if not path.exists():
-            task_zip.write_picture_archive(path, samples)
+            task_zip.write_picture_archive(path, samples, load_originals())
     return path.read_bytes()
 
 

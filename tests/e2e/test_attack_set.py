@@ -164,7 +164,7 @@ def test_refusals_name_everything_and_use_up_nothing(season, tmp_path) -> None:
     shutil.copytree(season.cup, cup)
     shutil.copytree(season.root / "hidden", tmp_path / "hidden")
     short = write_zip(tmp_path / "short.zip", season.noisy, left_out=7)
-    assert "images/7.jpg" in sparring("submit", cup, short, "--team", "Reds", code=1)
+    assert "images/7: missing" in sparring("submit", cup, short, "--team", "Reds", code=1)
     assert "pictures, in an archive" in sparring("submit", cup, tmp_path / "hidden", "--team", "Reds", code=1)
     assert "leave --side away" in sparring("submit", cup, short, "--team", "Reds", "--side", "defence", code=2)
     full = write_zip(tmp_path / "full.zip", season.noisy)

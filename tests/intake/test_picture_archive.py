@@ -25,6 +25,7 @@ from orchestrator.domain.samples import Samples
 from orchestrator.domain.submissions import PictureFormat
 from orchestrator.errors import Rejected, UsageError
 from orchestrator.intake.picture_archive import PictureLayout, read_picture_archive
+from orchestrator.picture_files.problems import ProblemList
 from orchestrator.picture_files.zip_files import PictureBounds
 
 JPEG, PNG, NPZ = PictureFormat.JPEG, PictureFormat.PNG, PictureFormat.NPZ
@@ -166,10 +167,10 @@ def array_header(text: str) -> bytes:
 
 ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     # The file as a whole.
-    "empty-file": (lambda: b"", "archive: no list of members at its end"),
-    "text": (lambda: b"hello" * 100, "archive: no list of members at its end"),
-    "tar": (lambda: bytes(257) + b"ustar" + bytes(762), "archive: no list of members at its end"),
-    "one-picture": (lambda: PICTURE, "archive: no list of members at its end"),
+    "empty-file": (lambda: b"", "archive: no zip; pack it"),
+    "text": (lambda: b"hello" * 100, "archive: no zip; pack it"),
+    "tar": (lambda: bytes(257) + b"ustar" + bytes(762), "archive: no zip; pack it"),
+    "one-picture": (lambda: PICTURE, "archive: no zip; pack it"),
     "cut-in-half": (lambda: ORDINARY[: len(ORDINARY) // 2], "archive: no list of members at its end"),
     "cut-by-one": (lambda: ORDINARY[:-1], "archive: "),
     "empty-zip": (lambda: zipped({}), "archive: none of the task's 3 pictures is in it"),
@@ -266,20 +267,26 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "extra-program": (lambda: beside("run.py"), "run.py: not one of the task's files"),
     "nested-archive": (lambda: beside("images.zip", ORDINARY), "images.zip: not one of the task's files"),
     "archive-for-a-picture": (lambda: first(ORDINARY), "images/0.jpg: a zip; save it as JPEG or PNG"),
-    "missing": (lambda: zipped({"images/0.jpg": PICTURE, "images/2.jpg": PICTURE}), "images/1.jpg: missing"),
-    "no-folder": (lambda: zipped({name[7:]: data for name, data in PICTURES.items()}), "0.jpg: not one of the task's"),
-    "folder-twice": (lambda: zipped({f"images/{n}": d for n, d in PICTURES.items()}), "images/images/0.jpg: not one"),
+    "missing": (
+        lambda: zipped({"images/0.jpg": PICTURE, "images/2.jpg": PICTURE}),
+        "images/1: missing; put it into the archive, as .jpg or .png",
+    ),
+    "no-folder": (
+        lambda: zipped({name[7:]: data for name, data in PICTURES.items()}),
+        "0.jpg, 1.jpg, 2.jpg: not one of the task's",
+    ),
+    "folder-twice": (lambda: zipped({f"images/{n}": d for n, d in PICTURES.items()}), "images/images/2.jpg: not one"),
     "two-folders": (
         lambda: zipped({f"{n}/{name}": PICTURE for n, name in enumerate(LAYOUT.names)}),
-        "1/images/1.jpg: outside the folder 0/, which holds the others",
+        "1/images/1.jpg, 2/images/2.jpg: outside the folder 0/, which holds the others",
     ),
     "folder-then-none": (
         lambda: zipped({"mine/images/0.jpg": PICTURE, "images/1.jpg": PICTURE}),
         "images/1.jpg: outside the folder mine/",
     ),
     "many-problems": (
-        lambda: zipped({**PICTURES, **{f"extra{n}": b"" for n in range(60)}}),
-        "archive: and 40 more problems like these",
+        lambda: beside("label.txt", "".join(f"{n}.jpg {n}\n" for n in range(3, 63)).encode()),
+        "archive: and 41 more problems like these",
     ),
     "metadata-too-large": (lambda: first(with_segment(0xFE, bytes(65000)) + bytes(9000)), "images/0.jpg: 7"),
     # label.txt.
@@ -649,7 +656,7 @@ def test_a_grey_task_takes_grey_pictures(read, refused) -> None:
         savez(images=grey[..., None]),
     ):
         assert (read(data, layout).pixels[:, 0] == grey).all()
-    assert "images/0.jpg: in colour, and has to be grey; save it in grey" in refused(ORDINARY, layout)
+    assert refused(ORDINARY, layout) == [f"{', '.join(PICTURES)}: in colour, and has to be grey; save it in grey"]
 
 
 @pytest.mark.parametrize(
@@ -658,17 +665,17 @@ def test_a_grey_task_takes_grey_pictures(read, refused) -> None:
         (
             {JPEG},
             zipped({f"images/{n}.jpg": encoded(PIXELS[n]) for n in range(COUNT)}),
-            "0.jpg: PNG data; save it as JPEG",
+            "images/2.jpg: PNG data; save it as JPEG",
         ),
-        ({JPEG}, zipped(PNGS), "images/0.png: not one of the task's files; remove it, or name it as images/0.jpg"),
-        ({PNG}, ORDINARY, "images/0.jpg: JPEG data; save it as PNG"),
+        ({JPEG}, zipped(PNGS), "images/2.png: not one of the task's files; remove it, or name it as images/0.jpg"),
+        ({PNG}, ORDINARY, "images/2.jpg: JPEG data; save it as PNG"),
         (
             {JPEG, PNG},
             savez(images=PIXELS),
             "images.npy: not one of the task's files; remove it, or name it as images/0",
         ),
-        ({NPZ}, zipped(PNGS), "images/0.png: not one of the task's files; remove it, or name it as images.npy"),
-        ({NPZ}, ORDINARY, "images/0.jpg: not one of the task's files; remove it, or name it as images.npy"),
+        ({NPZ}, zipped(PNGS), "images/2.png: not one of the task's files; remove it, or name it as images.npy"),
+        ({NPZ}, ORDINARY, "images/2.jpg: not one of the task's files; remove it, or name it as images.npy"),
     ],
     ids=["png-as-jpg", "png", "jpeg", "array", "png-for-array", "jpeg-for-array"],
 )
@@ -689,8 +696,29 @@ def test_all_problems_come_at_once(refused) -> None:
         "images/0.jpg: no picture",
         "images/1.jpg: 4 x 6 pixels, and has to be 8 x 6",
         "images/9.jpg: not one of the task's files",
-        "images/2.jpg: missing",
+        "images/2: missing",
     ]
+
+
+def test_what_is_wrong_with_many_pictures_is_one_problem(refused) -> None:
+    """It names all of them, however many there are, and another problem behind them is not lost."""
+    bad = {f"images/{n}.txt": b"" for n in range(60)} | {"images/0.jpg": b"x"}
+    extra, undecodable, missing = refused(zipped(bad))
+    assert extra.startswith(", ".join(f"images/{n}.txt" for n in range(60)) + ": not one of the task's files")
+    assert undecodable.startswith("images/0.jpg: no picture")
+    assert missing.startswith("images/1, images/2: missing")
+
+
+def test_names_that_are_shown_are_bounded() -> None:
+    """However long a stranger makes them; the rest is counted."""
+    problems = ProblemList()
+    for number in range(2000):
+        problems.add("x" * 100 + f"{number:04}", "extra", "remove it")
+    with pytest.raises(Rejected) as caught:
+        problems.raise_if_any("entry")
+    shown, rest = caught.value.problems
+    assert len(shown.place) < 20_000
+    assert rest.what == f"and {2000 - len(shown.place.split(', '))} more problems like these"
 
 
 def test_the_layout_of_a_task_has_its_labels() -> None:

@@ -123,7 +123,7 @@ def files(tmp_path) -> dict[str, bytes]:
         ({"label.txt": b""}, "label.txt: no pictures"),
         ({"label.txt": b"\xff"}, "label.txt: not UTF-8"),
         ({"label.txt": b"0.png\n"}, "label.txt line 1: '0.png' is not `name class`"),
-        ({"label.txt": b"0.png 1\n"}, "images/1.png: not in label.txt"),
+        ({"label.txt": b"0.png 1\n"}, "images/1.png, images/2.png: not in label.txt"),
         ({"images/1.png": None}, "label.txt line 2: images/1.png is missing"),
         ({"images/1.png": b"x"}, "images/1.png: no picture"),
         ({"images/3.png": b"x"}, "images/3.png: not in label.txt"),
