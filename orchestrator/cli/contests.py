@@ -106,6 +106,9 @@ def check(
     cells = contest.format.schedule(roster)
     sides = {side.value: [s.id for s in roster.by_side(side)] for side in Side}
     warnings = contest.format.rule_warnings() + [
+        warning for task in tasks for warning in contest.format.task_warnings(task)
+    ]
+    warnings += [
         f"a season with this file could not play its round {name}: {problem.what}; {problem.remedy}"
         for name, problems in seasons.season_problems(contest, roster).items()
         for problem in problems

@@ -257,6 +257,11 @@ class Format(ABC, Generic[R]):
         """Returns what organizers should know of the rules that they chose, a sentence each. Default: nothing."""
         return []
 
+    def task_warnings(self, task: Task) -> list[str]:
+        """Returns what organizers should know of a task under these rules, a sentence each. Default: nothing."""
+        del task
+        return []
+
     def rules_in_words(self) -> list[RuleInWords]:
         """Returns the rules as visitors read them. Default: the keys of the contest file and their values."""
         return [("", f"{key}: {value}") for key, value in self.rules.model_dump(mode="json").items()]

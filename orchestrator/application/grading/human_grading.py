@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.application.contests.tries import receiving_state
 from orchestrator.application.grading.graded_pictures import GradedPictures, encode_png
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain.contest_events import FormatEvent
@@ -27,10 +28,15 @@ def plan_grading(admin: ContestAdmin, raters: Sequence[str], task: str | None = 
     """Draws who grades what of the last round's ranked submissions, and notes it.
 
     Raises:
-        UsageError: the format has no human grading, or the round was not played to its end.
+        UsageError: the format has no human grading, submissions are still received, or the round was not played to its
+            end.
         Rejected: with every reason why it cannot be planned so.
     """
     grading, name = required_grading(admin.contest), task or admin.contest.only_task
+    closes = admin.contest.file.closes
+    if closes is not None and receiving_state(admin.contest, admin.now()) != "closed":
+        # The plan has the same pictures of every submission: what came later would not be graded.
+        raise UsageError(f"submissions are received until {closes.isoformat()}; plan after that, or change `closes`")
     with admin.alone():
         folder = _played_round(admin, name)
         event = grading.plan(_graded(admin, name), _ranked(folder), raters, folder.secret())

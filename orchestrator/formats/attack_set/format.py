@@ -157,6 +157,13 @@ class AttackSet(Format[AttackSetRules]):
             )
         return found
 
+    def task_warnings(self, task: Task) -> list[str]:
+        """Returns that raters would be asked for numbers (C7)."""
+        if self.rules.grading is None or not all(name.isdecimal() for name in task.classes):
+            return []
+        asked = f"task {task.name}: raters are asked which of the classes {', '.join(task.classes)} they see (C7)"
+        return [f"{asked}; name them with `classes` of the dataset, unless the pictures show numbers"]
+
     def schedule(self, roster: Roster, where: RoundOfSeason | None = None) -> tuple[Cell, ...]:
         """Returns that the hidden model classifies the originals and everything that was handed in."""
         del where

@@ -210,7 +210,7 @@ def _form(kind: GradingTask, task: Task, rules: GradingRules) -> ItemForm:
             questions=(Question("grade", "Your grade", grades),),
             **size,
         )
-    keys = class_keys(len(task.classes), without=UNDO_KEY)
+    keys = class_keys(task.classes, without=UNDO_KEY)
     classes = [Choice(str(n), text, key) for n, (text, key) in enumerate(zip(task.classes, keys, strict=True))]
     proper = tuple(Choice("yes" if key == "y" else "no", text, key) for key, text in PROPER_KEYS.items())
     return ItemForm(

@@ -210,6 +210,15 @@ def test_odd_readings_are_warned_of() -> None:
         AttackSetRules(formats=())
 
 
+@pytest.mark.parametrize(
+    ("classes", "grading", "warnings"), [(("0", "1"), {}, 1), (("cat", "1"), {}, 0), (("0", "1"), None, 0)]
+)
+def test_raters_are_not_asked_for_numbers_unnoticed(classes, grading, warnings) -> None:
+    """Organizers are warned where label.txt has numbers and nobody named the classes (C7)."""
+    task = Task("digits", classes, (1, 8, 8), 3, "d", None)
+    assert len(AttackSet(AttackSetRules(grading=grading)).task_warnings(task)) == warnings
+
+
 def test_a_hidden_model_that_cheats_is_told_of() -> None:
     """Its answers are what everybody is measured by, so a finding against it is the first note (A9, A10)."""
     finding = SimpleNamespace(id="3f2a", submission="model", rules=("A9",))

@@ -152,12 +152,20 @@ def test_scale(height, width, scale) -> None:
 
 def test_keys_of_classes() -> None:
     """Digits, then letters without a meaning of their own, each once; classes beyond have none."""
-    assert class_keys(3) == ("1", "2", "3")
-    assert class_keys(12)[9:] == ("0", "a", "b")
-    keys = class_keys(40)
+    assert class_keys(["cat", "dog", "cow"]) == ("1", "2", "3")
+    assert class_keys([f"class {n}" for n in range(12)])[9:] == ("0", "a", "b")
+    keys = class_keys([f"class {n}" for n in range(40)])
     assert len(keys) == 40
     assert keys[33:] == ("",) * 7
     assert len({*keys[:33], "x", "y", "n"}) == 36
+
+
+def test_a_class_that_is_called_by_a_digit_has_its_key() -> None:
+    """Whoever sees a 5 presses 5; with other names among them the keys are places."""
+    assert class_keys([str(digit) for digit in range(10)]) == tuple("0123456789")
+    assert class_keys(["1", "7"]) == ("1", "7")
+    assert class_keys(["0", "1", "none"]) == ("1", "2", "3")
+    assert class_keys([str(number) for number in range(11)])[0] == "1"
 
 
 def test_a_sheet_that_cannot_be_shown_is_refused() -> None:

@@ -7,6 +7,7 @@ known by its random token alone.
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
@@ -29,6 +30,7 @@ MAX_TEXT: Final = 2000
 NO_CLASS_KEY: Final = "x"
 PROPER_KEYS: Final = {"y": "Yes", "n": "No"}
 _TEMPLATES: Final = ChoiceLoader([PackageLoader(__package__), PackageLoader("orchestrator.reports")])
+_DIGITS: Final = "1234567890"
 _LETTERS: Final = "abcdefghijklmopqrstuvwz"
 """Keys of the eleventh class and those after it: every letter without a meaning of its own."""
 
@@ -48,7 +50,7 @@ def grading_page(sheet: Sheet) -> str:
         sheet=sheet,
         tasks=[task for task in GradingTask if any(item.task is task for item in sheet.items)],
         practice=sum(item.practice for item in sheet.items),
-        classes=list(zip(class_keys(len(sheet.classes)), sheet.classes, strict=True)),
+        classes=list(zip(class_keys(sheet.classes), sheet.classes, strict=True)),
         no_class_key=NO_CLASS_KEY,
         proper_keys=PROPER_KEYS,
         scale=scale,
@@ -70,12 +72,16 @@ def picture_scale(height: int, width: int) -> int:
     return max(1, min(MAX_SCALE, fits))
 
 
-def class_keys(count: int, without: str = "") -> tuple[str, ...]:
+def class_keys(classes: Sequence[str], without: str = "") -> tuple[str, ...]:
     """Returns the key of each class: 1 to 9, 0 for the tenth, then letters; "" for a class after the 33rd.
 
-    Letters in `without` mean something else where the keys are used.
+    Classes that are all called by one digit have that digit: who sees a 5 presses 5. Letters in `without` mean
+    something else where the keys are used.
     """
-    keys = "".join(key for key in "1234567890" + _LETTERS if key not in without)[:count]
+    if all(len(name) == 1 and name in _DIGITS for name in classes):
+        return tuple(classes)
+    count = len(classes)
+    keys = "".join(key for key in _DIGITS + _LETTERS if key not in without)[:count]
     return (*keys, *[""] * (count - len(keys)))
 
 
