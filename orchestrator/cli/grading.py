@@ -96,7 +96,10 @@ def status(folder: season.ContestDir, task: season.Task = None, as_json: Json = 
         console.print_json(
             {
                 "raters": [
-                    {name: getattr(rater, name) for name in ("rater", "answered", "asked", "status", "reason")}
+                    {
+                        name: getattr(rater, name)
+                        for name in ("rater", "answered", "asked", "status", "reason", "report")
+                    }
                     for rater in progress.raters
                 ],
                 "outstanding": progress.outstanding,
@@ -108,6 +111,8 @@ def status(folder: season.ContestDir, task: season.Task = None, as_json: Json = 
         why = f": {rater.reason}" if rater.reason else ""
         done = f"{rater.answered} of {rater.asked}"
         out.print(f"{safe_text(rater.rater):12} {done:>14}  {safe_text(rater.status + why)}", soft_wrap=True)
+        if rater.report:
+            out.print(f"{'':29}{safe_text(rater.report)}", soft_wrap=True)
     out.print(f"missing  {progress.outstanding} answers of raters who were asked")
     if progress.unassigned:
         out.print(f"         {progress.unassigned} answers that nobody was asked for: `sparring grade more`")

@@ -23,13 +23,17 @@ PngOf = Callable[[Pixels], str]
 
 @dataclass(frozen=True, slots=True)
 class RaterProgress:
-    """How far a rater is: `answered` of `asked` items. `status` is a word, `reason` says why where it needs saying."""
+    """How far a rater is: `answered` of `asked` items.
+
+    `status` is a word, `reason` says why where it needs saying, `report` what else is known of the rater's care.
+    """
 
     rater: str
     answered: int
     asked: int
     status: str
     reason: str = ""
+    report: str = ""
 
 
 @dataclass(frozen=True, slots=True)

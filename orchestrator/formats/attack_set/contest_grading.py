@@ -143,6 +143,7 @@ class AttackSetGrading(HumanGrading):
                 asked.get(report.rater, 0),
                 report.status.value,
                 report.reason,
+                report.in_words(),
             )
             for report in result.raters
         )

@@ -25,12 +25,13 @@ from orchestrator.domain.samples import Pixels
 from orchestrator.domain.season import Entry, Season
 from orchestrator.domain.submissions import PictureFormat, Roster, Side, Submission
 from orchestrator.domain.tasks import Task
+from orchestrator.domain.text import counted_noun
 from orchestrator.errors import Problem
 from orchestrator.formats.attack_set.contest_grading import AttackSetGrading, graded
 from orchestrator.formats.attack_set.events import GradeGiven, GradesReceived, GradingPlanned, ScoresReleased
 from orchestrator.formats.attack_set.grading.fold import GradingResult, SubmissionGrades
 from orchestrator.formats.attack_set.grading.quality import HUMAN_WEIGHT, MEASURED_WEIGHT, total_score
-from orchestrator.formats.attack_set.human_scores import HUMAN_COLUMNS, grading_notes, human_remarks, human_values
+from orchestrator.formats.attack_set.human_scores import grading_notes, human_columns, human_remarks, human_values
 from orchestrator.formats.attack_set.objective_scores import (
     DECIMALS,
     PERCENT,
@@ -186,7 +187,7 @@ class AttackSet(Format[AttackSetRules]):
             more_is_better=True,
             rules=("C3", "C4", "C5", "C6", *(("C7", "C8") if by_people else ()), "A16"),
             rows=rank_rows(rows, more_is_better=True),
-            columns=(*OBJECTIVE_COLUMNS, *(HUMAN_COLUMNS if by_people else ())),
+            columns=(*OBJECTIVE_COLUMNS, *(() if human is None else human_columns(human))),
         )
         return (board,)
 
@@ -280,7 +281,7 @@ class AttackSet(Format[AttackSetRules]):
         values = _objective_values(measured)
         if human is not None:
             grades = next((found for found in human.submissions if found.submission == attack.id), None)
-            values |= human_values(grades)
+            values |= human_values(grades, human)
             score = self._score(objective, grades)
             interval = self._score_interval(interval, grades)
             missing = missing or ("" if score is not None else "not graded yet")
@@ -331,7 +332,9 @@ class _Measured:
     @property
     def remark(self) -> str:
         """What a reader has to know of it."""
-        return f"the hidden model gave no answer on {self.unanswered} pictures" if self.unanswered else ""
+        if not self.unanswered:
+            return ""
+        return f"the hidden model gave no answer on {counted_noun(self.unanswered, 'picture')}"
 
 
 def _missing_reason(observed: Observations) -> str:

@@ -152,7 +152,7 @@ def test_a_picture_without_an_answer_is_a_success_that_tolerates_nothing() -> No
     margins = softmax_margins()
     margins[1] = 0
     assert found.values["nte"].number == Fraction(f"{margins.mean():.6f}")
-    assert found.remark == "the hidden model gave no answer on 1 pictures"
+    assert found.remark == "the hidden model gave no answer on 1 picture"
 
 
 def test_what_was_not_played_or_is_withheld_has_no_score() -> None:

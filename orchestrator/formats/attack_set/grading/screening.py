@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.domain.text import counted_noun
 from orchestrator.formats.attack_set.grading.answers import GivenAnswer
 from orchestrator.formats.attack_set.grading.plan import ItemKind
 from orchestrator.formats.attack_set.grading.rules import MINIMUM_GAP, MINIMUM_HIDDEN
@@ -58,6 +59,23 @@ class RaterReport:
     valid_originals: tuple[int, int]
     too_fast: int
     milliseconds: tuple[int, ...]
+
+    def in_words(self) -> str:
+        """Returns what is known of the rater's care; "" before the first answer that says something."""
+        found = [
+            f"{name} graded {float(mean):.2f}"
+            for name, mean in (("originals", self.originals), ("anchors", self.anchors))
+            if mean is not None
+        ]
+        if self.repeats:
+            found.append(f"{self.repeats_equal} of {counted_noun(self.repeats, 'repeat')} equal")
+        if self.valid_originals[1]:
+            found.append(f"{self.valid_originals[0]} of {self.valid_originals[1]} originals called valid")
+        if self.too_fast:
+            found.append(f"{self.too_fast} too fast")
+        if self.milliseconds:
+            found.append(f"half of the answers within {self.milliseconds[TIME_QUANTILES.index(0.5)] / 1000:.1f} s")
+        return ", ".join(found)
 
 
 def is_valid(given: GivenAnswer, labels: Sequence[int]) -> bool:
