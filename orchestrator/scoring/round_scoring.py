@@ -198,6 +198,7 @@ class RoundScoring:
             notes.append(NOT_PLAYED.format(", ".join(incomplete)))
         notes += self._uncleared_notes()
         notes += self._access_notes()
+        notes += self._resizing_notes()
         notes += self._format.notes(self.observations())
         if not self._round.closed:
             notes.append("The round is not finished; boards are of what is decided so far.")
@@ -216,6 +217,13 @@ class RoundScoring:
         if access["top_score_only"]:
             shown += ", of which only the largest is shown"
         return [f"Attacks could query each defence: {shown}, {access['queries']:,} queries a picture (X6)."]
+
+    def _resizing_notes(self) -> list[str]:
+        """Returns that the task's pictures are not played in their own size."""
+        contest, name = self._opened.contest, self._opened.task.name
+        tasks = [task for task in [contest.get("task"), *contest.get("tasks", [])] if task and task.get("name") == name]
+        sides = [side for task in tasks if (side := task.get("dataset", {}).get("side")) is not None]
+        return [f"The task's pictures were resized to {side} x {side} pixels." for side in sides]
 
     def _met_again(self) -> list[str]:
         """Returns the note on replays that ran on nodes where their submissions had played, if these share a kernel."""

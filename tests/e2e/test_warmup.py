@@ -128,6 +128,8 @@ def test_sizes_are_those_of_the_rules(season) -> None:
     """Cells have as many pictures as their attack plays."""
     totals = {cell["attack"]: cell["total"] for cell in results(season)["cells"] if cell["defence"] == "honest"}
     assert totals == {None: 40, "spatial": 40, "spsa": 20, "boundary": 10, "corruptions": 15}
+    (note,) = [note for note in results(season)["notes"] if note.startswith("The attacks are smaller than by default")]
+    assert "spsa.pictures 20 of 1,000, spsa.steps 4 of 200, spsa.samples 8 of 64, boundary" in note
 
 
 def test_noise_and_one_hot_scores_are_shown_for_what_they_are(season) -> None:

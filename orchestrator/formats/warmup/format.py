@@ -132,7 +132,7 @@ class Warmup(Format[WarmupRules]):
         return (board,)
 
     def notes(self, observed: Observations) -> list[str]:
-        """Returns what a reader of the board has to know: withheld scores (B8), and sizes that were cut (B2)."""
+        """Returns what a reader of the board has to know: withheld scores (B8), and sizes that are reduced (B2)."""
         notes = []
         for defence in observed.roster.by_side(Side.DEFENCE):
             scores = observed.scores_of(defence.id).get(Cell(defence.id))
@@ -149,6 +149,8 @@ class Warmup(Format[WarmupRules]):
                 for attack in self.organizer_attacks()
                 if attack.wanted_pictures > count
             ]
+        if reduced := self.rules.reduced_sizes():
+            notes.append(f"The attacks are smaller than by default (B2): {', '.join(reduced)}.")
         return notes
 
     def _row(self, observed: Observations, defence: Submission, attacks: Sequence[str]) -> Row:

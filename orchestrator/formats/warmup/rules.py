@@ -114,3 +114,18 @@ class WarmupRules(FormatRules):
     spsa: SpsaRules | None = SpsaRules()
     boundary: BoundaryRules | None = BoundaryRules()
     corruptions: CorruptionRules | None = None
+
+    def reduced_sizes(self) -> list[str]:
+        """Returns which sizes of the attacks are below their defaults, such as `spsa.steps 100 of 200`."""
+        sections = {name: section for name in _ATTACKS if (section := getattr(self, name)) is not None}
+        return [
+            f"{name}.{size} {wanted:,} of {default:,}"
+            for name, section in sections.items()
+            for size, default in type(section)()
+            if size in _SIZES and (wanted := getattr(section, size)) < default
+        ]
+
+
+_ATTACKS = ("spatial", "spsa", "boundary", "corruptions")
+_SIZES = {"pictures", "dx_steps", "dy_steps", "angle_steps", "steps", "samples", "iterations", "directions"}
+"""Of an attack: with a smaller one it is weaker, or what is measured is less certain."""
