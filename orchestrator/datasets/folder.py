@@ -5,7 +5,14 @@
     |   `-- 1.png
     `-- label.txt
 
-The class is a number or a name. A zip is read with suspicion: only the names that `label.txt` lists are opened, each is
+The class is a number or a name. Without `images/` and `label.txt`, each picture lies in a folder that its class names:
+
+    |-- bicycle
+    |   `-- 0.png
+    `-- bird
+        `-- 0.png
+
+A zip is read with suspicion: only the names that `label.txt` lists are opened, each is
 decoded under a size limit, and nothing is unpacked to disk.
 """
 
@@ -15,7 +22,10 @@ import stat
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -28,7 +38,7 @@ from orchestrator.domain.samples import Samples
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
 from orchestrator.picture_files.labels import FILE_NAME as LABELS
-from orchestrator.picture_files.labels import LabelLine, class_names, class_position, parse_label_lines
+from orchestrator.picture_files.labels import class_names, class_position, parse_label_lines
 
 MAX_FILE_BYTES = 32 * 1024**2
 """The most bytes of one file, unpacked."""
@@ -44,6 +54,16 @@ READ_ERRORS = (
 """What a missing, damaged or hostile file makes the system, zipfile and Pillow raise."""
 
 FileReader = Callable[[str], bytes]
+ListNames = Callable[[], Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _ListedPicture:
+    """A picture's path in the folder or zip, its class as it is written, and the place that an error names."""
+
+    path: str
+    label: str
+    place: str
 
 
 class FolderOptions(Options):
@@ -61,43 +81,45 @@ class FolderDataset(Dataset[FolderOptions]):
     options_type = FolderOptions
 
     def read_samples(self, options: FolderOptions, folder: Path) -> Samples:
-        """Returns the pictures in the order of `label.txt`."""
+        """Returns the pictures in the order of `label.txt`, or those of all classes in turn."""
         path = folder / options.path
         subject = f"dataset {options.path}"
         try:
             if path.is_dir():
-                return _read_samples(subject, options, lambda name: _read_from_folder(path, name))
+                return _read_samples(
+                    subject, options, lambda name: _read_from_folder(path, name), lambda: _names_in_folder(path)
+                )
             with zipfile.ZipFile(path) as archive:
-                return _read_samples(subject, options, lambda name: _read_from_zip(archive, name))
+                return _read_samples(subject, options, lambda name: _read_from_zip(archive, name), archive.namelist)
         except READ_ERRORS as error:
             remedy = "give the path of a folder or a zip, relative to the contest file"
             raise Rejected(subject, [Problem(str(path), printable(str(error)), remedy)]) from error
 
 
-def _read_samples(subject: str, options: FolderOptions, opener: FileReader) -> Samples:
-    lines, problems = _read_label_lines(opener)
-    classes = options.classes or class_names(line.label for line in lines)
+def _read_samples(subject: str, options: FolderOptions, opener: FileReader, list_names: ListNames) -> Samples:
+    listed, problems = _list_pictures(opener, list_names)
+    classes = options.classes or class_names(each.label for each in listed)
     pixels: list[NDArray[np.uint8]] = []
     labels: list[int] = []
     mode = options.mode
-    for line in lines:
-        place, name = line.place, line.name
-        known = class_position(line.label, classes)
+    for each in listed:
+        place, name = each.place, printable(each.path)
+        known = class_position(each.label, classes)
         if known < 0:
-            what = f"unknown class {printable(line.label)!r}"
+            what = f"unknown class {printable(each.label)!r}"
             problems.append(Problem(place, what, f"use one of {', '.join(classes)}"))
             continue
         try:
-            picture = _decode_picture(opener(f"images/{name}"), mode)
+            picture = _decode_picture(opener(each.path), mode)
         except READ_ERRORS as error:
-            problems.append(Problem(place, f"images/{printable(name)}: {printable(str(error))}", "mend or remove it"))
+            problems.append(Problem(place, f"{name}: {printable(str(error))}", "mend or remove it"))
             continue
-        if not pixels and picture.nbytes * len(lines) > MAX_TOTAL_BYTES:
-            problem = f"{len(lines)} pictures of {picture.nbytes} bytes, at most {MAX_TOTAL_BYTES} bytes in all"
+        if not pixels and picture.nbytes * len(listed) > MAX_TOTAL_BYTES:
+            problem = f"{len(listed)} pictures of {picture.nbytes} bytes, at most {MAX_TOTAL_BYTES} bytes in all"
             raise Rejected(subject, [Problem(LABELS, problem, "use fewer or smaller pictures")])
         mode = "L" if picture.ndim == 2 else "RGB"  # noqa: PLR2004  [h, w] or [h, w, 3]
         if pixels and picture.shape != pixels[0].shape:
-            problem = f"images/{printable(name)} is {picture.shape}, the first is {pixels[0].shape}"
+            problem = f"{name} is {picture.shape}, the first is {pixels[0].shape}"
             problems.append(Problem(place, problem, "make all pictures the same size"))
             continue
         pixels.append(picture)
@@ -113,12 +135,38 @@ def _read_samples(subject: str, options: FolderOptions, opener: FileReader) -> S
     return make_samples(subject, channels_first, np.array(labels), classes)
 
 
-def _read_label_lines(opener: FileReader) -> tuple[list[LabelLine], list[Problem]]:
-    """Returns every usable line of `label.txt`, and what is wrong with the others."""
+def _list_pictures(opener: FileReader, list_names: ListNames) -> tuple[list[_ListedPicture], list[Problem]]:
+    """Returns every picture that is usable by what is said of it, and what is wrong with the others."""
     try:
-        return parse_label_lines(opener(LABELS).decode("utf-8-sig"))
+        lines, problems = parse_label_lines(opener(LABELS).decode("utf-8-sig"))
     except READ_ERRORS as error:
-        return [], [Problem(LABELS, printable(str(error)), "put a label.txt beside images/")]
+        missing = isinstance(error, KeyError | FileNotFoundError)
+        if missing and (found := list(_in_class_folders(list_names()))):
+            return found, []
+        remedy = "put a label.txt beside images/, or the pictures of each class into a folder of its name"
+        return [], [Problem(LABELS, printable(str(error)), remedy)]
+    return [_ListedPicture(f"images/{line.name}", line.label, line.place) for line in lines], problems
+
+
+def _in_class_folders(names: Iterable[str]) -> Iterator[_ListedPicture]:
+    """Yields the files of folders that classes name, those of all classes in turn; none beside a folder `images/`."""
+    by_class: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        label, _, file = name.partition("/")
+        if file and "/" not in file and not name.startswith((".", "__MACOSX/")) and not file.startswith("."):
+            by_class[label].append(name)
+    if "images" in by_class:
+        return
+    labels = sorted(by_class)
+    for row in zip_longest(*(sorted(by_class[label]) for label in labels)):
+        yield from (_ListedPicture(name, label, f"{label}/") for name, label in zip(row, labels, strict=True) if name)
+
+
+def _names_in_folder(folder: Path) -> Iterator[str]:
+    """Yields the paths of what lies in folders below a folder."""
+    for inner in folder.iterdir():
+        if inner.is_dir():
+            yield from (f"{inner.name}/{path.name}" for path in inner.iterdir() if not path.is_dir())
 
 
 def _decode_picture(data: bytes, mode: Literal["auto", "L", "RGB"]) -> NDArray[np.uint8]:

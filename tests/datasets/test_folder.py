@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from orchestrator.errors import Rejected
 
 REMEDY = "give the path of a folder or a zip, relative to the contest file"
+NO_LABELS = "put a label.txt beside images/, or the pictures of each class into a folder of its name"
 
 
 def encoded(array, kind="PNG", **options):
@@ -45,6 +46,50 @@ def test_pictures_come_in_the_order_of_the_labels(load, put, picture):
     assert (samples.pixels.dtype, samples.pixels.shape) == (np.uint8, (2, 1, 3, 4))
     assert samples.pixels[:, 0, 0, 0].tolist() == [20, 10]
     assert (samples.labels.tolist(), samples.classes) == ([1, 0], ("0", "1"))
+
+
+@pytest.fixture(params=["folder", "zip"])
+def put_files(request, tmp_path):
+    """Puts files into a folder or a zip, by their paths, and returns its name."""
+
+    def store(files):
+        if request.param == "zip":
+            with zipfile.ZipFile(tmp_path / "set.zip", "w") as archive:
+                archive.mkdir("empty")
+                for name, data in files.items():
+                    archive.writestr(name, data)
+            return "set.zip"
+        for name, data in files.items():
+            (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "set" / name).write_bytes(data)
+        return "set"
+
+    return store
+
+
+def test_folders_can_be_the_classes(load, put_files, picture):
+    """Without label.txt classes take turns, each in the order of its names; what is hidden or deeper is passed over."""
+    named = {"bird/b.png": 1, "bird/a.png": 2, "bird/c.png": 3, "bicycle/x.png": 4}
+    others = {"bird/.DS_Store": b"", "README": b"", ".git/a.png": b"", "__MACOSX/a.png": b"", "bird/more/d.png": b""}
+    path = put_files({name: picture(value) for name, value in named.items()} | others)
+    samples = load("folder", path=path)
+    assert samples.classes == ("bicycle", "bird")
+    assert samples.labels.tolist() == [0, 1, 1, 1]
+    assert samples.pixels[:, 0, 0, 0].tolist() == [4, 2, 1, 3]
+    assert load("folder", path=path, classes=["bird", "bicycle"]).labels.tolist() == [1, 0, 0, 0]
+
+
+def test_a_folder_that_is_no_class_is_named(problems, put_files, picture):
+    """So is a file in a class's folder that is no picture, as where label.txt lists them."""
+    path = put_files({"bird/0.png": picture(), "tricycle/0.png": picture(), "bird/1.png": b"no picture"})
+    found = problems("folder", path=path, classes=["bicycle", "bird"])
+    assert found[0] == "tricycle/: unknown class 'tricycle'; use one of bicycle, bird"
+    assert found[1].startswith("bird/: bird/1.png: cannot identify")
+
+
+def test_pictures_without_labels_are_no_class(problems, put_files, picture):
+    """A folder `images` whose label.txt is missing is not taken for a class of that name."""
+    assert problems("folder", path=put_files({"images/0.png": picture()}))[0].endswith(NO_LABELS)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "BMP", "PPM"])
@@ -174,7 +219,7 @@ def test_a_link_in_a_folder_is_not_followed(problems, bare, tmp_path, picture):
     assert problems("folder", path="set") == ["label.txt line 1: images/0.png: not a regular file; mend or remove it"]
     (bare / "label.txt").rename(tmp_path / "label.txt")
     (bare / "label.txt").symlink_to(tmp_path / "label.txt")
-    assert problems("folder", path="set") == ["label.txt: not a regular file; put a label.txt beside images/"]
+    assert problems("folder", path="set") == [f"label.txt: not a regular file; {NO_LABELS}"]
 
 
 def test_a_link_in_a_zip_is_its_own_text(problems, tmp_path):
