@@ -12,13 +12,15 @@ import structlog
 
 from orchestrator.domain.text import printable
 
+QUERY_PROGRESS = "queries_asked"
+"""The event that says how far a query job is, the only one that is no warning and passes where logs are quiet."""
 _TEXT_LIMIT = 2000
 """Characters of a value; what is longer is cut."""
 
 
 def configure_logging(*, json_lines: bool = False, verbose: bool = False, quiet: bool = False) -> None:
-    """Sets up logging for the whole process: debug lines with `verbose`, warnings only with `quiet`."""
-    level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
+    """Sets up logging for the whole process: debug lines with `verbose`, only warnings and progress with `quiet`."""
+    level = logging.DEBUG if verbose else logging.INFO
     renderer: Any = (
         structlog.processors.JSONRenderer(sort_keys=True)
         if json_lines
@@ -26,6 +28,7 @@ def configure_logging(*, json_lines: bool = False, verbose: bool = False, quiet:
     )
     structlog.configure(
         processors=[
+            *([_drop_all_but_warnings] if quiet and not verbose else []),
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -47,6 +50,13 @@ class _TextBelow:
     def __call__(self, logger: Any, method: str, event: structlog.typing.EventDict) -> str:
         lines = event.pop("text_lines", ())
         return "\n".join([self._render(logger, method, event), *(f"    {line}".rstrip() for line in lines)])
+
+
+def _drop_all_but_warnings(_logger: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Returns a warning, an error or progress; anything else goes no further."""
+    if method == "info" and event["event"] != QUERY_PROGRESS:
+        raise structlog.DropEvent
+    return event
 
 
 def _make_printable(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

@@ -5,7 +5,7 @@ import json
 import pytest
 import structlog
 
-from orchestrator.logs import configure_logging
+from orchestrator.logs import QUERY_PROGRESS, configure_logging
 
 MAIL = ["Your code is", "", "AB\x1bCD"]
 
@@ -33,3 +33,15 @@ def test_an_event_is_one_line_for_machines(capsys):
     structlog.get_logger().warning("mail_not_sent", text_lines=MAIL)
     [line] = capsys.readouterr().err.splitlines()
     assert json.loads(line)["text_lines"] == ["Your code is", "", "AB\\x1bCD"]
+
+
+def test_progress_passes_where_logs_are_quiet(capsys):
+    """Of what is no warning only that does, so that nobody waits for hours without a word."""
+    configure_logging(json_lines=True, quiet=True)
+    log = structlog.get_logger()
+    log.info("job_finished")
+    log.debug(QUERY_PROGRESS)
+    log.info(QUERY_PROGRESS, queries=5)
+    log.warning("attempt_failed")
+    found = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    assert found == [QUERY_PROGRESS, "attempt_failed"]

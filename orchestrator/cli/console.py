@@ -195,6 +195,6 @@ def safe_text(text: str, limit: int = 300) -> str:
 
 
 def quiet_logs(*, log_json: bool = False, verbose: bool = False, watched: bool = False) -> None:
-    """Sets up logs: all lines where they are asked for or nobody watches a progress bar, else warnings only."""
+    """Sets up logs: all lines where they are asked for or nobody watches a progress bar, else warnings and progress."""
     quiet = (watched or err.is_terminal) and not (verbose or log_json)
     logs.configure_logging(json_lines=log_json, verbose=verbose, quiet=quiet)

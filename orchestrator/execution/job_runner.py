@@ -76,6 +76,7 @@ class JobRunner:
             job=job.id,
             stage=job.stage.value,
             submission=job.submission,
+            **({"attack": job.cells[0].attack} if job.stage is Stage.QUERY else {}),
         )
 
     @property

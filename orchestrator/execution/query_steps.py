@@ -27,6 +27,7 @@ from orchestrator.execution.gate import no_examples
 from orchestrator.execution.interactions import AttackOutput, DefenceAnswers, QuestionPlan
 from orchestrator.execution.job_steps import FinishedSteps, StepResult
 from orchestrator.execution.player_pool import PlayerPool
+from orchestrator.execution.query_progress import QueryProgress, WatchedDefence
 from orchestrator.execution.query_sample import AskedQuestion, QuestionSample, checked_questions, sampled_questions
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.ledger.stores.base import Blobs, get_array, put_array
@@ -72,6 +73,12 @@ class QuerySteps(ABC):
         (self._cell,) = job.cells
         self._job, self._context, self._pool, self._resumed_step = job, context, pool, resumed_step
         self._check: QueryCheck | None = None
+        self._progress = QueryProgress(context, self._cell)
+
+    @property
+    @abstractmethod
+    def _most_queries(self) -> int:
+        """How many queries a picture costs at most."""
 
     @property
     def _questions(self) -> int:
@@ -89,8 +96,10 @@ class QuerySteps(ABC):
     def play_remaining(self, finished: FinishedSteps) -> Iterator[StepResult]:
         """Yields what is left of the job."""
         parts, checks = self._parts(), bool(self._context.replay.power)
+        self._progress.begin(sum(map(len, parts)), self._most_queries)
         for number, pictures in enumerate(parts):
             if number not in finished:
+                self._progress.begin_step(sum(map(len, parts[:number])))
                 last = number == len(parts) - 1
                 step = self._play_step(number, pictures, self._sample(number, len(parts)), retire=last)
                 yield replace(step, last=last and not checks)
@@ -189,6 +198,11 @@ class SubmittedQuerySteps(QuerySteps):
         self._attack_pool = attack_pool
         self._in_progress: tuple[int, DefenceQueries, QueryRecord, AttackOutput] | None = None
 
+    @property
+    def _most_queries(self) -> int:
+        """The budget."""
+        return self._context.access.queries
+
     def _parts(self) -> Sequence[Sequence[int]]:
         """Returns the questions to the attack."""
         return _attack_questions(self._context)
@@ -200,8 +214,9 @@ class SubmittedQuerySteps(QuerySteps):
         queries = DefenceQueries(
             self._pool, context, sample, resumed, gradient_price=context.access.gradient_price, resumable=True
         )
+        watched = WatchedDefence(queries, self._progress)
         broker = Broker(
-            context.access, gate.budget, queries, pictures[0], pixels, labels, context.clock, context.cancelled.wait
+            context.access, gate.budget, watched, pictures[0], pixels, labels, context.clock, context.cancelled.wait
         )
         if resumed is not None and resumed.blobs:  # also where the attack now asks something else
             broker.record.failures[:] = get_array(context.blobs, resumed.blobs["failures"])
@@ -218,6 +233,7 @@ class SubmittedQuerySteps(QuerySteps):
             broker.answer,
         )
         self._in_progress = None
+        self._progress.note_pictures(len(pictures))
         if retire:
             output.faults += self._attack_pool.retire_player()
             queries.faults += self._pool.retire_player()
@@ -289,6 +305,11 @@ class OrganizerQuerySteps(QuerySteps):
         self._attack = context.organizer_attacks[self._cell.attack or ""]
         self._in_progress: tuple[int, DefenceQueries] | None = None
 
+    @property
+    def _most_queries(self) -> int:
+        """What the attack says of itself."""
+        return self._attack.queries_per_picture
+
     def _parts(self) -> Sequence[Sequence[int]]:
         """Returns the pictures that are attacked at the same time."""
         return _split(self._attack.pictures(len(self._context.samples)), PICTURES_PER_STEP)
@@ -315,7 +336,9 @@ class OrganizerQuerySteps(QuerySteps):
         seeds = [context.secret_seed("query", attack.name, str(picture)) for picture in pictures]
         generators = [np.random.default_rng(seed) for seed in seeds]
         step.asked.attacked[:] = True
-        for made in attack.play(samples, pictures, generators, queries, context.task.budget):
+        watched = WatchedDefence(queries, self._progress)
+        for made in attack.play(samples, pictures, generators, watched, context.task.budget):
+            self._progress.note_pictures(1)
             place = made.picture - pictures[0]
             step.examples.pixels[place] = made.pixels
             step.asked.queries[place] = made.queries

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from orchestrator.domain.access import Access, AccessKind
 from orchestrator.domain.findings import FindingKind
@@ -15,13 +16,14 @@ from orchestrator.domain.plan import Stage as JobStage
 from orchestrator.domain.queries import QueryFailure
 from orchestrator.domain.submissions import Roster
 from orchestrator.errors import StoreFault
-from orchestrator.execution import query_steps
+from orchestrator.execution import query_progress, query_steps
 from orchestrator.execution.planner import make_plan
 from orchestrator.execution.query_sample import CHECKED_DECISIONS, AskedQuestion, QuestionSample
 from orchestrator.execution.reproduction import FindingReproducer
 from orchestrator.execution.reuse import ReusableRound, reusable_jobs
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.ledger.stores.base import get_array
+from orchestrator.logs import QUERY_PROGRESS
 from orchestrator.protocol import frames
 
 from .cheats import EVERYTHING, LENIENT, Defence, labels
@@ -99,6 +101,20 @@ def test_each_defence_meets_pictures_of_its_own(queried):
     _, asked = made(played, "bold")
     assert asked.queries[:9].tolist() == [1 if label != 3 else 6 for label in truth[:9]]
     assert asked.given_up.tolist() == [True] + [False] * 11
+
+
+def test_it_says_how_far_it_is(queried, monkeypatch):
+    """Queries and pictures are counted over all steps, and the time is estimated once a picture is finished."""
+    monkeypatch.setattr(query_progress, "SECONDS_BETWEEN", 0)
+    monkeypatch.setattr(query_steps, "PICTURES_PER_STEP", 4)
+    with capture_logs() as logs:
+        queried({"first": first_value}).run()
+    said = [each for each in logs if each["event"] == QUERY_PROGRESS]
+    assert [each["queries"] for each in said] == list(range(1, 19))
+    assert (said[0]["submission"], said[0]["attack"], said[0]["pictures"]) == ("first", "brighten", "0 of 9")
+    assert "seconds_left" not in said[0]
+    assert said[-1]["pictures"] == "8 of 9"
+    assert 0 <= said[-1]["seconds_left"] <= said[-1]["most_seconds_left"]
 
 
 def test_pictures_beyond_its_number_are_no_part_of_the_cell(queried):

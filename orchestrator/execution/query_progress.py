@@ -1,0 +1,78 @@
+"""How far a query job is, said in the log about once a minute: such a job may take hours."""
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from orchestrator.domain.organizer_attacks import DefenceReplies, GradientReplies, QueriedDefence
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.samples import Labels, Pixels
+from orchestrator.execution.round_context import RoundContext
+from orchestrator.logs import QUERY_PROGRESS
+
+SECONDS_BETWEEN = 60.0
+"""From one line to the next, at least."""
+_log = structlog.get_logger()
+
+
+class QueryProgress:
+    """Counts the queries and pictures of a query job."""
+
+    def __init__(self, context: RoundContext, cell: Cell) -> None:
+        self._log = _log.bind(contest=context.contest, round=context.round, submission=cell.defence, attack=cell.attack)
+        self._clock = context.clock
+        self._began_at = self._said_at = self._clock()
+        self._pictures = self._most_queries = self._done = self._done_here = self._queries = 0
+
+    def begin(self, pictures: int, most_queries: int) -> None:
+        """Learns how many pictures the job has, and how many queries one of them costs at most."""
+        self._pictures, self._most_queries = pictures, most_queries
+        self._began_at = self._said_at = self._clock()
+
+    def begin_step(self, done: int) -> None:
+        """Learns how many pictures are in the steps before."""
+        self._done = done
+
+    def note_pictures(self, count: int) -> None:
+        """Counts pictures that are finished."""
+        self._done += count
+        self._done_here += count
+
+    def note_queries(self, count: int) -> None:
+        """Counts queries, and says how far the job is where it was not said for a while.
+
+        `seconds_left` follows from the pictures that this process finished, `most_seconds_left` from the most queries.
+        """
+        self._queries += count
+        now = self._clock()
+        if now - self._said_at < SECONDS_BETWEEN:
+            return
+        self._said_at, spent, left = now, now - self._began_at, self._pictures - self._done
+        estimate = {"seconds_left": round(spent / self._done_here * left)} if self._done_here else {}
+        self._log.info(
+            QUERY_PROGRESS,
+            pictures=f"{self._done} of {self._pictures}",
+            queries=self._queries,
+            queries_per_second=round(self._queries / spent),
+            most_seconds_left=round(left * self._most_queries * spent / self._queries),
+            **estimate,
+        )
+
+
+class WatchedDefence:
+    """A defence whose queries are counted."""
+
+    def __init__(self, defence: QueriedDefence, progress: QueryProgress) -> None:
+        self._defence, self._progress = defence, progress
+
+    def ask(self, pixels: Pixels, pictures: NDArray[np.int32]) -> DefenceReplies:
+        """See `QueriedDefence.ask`."""
+        replies = self._defence.ask(pixels, pictures)
+        self._progress.note_queries(len(pixels))
+        return replies
+
+    def ask_gradients(self, pixels: Pixels, labels: Labels, pictures: NDArray[np.int32]) -> GradientReplies:
+        """See `QueriedDefence.ask_gradients`."""
+        replies = self._defence.ask_gradients(pixels, labels, pictures)
+        self._progress.note_queries(len(pixels))
+        return replies
