@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -349,6 +350,40 @@ DEFENCES = st.lists(
 PEOPLE = st.fixed_dictionaries(
     {team: st.frozensets(st.sampled_from("abcdefgh"), min_size=1, max_size=3) for team in TEAMS}
 )
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 10**6),
+    st.lists(st.tuples(st.sampled_from(TEAMS), st.integers(1, 99)), max_size=10),
+    PEOPLE,
+    st.randoms(use_true_random=False),
+)
+def test_shares_are_equal_and_do_not_depend_on_the_order(amount, broke, people, random) -> None:
+    """Groups of teams that share a person get equal shares, to a unit for each team, however breaks are ordered."""
+    entrants = Entrants(people, {"a": "an organizer"})
+    breaks = [_break(team, 1.0, receipt) for team, receipt in broke]
+    shares = break_shares(amount, "owner", breaks, entrants)
+    assert break_shares(amount, "owner", random.sample(breaks, len(breaks)), entrants) == shares
+    may = {team for team in dict(broke) if not people[team] & (people["owner"] | {"a"}) and team != "owner"}
+    assert set(shares) == may
+    groups = _connected(may, people)
+    for group in groups:
+        assert abs(sum(shares[team] for team in group) - Fraction(amount, len(groups))) < len(group)
+    assert sum(shares.values()) == (amount if may else 0)
+    if may and len(groups) == len(may):
+        first = {team: min(receipt for name, receipt in broke if name == team) for team in may}
+        by_receipt = [shares[team] for team in sorted(may, key=lambda team: (first[team], team))]
+        assert by_receipt == sorted(by_receipt, reverse=True)
+
+
+def _connected(teams: set[str], people: dict[str, frozenset[str]]) -> list[set[str]]:
+    """Returns the groups of teams that share people, by merging the groups that each person connects."""
+    groups = [{team} for team in sorted(teams)]
+    for person in sorted(frozenset().union(*people.values())):
+        touched = [group for group in groups if any(person in people[team] for team in group)]
+        groups = [group for group in groups if group not in touched] + ([set().union(*touched)] if touched else [])
+    return groups
 
 
 @settings(max_examples=40)
