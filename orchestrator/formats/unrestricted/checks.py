@@ -42,6 +42,7 @@ from orchestrator.formats.unrestricted.state import (
     State,
 )
 from orchestrator.formats.unrestricted.validity import Outcome
+from orchestrator.formats.unrestricted.weeks import TZDATA_VERSION, Week, local_day
 
 INVALID = "invalid"
 """What a question says in place of a class, where a picture is to be invalid."""
@@ -143,6 +144,9 @@ def _week_opened(state: State, event: events.WeekOpened, at: datetime) -> Object
         yield f"it closes at {event.closes.isoformat()}, which is no week after it opens"
     if event.opens > at:
         yield "it opens later"
+    following = state.next_week()
+    if event.tzdata == TZDATA_VERSION and following != Week(event.week, event.opens, event.closes):
+        yield "it is not the week of the contest's calendar (U5)"
 
 
 def _week_closed(state: State, event: events.WeekClosed, at: datetime) -> Objections:
@@ -344,6 +348,8 @@ def _picture_received(state: State, event: events.PictureReceived, at: datetime)
     midnight = datetime(event.day.year, event.day.month, event.day.day, 12, tzinfo=at.tzinfo)
     if abs(midnight - at) > MAX_ZONE_SHIFT:
         yield f"{event.day.isoformat()} is nowhere the day of {at.isoformat()}"
+    elif state.tzdata == TZDATA_VERSION and event.day != local_day(at, state.zone):
+        yield f"{event.day.isoformat()} is not the day in {state.rules.time_zone}"
 
 
 def _picture_rated(state: State, event: events.PictureRated, _: datetime) -> Objections:

@@ -7,12 +7,13 @@ happens twice. `catch_up` runs what is due; before a command is asked, nothing m
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.checks import problems, transfers_for, unnoted_conflicts
 from orchestrator.formats.unrestricted.fold import apply
+from orchestrator.formats.unrestricted.money import reserved, stake
 from orchestrator.formats.unrestricted.prizes import Waiting
 from orchestrator.formats.unrestricted.state import (
     DefenceStatus,
@@ -24,9 +25,6 @@ from orchestrator.formats.unrestricted.validity import Outcome
 from orchestrator.formats.unrestricted.weeks import (
     TZDATA_VERSION,
     Week,
-    first_instant,
-    next_week,
-    week_at,
 )
 
 ACTOR = "rules"
@@ -81,37 +79,19 @@ def next_due(state: State) -> datetime | None:
     return min(later, default=None)
 
 
-def week_after(state: State, week: Week | None) -> Week | None:
-    """Returns the week that opens next, None where the contest has no other (`rules.last_day`)."""
-    if week is None and state.opened_at is None:
-        return None
-    ends = state.rules.week.ends
-    if week is None:
-        opened = state.opened_at or state.at
-        found = week_at(opened, state.zone, ends)
-        found = Week(found.id, opened.astimezone(UTC), found.closes)
-    else:
-        found = next_week(week, state.zone, ends)
-    last_day = state.rules.last_day
-    if last_day is None:
-        return found
-    over = first_instant(last_day + timedelta(days=1), state.zone)
-    return None if over <= found.opens else Week(found.id, found.opens, min(found.closes, over))
-
-
 def _opened(week: Week) -> events.WeekOpened:
     return events.WeekOpened(actor=ACTOR, week=week.id, opens=week.opens, closes=week.closes, tzdata=TZDATA_VERSION)
 
 
 def _weeks(state: State, now: datetime) -> Iterator[Action]:
     if not state.weeks:
-        if first := week_after(state, None):
+        if first := state.next_week():
             yield Action(f"open:{first.id}", (_opened(first),))
         return
     if state.week is None or now < state.week.closes:
         return
     closed = events.WeekClosed(actor=ACTOR, week=state.week.id, pictures=state.week_pictures)
-    following = week_after(state, state.week)
+    following = state.next_week()
     yield Action(f"close:{state.week.id}", (closed, _opened(following)) if following else (closed,))
 
 
@@ -192,7 +172,8 @@ def _causes(state: State, now: datetime) -> Sequence[str]:
     staked = [each for each in state.defences.values() if each.staked_at is not None]
     for each in staked:
         end = state.stake_ends(each)
-        if each.broken_by or (end is not None and now >= end):
+        waits = any(state.books.balance(account(each.id)) for account in (reserved, stake)) if state.books else False
+        if waits and (each.broken_by or (end is not None and now >= end)):
             found.append(f"stake:{each.id}")
     found += [
         f"prize:{days}"

@@ -74,7 +74,7 @@ def apply(state: State, event: ContestEvent, at: datetime) -> None:
         case contest_events.TeamAdded():
             _learn_people(state, event.team)
         case contest_events.SubmissionReceived() if is_defence(event.side):
-            _learn_people(state, event.team)
+            _bind_people(state, event.team)
             entry = state.season.entries[event.id]
             state.defences[event.id] = Defence(event.id, event.team, state.position, entry.digest, entry.source)
         case contest_events.SubmissionCorrected() if event.id in state.defences:
@@ -84,9 +84,14 @@ def apply(state: State, event: ContestEvent, at: datetime) -> None:
 
 
 def _learn_people(state: State, team: str) -> None:
-    """Notes who is in a team; who was when it handed something in stays bound by that (U12)."""
-    people = {person.identity_key for person in state.season.teams[team]}
-    state.people.setdefault(team, set()).update(people)
+    """Notes who is in a team now, besides those whom it is bound to."""
+    current = {person.identity_key for person in state.season.teams[team]}
+    state.people[team] = current | state.bound.get(team, set())
+
+
+def _bind_people(state: State, team: str) -> None:
+    """Notes that a team hands something in: who is in it now stays bound by that (U12)."""
+    state.bound.setdefault(team, set()).update(state.people.get(team, ()))
 
 
 # Weeks
@@ -94,6 +99,7 @@ def _learn_people(state: State, team: str) -> None:
 
 def _week_opened(state: State, event: events.WeekOpened, _: datetime) -> None:
     state.weeks[event.week] = Week(event.week, event.opens, event.closes)
+    state.tzdata = event.tzdata
     state.week_pictures = []
 
 
@@ -194,7 +200,7 @@ def _picture_received(state: State, event: events.PictureReceived, at: datetime)
     state.week_pictures.append(event.picture)
     state.receipts[event.team, event.digest] = event.picture
     state.uploads[event.team, event.day] = state.uploads.get((event.team, event.day), 0) + 1
-    _learn_people(state, event.team)
+    _bind_people(state, event.team)
 
 
 def _picture_rated(state: State, event: events.PictureRated, at: datetime) -> None:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
-from orchestrator.domain.name_matching import person_key
-
 MIN_QUORUM = 2
 """The fewest votes with which a board decides anything."""
 WAIVERS = 2
@@ -111,8 +109,8 @@ def computed_sources(member_person: str, people: Iterable[str]) -> list[Conflict
 
 
 def same_organization(one: str, other: str) -> bool:
-    """Returns whether two addresses are of one domain, or one of a subdomain of the other's."""
-    first, second = (person_key(each).rpartition("@")[2] if "@" in each else "" for each in (one, other))
+    """Returns whether two addresses, by `person_key`, are of one domain, or one of a subdomain of the other's."""
+    first, second = (each.rpartition("@")[2] if "@" in each else "" for each in (one, other))
     if not first or not second or {first, second} & _PUBLIC_PROVIDERS:
         return False
     shorter, longer = sorted((first, second), key=len)

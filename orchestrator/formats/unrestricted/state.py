@@ -20,7 +20,7 @@ from orchestrator.formats.unrestricted.questionnaire import Questionnaire
 from orchestrator.formats.unrestricted.recusal import Board
 from orchestrator.formats.unrestricted.rules import OnFault, UnrestrictedRules
 from orchestrator.formats.unrestricted.validity import Judge, Outcome, Rating, Ruling
-from orchestrator.formats.unrestricted.weeks import Week, load_zone
+from orchestrator.formats.unrestricted.weeks import Week, first_instant, load_zone, next_week, week_at
 
 EPOCH = datetime.min.replace(tzinfo=UTC)
 
@@ -143,6 +143,8 @@ class State:
     position: int = 0
     """How many events there were: the place of the last one in the ledger."""
     weeks: dict[str, Week] = field(default_factory=dict)
+    tzdata: str = ""
+    """The release of the time zone database with which the last week was computed."""
     closed_weeks: dict[str, list[str]] = field(default_factory=dict)
     """Week -> its pictures, once it closed."""
     week_pictures: list[str] = field(default_factory=list)
@@ -168,6 +170,8 @@ class State:
     """None where nothing is paid."""
     people: dict[str, set[str]] = field(default_factory=dict)
     """Team -> everybody who was in it when it handed something in, or is in it now."""
+    bound: dict[str, set[str]] = field(default_factory=dict)
+    """Team -> everybody who was in it when it handed something in."""
     is_over: bool = False
     """Whether what was left of the money went back."""
 
@@ -182,6 +186,21 @@ class State:
         """The week that is open, None before the first and after the last."""
         last = next(reversed(self.weeks.values()), None)
         return None if last is None or last.id in self.closed_weeks else last
+
+    def next_week(self) -> Week | None:
+        """Returns the week after the last one that was opened, None where there is none (`rules.last_day`)."""
+        if self.opened_at is None:
+            return None
+        ends, before = self.rules.week.ends, next(reversed(self.weeks.values()), None)
+        if before is None:
+            found = week_at(self.opened_at, self.zone, ends)
+            found = Week(found.id, self.opened_at, found.closes)
+        else:
+            found = next_week(before, self.zone, ends)
+        if (last_day := self.rules.last_day) is None:
+            return found
+        over = first_instant(last_day + timedelta(days=1), self.zone)
+        return None if over <= found.opens else Week(found.id, found.opens, min(found.closes, over))
 
     @property
     def class_names(self) -> frozenset[str]:

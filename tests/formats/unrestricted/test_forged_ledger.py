@@ -1,0 +1,118 @@
+"""A ledger that somebody changed does not fold: what is forged is found by folding it."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from orchestrator.errors import Rejected
+from orchestrator.formats.unrestricted import commands, events
+from orchestrator.formats.unrestricted.fold import fold
+
+from .simulated_contest import SimulatedContest, broken_contest, handle
+
+
+@pytest.fixture(scope="module")
+def contest() -> SimulatedContest:
+    """A contest in which an appeal is lost before the board, the defence is broken, and the prize is paid."""
+    made = broken_contest()
+    made.add_board(b4="four@owls.example")
+    made.must(made.appeal(1, 1, "owls"))
+    made.must(made.vote(f"appeal:{handle(1)}:bird", "b1", "b2", "b3"))
+    made.must(made.done(commands.rule_on_appeal(made.state, made.now, "desk", handle(1), "bird", "It is a bird.")))
+    made.must(made.upload(2, "foxes"))
+    made.wait(days=7)
+    made.must(made.propose(events.PrizePaid(actor="desk", award=made.state.books.unpaid()[0].id, reference="7")))
+    return made
+
+
+def forged(contest: SimulatedContest, kind: type, number: int = 0, **changes: object) -> list:
+    """Returns the ledger with other fields in one event of a kind."""
+    ledger = list(contest.ledger)
+    index = [at for at, (event, _) in enumerate(ledger) if isinstance(event, kind)][number]
+    event, time = ledger[index]
+    ledger[index] = (event.model_copy(update=changes), time)
+    return ledger
+
+
+def test_the_ledger_as_it_is_folds(contest) -> None:
+    """What was recorded is the state that it was recorded from."""
+    assert fold(contest.state.rules, contest.ledger) == contest.state
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        (events.AppealRuled, {"class_name": None}, "the vote is not the one that was cast"),
+        (events.AppealRuled, {"vote": None}, "no vote of the board is given"),
+        (events.VoteCast, {"member": "b4", "actor": "b4"}, "is not of the board"),
+        (events.PictureRated, {"picture": handle(2)}, "there is no"),
+        (events.DefenceBroken, {"picture": handle(2)}, "needs a settled valid picture"),
+        (events.DefencesStaked, {"transfers": []}, "not the transfers that follow"),
+        (events.WeekClosed, {"pictures": []}, "exactly the pictures"),
+        (
+            events.WeekOpened,
+            {"closes": datetime(2027, 1, 22, 22, tzinfo=UTC)},
+            "not the week of the contest",
+        ),
+        (events.PictureReceived, {"day": date(2027, 1, 19)}, "is not the day in Europe/Berlin"),
+        (events.PictureSettled, {"picture": handle(2)}, "has no ruling"),
+    ],
+)
+def test_a_changed_event_is_found(contest, kind, changes, message) -> None:
+    """A forged decision, a vote or a rating that was moved, a break without its picture: each is named."""
+    with pytest.raises(Rejected, match=message):
+        fold(contest.state.rules, forged(contest, kind, **changes))
+
+
+def test_a_recused_vote_is_found(contest) -> None:
+    """A vote of a member of the team's organization does not fold, whoever wrote it."""
+    ledger = list(contest.ledger)
+    index = next(at for at, (event, _) in enumerate(ledger) if isinstance(event, events.AppealRuled))
+    vote = events.VoteCast(actor="b4", question=f"appeal:{handle(1)}:bird", member="b4", in_favour=True)
+    ledger.insert(index, (vote, ledger[index][1]))
+    with pytest.raises(Rejected, match="b4 is recused"):
+        fold(contest.state.rules, ledger)
+
+
+def test_a_recused_vote_is_found_where_its_conflict_was_left_out(contest) -> None:
+    """A conflict that follows from who they are holds also where the event that notes it was removed."""
+    ledger = [entry for entry in contest.ledger if not isinstance(entry[0], events.ConflictNoted)]
+    index = next(at for at, (event, _) in enumerate(ledger) if isinstance(event, events.AppealRuled))
+    vote = events.VoteCast(actor="b4", question=f"appeal:{handle(1)}:bird", member="b4", in_favour=True)
+    ledger.insert(index, (vote, ledger[index][1]))
+    with pytest.raises(Rejected, match="b4 is recused"):
+        fold(contest.state.rules, ledger)
+
+
+def test_a_payment_too_many_is_found(contest) -> None:
+    """Money that moves a second time, and a prize that is paid a second time, do not fold."""
+    end = contest.ledger[-1][1]
+    moved = [event for event, _ in contest.ledger if isinstance(event, events.MoneyMoved | events.PrizePaid)]
+    for event in moved:
+        with pytest.raises(Rejected):
+            fold(contest.state.rules, [*contest.ledger, (event, end)])
+
+
+def test_a_rating_that_is_moved_to_another_rater_is_found(contest) -> None:
+    """A rater who answers twice about one picture does not fold."""
+    with pytest.raises(Rejected, match="rated"):
+        fold(contest.state.rules, forged(contest, events.PictureRated, 1, rater="r1"))
+
+
+def test_a_rating_that_is_changed_takes_the_break_away(contest) -> None:
+    """Where a rater's answer says otherwise, the break that followed does not fold."""
+    ledger = forged(contest, events.PictureRated, 2, answers=None)
+    with pytest.raises(Rejected):
+        fold(contest.state.rules, ledger)
+
+
+def test_a_picture_after_the_close_is_found(contest) -> None:
+    """A picture that is dated back into a week, or comes after its close, does not fold."""
+    ledger = list(contest.ledger)
+    index = next(at for at, (event, _) in enumerate(ledger) if isinstance(event, events.WeekClosed))
+    picture = next(event for event, _ in ledger if isinstance(event, events.PictureReceived))
+    late = picture.model_copy(update={"picture": handle(9), "digest": "sha256:" + "9" * 64})
+    for inserted, time in ((index, ledger[index][1]), (index + 2, ledger[index][1] - timedelta(milliseconds=1))):
+        changed = [*ledger[:inserted], (late, time), *ledger[inserted:]]
+        with pytest.raises(Rejected):
+            fold(contest.state.rules, changed)
