@@ -12,7 +12,7 @@ from orchestrator.domain.contest_events import Role
 from orchestrator.domain.name_matching import person_key
 from orchestrator.errors import Problem
 from orchestrator.formats.unrestricted import events
-from orchestrator.formats.unrestricted.money import Transfer
+from orchestrator.formats.unrestricted.money import Transfer, TransferKind
 from orchestrator.formats.unrestricted.prizes import (
     Waiting,
     defence_prize,
@@ -50,6 +50,8 @@ ABSTENTION_SHARE = 5
 """At most one in so many pictures of the eligibility set may go unanswered (U1)."""
 SECONDS_PER_PICTURE = 60
 """The slowest that a defence may be (U2)."""
+_PRIZES = (TransferKind.BREAK_PRIZE, TransferKind.DEFENCE_PRIZE, TransferKind.RELEASED)
+"""Transfers that depend on who is in which team."""
 MAX_ZONE_SHIFT = timedelta(hours=28)
 """Midnight of a local day is at most so far from the instant of an event of that day; zones reach from -12 to +14."""
 
@@ -84,6 +86,27 @@ def vote_on(state: State, question: str, at: datetime) -> events.Vote:
         in_favour=sorted(member for member, favour in cast.items() if favour),
         against=sorted(member for member, favour in cast.items() if not favour),
     )
+
+
+def question_of(event: Any) -> str:
+    """Returns the question that an event decides by a vote, "" for any other event."""
+    found = ""
+    match event:
+        case events.ReadabilityDecided():
+            found = f"readable:{event.defence}"
+        case events.DefencesStaked():
+            found = stake_question(event.criteria)
+        case events.AttackerAdmitted():
+            found = f"admit:{event.team}"
+        case events.ReportDecided():
+            found = f"report:{event.picture}:{'withhold' if event.withhold else 'show'}"
+        case events.PictureOverruled():
+            found = f"overrule:{event.picture}:{event.class_name or INVALID}"
+        case events.AppealRuled():
+            found = f"appeal:{event.appeal}:{event.class_name or INVALID}"
+        case events.PrizeWithheld():
+            found = f"withhold:{event.award}"
+    return found
 
 
 def case_of(question: str) -> str:
@@ -175,7 +198,7 @@ def _active(state: State, defence: Defence) -> Objections:
 
 def _readability_decided(state: State, event: events.ReadabilityDecided, at: datetime) -> Objections:
     yield from _is(state.defences[event.defence], DefenceStatus.RECEIVED)
-    yield from _vote(state, f"readable:{event.defence}", event.vote, at, in_favour=event.readable)
+    yield from _vote(state, question_of(event), event.vote, at, in_favour=event.readable)
 
 
 def _defence_tested(state: State, event: events.DefenceTested, _: datetime) -> Objections:
@@ -233,8 +256,8 @@ def _defences_staked(state: State, event: events.DefencesStaked, at: datetime) -
         yield from _stakeable(state, name)
     if any(each.batch == event.batch for each in state.defences.values()):
         yield f"there is a batch {event.batch} already"
-    yield from _vote(state, stake_question(event.criteria), event.vote, at)
-    yield from _same(event.transfers, board_stake(state, tuple(event.criteria)))
+    yield from _vote(state, question_of(event), event.vote, at)
+    yield from _same(state, event.transfers, board_stake(state, tuple(event.criteria)))
 
 
 def stake_question(defences: Any) -> str:
@@ -258,7 +281,7 @@ def team_stake(state: State, defence: str) -> tuple[Transfer, ...] | Problem:
 
 def _stake_paid(state: State, event: events.StakePaid, _: datetime) -> Objections:
     yield from _stakeable(state, event.defence)
-    yield from _same(event.transfers, team_stake(state, event.defence))
+    yield from _same(state, event.transfers, team_stake(state, event.defence))
 
 
 def _answers_recorded(state: State, event: events.AnswersRecorded, _: datetime) -> Objections:
@@ -322,7 +345,7 @@ def _defence_checked(state: State, event: events.DefenceChecked, _: datetime) ->
 
 
 def _attacker_admitted(state: State, event: events.AttackerAdmitted, at: datetime) -> Objections:
-    if event.team not in state.season.teams:
+    if not state.redacted and event.team not in state.season.teams:
         yield f"there is no team {event.team!r}"
         return
     if event.team in state.admitted:
@@ -330,7 +353,7 @@ def _attacker_admitted(state: State, event: events.AttackerAdmitted, at: datetim
     if bool(event.preprint) == (event.vote is not None):
         yield "give the address of its preprint, or the vote by which the board admits it (U4)"
     if event.vote is not None:
-        yield from _vote(state, f"admit:{event.team}", event.vote, at)
+        yield from _vote(state, question_of(event), event.vote, at)
 
 
 def _picture_received(state: State, event: events.PictureReceived, at: datetime) -> Objections:
@@ -385,8 +408,7 @@ def _report_decided(state: State, event: events.ReportDecided, at: datetime) -> 
     picture = state.pictures[event.picture]
     if picture.ruling is None or picture.ruling.outcome is not Outcome.REPORTED:
         yield f"no report of {picture.id} waits for the board"
-    word = "withhold" if event.withhold else "show"
-    yield from _vote(state, f"report:{picture.id}:{word}", event.vote, at)
+    yield from _vote(state, question_of(event), event.vote, at)
 
 
 def _picture_overruled(state: State, event: events.PictureOverruled, at: datetime) -> Objections:
@@ -401,7 +423,7 @@ def _picture_overruled(state: State, event: events.PictureOverruled, at: datetim
     if picture.settled and picture.status is PictureStatus.VALID:
         yield "it is settled as valid, and prizes may have been paid for it: withhold those instead"
     yield from _class(state, event.class_name)
-    yield from _vote(state, f"overrule:{picture.id}:{event.class_name or INVALID}", event.vote, at)
+    yield from _vote(state, question_of(event), event.vote, at)
 
 
 def _class(state: State, name: str | None) -> Objections:
@@ -455,7 +477,7 @@ def _appeal_ruled(state: State, event: events.AppealRuled, at: datetime) -> Obje
         return
     yield from _class(state, event.class_name)
     if event.vote is not None:
-        yield from _vote(state, f"appeal:{appeal.id}:{event.class_name or INVALID}", event.vote, at)
+        yield from _vote(state, question_of(event), event.vote, at)
         return
     found = state.judge(picture).rule_on_appeal(appeal.panel, {each.rater for each in picture.ratings})
     if found.outcome is Outcome.UNDECIDED:
@@ -483,14 +505,20 @@ def _board_member_seated(state: State, event: events.BoardMemberSeated, at: date
         people = {person for team in teams for person in state.people.get(team, ())}
         if computed_sources(person_key(event.person), people):
             yield f"{event.member} has a conflict with a team of this case"
-    elif not any(person_key(each) == person_key(event.person) for each in state.season.roles[Role.BOARD]):
+    elif not state.redacted and not any(
+        person_key(each) == person_key(event.person) for each in state.season.roles[Role.BOARD]
+    ):
         yield "nobody of that id has the board's role"
 
 
 def _conflict_noted(state: State, event: events.ConflictNoted, _: datetime) -> Objections:
-    if event.team not in state.season.teams:
+    if not state.redacted and event.team not in state.season.teams:
         yield f"there is no team {event.team!r}"
-    if event.source in COMPUTED and event.source not in unnoted_conflicts(state, event.member, event.team):
+    if (
+        not state.redacted
+        and event.source in COMPUTED
+        and event.source not in unnoted_conflicts(state, event.member, event.team)
+    ):
         yield "no such conflict follows from who they are, or it is noted already"
     if (event.until is not None) != (event.source is ConflictSource.CO_AUTHOR):
         yield "a conflict of co-authors ends, and no other does"
@@ -519,7 +547,27 @@ def _vote_cast(state: State, event: events.VoteCast, at: datetime) -> Objections
 # Money
 
 
-def _same(records: Sequence[events.TransferRecord], due: tuple[Transfer, ...] | Waiting | Problem) -> Objections:
+def _same(
+    state: State, records: Sequence[events.TransferRecord], due: tuple[Transfer, ...] | Waiting | Problem
+) -> Objections:
+    """Yields that transfers are not those that are due.
+
+    Who shares a person and who gets no prize is not in a redacted ledger. There the shares of what is due may differ,
+    and what has to hold is that the accounts have the money and nothing is moved twice.
+    """
+    if state.redacted and state.books is not None and isinstance(due, tuple):
+        found = state.books.post_all(each.transfer() for each in records)
+        if isinstance(found, Problem):
+            yield str(found)
+        elif bool(records) != bool(due) or any(each.kind not in _PRIZES for each in records):
+            yield from _same_exactly(records, due)
+        return
+    yield from _same_exactly(records, due)
+
+
+def _same_exactly(
+    records: Sequence[events.TransferRecord], due: tuple[Transfer, ...] | Waiting | Problem
+) -> Objections:
     if isinstance(due, Problem):
         yield str(due)
     elif isinstance(due, Waiting):
@@ -559,7 +607,7 @@ def _money_moved(state: State, event: events.MoneyMoved, at: datetime) -> Object
     if event.cause == "end" and (state.week is not None or state.unsettled):
         yield "a week is open, or a picture is not settled"
         return
-    yield from _same(event.transfers, transfers_for(state, event.cause, at))
+    yield from _same(state, event.transfers, transfers_for(state, event.cause, at))
 
 
 def _prize_paid(state: State, event: events.PrizePaid, _: datetime) -> Objections:
@@ -576,7 +624,7 @@ def _prize_withheld(state: State, event: events.PrizeWithheld, at: datetime) -> 
     if isinstance(found := withhold(state.books, event.award, event.reason), Problem):
         yield str(found)
         return
-    yield from _vote(state, f"withhold:{event.award}", event.vote, at)
+    yield from _vote(state, question_of(event), event.vote, at)
 
 
 _CHECKS: dict[type, Callable[[State, Any, datetime], Objections]] = {

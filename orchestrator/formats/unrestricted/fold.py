@@ -14,7 +14,7 @@ from orchestrator.domain.name_matching import person_key
 from orchestrator.errors import Problem, Rejected
 from orchestrator.formats.unrestricted import events
 from orchestrator.formats.unrestricted.boxes import PictureSize
-from orchestrator.formats.unrestricted.checks import ineligible_because, problems
+from orchestrator.formats.unrestricted.checks import case_of, ineligible_because, problems, question_of
 from orchestrator.formats.unrestricted.money import Transfer
 from orchestrator.formats.unrestricted.prizes import pay, withhold
 from orchestrator.formats.unrestricted.recusal import Conflict, waivers_left
@@ -43,9 +43,18 @@ STILL_HOLDING = frozenset(
 )
 
 
-def fold(rules: UnrestrictedRules, entries: Iterable[tuple[ContestEvent, datetime]]) -> State:
-    """Returns the state after these events, each with its time. Raises Rejected at the first that may not happen."""
-    state = State(rules)
+def fold(
+    rules: UnrestrictedRules, entries: Iterable[tuple[ContestEvent, datetime]], *, redacted: bool = False
+) -> State:
+    """Returns the state after these events, each with its time.
+
+    A `redacted` ledger is one as everybody sees it: without teams' people, and without who has which role. Everything
+    is checked that does not depend on who they are.
+
+    Raises:
+        Rejected: at the first event that may not happen.
+    """
+    state = State(rules, redacted=redacted)
     for event, at in entries:
         apply(state, event, at)
     return state
@@ -66,6 +75,8 @@ def apply(state: State, event: ContestEvent, at: datetime) -> None:
     state.position += 1
     if own:
         _LEARN[type(event)](state, event, at)
+        if question := question_of(event):
+            state.decided.add(case_of(question))
         return
     state.season.apply(event, at.isoformat())
     match event:
@@ -91,7 +102,7 @@ def _learn_people(state: State, team: str) -> None:
 
 def _bind_people(state: State, team: str) -> None:
     """Notes that a team hands something in: who is in it now stays bound by that (U12)."""
-    state.bound.setdefault(team, set()).update(state.people.get(team, ()))
+    state.bound.setdefault(team, set()).update(state.people.setdefault(team, set()))
 
 
 # Weeks

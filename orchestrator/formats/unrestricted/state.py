@@ -136,6 +136,8 @@ class State:
     """An unrestricted contest as its ledger tells it. `fold.apply` is the only way to learn more."""
 
     rules: UnrestrictedRules = field(default_factory=UnrestrictedRules)
+    redacted: bool = False
+    """Whether the ledger is one as everybody sees it, which does not say who people are."""
     season: Season = field(default_factory=Season)
     at: datetime = EPOCH
     """The time of the last event."""
@@ -165,6 +167,8 @@ class State:
     """Team -> its preprint, or "" for one that the board admitted (U4)."""
     appeals: dict[str, Appeal] = field(default_factory=dict)
     open_appeals: dict[str, None] = field(default_factory=dict)
+    decided: set[str] = field(default_factory=set)
+    """The cases that the board decided at least once: their votes are public."""
     board: Board = field(default_factory=Board)
     books: Books | None = None
     """None where nothing is paid."""
@@ -262,7 +266,7 @@ class State:
             case "stake":
                 return frozenset(self.defences[each].team for each in subject.split("+"))
             case "admit":
-                if subject not in self.season.teams:
+                if not self.redacted and subject not in self.season.teams:
                     raise KeyError(subject)
                 return frozenset({subject})
             case "withhold":

@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from orchestrator.domain import contest_events
 from orchestrator.errors import Rejected
 from orchestrator.formats.unrestricted import commands, events
 from orchestrator.formats.unrestricted.fold import fold
@@ -23,6 +24,16 @@ def contest() -> SimulatedContest:
     made.wait(days=7)
     made.must(made.propose(events.PrizePaid(actor="desk", award=made.state.books.unpaid()[0].id, reference="7")))
     return made
+
+
+def redacted(ledger: list) -> list:
+    """Returns a ledger as everybody sees it: without people and roles, and without what events withhold."""
+    hidden = contest_events.TeamAdded | contest_events.RoleGranted
+    return [
+        (event.model_copy(update=dict.fromkeys(getattr(event, "withheld_fields", ()), "")), time)
+        for event, time in ledger
+        if not isinstance(event, hidden)
+    ]
 
 
 def forged(contest: SimulatedContest, kind: type, number: int = 0, **changes: object) -> list:
@@ -60,8 +71,20 @@ def test_the_ledger_as_it_is_folds(contest) -> None:
 )
 def test_a_changed_event_is_found(contest, kind, changes, message) -> None:
     """A forged decision, a vote or a rating that was moved, a break without its picture: each is named."""
+    changed = forged(contest, kind, **changes)
     with pytest.raises(Rejected, match=message):
-        fold(contest.state.rules, forged(contest, kind, **changes))
+        fold(contest.state.rules, changed)
+    with pytest.raises(Rejected, match=message):
+        fold(contest.state.rules, redacted(changed), redacted=True)
+
+
+def test_the_ledger_as_everybody_sees_it_folds_to_the_same_contest(contest) -> None:
+    """Who does not know who people are finds the same pictures, defences, decisions and accounts."""
+    found = fold(contest.state.rules, redacted(contest.ledger), redacted=True)
+    assert found.books == contest.state.books
+    assert found.board.votes == contest.state.board.votes
+    assert found.valid == contest.state.valid
+    assert [each.status for each in found.defences.values()] == [e.status for e in contest.state.defences.values()]
 
 
 def test_a_recused_vote_is_found(contest) -> None:
@@ -70,8 +93,9 @@ def test_a_recused_vote_is_found(contest) -> None:
     index = next(at for at, (event, _) in enumerate(ledger) if isinstance(event, events.AppealRuled))
     vote = events.VoteCast(actor="b4", question=f"appeal:{handle(1)}:bird", member="b4", in_favour=True)
     ledger.insert(index, (vote, ledger[index][1]))
-    with pytest.raises(Rejected, match="b4 is recused"):
-        fold(contest.state.rules, ledger)
+    for entries, hidden in ((ledger, False), (redacted(ledger), True)):
+        with pytest.raises(Rejected, match="b4 is recused"):
+            fold(contest.state.rules, entries, redacted=hidden)
 
 
 def test_a_recused_vote_is_found_where_its_conflict_was_left_out(contest) -> None:
@@ -89,8 +113,9 @@ def test_a_payment_too_many_is_found(contest) -> None:
     end = contest.ledger[-1][1]
     moved = [event for event, _ in contest.ledger if isinstance(event, events.MoneyMoved | events.PrizePaid)]
     for event in moved:
-        with pytest.raises(Rejected):
-            fold(contest.state.rules, [*contest.ledger, (event, end)])
+        for ledger, hidden in ((contest.ledger, False), (redacted(contest.ledger), True)):
+            with pytest.raises(Rejected):
+                fold(contest.state.rules, [*ledger, (event, end)], redacted=hidden)
 
 
 def test_a_rating_that_is_moved_to_another_rater_is_found(contest) -> None:
