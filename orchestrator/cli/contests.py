@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.application.contests import announcements, seasons
+from orchestrator.application.contests import announcements, public_pictures, seasons
 from orchestrator.cli import console, contest_lists, contest_power, output_paths, season
 from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.submissions import Side
@@ -89,6 +89,25 @@ def pictures(
         console.print_json({"file": str(path), "pictures": len(samples)})
         return
     out.print(f"pictures {len(samples)} and label.txt, in {safe_text(str(path))}", soft_wrap=True)
+
+
+@app.command("sample", epilog="Example: sparring contest sample contest.yaml --out train.npz")
+@console.command
+def sample(
+    file: Annotated[Path, typer.Argument(help="The contest file, or its folder.", metavar="FILE")],
+    target: Annotated[Path, typer.Option("--out", help="Where the archive goes.")],
+    task: season.Task = None,
+    as_json: Json = False,
+) -> None:
+    """Write a task's public pictures and their labels as an archive of arrays, which `train.py --data` reads."""
+    path = output_paths.require_file_path(target, "--out")
+    contest = Contest(ContestFolder(file).file if file.is_dir() else file)
+    samples = public_pictures.write_public_pictures(contest, task, path)
+    if as_json:
+        console.print_json({"file": str(path), "pictures": len(samples), "classes": list(samples.classes)})
+        return
+    classes = ", ".join(samples.classes)
+    out.print(f"sample   {len(samples)} pictures of {safe_text(classes)}, in {safe_text(str(path))}", soft_wrap=True)
 
 
 @app.command("check", epilog="Example: sparring contest check examples/demo/contest.yaml")

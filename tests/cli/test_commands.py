@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import structlog
 from typer.testing import CliRunner
@@ -13,8 +14,10 @@ from typer.testing import CliRunner
 from orchestrator import errors, resources
 from orchestrator.cli import console
 from orchestrator.cli.app import app
+from orchestrator.intake.contest_file import Contest
 
 DEMO = resources.resource_path("examples", "demo", "contest.yaml")
+WARMUP = resources.resource_path("examples", "warmup", "contest.yaml")
 HERE = ["round", "run", DEMO, "--out", "{}/out"]
 ON_CLUSTER = [*HERE, "--engine", "kubernetes"]
 runner = CliRunner()
@@ -316,3 +319,19 @@ def test_a_contest_is_told_from_its_rounds(tmp_path) -> None:
     done = sparring("round", "status", tmp_path / "cup")
     assert done.exit_code == 2
     assert f"no round of {tmp_path / 'cup'} was begun" in done.stderr
+
+
+def test_public_pictures_are_written_as_arrays(tmp_path) -> None:
+    """They are those of the task's `sample`, never of its `dataset`; a task without some says whom to ask."""
+    done = sparring("contest", "sample", WARMUP, "--out", tmp_path / "train.npz")
+    assert done.exit_code == 0, done.output
+    assert "20 pictures of 6, 7" in done.stdout
+    with np.load(tmp_path / "train.npz", allow_pickle=False) as archive:
+        images, labels = archive["images"], archive["labels"]
+    public = Contest(WARMUP).load_public_samples("sixes-and-sevens")
+    assert np.array_equal(images, public.pixels)
+    assert np.array_equal(labels, public.labels)
+    refused = sparring("contest", "sample", DEMO, "--out", tmp_path / "none.npz")
+    assert refused.exit_code == 2
+    assert "has no public pictures; ask the organizers" in refused.stderr
+    assert not (tmp_path / "none.npz").exists()

@@ -1,0 +1,30 @@
+"""The public pictures of a task as arrays, for participants who train on them (rule B6)."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+
+from orchestrator.domain.samples import Samples
+from orchestrator.errors import UsageError
+from orchestrator.files import write_whole
+from orchestrator.intake.contest_file import Contest
+
+
+def write_public_pictures(contest: Contest, task: str | None, path: Path) -> Samples:
+    """Writes an archive of `images`, u8 [n, c, h, w], and `labels`, i64 [n], and returns what is in it.
+
+    Raises:
+        UsageError: there is no such task, or it has no public pictures.
+        Rejected: they cannot be read.
+        StoreFault: the file cannot be written.
+    """
+    name = task or contest.only_task
+    samples = contest.load_public_samples(name)
+    if samples is None:
+        remedy = "ask the organizers for pictures to train on; they may name some as the task's `sample`"
+        raise UsageError(f"{contest.path}: the task {name} has no public pictures; {remedy}")
+    archive = io.BytesIO()
+    np.savez_compressed(archive, images=samples.pixels, labels=samples.labels)
+    write_whole(path, archive.getvalue())
+    return samples
