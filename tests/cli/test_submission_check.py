@@ -295,3 +295,15 @@ def test_players_without_the_helper_pass(contest, tmp_path, require, framework, 
     answer = json.loads(done.stdout)
     assert (done.exit_code, answer["passed"]) == (0, True), answer["steps"][-1]
     assert [step["name"] for step in answer["steps"]] == STEPS
+
+
+def test_a_warm_up_s_attacks_are_no_baselines(player, contest) -> None:
+    """A defence of a contest whose attacks the format brings is checked, and told what plays them."""
+    body = json.loads(contest.read_text())
+    del body["task"]["budget"], body["baselines"]
+    body |= {"format": "warmup", "rules": {"throughput": None}}
+    body["task"]["dataset"]["only"] = ["0", "1"]
+    contest.write_text(json.dumps(body))
+    done = submission("check", player("defence_honest"), "--contest", contest)
+    assert done.exit_code == 0, done.output
+    assert "`sparring evaluate`" in done.stdout

@@ -196,8 +196,13 @@ def play_against(own: Applicant, against: str, under: CheckSetup, watch: EventCa
 
 
 def opponents(contest: Contest, side: Side) -> list[str]:
-    """Returns the names of a contest's baselines that a submission of this side can be tried against."""
-    return [s.id for s in admission.describe_roster(contest, complete=False) if s.baseline and s.side is not side]
+    """Returns the names of a contest's baselines that a submission of this side can be tried against.
+
+    Attacks that the format brings are no programs, and are not among them.
+    """
+    brought = {attack.name for attack in contest.format.organizer_attacks()}
+    roster = admission.describe_roster(contest, complete=False)
+    return [s.id for s in roster if s.baseline and s.side is not side and s.id not in brought]
 
 
 def accuracy_text(tally: Tally) -> str:
@@ -289,7 +294,11 @@ def _failed_step(name: str, detail: str, error: Rejected) -> CheckStep:
 
 def _score_step(applicant: Applicant, setup: CheckSetup) -> CheckStep:
     """Returns what it is worth on the public pictures against the first baseline that plays here."""
-    for name in opponents(setup.contest, applicant.side):
+    names = opponents(setup.contest, applicant.side)
+    if not names and setup.contest.format.organizer_attacks() and applicant.side is Side.DEFENCE:
+        what = "the contest's attacks are its own, and a check plays none; those of a warm-up: `sparring evaluate`"
+        return CheckStep(SCORE_STEP, None, what)
+    for name in names:
         try:
             tried = play_against(applicant, name, setup, lambda _: None)
         except Rejected:
