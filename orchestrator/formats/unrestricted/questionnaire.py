@@ -28,7 +28,6 @@ _REMEDIES: Final = {
     "enum": "choose one of the four answers",
     "extra_forbidden": "leave it out",
     "int_type": "write a whole number of pixels",
-    "missing": "answer this question",
 }
 """Of pydantic's kinds of errors."""
 
@@ -42,17 +41,14 @@ class Certainty(StrEnum):
     DEFINITELY_NO = "definitely_no"
 
 
-CERTAINTY_CHOICES: Final = (
-    Choice(
-        Certainty.DEFINITELY_YES.value, "Definitely yes (and I am confident that no other tasker will guess “no”)", "1"
-    ),
-    Choice(Certainty.PROBABLY_YES.value, "I'm not sure, but my best guess is yes", "2"),
-    Choice(Certainty.PROBABLY_NO.value, "I'm not sure, but my best guess is no", "3"),
-    Choice(
-        Certainty.DEFINITELY_NO.value, "Definitely no (and I am confident that no other tasker will guess “yes”)", "4"
-    ),
-)
-TRUTH_CHOICES: Final = (Choice("true", "True"), Choice("false", "False"))
+_CERTAINTY_LABELS: Final = {
+    Certainty.DEFINITELY_YES: "Definitely yes (and I am confident that no other tasker will guess “no”)",
+    Certainty.PROBABLY_YES: "I'm not sure, but my best guess is yes",
+    Certainty.PROBABLY_NO: "I'm not sure, but my best guess is no",
+    Certainty.DEFINITELY_NO: "Definitely no (and I am confident that no other tasker will guess “yes”)",
+}
+_KEYS: Final = "12345678"
+"""The keys that choose the answers that are on a page together, in their order."""
 
 
 class ObjectClass(BaseModel):
@@ -118,15 +114,18 @@ class Questionnaire:
             raise ValueError(f"both classes are called {self.classes[0].name!r}; give each its own name")
 
     def presence_questions(self) -> tuple[Question, Question]:
-        """Returns questions 1 and 2. The name of each is that of its class."""
+        """Returns questions 1 and 2. The name of each is the place of its answer, such as `presence.bird`."""
         one, other = (
             Question(
-                each.name,
+                f"presence.{each.name}",
                 f"Does this photo contain {each.with_article}, or a depiction of {each.with_article} "
                 f"(e.g., {each.depictions}) anywhere in the image?",
-                CERTAINTY_CHOICES,
+                tuple(
+                    Choice(value, label, key)
+                    for (value, label), key in zip(_CERTAINTY_LABELS.items(), keys, strict=True)
+                ),
             )
-            for each in self.classes
+            for each, keys in zip(self.classes, (_KEYS[:4], _KEYS[4:]), strict=True)
         )
         return one, other
 
@@ -149,7 +148,7 @@ class Questionnaire:
         )
 
     def statement_questions(self, seen: ObjectClass) -> tuple[Question, ...]:
-        """Returns the statements of question 4. The name of each is that of a field of `Statements`."""
+        """Returns the statements of question 4. The name of each is the place of its answer, as above."""
         name = seen.name
         texts = {
             "complete": f"This {name} is complete and not truncated. It does not go outside of the image at all",
@@ -158,7 +157,14 @@ class Questionnaire:
             f"animal, or any other sort of depiction. (It is okay if the object is a photorealistic rendering of "
             f"{seen.with_article}.)",
         }
-        return tuple(Question(field, text, TRUTH_CHOICES) for field, text in texts.items())
+        return tuple(
+            Question(
+                f"statements.{field}",
+                text,
+                (Choice("true", "True", _KEYS[2 * number]), Choice("false", "False", _KEYS[2 * number + 1])),
+            )
+            for number, (field, text) in enumerate(texts.items())
+        )
 
     def problems(self, document: object, size: PictureSize) -> list[Problem]:
         """Returns everything that is wrong with or missing from answers about a picture of a size.
@@ -251,20 +257,18 @@ def _problem(error: ErrorDetails) -> Problem:
     """Returns one of pydantic's errors in our words."""
     place = ".".join(printable(str(part), 60) for part in error["loc"]) or "answers"
     if error["type"] == "missing":
-        return Problem(place, "no answer to this question", _REMEDIES["missing"])
+        return Problem(place, "no answer to this question")
     message = printable(error["msg"].removeprefix("Value error, "))
     return Problem(place, message[:1].lower() + message[1:], _REMEDIES.get(error["type"], ""))
 
 
-def _outside_problems(document: object, size: PictureSize) -> list[Problem]:
-    """Returns each edge of a box that lies outside the picture; nothing where it is no box, which is told elsewhere."""
-    try:
-        box = Box.model_validate(document)
-    except ValidationError:
+def _outside_problems(box: object, size: PictureSize) -> list[Problem]:
+    """Returns each edge of a box that lies right of or below the picture, whatever else is wrong with the box."""
+    if not isinstance(box, Mapping):
         return []
-    limits = {"right": (box.right, size.width), "bottom": (box.bottom, size.height)}
+    limits = {"left": size.width, "top": size.height, "right": size.width, "bottom": size.height}
     return [
-        Problem(f"box.{edge}", f"{value} lies outside the picture", f"write at most {limit}")
-        for edge, (value, limit) in limits.items()
-        if value > limit
+        Problem(f"box.{edge}", f"{box[edge]} lies outside the picture", f"write at most {limit}")
+        for edge, limit in limits.items()
+        if type(box.get(edge)) is int and box[edge] > limit
     ]

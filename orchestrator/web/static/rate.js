@@ -85,7 +85,7 @@
     const chosen = [...document.querySelectorAll("[data-key]")].find((each) => each.dataset.key === key);
     if (chosen === undefined) return;
     event.preventDefault();
-    if (chosen.matches("a")) chosen.click();
+    if (chosen.matches("a, button")) chosen.click();
     else chosen.checked = true;
   }
 
