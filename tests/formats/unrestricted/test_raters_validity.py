@@ -31,6 +31,7 @@ YES, MAYBE, HARDLY, NO = Certainty
 QUARTER = Box(left=0, top=0, right=50, bottom=100)
 """Exactly 25 % of the picture."""
 LARGE = Box(left=10, top=20, right=90, bottom=180)
+WHOLE = Box(left=0, top=0, right=100, bottom=200)
 SLOPPY = Box(left=10, top=20, right=20, bottom=30)
 QUESTIONS = Questionnaire()
 JUDGE = Judge(SIZE, ValidityRules(), QUESTIONS)
@@ -120,7 +121,13 @@ def test_u6_more_is_asked_after_one_definite_no_and_a_yes(seen, other) -> None:
 
 def test_answers_come_back_as_they_were_given() -> None:
     """What a rater answered is the same after it was written as JSON and read."""
-    for each in (answers(), answers(NO, MAYBE, QUARTER, real=False), answers(NO, NO), answers(YES, HARDLY)):
+    for each in (
+        answers(),
+        answers(NO, MAYBE, QUARTER, real=False),
+        answers(NO, NO),
+        answers(YES, HARDLY),
+        answers(box=WHOLE),
+    ):
         assert parse_answers(each.model_dump_json(), QUESTIONS, SIZE) == each
 
 
@@ -163,7 +170,8 @@ def test_every_wrong_and_missing_answer_is_named_at_once() -> None:
         (document(presence={"bird": NO, "bicycle": NO}), {"box", "statements"}),
         (document(presence={"bird": YES, "bicycle": YES}, statements=None), {"box"}),
         (document(presence={"bird": YES}), {"presence.bicycle"}),
-        (document(box={"left": 5, "top": 7, "right": 5, "bottom": 7}), {"box"}),
+        (document(box={"left": 5, "top": 7, "right": 5, "bottom": 8}), {"box"}),
+        (document(box={"left": 5, "top": 7, "right": 6, "bottom": 7}), {"box"}),
         (document(box={"left": -1, "top": 0, "right": 5, "bottom": 7}), {"box.left"}),
         ("not JSON", {"text"}),
         ('{"presence": {}, "presence": {}}', {"text"}),
@@ -188,11 +196,12 @@ def test_two_classes_of_one_name_are_refused() -> None:
 def test_boxes_are_measured_exactly() -> None:
     """Shares and intersections over unions are exact fractions, and a median box has whole pixels."""
     assert area_share(QUARTER, SIZE) == Fraction(1, 4)
-    assert area_share(Box(left=0, top=0, right=100, bottom=200), SIZE) == 1
+    assert area_share(WHOLE, SIZE) == 1
     assert area_share(Box(left=99, top=199, right=100, bottom=200), SIZE) == Fraction(1, 20_000)
     third = Box(left=25, top=0, right=75, bottom=100)
     assert intersection_over_union(QUARTER, third) == Fraction(1, 3)
     assert intersection_over_union(QUARTER, Box(left=50, top=0, right=60, bottom=100)) == 0
+    assert intersection_over_union(QUARTER, Box(left=60, top=120, right=70, bottom=130)) == 0
     assert median_box([LARGE, SLOPPY, QUARTER]) == Box(left=10, top=20, right=50, bottom=100)
     assert median_box([QUARTER, LARGE]) == Box(left=0, top=0, right=50, bottom=100)
 
@@ -277,10 +286,9 @@ def test_u6_disagreeing_boxes_ask_a_fourth_rater() -> None:
 
 def test_u6_boxes_agree_from_half_of_their_union_on() -> None:
     """A box of exactly half of the median agrees with it, and one of a pixel less does not."""
-    whole = Box(left=0, top=0, right=100, bottom=200)
     for right, outcome in ((50, Outcome.VALID), (49, Outcome.MORE_RATERS)):
         odd = Box(left=0, top=0, right=right, bottom=200)
-        found = JUDGE.rule_on_picture(ratings(answers(box=whole), answers(box=whole), answers(box=odd)))
+        found = JUDGE.rule_on_picture(ratings(answers(box=WHOLE), answers(box=WHOLE), answers(box=odd)))
         assert found.outcome is outcome
 
 
