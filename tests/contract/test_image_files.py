@@ -31,6 +31,7 @@ MISPLACED = {
     "/etc/passwd": ("folder", "pipe", LOOP, "long"),
     "/etc/group": ("folder",),
     "/etc/hosts": ("folder", "link"),
+    "/usr/sbin/docker-init": ("folder", "link"),
 }
 """What an image has where a folder or a file has to be."""
 OTHER_MACHINE = (
@@ -157,6 +158,20 @@ def test_a_sandbox_that_only_this_image_spoils_is_its_own(backend, make, engine,
         sandbox.receive(0)
     assert sandbox.stop().ending is Ending.LOST
     assert engine.containers.list(all=True, filters={"label": f"sparring.run={run}"}) == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "RUN rm -rf /sbin && ln -s usr/bin /sbin\n",
+        "RUN rm -rf /sbin /usr/sbin && ln -s bin /usr/sbin && ln -s usr/sbin /sbin\n",
+    ],
+)
+def test_an_image_with_merged_folders_plays(backend, make, run, policy, lines):
+    """Distributions merge `/sbin` with other folders: the engine's init program may be mounted in any of them."""
+    image = backend.admit(ImageSource(image=make(lines=lines)))
+    sandbox = backend.start(SandboxSpec(image, policy, run, "job"))
+    assert sandbox.stop().ending is Ending.STOPPED
 
 
 def test_looking_leaves_nothing_behind(backend, make, engine):

@@ -11,6 +11,7 @@ from typing import Any
 
 from orchestrator.domain.policy import Seccomp
 from orchestrator.errors import SandboxLost
+from orchestrator.sandboxes.image_files.mount_points import INIT_FOLDERS, INIT_PROGRAM
 from orchestrator.sandboxes.linux import applied_policy, seccomp
 from orchestrator.sandboxes.linux.applied_policy import (
     ALWAYS_MASKED,
@@ -24,7 +25,7 @@ from orchestrator.sandboxes.linux.host_limits import HOME, TMP_INODES
 from orchestrator.sandboxes.linux.proc_view import ProcView
 
 _ENGINE_FILES = frozenset(
-    {"/etc/resolv.conf", "/etc/hostname", "/etc/hosts", "/sbin/docker-init", "/usr/sbin/docker-init"}
+    {"/etc/resolv.conf", "/etc/hostname", "/etc/hosts", *(f"{folder}/{INIT_PROGRAM}" for folder in INIT_FOLDERS)}
 )
 _BIND_ASKED = ("Type", "Source", "Target", "ReadOnly")
 _BIND_THERE = ("Type", "Source", "Destination", "RW")

@@ -73,7 +73,7 @@ def entry_point_problems(
 
 def _program_problem(files: ImageFiles, path: str, architecture: str) -> str | None:
     """Returns why a program cannot be started, empty where nothing speaks against it, None where there is none."""
-    target = _follow_links(files, path)
+    target = follow_links(files, path)
     display_name = printable(path, 120)
     if target is None:
         return None
@@ -87,7 +87,7 @@ def _program_problem(files: ImageFiles, path: str, architecture: str) -> str | N
     return next(_program_needs(files, place, architecture), "")
 
 
-def _follow_links(files: ImageFiles, path: str) -> tuple[str, FileEntry] | str | None:
+def follow_links(files: ImageFiles, path: str) -> tuple[str, FileEntry] | str | None:
     """Returns where a path leads and what is there, None for nothing, or why its link leads to nothing."""
     place = path
     for _ in range(_MAX_LINKS):
@@ -114,7 +114,7 @@ def _program_needs(files: ImageFiles, path: str, architecture: str) -> Iterator[
     else:
         interpreter = ""
     if interpreter:
-        found = _follow_links(files, posixpath.normpath(interpreter))
+        found = follow_links(files, posixpath.normpath(interpreter))
         if not isinstance(found, tuple):
             yield f"{display_name} needs {printable(interpreter, 120)}, which {_NOT_IN_IMAGE}"
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from orchestrator.domain import environment
 from orchestrator.domain.images import ImageConfig
+from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
 from orchestrator.sandboxes.image_files import entry_point, image_facts, mount_points
 from orchestrator.sandboxes.image_files.entry_point import FileEntry
@@ -150,10 +151,31 @@ def _all_problems(
 ) -> list[Problem]:
     if found := mount_points.mount_point_problems(look):
         return found  # paths in such an image lead anywhere
-    if working := _working_folder_problems(look, config.folder):
-        return working
+    if found := _working_folder_problems(look, config.folder) + init_program_problems(files):
+        return found
     search = config.environment.get("PATH", environment.DEFAULT_PATH)
     return entry_point.entry_point_problems(files, config.command, config.folder, search, architecture)
+
+
+def init_program_problems(files: entry_point.ImageFiles) -> list[Problem]:
+    """Returns why Docker cannot mount its init program where its read-back expects it; nothing where it can.
+
+    `/sbin` may be missing, or lead to another of the usual folders of programs, as it does in most distributions.
+    """
+    found = entry_point.follow_links(files, "/sbin")
+    if found is None:
+        return []
+    remedy = "leave it as the base image has it: the engine mounts its init program there"
+    if isinstance(found, str):
+        return [Problem("/sbin", found, remedy)]
+    place, entry = found
+    if entry.kind is not FileKind.FOLDER or place not in mount_points.INIT_FOLDERS:
+        what = f"leads to {printable(place, 120)}" if place != "/sbin" else f"is {entry.kind}, and has to be a folder"
+        return [Problem("/sbin", what, remedy)]
+    program = files.file_entry(f"{place}/{mount_points.INIT_PROGRAM}")
+    if program is not None and program.kind is not FileKind.FILE:
+        return [Problem(f"{place}/{mount_points.INIT_PROGRAM}", f"{program.kind}, and has to be a file", remedy)]
+    return []
 
 
 def _working_folder_problems(look: PathLookup, folder: str) -> list[Problem]:

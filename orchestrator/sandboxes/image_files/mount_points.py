@@ -31,6 +31,9 @@ MOUNT_FILES = ("/etc/group", "/etc/hostname", "/etc/hosts", "/etc/passwd", "/etc
 """What an engine mounts over or reads before it starts a container."""
 MAX_FILE_BYTES = 1024**2
 """Bytes of one of these files. An engine reads them line by line, and fails at a line of 64 KiB."""
+INIT_FOLDERS = ("/sbin", "/usr/sbin", "/bin", "/usr/bin")
+"""Where `/sbin`, in which Docker mounts its init program, may lead: distributions merge these folders."""
+INIT_PROGRAM = "docker-init"
 MOUNT_PATHS = (*MOUNT_FOLDERS, *MOUNT_FILES)
 
 

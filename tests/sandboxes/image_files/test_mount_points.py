@@ -118,3 +118,41 @@ def test_layers_may_be_merged_from_anything() -> None:
     assert merge_layers([upper.get, lower.get])("/dev/shm") is None  # noqa: S108
     assert merge_layers([upper.get, lower.get])("/dev").kind is FileKind.FOLDER
     assert merge_layers([lower.get])("/dev/shm").kind is FileKind.LINK  # noqa: S108
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "dir:srv",
+        "dir:sbin",
+        "link:sbin->usr/sbin dir:usr/sbin",
+        "link:sbin->usr/bin dir:usr/bin",
+        "link:sbin->usr/sbin link:usr/sbin->bin dir:usr/bin",
+        "file:sbin/docker-init",
+    ],
+)
+def test_programs_may_lie_in_merged_folders(layers, words) -> None:
+    """`/sbin` may be missing, a folder, or lead to the folder with which a distribution merges it."""
+    assert file_checks.init_program_problems(file_checks.LayerFiles(layers(words))) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "what"),
+    [
+        ("file:sbin", "/sbin", "is a file, and has to be a folder"),
+        ("link:sbin->/sbin", "/sbin", "is a symbolic link that leads nowhere"),
+        ("link:sbin->/gone", "/sbin", "is a symbolic link to /gone, which is not in the image"),
+        ("link:sbin->/tmp dir:tmp", "/sbin", "leads to /tmp"),
+        ("link:sbin->/proc dir:proc", "/sbin", "leads to /proc"),
+        ("dir:sbin/docker-init", "/sbin/docker-init", "a folder, and has to be a file"),
+        (
+            "link:sbin->usr/sbin link:usr/sbin/docker-init->/x",
+            "/usr/sbin/docker-init",
+            "a symbolic link, and has to be",
+        ),
+    ],
+)
+def test_what_is_in_the_init_programs_way_is_refused(layers, words, place, what) -> None:
+    """Docker mounts its init program below `/sbin`: what keeps it from there is named."""
+    [problem] = file_checks.init_program_problems(file_checks.LayerFiles(layers(words)))
+    assert (problem.place, problem.what[: len(what)]) == (place, what)
