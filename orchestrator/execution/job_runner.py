@@ -298,7 +298,7 @@ class JobRunner:
             fault_seconds=outcome.fault_seconds,
             sandboxes=sandboxes,
             fresh=outcome.fresh,
-            fresh_copy=self._copy.digest if self._copy else "",
+            fresh_copy=self._copy.digest if self._copy and self._pool.runs_from_copy else "",
             session=outcome.session,
             transcript=outcome.transcript,
             attack_seconds=outcome.attack_seconds,

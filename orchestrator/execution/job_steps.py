@@ -24,7 +24,7 @@ from orchestrator.execution.interactions import AttackOutput, DefenceAnswers, Qu
 from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.integrity import findings
-from orchestrator.integrity.replay_session import DefencePlay, ReplaySession
+from orchestrator.integrity.replay_session import DefencePlay, ReplaySession, SessionPurpose
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.stores.base import Blobs, put_array
 
@@ -201,6 +201,8 @@ class JobSteps:
         context = self._context
         pictures = [self._pictures(play.cells[cell])[picture] for cell, picture in session.questions]
         questions = QuestionPlan(context.limits, session.batch, session.pauses, context.cancelled.wait)
+        # Who knows a copy from its image, and stalls in it, answers here: that is what the control is for.
+        self._pool.runs_from_copy = session.purpose is not SessionPurpose.TRIGGER_CONTROL
         if session.is_diagnostic:
             resumed = self._resumed_step
             before = len(resumed.faults) if resumed is not None and resumed.step == number else 0

@@ -26,7 +26,7 @@ from orchestrator.execution.player import Player
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.protocol.messages import Role
 from orchestrator.protocol.session import Session
-from orchestrator.sandboxes.base import Ending, Exit, Sandbox, SandboxSpec
+from orchestrator.sandboxes.base import Ending, Exit, Image, Sandbox, SandboxSpec
 
 
 def fault_record(fault: SubmissionFault, pictures: int = 0, asked: int = 0) -> FaultRecord:
@@ -91,7 +91,8 @@ class PlayerPool:
         draw_seed: is asked for the seed of every sandbox of a defence; an attack's is the same in each.
         device: the UUID of the GPU that they may use.
         prestart_allowed: whether a second sandbox may live while one plays (never on a GPU).
-        fresh_copy: what is started in place of the submission's image, where the kernel is not to know its files.
+        fresh_copy: what is started in place of the submission's image, where the kernel is not to know its files; see
+            `runs_from_copy`.
         wrap_sandbox: is handed every sandbox, to record the conversation.
     """
 
@@ -110,6 +111,8 @@ class PlayerPool:
         self.budget = FaultBudget()
         """What faults may cost, asked before a sandbox is opened. Nothing is bounded unless an attempt begins so."""
         self.ambiguous_exits = AmbiguousExitTracker()
+        self.runs_from_copy = fresh_copy is not None
+        """Whether the sandboxes to come are started from the fresh copy, or from the image that play started."""
         self.latest_seed: int | None = None
         """The seed that was told last; None where none was since the job's last finished step."""
         self._context, self._submission, self._job, self._device = context, submission, job, device
@@ -152,7 +155,7 @@ class PlayerPool:
         context, limits = self._context, self._context.limits
         attack = self._submission.side is Side.ATTACK
         spec = SandboxSpec(
-            image=self._fresh_copy.get_image() if self._fresh_copy else context.images[self._submission.id],
+            image=self._image(),
             policy=context.policy,
             run=context.run,
             job=self._job,
@@ -181,6 +184,11 @@ class PlayerPool:
             end_player(player.stop, self._exits, fault)
             raise
         return player
+
+    def _image(self) -> Image:
+        if self._fresh_copy is not None and self.runs_from_copy:
+            return self._fresh_copy.get_image()
+        return self._context.images[self._submission.id]
 
     def _require_gradients(self, defence: Player) -> None:
         """Raises NoGradients where the rules ask every defence for gradients and this one gives none (rule A12)."""

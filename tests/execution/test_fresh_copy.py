@@ -1,16 +1,19 @@
 """What a replay's sandboxes are started from: a copy of the image's files, made for the job and removed with it."""
 
+import dataclasses
 import threading
 
 import pytest
 
+from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import JobsParked, SandboxLost
 from orchestrator.execution.fresh_copy import FreshCopy
+from orchestrator.integrity.replay_session import SessionPurpose
 from orchestrator.ledger.stores.memory import MemoryLedger
 from orchestrator.sandboxes.base import Image
 
-from .cheats import EVERYTHING, Counts
+from .cheats import EVERYTHING, LENIENT, Counts, sessions
 
 ORIGINAL = Image("sha256:original", "entry")
 
@@ -27,6 +30,31 @@ def test_replays_run_from_a_copy_and_the_play_does_not(stage) -> None:
     assert named == {(True, True), (False, False)}
     assert played.backend.copied == []
     assert {finding.image for finding in record.round.findings} == {"sha256:cheat"}
+
+
+class Stalls(Counts):
+    """Answers nothing."""
+
+    def reply(self, header, value):
+        """Lets the deadline pass."""
+
+
+def test_who_stalls_in_copies_alone_is_found(stage) -> None:
+    """The calm sessions, and no others, run from the image itself: who knows the copy answers there (A10)."""
+    limits = dataclasses.replace(LENIENT, classify_seconds=0.05)
+    played = stage(defences={"cheat": Counts}, replay=EVERYTHING, limits=limits)
+    start = played.backend.start
+
+    def start_by_image(order):
+        played.backend.players["cheat"] = Stalls if "-copy-" in order.image.digest else Counts
+        return start(order)
+
+    played.backend.start = start_by_image
+    record = played.run()
+    assert [finding.kind for finding in record.round.findings] == [FindingKind.REFUSED]
+    from_image = {step.session.purpose for step in sessions(played, "cheat") if not step.fresh_copy}
+    assert from_image == {SessionPurpose.TRIGGER_CONTROL}
+    assert record.round.copied("cheat")
 
 
 def test_a_kill_before_the_end_of_a_job_leaves_its_copy_on_record(stage) -> None:
