@@ -96,6 +96,8 @@ def _cross_key_problems(file: YamlFile) -> list[Problem]:
     problems = []
     if command is None and form != Form.FILES:
         problems.append(file.problem_at(("command",), "field required", "say how it is started in its folder"))
+    if isinstance(command, list) and command and command[0] == "":
+        problems.append(file.problem_at(("command", 0), "an empty word, which is no program", "name the program"))
     if labels_from is not None and form != Form.FILES:
         problem = "is known only with `form: files`"
         problems.append(

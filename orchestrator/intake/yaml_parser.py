@@ -3,7 +3,9 @@
 It is apart because its import takes a while, and who only needs the models of files reads none.
 """
 
+import re
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,6 +23,7 @@ MAX_DEPTH = 32
 """How deep lists and mappings may lie in each other; real files need six."""
 MAX_ALIASES = 64
 """How often a file may say `*name`: each stands for a part that may be the largest there is."""
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _YAML = "tag:yaml.org,2002:"
 """What a file writes as two exclamation marks."""
 
@@ -80,7 +83,7 @@ def parse_yaml(path: Path, text: str, tokens: int) -> CommentedMap:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", ReusedAnchorWarning)
-            _refuse_tags(path, text, _bounded_yaml(tokens))
+            _refuse_values(path, text, _bounded_yaml(tokens))
             root = _bounded_yaml(tokens).load(text)
     except Rejected:
         raise
@@ -99,20 +102,23 @@ def parse_yaml(path: Path, text: str, tokens: int) -> CommentedMap:
     return root
 
 
-def _refuse_tags(path: Path, text: str, yaml: YAML) -> None:
-    """Raises Rejected where a file says of which type a value is: the model says that, and a tag may name any."""
-    if "!" not in text:
+def _refuse_values(path: Path, text: str, yaml: YAML) -> None:
+    """Raises Rejected where a file says of which type a value is, or where a value is no text.
+
+    Of which type it is the model says, and a tag may name any. Half a character comes of an escape; no record can keep
+    one, and no program can be given one.
+    """
+    if "!" not in text and "\\u" not in text.lower():
         return
-    tagged = ((event.start_mark.line + 1, event.tag) for event in yaml.parse(text) if _has_tag(event))
-    problems = [
-        Problem(
-            f"line {line}", f"a tag, {printable(str(tag).replace(_YAML, '!!', 1), 60)}", "write the value without it"
-        )
-        for line, tag in list(tagged)[:_MAX_SHOWN]
-    ]
+    found = ((event.start_mark.line + 1, problem) for event in yaml.parse(text) for problem in _value_problems(event))
+    problems = [Problem(f"line {line}", what, remedy) for line, (what, remedy) in list(found)[:_MAX_SHOWN]]
     if problems:
         raise Rejected(str(path), problems)
 
 
-def _has_tag(event: Any) -> bool:
-    return getattr(event, "tag", None) is not None
+def _value_problems(event: Any) -> Iterator[tuple[str, str]]:
+    """Yields what is wrong with a value, and the remedy."""
+    if (tag := getattr(event, "tag", None)) is not None:
+        yield f"a tag, {printable(str(tag).replace(_YAML, '!!', 1), 60)}", "write the value without it"
+    if _HALF_CHARACTER.search(getattr(event, "value", "")):
+        yield f"half a character in {printable(repr(event.value), 60)}", "write the character itself"

@@ -250,6 +250,28 @@ def test_an_exclamation_mark_is_no_tag(submitted):
     assert manifest.read_manifest(submitted(GOOD + "description: 'no! !int'\n")).description == "no! !int"
 
 
+@pytest.mark.parametrize("half", ["\\ud800", "x\\U0000dc80", "\\ud83d\\ude00"])
+@pytest.mark.parametrize("place", ["command: [python, {}]\n", "description: {}\n", "{}: 1\n"])
+def test_half_a_character_is_refused(refused, half, place):
+    """No record can keep one, and no program can be given one: two halves are none either, in YAML."""
+    text = GOOD.replace("command: [python, player.py]\n", "") + place.format(f'"{half}"')
+    [problem] = refused(text)
+    assert problem.startswith("line 4: half a character in '")
+    assert problem.endswith("'; write the character itself")
+
+
+def test_characters_may_be_escaped(submitted):
+    """A whole one in an escape is the same as the character itself."""
+    assert manifest.read_manifest(submitted(GOOD + 'description: "\\u00e9\\U0001F600"\n')).description == "é😀"
+
+
+def test_an_empty_word_is_no_program(refused):
+    """The first word of a command names one; others may be empty."""
+    assert refused(GOOD.replace("[python", '["", ""')) == [
+        "line 4, command[0]: an empty word, which is no program; name the program"
+    ]
+
+
 def test_a_nul_is_refused_in_a_command(refused):
     """No program can be given one."""
     assert refused(GOOD.replace("player.py", '"a\\0b"')) == [
