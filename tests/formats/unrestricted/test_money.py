@@ -112,7 +112,7 @@ def test_odd_cents_go_to_the_earliest_receipts() -> None:
 
 def test_the_largest_remainder_comes_first() -> None:
     """A unit goes to who lost most by rounding, before receipts count."""
-    claims = [Claim("a", "a", 1, Fraction(3)), Claim("b", "b", 2, Fraction(5))]
+    claims = [Claim("b", "b", 1, Fraction(5)), Claim("a", "a", 2, Fraction(3))]
     assert split(10, claims) == {"a": 4, "b": 6}  # 3.75 and 6.25
 
 
@@ -205,11 +205,12 @@ def test_books_refuse_what_cannot_be(transfer, says) -> None:
 @pytest.mark.parametrize("second", [PAYMENT, replace(PAYMENT, kind=TransferKind.WITHHELD, target=ATTACKERS)])
 @pytest.mark.parametrize("first", [PAYMENT, replace(PAYMENT, kind=TransferKind.WITHHELD, target=ATTACKERS)])
 def test_an_award_is_paid_or_withheld_once(first, second) -> None:
-    """After an award was paid or withheld it can be neither."""
-    books = _opened().post(first)
+    """After an award was paid or withheld it can be neither, though its team is owed as much for something else."""
+    other = Transfer(TransferKind.DEFENCE_PRIZE, DEFENDERS, team_account("t"), 60, "d9", "t", 90)
+    books = _opened().post_all([other, first])
     assert isinstance(books, Books)
     assert isinstance(books.post(second), Problem)
-    assert books.unpaid() == []
+    assert books.unpaid() == [other]
 
 
 def test_books_are_never_changed() -> None:

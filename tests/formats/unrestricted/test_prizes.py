@@ -221,6 +221,7 @@ def test_the_first_unbroken_batch_shares_the_prize(staked) -> None:
     ]
     defences[0] = _defence("d4", "t4", _break("t1", 88.9), day=-1)
     assert defence_prize(staked, 90, TABLE[90], defences, _entrants(), START + 90 * DAY - DAY / 10**6) == ()
+    assert len(defence_prize(staked, 90, TABLE[90], defences, _entrants(), START + 90 * DAY)) == 2
     books = _posted(staked, defence_prize(staked, 90, 45_001, defences, _entrants(), START + 100 * DAY))
     assert [books.balance(f"team:t{n}") for n in (1, 2, 3, 4)] == [22_501, 0, 22_500, 0]
     assert defence_prize(books, 90, TABLE[90], defences, _entrants(), START + 100 * DAY) == ()
