@@ -287,6 +287,14 @@ def test_decisions_are_short_and_whole(root) -> None:
         assert len(text.splitlines()) <= 25, path.name
 
 
+def test_a_decision_is_called_by_its_number(documents) -> None:
+    """A link whose text names a decision's number leads to the record of that number."""
+    named = re.compile(r"\[decision (\d+)\]\([^)\s]*?(\d{4})-", re.IGNORECASE)
+    found = [(path, *pair) for path, text in documents.items() for pair in named.findall(text)]
+    assert len(found) > 20
+    assert [each for each in found if int(each[1]) != int(each[2])] == []
+
+
 def anchors(text: str) -> set[str]:
     """Returns the anchors of a document's headings, as code hosts make them."""
     headings = re.findall(r"^#{1,6} (.+)$", text, re.MULTILINE)
