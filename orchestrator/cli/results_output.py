@@ -1,6 +1,6 @@
 """Boards, matrix and progress on a terminal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from orchestrator.cli import console, replay_output
 from orchestrator.cli.console import err, out, safe_text
 from orchestrator.domain import events
 from orchestrator.reports import formatting
-from orchestrator.scoring.results_file import LeaderboardPart, Results, RowPart, ValuePart
+from orchestrator.scoring.results_file import ColumnPart, LeaderboardPart, Results, RowPart, ValuePart
 
 
 class ProgressWatch:
@@ -65,6 +65,10 @@ def print_if_idle(documents: list[Results], watched: ProgressWatch) -> None:
 
 DATED_WIDTH = 140
 """Columns that a terminal has to have for the dates of submissions, which the page shows always."""
+WIDE_BOARD = 8
+"""A board with more columns of its own is printed as several tables."""
+COLUMNS_TOGETHER = 6
+"""So many of these columns are in one table."""
 
 
 def print_results(document: Results, folder: Path | None = None) -> None:
@@ -73,7 +77,8 @@ def print_results(document: Results, folder: Path | None = None) -> None:
     for board in document.boards:
         better = "more is better" if board.more_is_better else "less is better"
         out.print(f"[bold]{board.title}[/]: {safe_text(board.measure)}, in {board.unit}, {better}", soft_wrap=True)
-        out.print(_leaderboard_table(board, document))
+        for table in _leaderboard_tables(board, document):
+            out.print(table)
     if document.queries:
         meaning = "success is a picture that the defence misread at a query within the budget, or when it was judged"
         out.print(f"[bold]Queries[/]: {meaning}", soft_wrap=True)
@@ -162,7 +167,15 @@ def print_paths(reported: ReportPaths) -> None:
     out.print(f"report   {safe_text(str(reported.report_file))}", soft_wrap=True)
 
 
-def _leaderboard_table(board: LeaderboardPart, document: Results) -> Table:
+def _leaderboard_tables(board: LeaderboardPart, document: Results) -> list[Table]:
+    """Returns a board as one table, or as several where it has more columns than a terminal shows."""
+    if len(board.columns) <= WIDE_BOARD:
+        return [_leaderboard_table(board, document, board.columns)]
+    parts = [board.columns[at : at + COLUMNS_TOGETHER] for at in range(0, len(board.columns), COLUMNS_TOGETHER)]
+    return [_leaderboard_table(board, document, []), *(_values_table(board, columns) for columns in parts)]
+
+
+def _leaderboard_table(board: LeaderboardPart, document: Results, columns: Sequence[ColumnPart]) -> Table:
     teams = {submission.id: submission.team for submission in document.submissions}
     dates = {submission.id: submission.submitted[:10] for submission in document.submissions}
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -172,7 +185,7 @@ def _leaderboard_table(board: LeaderboardPart, document: Results) -> Table:
     table.add_column("score", justify="right")
     table.add_column("95 %", justify="right")
     table.add_column("could be", justify="right")
-    for column in board.columns:
+    for column in columns:
         table.add_column(safe_text(column.title.lower()), justify="right")
     dated = out.width >= DATED_WIDTH and any(dates.get(row.submission) for row in board.rows)
     if dated:
@@ -186,11 +199,23 @@ def _leaderboard_table(board: LeaderboardPart, document: Results) -> Table:
             "-" if row.score is None else f"{row.score:.2f}",
             "" if row.interval is None else "{:.1f} to {:.1f}".format(*row.interval),
             "" if row.ranks is None else _rank_range(*row.ranks),
-            *(_value_text(row.values.get(column.name), column.unit) for column in board.columns),
+            *(_value_text(row.values.get(column.name), column.unit) for column in columns),
             *([safe_text(dates.get(row.submission, ""))] if dated else []),
             safe_text(row.reason or row.remark or (row.no_prize and f"no prize: {row.no_prize}")),
             style=None if row.rank else "dim",
         )
+    return table
+
+
+def _values_table(board: LeaderboardPart, columns: Sequence[ColumnPart]) -> Table:
+    """Returns some of a board's own columns."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("submission", overflow="fold")
+    for column in columns:
+        table.add_column(safe_text(column.title.lower()), justify="right")
+    for row in board.rows:
+        values = (_value_text(row.values.get(column.name), column.unit) for column in columns)
+        table.add_row(safe_text(row.submission), *values, style=None if row.rank else "dim")
     return table
 
 
