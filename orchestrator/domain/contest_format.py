@@ -238,9 +238,9 @@ class Format(ABC, Generic[R]):
         """Returns how people grade pictures, None where nobody does (C7). Default: None."""
         return None
 
-    def publish_problems(self, season: Season) -> list[Problem]:
-        """Returns why no bundle may be published now. Default: nothing."""
-        del season
+    def publish_problems(self, season: Season, *, full: bool) -> list[Problem]:
+        """Returns why no bundle, or no full one, may be published now. Default: nothing."""
+        del season, full
         return []
 
     def measure_pictures(self, originals: Pixels, pictures: Pixels) -> dict[str, float]:

@@ -232,6 +232,8 @@ def test_a_sealed_bundle_tells_no_answer_and_a_full_one_everything(season, tmp_p
     [stated] = [json.loads(path.read_text()) for path in sealed.rglob("results.json")]
     assert {row["score"] for row in stated["boards"][0]["rows"]} == {None}
     assert stated["cells"] == []
+    assert "scores are not released" in sparring("publish", cup, "--out", full, "--full", code=1)
+    sparring("contest", "record", cup, "attack_set.scores_released")
     sparring("publish", cup, "--out", full, "--full")
     assert f"opened   {PICTURES} commitments" in sparring("verify", full, "--sealed", sealed)
     [stated] = [json.loads(path.read_text()) for path in full.rglob("results.json")]

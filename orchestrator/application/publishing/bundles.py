@@ -149,7 +149,7 @@ def require_publishable(admin: ContestAdmin, kind: BundleKind, *, unfinished: bo
         raise UsageError(
             f"the boards of {rules.name} follow from scores, which a sealed bundle cannot hold; give --full"
         )
-    if problems := rules.publish_problems(admin.season):
+    if problems := rules.publish_problems(admin.season, full=kind == "full"):
         raise Rejected(f"contest {admin.folder.path}", problems)
 
 

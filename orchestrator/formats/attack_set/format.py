@@ -132,16 +132,23 @@ class AttackSet(Format[AttackSetRules]):
         """Returns how people grade, where the rules ask them to (C7)."""
         return None if self.rules.grading is None else AttackSetGrading(self.rules.grading)
 
-    def publish_problems(self, season: Season) -> list[Problem]:
-        """Returns that raters are at work: a bundle would show them whose pictures they grade (C7)."""
+    def publish_problems(self, season: Season, *, full: bool) -> list[Problem]:
+        """Returns that scores are not released.
+
+        A bundle would show raters at work whose pictures they grade (C7), and a full one shows teams the hidden model's
+        answers (C9).
+        """
         events = [event for event, _ in season.format_events]
         released = any(isinstance(event, ScoresReleased) for event in events)
         planned = any(isinstance(event, GradingPlanned) for event in events)
-        if released or not planned:
-            return []
-        what = "grading is planned and scores are not released, and a bundle shows raters whose pictures they grade"
         remedy = "when it is over, note it with `sparring contest record DIR attack_set.scores_released`"
-        return [Problem("grading", what, remedy)]
+        if planned and not released:
+            what = "grading is planned and scores are not released, and a bundle shows raters whose pictures they grade"
+            return [Problem("grading", what, remedy)]
+        if full and not released:
+            what = "scores are not released, and a full bundle has the hidden model's answer on every picture (C9)"
+            return [Problem("scores", what, remedy)]
+        return []
 
     def rule_warnings(self) -> list[str]:
         """Returns where a reading pays for something odd."""

@@ -227,6 +227,16 @@ def test_a_hidden_model_that_cheats_is_told_of() -> None:
     assert not any("accuses" in note for note in AttackSet(AttackSetRules()).notes(observed()))
 
 
+def test_a_full_bundle_waits_for_the_release() -> None:
+    """It has the hidden model's answer on every picture (C9); a sealed one does not."""
+    rules, season = AttackSet(AttackSetRules()), Season()
+    [problem] = rules.publish_problems(season, full=True)
+    assert "scores are not released" in problem.what
+    assert rules.publish_problems(season, full=False) == []
+    season.apply(ScoresReleased(actor="o"), "2026-11-25T00:00:00Z")
+    assert rules.publish_problems(season, full=True) == []
+
+
 def test_scores_are_released_by_an_event() -> None:
     """In a season everybody else sees rounded numbers until then; a round by itself hides nothing (C9)."""
     rules, released = AttackSet(AttackSetRules()), ScoresReleased(actor="o")
