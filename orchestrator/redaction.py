@@ -125,10 +125,16 @@ def _coarse_results(results: Results) -> Results:
     return results.model_copy(
         update={
             "cells": [],
+            "submissions": [_without_faults(part) for part in results.submissions],
             "boards": [_coarse_board(board, order) for board in results.boards],
             "notes": [*results.notes, COARSE],
         }
     )
+
+
+def _without_faults(part: SubmissionPart) -> SubmissionPart:
+    """Returns a defence without its faults: each is a picture that counts as misclassified (C3)."""
+    return part.model_copy(update={"faults": [], "endings": {}}) if part.side is Side.DEFENCE else part
 
 
 def _coarse_board(board: LeaderboardPart, order: Mapping[str, int]) -> LeaderboardPart:

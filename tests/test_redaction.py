@@ -11,6 +11,7 @@ from orchestrator import redaction
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import CoreContestEvent, FormatEvent
 from orchestrator.domain.findings import FindingKind
+from orchestrator.domain.submissions import Side
 from orchestrator.errors import NotGenuine
 from orchestrator.formats.tournament.events import FinalistsPromoted
 from orchestrator.scoring import results_file
@@ -277,6 +278,18 @@ def test_a_rank_tells_no_more_than_the_rounded_number():
     assert coarse_board(41.2, 41.3, 43.0) == coarse_board(41.3, 41.2, 43.0)
     assert [row["rank"] for row in coarse_board(41.2, 41.3, 43.0)] == [1, 2, 3]
     assert coarse_board(41.2, 43.0) != coarse_board(43.0, 41.2)
+
+
+def test_faults_of_a_hidden_model_are_not_counted():
+    """A picture that it fails on counts as misclassified, so their number is withheld until the release (C9)."""
+    inside = results_of(coarse=True)
+    [fault, *_] = next(part.faults for part in inside.submissions if part.faults)
+    parts = [part.model_copy(update={"faults": [fault], "endings": {"exit": 1}}) for part in inside.submissions]
+    shown = redaction.redact_results(inside.model_copy(update={"submissions": parts})).submissions
+    assert {part.side for part in shown if part.faults or part.endings} == {Side.ATTACK}
+    assert {
+        part.side for part in redaction.redact_results(results_of(submissions=parts)).submissions if part.faults
+    } == ({Side.ATTACK, Side.DEFENCE})
 
 
 def test_limits_tell_no_more_than_the_rounded_number():
