@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.application.rounds import play_rounds
 from orchestrator.cli.console import ExitCode
 from orchestrator.domain.contest_events import ContestEvent
+from orchestrator.domain.plan import Cell
 from orchestrator.formats.attack_set.events import GradesReceived, GradingPlanned
 from orchestrator.formats.attack_set.grading.plan import GradingPlan
 from orchestrator.formats.attack_set.grading.sheets import GradingTask
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
+from tests.e2e.recomputed_scores import decoded, recomputed
 
 GRADED, PLANNED = 40, 17
 """Pictures, and raters of the first plan."""
@@ -93,6 +96,18 @@ def check_human_scores(results: dict[str, object], cup: Path) -> None:
         assert Fraction(values["quality"]) == 100 * sum(means) / (5 * GRADED)
 
 
+def check_machine_scores(results: dict[str, object], out: Path) -> None:
+    """Computes ASR, SSIM, NTE and Score_M again from the archives and the hidden model's scores alone (C3 to C6)."""
+    record, _ = play_rounds.read_round(out / "cup" / "rounds" / "board" / "pictures")
+    labels, before = record.samples.labels, decoded(out / "pictures.zip")
+    scores = record.scores("hidden", len(labels))
+    for row in results["boards"][0]["rows"]:
+        name = row["submission"]
+        after, rules = decoded(out / "hand_ins" / f"{name}.zip"), results["rules"]
+        expected = recomputed(before, after, labels, scores[Cell("hidden")], scores[Cell("hidden", name)], rules)
+        assert {key: row["values"][key]["exact"] for key in expected} == expected
+
+
 def test_the_example_stops_where_a_command_fails(tmp_path, monkeypatch) -> None:
     """It ends with the command's exit code, and none of the later commands runs."""
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -108,6 +123,7 @@ def test_the_example_on_digits(tmp_path, monkeypatch) -> None:
     """Three teams, raters of whom enough count in the end, and a bundle that verifies."""
     results = play(tmp_path / "out", monkeypatch)
     check(results, tmp_path / "out" / "cup")
+    check_machine_scores(results, tmp_path / "out")
     check_human_scores(results, tmp_path / "out" / "cup")
     [full] = [json.loads(path.read_text()) for path in (tmp_path / "out" / "full").rglob("results.json")]
     assert full["boards"] == results["boards"]
@@ -122,5 +138,6 @@ def test_the_example_on_cifar10(shared_data, tmp_path, monkeypatch) -> None:
     given = ("--pictures", data / "test500.zip", "--surrogate", weights, "--hidden", weights)
     results = play(tmp_path / "out", monkeypatch, *given)
     check(results, tmp_path / "out" / "cup")
+    check_machine_scores(results, tmp_path / "out")
     values = results["boards"][0]["rows"][0]["values"]
     assert values["asr"]["value"] == 100

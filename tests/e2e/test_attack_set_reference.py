@@ -1,24 +1,19 @@
 """An attack set against reference numbers that were computed without this software (shared/data/cifar10, C3 to C6)."""
 
-import io
 import json
 import shutil
-import zipfile
-from fractions import Fraction
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import yaml
-from PIL import Image
-from skimage.metrics import structural_similarity
 
 from orchestrator import resources
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain.plan import Cell
 from orchestrator.intake.contest_file import Contest
 from orchestrator.scoring.results_file import Results, RowPart
+from tests.e2e.recomputed_scores import decoded, recomputed
 
 pytestmark = [pytest.mark.data, pytest.mark.timeout(900), pytest.mark.xdist_group("attack-set-reference")]
 
@@ -103,60 +98,17 @@ def test_untouched_pictures_score_nothing_among_the_correct_ones(played) -> None
     assert np.isclose(found["pgd"].values["asr"].value, 100)
 
 
-def decoded(path: Path) -> np.ndarray:
-    """Returns the pictures of an archive in order, u8 [n, h, w, 3], with Pillow alone."""
-    with zipfile.ZipFile(path) as archive:
-        count = sum(name.startswith("images/") and not name.endswith("/") for name in archive.namelist())
-        pictures = [Image.open(io.BytesIO(archive.read(f"images/{number}.jpg"))) for number in range(count)]
-        return np.stack([np.asarray(picture) for picture in pictures])
-
-
-def six(number: float) -> str:
-    """Returns a number as the boards state it exactly."""
-    return str(Fraction(f"{number:.6f}"))
-
-
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_every_part_equals_a_recomputation(played, name, reading) -> None:
     """From the archives and the hidden model's scores alone, with NumPy and scikit-image: equal after rounding."""
-    rules, data = READINGS[reading], played.data
     record, _ = play_rounds.read_round(played.root / "out")
-    before, after = decoded(data / ARCHIVES["untouched"]), decoded(data / ARCHIVES[name])
     labels = record.samples.labels
     scores = record.scores("hidden", len(labels))
-    logits = scores[Cell("hidden", name)].astype(np.float64)
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    second, first = np.sort(powers / powers.sum(axis=1, keepdims=True), axis=1)[:, -2:].T
-    counted = np.ones(len(labels), bool)
-    if rules.get("count") == "correct":
-        counted = scores[Cell("hidden")].argmax(axis=1) == labels
-    fooled = counted & (logits.argmax(axis=1) != labels)
-    alike = np.array([similarity(a, b, rules.get("ssim", "global")) for a, b in zip(before, after, strict=True)])
-    tolerant = fooled if rules.get("nte") == "successful" else counted
-    rate, nte = fooled.sum() / counted.sum(), (first - second)[tolerant].mean()
+    before, after = (decoded(played.data / ARCHIVES[key]) for key in ("untouched", name))
+    expected = recomputed(
+        before, after, labels, scores[Cell("hidden")], scores[Cell("hidden", name)], READINGS[reading]
+    )
     found = rows(played, reading)[name]
-    assert found.values["asr"].exact == str(Fraction(100 * int(fooled.sum()), int(counted.sum())))
-    assert found.values["nte"].exact == six(nte)
-    if fooled.any():
-        assert found.values["ssim"].exact == six(alike[fooled].mean())
-        assert found.exact == six(100 * rate * alike[fooled].mean() * nte)
-    else:
-        assert (found.values["ssim"].exact, found.exact) == (None, "0")
-
-
-def similarity(before: np.ndarray, after: np.ndarray, reading: str) -> float:
-    """Returns the SSIM of two pictures u8 [h, w, 3], restated; with a window as scikit-image has it."""
-    if reading == "windowed":
-        return structural_similarity(
-            before,
-            after,
-            channel_axis=2,
-            data_range=255,
-            gaussian_weights=True,
-            sigma=1.5,
-            use_sample_covariance=False,
-        )
-    (var_a, cov), (_, var_b) = np.cov(before.ravel().astype(float), after.ravel().astype(float))
-    a, b = before.mean(), after.mean()
-    return (2 * a * b + 6.5025) * (2 * cov + 58.5225) / ((a * a + b * b + 6.5025) * (var_a + var_b + 58.5225))
+    assert {key: value.exact for key, value in found.values.items()} == expected
+    assert found.exact == expected["score_m"]
