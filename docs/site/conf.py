@@ -48,6 +48,7 @@ navigation = {
             [
                 "docs/submit-an-attack",
                 "docs/submit-a-defence",
+                "docs/your-own-model",
                 "docs/the-image-protocol",
                 "Specification of the protocol </schemas/protocol>",
                 "docs/packing",

@@ -1,5 +1,6 @@
 """`sparring baseline`."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,8 +10,11 @@ import typer
 from orchestrator.application.baselines import training
 from orchestrator.cli import console, output_paths
 from orchestrator.cli.console import Json, out
+from orchestrator.domain.samples import Samples
 from orchestrator.errors import UsageError
 
+_DIGITS_SIDE = 8
+_SPLITS = ("train", "test")
 app = typer.Typer(no_args_is_help=True, help="Make the organizers' own classifiers.")
 
 
@@ -22,6 +26,29 @@ class RecipeName(StrEnum):
     SPATIAL = "spatial"
 
 
+@dataclass(frozen=True, slots=True)
+class PictureOptions:
+    """Which pictures are learned: the digits, or archives."""
+
+    only: Annotated[list[str] | None, typer.Option(help="Train on this class only; repeat it for more.")] = None
+    side: Annotated[int, typer.Option(help="Enlarge the digits to so many pixels: 8 or 28.")] = _DIGITS_SIDE
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Train on this archive of images and labels (npz), not on the digits.")
+    ] = None
+    test: Annotated[Path | None, typer.Option("--test", help="With --data: the archive to measure on.")] = None
+
+    def load(self) -> tuple[Samples, Samples]:
+        """Returns the pictures to train on, and those to measure on. Raises UsageError, Rejected."""
+        if (self.data is None) != (self.test is None):
+            raise UsageError("give --data and --test together: what a network is trained on says little about it")
+        if self.data is None or self.test is None:
+            train_part, test_part = (training.load_digits(split, self.only or (), self.side) for split in _SPLITS)
+            return train_part, test_part
+        if self.only or self.side != _DIGITS_SIDE:
+            raise UsageError("--only and --side choose among the digits; leave them away with --data")
+        return training.load_archive(self.data), training.load_archive(self.test)
+
+
 @app.command("train", epilog="Example: sparring baseline train --recipe fgsm --epsilon 51 --out weights.safetensors")
 @console.command
 def train(
@@ -31,19 +58,20 @@ def train(
     ] = RecipeName.CLEAN,
     seed: Annotated[int, typer.Option(help="The same seed gives the same file, bit for bit.", min=0)] = 0,
     epsilon: Annotated[float, typer.Option(help="Budget of the fgsm recipe in steps of 1/255.", min=0.0)] = 51.0,
-    only: Annotated[list[str] | None, typer.Option(help="Train on this class only; repeat it for more.")] = None,
-    side: Annotated[int, typer.Option(help="Enlarge the pictures to so many pixels: 8 or 28.")] = 8,
     epochs: Annotated[int, typer.Option(help="Passes over the training pictures.", min=1)] = 30,
+    pictures: PictureOptions = PictureOptions(),
     as_json: Json = False,
 ) -> None:
-    """Train a classifier on the handwritten digits' training part and measure it on the test part."""
-    if side not in training.ARCHITECTURES:
-        raise UsageError(f"--side {side}: there are networks for {', '.join(map(str, training.ARCHITECTURES))}")
+    """Train a classifier on the handwritten digits, or on pictures of yours, and measure it on pictures it never saw.
+
+    Archives are read as `dataset: {kind: npz}` reads them.
+    """
     if not out_file.parent.is_dir():
         raise UsageError(f"{out_file.parent} is not a folder; make it first")
     output_paths.require_file_path(out_file, "--out")
-    training_recipe = training.TrainingRecipe(recipe.value, training.ARCHITECTURES[side], seed, epsilon, epochs)
-    train_part, test_part = (training.load_digits(split, only or (), side) for split in ("train", "test"))
+    train_part, test_part = pictures.load()
+    architecture = training.architecture_for(train_part)
+    training_recipe = training.TrainingRecipe(recipe.value, architecture, seed, epsilon, epochs)
     report = training.train_classifier(training_recipe, train_part, test_part, out_file)
     if as_json:
         console.print_json(report)

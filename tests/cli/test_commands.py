@@ -163,6 +163,7 @@ def test_a_refused_round_can_be_run_again(tmp_path) -> None:
         (["round", "status", "{}/nothing"], "holds no round"),
         (["report", "{}/full"], "holds no round"),
         (["baseline", "train", "--out", "{}/none/w.safetensors"], "is not a folder"),
+        (["baseline", "train", "--out", "{}/w.safetensors", "--data", "x.npz"], "give --data and --test together"),
         (["round", "run", "{}/nothing", "initial"], "there is no"),
         (["round", "run", "{}/nothing.yaml", "--out", "{}/out"], "give a contest file, or a contest's folder"),
         (["round", "run", DEMO, "--out", "{}/out", "--slots", "0"], "give at least 1"),
@@ -285,6 +286,19 @@ def test_baseline_training_is_reproducible(tmp_path) -> None:
     assert files[0].read_bytes() == files[1].read_bytes()
     assert reports[0]["test_accuracy"] > 0.95
     assert reports[0]["recipe"] == "clean"
+
+
+@pytest.mark.slow
+def test_baselines_are_trained_on_other_pictures(tmp_path) -> None:
+    """`--data` and `--test` name archives with the channels last or first; a shape without a network is refused."""
+    labels = np.arange(20) % 10
+    np.savez(tmp_path / "a.npz", images=np.zeros((20, 32, 32, 3), np.uint8), labels=labels)
+    np.savez(tmp_path / "b.npz", images=np.zeros((20, 3, 16, 16), np.uint8), labels=labels)
+    train = ("baseline", "train", "--out", tmp_path / "w.safetensors", "--epochs", "1", "--json")
+    done = sparring(*train, "--data", tmp_path / "a.npz", "--test", tmp_path / "a.npz")
+    assert json.loads(done.stdout)["architecture"] == "cifar_net"
+    refused = sparring(*train, "--data", tmp_path / "b.npz", "--test", tmp_path / "b.npz")
+    assert (refused.exit_code, "no network for pictures of 3 x 16 x 16" in refused.stderr) == (2, True)
 
 
 def test_the_module_and_the_command_are_the_same() -> None:

@@ -1,6 +1,7 @@
 """Every template plays as it stands, in whatever language, on any task."""
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -163,6 +164,19 @@ def test_training_takes_other_data(template, tmp_path, framework):
     (made,) = [path for path in folder.iterdir() if path.suffix in {".npz", ".safetensors"}]
     assert made.stat().st_mode & 0o044, "a player that runs as somebody else has to read it"
     assert made.read_bytes() != (template(Side.DEFENCE, framework) / made.name).read_bytes()
+
+
+@TRAINED
+def test_training_reads_channels_first_and_last(template, tmp_path, framework, monkeypatch):
+    """`train.py` reads the same pictures from an archive with the channels first, and with the channels last."""
+    folder = template(Side.DEFENCE, framework)
+    monkeypatch.syspath_prepend(str(folder))
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 3, 6, 5)).astype(np.uint8)
+    for images in (pixels, pixels.transpose(0, 2, 3, 1)):
+        np.savez(tmp_path / "train.npz", images=images, labels=np.arange(4))
+        read, labels = runpy.run_path(str(folder / "train.py"))["read"](tmp_path / "train.npz")
+        np.testing.assert_array_equal(read, pixels)
+        np.testing.assert_array_equal(labels, np.arange(4))
 
 
 @CHECKED

@@ -31,8 +31,28 @@ class TrainingRecipe:
     epochs: int = 30
 
 
-ARCHITECTURES = {8: "digits_cnn", 28: "digits28_cnn"}
-"""The network for digits by their height and width."""
+ARCHITECTURES = {(1, 8, 8): "digits_cnn", (1, 28, 28): "digits28_cnn", (3, 32, 32): "cifar_net"}
+"""The network by the shape of one picture: channels, height, width."""
+
+
+def architecture_for(samples: Samples) -> str:
+    """Returns the network for these pictures. Raises UsageError where there is none."""
+    shape = samples.pixels.shape[1:]
+    if shape not in ARCHITECTURES:
+        known = ", ".join(_shape_text(each) for each in ARCHITECTURES)
+        raise UsageError(f"there is no network for pictures of {_shape_text(shape)}; there are networks for {known}")
+    return ARCHITECTURES[shape]
+
+
+def load_archive(path: Path) -> Samples:
+    """Returns the pictures of an archive as `dataset: {kind: npz}` reads it. Raises Rejected."""
+    kind = plugins.load_plugin("datasets", "npz")
+    samples: Samples = kind().load_samples(kind.options_type(path=path.name), path.parent)
+    return samples
+
+
+def _shape_text(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
 
 
 def load_digits(split: str, only: Sequence[str] = (), side: int | None = None) -> Samples:

@@ -1,8 +1,8 @@
 """Makes model.npz: softmax regression by gradient descent, in NumPy.
 
 python train.py                    on the handwritten digits of scikit-learn
-python train.py --data train.npz   on `images`, uint8 [n, channels, height, width], and `labels`, integers [n]:
-                                   an archive as the contest's `dataset: {kind: npz}` has
+python train.py --data train.npz   on `images`, uint8 [n, channels, height, width] or [n, height, width, channels],
+                                   and `labels`, integers [n]: an archive as the contest's `dataset: {kind: npz}` has
 """
 
 import argparse
@@ -18,14 +18,18 @@ def main():
     parser = argparse.ArgumentParser(description="Makes model.npz.")
     parser.add_argument("--data", type=Path, help="archive of images and labels; default: scikit-learn's digits")
     chosen = parser.parse_args().data
-    if chosen is None:
-        pixels, labels = digits()
-    else:
-        with np.load(chosen, allow_pickle=False) as archive:
-            pixels, labels = archive["images" if "images" in archive else "pixels"], archive["labels"]
+    pixels, labels = digits() if chosen is None else read(chosen)
     weights, biases, right = train(pixels.reshape(len(pixels), -1) / np.float32(255), labels)
     np.savez(MODEL, weights=weights, biases=biases)
     print(f"{MODEL}: {len(pixels)} pictures, {100 * right:.1f} % of them right")
+
+
+def read(path):
+    """Returns the pictures of an archive, uint8 [n, channels, height, width], and their labels."""
+    with np.load(path, allow_pickle=False) as archive:
+        pixels, labels = archive["images" if "images" in archive else "pixels"], archive["labels"]
+    pixels = pixels[:, None] if pixels.ndim == 3 else pixels
+    return pixels if pixels.shape[1] in (1, 3) else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)), labels
 
 
 def digits():

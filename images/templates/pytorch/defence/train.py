@@ -1,8 +1,8 @@
 """Makes weights.safetensors: the network in network.py, trained with Adam.
 
 python train.py                    on the handwritten digits of scikit-learn
-python train.py --data train.npz   on `images`, uint8 [n, channels, height, width], and `labels`, integers [n]:
-                                   an archive as the contest's `dataset: {kind: npz}` has
+python train.py --data train.npz   on `images`, uint8 [n, channels, height, width] or [n, height, width, channels],
+                                   and `labels`, integers [n]: an archive as the contest's `dataset: {kind: npz}` has
 """
 
 import argparse
@@ -21,19 +21,24 @@ def main():
     """Reads the pictures, trains, and writes the weights beside this file."""
     parser = argparse.ArgumentParser(description="Makes weights.safetensors.")
     parser.add_argument("--data", type=Path, help="archive of images and labels; default: scikit-learn's digits")
-    chosen = parser.parse_args().data
-    if chosen is None:
-        pixels, labels = digits()
-    else:
-        with np.load(chosen, allow_pickle=False) as archive:
-            pixels, labels = archive["images" if "images" in archive else "pixels"], archive["labels"]
+    parser.add_argument("--epochs", type=int, default=20, help="passes over the pictures")
+    given = parser.parse_args()
+    pixels, labels = digits() if given.data is None else read(given.data)
     x, y = torch.from_numpy(pixels).float() / 255, torch.from_numpy(labels.astype(np.int64))
-    made = train(x, y).eval()  # else batch normalisation and dropout would be measured as in training
+    made = train(x, y, given.epochs).eval()  # else batch normalisation and dropout would be measured as in training
     WEIGHTS.write_bytes(save(made.state_dict()))
     with torch.no_grad():
         answers = torch.cat([made(some).argmax(1) for some in x.split(256)])
     right = float((answers == y).float().mean())
     print(f"{WEIGHTS}: {len(x)} pictures, {100 * right:.1f} % of them right")
+
+
+def read(path):
+    """Returns the pictures of an archive, uint8 [n, channels, height, width], and their labels."""
+    with np.load(path, allow_pickle=False) as archive:
+        pixels, labels = archive["images" if "images" in archive else "pixels"], archive["labels"]
+    pixels = pixels[:, None] if pixels.ndim == 3 else pixels
+    return pixels if pixels.shape[1] in (1, 3) else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)), labels
 
 
 def digits():
@@ -46,7 +51,7 @@ def digits():
     return np.rint(values * (255 / 16)).astype(np.uint8).reshape(-1, 1, 8, 8), labels
 
 
-def train(x, y, epochs=20):
+def train(x, y, epochs):
     """Returns the network after some passes over the pictures in batches of 64; the same seed, the same network."""
     torch.manual_seed(0)
     made = network(x.shape[1], int(y.max()) + 1)

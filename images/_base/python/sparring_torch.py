@@ -1,0 +1,256 @@
+"""A PyTorch model as a defence, and an attack of a library as an attack, in a few lines.
+
+    from sparring_torch import serve, torch_defence  # first: from here on print() writes to your log
+    from network import Network
+
+    serve(torch_defence(Network(), "weights.safetensors", mean=(0.49, 0.48, 0.45), std=(0.25, 0.24, 0.26)))
+
+An attack of foolbox gets the model from here. The attacks of torchattacks and of ART have theirs already, which
+`torch_model` makes:
+
+    serve(torch_attack(foolbox.attacks.LinfPGD(), Network(), "weights.safetensors", mean=..., std=...))
+    serve(torch_attack(torchattacks.PGD(torch_model(Network(), "weights.safetensors", mean=..., std=...))))
+
+Models take float32 pictures [n, channels, height, width] and return logits [n, classes]. `mean` and `std` are what the
+pictures, in [0, 1], are normalised with, one number for each channel or one for all; leave them away where the model
+does this itself, or needs none. Everything runs on the GPU where there is one.
+
+It needs PyTorch, and safetensors for weights in that format; the library of an attack is yours to add to the image.
+"""
+
+from __future__ import annotations
+
+from sparring_player import Attack, Defence, Task, serve  # first: it moves the pipes
+
+# isort: split
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+# foolbox imports GitPython, which fails where there is no git program, unless it is told to be quiet.
+os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+
+import numpy as np
+import torch
+from sparring_models import be_deterministic, device, logits, pictures, slope
+from torch import nn
+
+__all__ = ["serve", "torch_attack", "torch_defence", "torch_model"]
+
+PerChannel = float | Sequence[float] | None
+
+
+def torch_model(
+    model: nn.Module | str | Path,
+    weights: str | Path | None = None,
+    *,
+    mean: PerChannel = None,
+    std: PerChannel = None,
+) -> nn.Module:
+    """Returns a model for float32 pictures in [0, 1]: with its weights, frozen, for evaluation, on the GPU if any.
+
+    Args:
+        model: the network, or a file that `torch.export.save` wrote (`.pt2`), which holds the weights too.
+        weights: a state dict: of safetensors (`.safetensors`), or of `torch.save`, also one below the key `state_dict`
+            and one of a model in `DataParallel`. It is read without executing code.
+        mean: what is taken from the pictures before the model sees them.
+        std: what they are divided by then.
+
+    Raises:
+        ValueError: `weights` beside an exported model, or a standard deviation of 0.
+        RuntimeError: the weights belong to another network.
+    """
+    if isinstance(model, nn.Module):
+        if weights is not None:
+            model.load_state_dict(_read_weights(Path(weights)))
+        network = model.eval()
+    elif weights is not None:
+        raise ValueError(f"{model} has its weights in it; leave {weights} away")
+    else:
+        network = _read_exported(model)
+    made = network if mean is None and std is None else _Normalised(network, mean, std)
+    return made.requires_grad_(requires_grad=False).to(device())
+
+
+def torch_defence(
+    model: nn.Module | str | Path,
+    weights: str | Path | None = None,
+    *,
+    mean: PerChannel = None,
+    std: PerChannel = None,
+) -> Defence:
+    """Returns a defence that answers with the model's largest logit; it gives scores and gradients too.
+
+    The arguments, and what is raised, are those of `torch_model`.
+    """
+    return _TorchDefence(torch_model(model, weights, mean=mean, std=std))
+
+
+def torch_attack(
+    attack: object,
+    model: nn.Module | str | Path | None = None,
+    weights: str | Path | None = None,
+    *,
+    mean: PerChannel = None,
+    std: PerChannel = None,
+) -> Attack:
+    """Returns an attack that plays one of a library: of foolbox, ART or torchattacks.
+
+    Its epsilon is set to the contest's budget, and what it returns is rounded and moved into that budget. Its random
+    numbers start from the batch. Where the contest hides labels, the model's predictions stand in.
+
+    Args:
+        attack: the library's object. Those of ART and torchattacks have their model already.
+        model: for foolbox, the model that is attacked; this and the rest as for `torch_model`.
+        weights: its weights.
+        mean: of its normalisation.
+        std: of its normalisation.
+
+    Raises:
+        TypeError: an object of no such library, or a model where none is used, or the other way round.
+        ValueError: as `torch_model`.
+        RuntimeError: as `torch_model`.
+    """
+    if isinstance(attack, type):
+        raise TypeError(f"torch_attack needs an object, got the class {attack.__name__}; did you forget the brackets?")
+    kind = type(attack).__mro__
+    library = next(
+        (name for name in ("foolbox", "art", "torchattacks") if any(_is_of(each, name) for each in kind)), ""
+    )
+    if not library:
+        raise TypeError(f"{type(attack).__name__} is no attack of foolbox, ART or torchattacks")
+    if (model is None) == (library == "foolbox"):
+        raise TypeError(
+            "an attack of foolbox needs a model beside it"
+            if model is None
+            else f"an attack of {library} has its model already: give it torch_model(...) there, and none here"
+        )
+    return {"foolbox": _FoolboxAttack, "art": _ArtAttack, "torchattacks": _TorchattacksAttack}[library](
+        attack, None if model is None else torch_model(model, weights, mean=mean, std=std)
+    )
+
+
+class _Normalised(nn.Module):
+    """A network behind its normalisation."""
+
+    mean: torch.Tensor
+    std: torch.Tensor
+
+    def __init__(self, network: nn.Module, mean: PerChannel, std: PerChannel) -> None:
+        super().__init__()
+        self.network = network
+        self.register_buffer("mean", torch.tensor(0.0 if mean is None else mean).float().view(-1, 1, 1))
+        self.register_buffer("std", torch.tensor(1.0 if std is None else std).float().view(-1, 1, 1))
+        if not (self.std > 0).all():
+            raise ValueError(f"std must be above 0, got {std}")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Returns the network's logits for pictures in [0, 1]."""
+        return self.network((x - self.mean) / self.std)
+
+
+def _read_weights(path: Path) -> dict:
+    if path.suffix == ".safetensors":
+        from safetensors.torch import load_file  # noqa: PLC0415  not needed for other files
+
+        return load_file(path)
+    found = torch.load(path, map_location="cpu", weights_only=True)
+    found = found.get("state_dict", found)
+    nn.modules.utils.consume_prefix_in_state_dict_if_present(found, "module.")
+    return found
+
+
+def _read_exported(path: str | Path) -> nn.Module:
+    import torch.export.passes  # noqa: PLC0415  it takes seconds, and most players do not need it
+
+    program = torch.export.load(path)
+    return torch.export.passes.move_to_device_pass(program, str(device())).module()
+
+
+def _is_of(kind: type, library: str) -> bool:
+    return kind.__module__.partition(".")[0] == library
+
+
+class _TorchDefence(Defence):
+    """A model's most likely class."""
+
+    scores = True
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    def load(self, task: Task) -> None:
+        be_deterministic(task.threads)
+
+    def classify(self, pixels: np.ndarray) -> tuple:
+        values = logits(self.model, pixels)
+        return values.argmax(axis=1), values
+
+    def gradient(self, pixels: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        return slope(self.model, pixels, labels)
+
+
+class _LibraryAttack(Attack):
+    """What the attacks of all libraries share: epsilon, chance, and the way back to 8 bits."""
+
+    def __init__(self, attack: object, model: nn.Module | None) -> None:
+        self.attack, self.model = attack, model
+        self.name = type(attack).__name__
+
+    def load(self, task: Task) -> None:
+        be_deterministic(task.threads)
+        torch.set_deterministic_debug_mode("warn")  # some layers' gradients have no other way on a GPU
+        self.task, self.epsilon = task, task.epsilon / 255
+
+    def perturb(self, pixels: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+        seed = int(self.task.rng(pixels).integers(2**32))
+        np.random.seed(seed)  # noqa: NPY002  the libraries draw from it
+        torch.manual_seed(seed)
+        return self.task.within(pixels, 255 * self.run(pixels, labels))
+
+    def run(self, pixels: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+        """Returns what the library makes of the pictures, on [0, 1]."""
+        raise NotImplementedError
+
+
+class _FoolboxAttack(_LibraryAttack):
+    def load(self, task: Task) -> None:
+        super().load(task)
+        import foolbox  # noqa: PLC0415  the attack is of it, so it is here
+
+        self.criterion = foolbox.criteria.Misclassification
+        self.wrapped = foolbox.PyTorchModel(self.model, bounds=(0, 1), device=device())
+
+    def run(self, pixels: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+        x = pictures(pixels)
+        truth = self.criterion(_labels(self.model, x, labels))
+        _, clipped, _ = self.attack(self.wrapped, x, truth, epsilons=self.epsilon)
+        return clipped.cpu().numpy()
+
+
+class _TorchattacksAttack(_LibraryAttack):
+    def load(self, task: Task) -> None:
+        super().load(task)
+        if hasattr(self.attack, "eps"):
+            self.attack.eps = self.epsilon
+
+    def run(self, pixels: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+        x = pictures(pixels)
+        return self.attack(x, _labels(self.attack.model, x, labels)).detach().cpu().numpy()
+
+
+class _ArtAttack(_LibraryAttack):
+    def load(self, task: Task) -> None:
+        super().load(task)
+        if "eps" in self.attack.attack_params:
+            self.attack.set_params(eps=self.epsilon)
+
+    def run(self, pixels: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+        return self.attack.generate(pixels.astype(np.float32) / 255, labels)
+
+
+def _labels(model: nn.Module, x: torch.Tensor, labels: np.ndarray | None) -> torch.Tensor:
+    if labels is not None:
+        return torch.from_numpy(labels).to(device())
+    with torch.no_grad():
+        return model(x).argmax(1)

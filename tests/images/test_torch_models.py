@@ -1,0 +1,147 @@
+"""`sparring_torch`: a participant's model as a defence, and the attacks of three libraries as attacks."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from sparring_models import DigitsCNN
+from torch import nn
+
+from orchestrator.protocol.messages import Role
+
+from .conftest import EPSILON, ROOT
+
+WEIGHTS = ROOT / "images" / "defence_undefended" / "weights.safetensors"
+SURROGATE = ROOT / "images" / "attack_fgsm" / "weights.safetensors"
+PLAYER = """
+from sparring_torch import serve, torch_attack, torch_defence, torch_model
+from sparring_models import DigitsCNN
+{more}
+serve({player})
+"""
+ATTACKS = {
+    "foolbox": ("import foolbox", "torch_attack(foolbox.attacks.LinfPGD(), DigitsCNN(), {weights!r})"),
+    "torchattacks": (
+        "import torchattacks",
+        "torch_attack(torchattacks.PGD(torch_model(DigitsCNN(), {weights!r}), alpha=0.05))",
+    ),
+    "art": (
+        (
+            "from art.attacks.evasion import ProjectedGradientDescent\n"
+            "from art.estimators.classification import PyTorchClassifier\n"
+            "import torch"
+        ),
+        (
+            "torch_attack(ProjectedGradientDescent(PyTorchClassifier(torch_model(DigitsCNN(), {weights!r}), "
+            "torch.nn.CrossEntropyLoss(), (1, 8, 8), 10, clip_values=(0, 1)), eps_step=0.05, max_iter=10))"
+        ),
+    ),
+}
+
+
+class Normalised(nn.Module):
+    """The digits' network with a normalisation of its own, to compare with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = DigitsCNN()
+
+    def forward(self, x):
+        """Returns the network's logits."""
+        return self.network((x - 0.25) / 0.5)
+
+
+def state_dict():
+    """Returns the shipped network's weights."""
+    return load_file(WEIGHTS)
+
+
+def store(kind: str, folder) -> str:
+    """Writes the shipped network in a way in which people store theirs; returns how a player names it."""
+    if kind == "safetensors":
+        save_file(state_dict(), folder / "weights.safetensors")
+        return "DigitsCNN(), 'weights.safetensors'"
+    if kind == "pt2":
+        network = DigitsCNN()
+        network.load_state_dict(state_dict())
+        size = torch.export.Dim("n")
+        example = torch.zeros(2, 1, 8, 8)
+        torch.export.save(torch.export.export(network, (example,), dynamic_shapes=({0: size},)), folder / "model.pt2")
+        return "'model.pt2'"
+    weights = state_dict()
+    if kind == "checkpoint":
+        weights = {"state_dict": {f"module.{name}": value for name, value in weights.items()}, "epoch": 3}
+    torch.save(weights, folder / "weights.pt")
+    return "DigitsCNN(), 'weights.pt'"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["safetensors", "state_dict", "checkpoint", "pt2"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch.export
+def test_a_stored_network_is_a_defence_in_one_line(kind, written, test_digits, tmp_path) -> None:
+    """Weights of safetensors, of torch.save, from a checkpoint of DataParallel and exported give the same labels."""
+    player = written(PLAYER.format(more="", player=f"torch_defence({store(kind, tmp_path)})"), Role.DEFENCE)
+    answered = player.classify(test_digits.pixels[:20])
+    assert np.mean(np.array(answered) == test_digits.labels[:20]) > 0.9
+    network = DigitsCNN()
+    network.load_state_dict(state_dict())
+    expected = network(torch.from_numpy(test_digits.pixels[:20]).float() / 255).argmax(1)
+    assert answered == expected.tolist()
+
+
+def test_a_normalised_network_gets_normalised_pictures(test_digits, written) -> None:
+    """`mean` and `std` are applied before the network, and the gradient is that of the whole."""
+    source = PLAYER.format(
+        more="import torch\ntorch.manual_seed(0)", player="torch_defence(DigitsCNN(), mean=0.25, std=[0.5])"
+    )
+    player = written(source, Role.DEFENCE)
+    torch.manual_seed(0)
+    network = Normalised()
+    pixels, labels = test_digits.pixels[:5], test_digits.labels[:5]
+    x = (torch.from_numpy(pixels).float() / 255).requires_grad_()
+    scores = network(x)
+    nn.functional.cross_entropy(scores, torch.from_numpy(labels.astype(np.int64)), reduction="sum").backward()
+    answer = player.ask(player.session.ask_classify(pixels))[0]
+    assert list(answer.labels) == scores.argmax(1).tolist()
+    np.testing.assert_allclose(answer.scores, scores.detach().numpy(), rtol=1e-4, atol=1e-5)
+    given = player.ask(player.session.ask_gradient(pixels, labels.tolist()))[0].gradients
+    np.testing.assert_allclose(given, x.grad.numpy(), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ATTACKS)
+@pytest.mark.parametrize("hidden", [False, True])
+def test_an_attack_of_a_library_is_an_attack_in_one_line(library, hidden, written, test_digits) -> None:
+    """It keeps the contest's budget, makes the network it attacks err, and answers the same batch alike."""
+    if importlib.util.find_spec(library) is None:
+        pytest.skip(f"{library} is not installed")
+    more, player = ATTACKS[library]
+    player = written(PLAYER.format(more=more, player=player.format(weights=str(SURROGATE))), Role.ATTACK)
+    pixels, labels = test_digits.pixels[:20], test_digits.labels[:20]
+    made = player.perturb(pixels, None if hidden else labels)
+    distance = np.abs(made.astype(int) - pixels).max()
+    assert EPSILON // 2 < distance <= EPSILON
+    network = DigitsCNN()
+    network.load_state_dict(load_file(SURROGATE))
+    answers = network(torch.from_numpy(made).float() / 255).argmax(1).numpy()
+    assert np.mean(answers == labels) < 0.3
+    np.testing.assert_array_equal(player.perturb(pixels, None if hidden else labels), made)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("torch_defence('model.pt2', 'weights.pt')", "has its weights in it"),
+        ("torch_defence(DigitsCNN(), std=0)", "std must be above 0"),
+        ("torch_attack(DigitsCNN())", "DigitsCNN is no attack of foolbox, ART or torchattacks"),
+        ("torch_attack(foolbox.attacks.LinfPGD)", "did you forget the brackets"),
+        ("torch_attack(foolbox.attacks.LinfPGD())", "needs a model beside it"),
+    ],
+)
+def test_what_cannot_be_played_is_said(call, said, written) -> None:
+    """A wrong argument ends the player with one line that says what would be right."""
+    player = written(PLAYER.format(more="import foolbox", player=call), Role.DEFENCE, greet=False)
+    player.process.wait(60)
+    assert said in player.log.read_text().splitlines()[-1]
