@@ -1,6 +1,7 @@
 """`sparring submission check`, `try` and `debug`: what participants do before they hand in."""
 
 import shlex
+import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,13 +10,16 @@ import typer
 
 from orchestrator import reports, resources
 from orchestrator.application.submissions import picture_check, self_check
+from orchestrator.application.submissions.in_process_player import InProcessPlayer, open_in_process_player
 from orchestrator.application.submissions.self_check import CheckReport, CheckSubject, TryResult
 from orchestrator.cli import console, output_paths, results_output
 from orchestrator.cli.console import Backend, ExitCode, Json, err, out, safe_text
 from orchestrator.cli.season import SideOption
 from orchestrator.domain.access import AccessKind
+from orchestrator.domain.outcomes import Forfeit
+from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import printable
-from orchestrator.errors import SubmissionFault, UsageError
+from orchestrator.errors import SparringError, SubmissionFault, UsageError
 from orchestrator.intake import manifest
 from orchestrator.intake.compliance.debug_session import DebugSession, ReplyComparison
 from orchestrator.intake.compliance.trial_match import CheckStep
@@ -196,12 +200,20 @@ def debug(
     replay: Annotated[
         Path | None, typer.Option("--replay", help="Ask what this transcript asked, and compare the replies.")
     ] = None,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Run a Python player here, without time limits: for breakpoint().")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Talk to a player: hello and one question, then what you type; show every frame, and its stderr at the end.
 
     Without a terminal it ends after the first question. Exits with 1 after a fault, or where a reply differs.
     """
+    if in_process:
+        if save is not None or replay is not None or as_json or under.backend != "process":
+            raise UsageError("with --in-process, leave --save, --replay, --json and --backend away")
+        _debug_in_process(what, under, batch)
+        return
     if save is not None:
         output_paths.require_file_path(save, "--save")
     _warn_unisolated(under)
@@ -222,6 +234,42 @@ def debug(
         _print_comparison(compared)
     if failed or not all(one.is_same for one in compared):
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _debug_in_process(what: str, under: CheckOptions, batch: int) -> None:
+    """Asks a player whose code runs in this process, and says what the gate makes of its answers."""
+    folder = _subject(what, under).folder
+    if folder is None:
+        raise UsageError("only a folder can be played with --in-process")
+    with self_check.check_setup(under.read_contest(), under.task, under.backend) as terms:
+        try:
+            with open_in_process_player(folder, terms, limits=False) as player:
+                asked = batch
+                while asked:
+                    _show_answers(player, asked)
+                    asked = _prompt_count() if out.is_terminal else 0
+        except SubmissionFault as fault:
+            out.print(f"[bold red]{fault.code}[/]: {safe_text(str(fault))}", soft_wrap=True)
+            raise typer.Exit(ExitCode.FAILED) from None
+        except (SparringError, typer.Abort):
+            raise
+        except Exception:  # noqa: BLE001  whatever the player's own code raises is shown
+            traceback.print_exc()
+            raise typer.Exit(ExitCode.FAILED) from None
+
+
+def _show_answers(player: InProcessPlayer, count: int) -> None:
+    """Asks about the first pictures, and prints a line for each."""
+    some = player.samples.first(min(count, len(player.samples)))
+    truth = [int(label) for label in some.labels]
+    if player.side is Side.DEFENCE:
+        for number, (label, given) in enumerate(zip(truth, player.classify(some.pixels).labels, strict=True)):
+            out.print(f"picture {number}: label {given}, true label {label}")
+        return
+    made = player.perturb(some.pixels, truth)
+    for number, (forfeit, distance) in enumerate(zip(made.forfeits, made.distances, strict=True)):
+        judged = "admissible" if forfeit == Forfeit.NONE else f"forfeit: {Forfeit(forfeit).name.lower()}"
+        out.print(f"picture {number}: {judged}, distance {distance:.2f}/255")
 
 
 def _converse(session: DebugSession, batch: int, *, quiet: bool) -> str:
