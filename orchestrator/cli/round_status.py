@@ -31,7 +31,7 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Show how far a round is, or every round of a contest that was begun, and what went wrong."""
-    found = [read_status(path) for path in _round_folders(folder, phase, task)]
+    found = [read_status(path) for path in round_folders(folder, phase, task)]
     if as_json:
         documents = [each.document() for each in found]
         console.print_json(documents if ContestFolder(folder).exists else documents[0])
@@ -40,7 +40,7 @@ def status(
         _print_status(each)
 
 
-def _round_folders(folder: Path, phase: str | None, task: str | None) -> Iterator[Path]:
+def round_folders(folder: Path, phase: str | None, task: str | None) -> Iterator[Path]:
     """Yields the folder itself, or those of a contest's rounds. Raises UsageError where there is none."""
     if not ContestFolder(folder).exists:
         if phase or task:

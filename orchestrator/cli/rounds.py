@@ -23,6 +23,7 @@ from orchestrator.cli import (
     replay_output,
     results_output,
     round_status,
+    round_watch,
     season,
     serve,
 )
@@ -260,6 +261,7 @@ def promote(
 
 
 app.command("status", epilog="Example: sparring round status round1")(round_status.status)
+app.command("watch", epilog="Example: sparring round watch cup --round final")(round_watch.watch)
 
 
 @console.command

@@ -8,9 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator.application.rounds import play_rounds
+from orchestrator.cli import round_watch
 from orchestrator.cli import rounds as commands
 from orchestrator.cli.app import app
 from orchestrator.errors import ClusterUnavailable, Problem, Rejected, UsageError
+from orchestrator.ledger.round_folder import RoundFolder
 
 pytestmark = pytest.mark.xdist_group("rounds")  # its round is played once
 CONTEST = {
@@ -116,6 +118,24 @@ def test_a_round_that_is_not_finished_names_the_command(contest, monkeypatch, tm
     done = sparring("round", "status", tmp_path / "out")
     assert ": not finished, last entry at 20" in done.stdout
     assert "  if nothing plays it now, `sparring round run` goes on where it ended\n" in done.stdout
+
+
+def test_a_round_is_watched_until_it_is_complete(contest, monkeypatch, tmp_path) -> None:
+    """`round watch` says how far a begun round is, waits while it is not complete, then ends."""
+    out = tmp_path / "out"
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("orchestrator.execution.round_runner.RoundRunner.run", stop)
+        assert sparring("round", "run", contest, "--out", out).exit_code == 130
+    lines = round_watch.watch_rounds([RoundFolder(out)], lambda: sparring("round", "run", contest, "--out", out))
+    assert [line.partition(f"{out}: ")[2] for line in lines] == ["0 of 0 jobs finished", "complete"]
+    done = sparring("round", "watch", out)
+    assert (done.exit_code, done.stdout.count("\n")) == (0, 1)
+    assert done.stdout.endswith(": complete\n")
+    assert sparring("round", "watch", tmp_path / "none").exit_code == 2
 
 
 def test_a_deployment_tries_a_refused_start_again(tmp_path, monkeypatch):

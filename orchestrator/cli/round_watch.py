@@ -1,0 +1,52 @@
+"""`sparring round watch`: how far rounds are, said whenever it changes, until they are complete."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.application.rounds.round_progress import JobCounts
+from orchestrator.cli import console, round_status, season
+from orchestrator.cli.console import out, safe_text
+from orchestrator.errors import UsageError
+from orchestrator.ledger.round_folder import RoundFolder
+
+
+@console.command
+def watch(
+    folder: Annotated[
+        Path, typer.Argument(help="The --out folder of `sparring round run`, or a contest's folder.", metavar="DIR")
+    ],
+    phase: Annotated[str | None, typer.Option("--round", help="In a contest's folder: this round only.")] = None,
+    task: season.Task = None,
+    every: Annotated[float, typer.Option("--every", help="Seconds between two looks.", min=0.1)] = 5.0,
+) -> None:
+    """Print how far rounds that were begun are, a line for each change, until they are complete. It changes nothing."""
+    rounds = [RoundFolder(path) for path in round_status.round_folders(folder, phase, task)]
+    if missing := [each.path for each in rounds if not each.exists]:
+        raise UsageError(f"there is no round in {missing[0]}; give the --out folder of `sparring round run`")
+    for line in watch_rounds(rounds, lambda: time.sleep(every)):
+        out.print(safe_text(line), soft_wrap=True)
+
+
+def watch_rounds(rounds: Sequence[RoundFolder], wait: Callable[[], object]) -> Iterator[str]:
+    """Yields how far each round is, again whenever that changes, until each is complete; waits between two looks."""
+    waiting = {each.path: (each, JobCounts(), "") for each in rounds}
+    while waiting:
+        for path, (folder, counts, said) in list(waiting.items()):
+            with closing(folder.ledger()) as ledger:
+                for entry in ledger.read():
+                    counts.apply(entry)
+            complete = bool(counts.number) and not counts.began_at
+            state = "complete" if complete else f"{counts.finished} of {counts.planned} jobs finished"
+            waits = "".join(f"; {job.submission} waits for another run ({job.code})" for job in counts.waiting)
+            if state + waits != said:
+                yield f"{counts.last_at}  {path}: {state}{waits}"
+            waiting[path] = (folder, counts, state + waits)
+            if complete:
+                del waiting[path]
+        if waiting:
+            wait()
