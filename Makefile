@@ -44,6 +44,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python bench/replay.py
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/cluster.py
+	$(BIN)/python bench/web.py
 
 images: $(VENV)/.demo
 	images/build.sh

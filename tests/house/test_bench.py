@@ -23,6 +23,11 @@ import pytest
             {"pictures", "sandboxes", "bare_start_seconds", "overhead"},
             marks=pytest.mark.slow,
         ),
+        pytest.param(
+            ["web.py", "--visitors", "2", "--uploads", "1", "--megabytes", "9", "--seconds", "1", "--json"],
+            {"boards", "parts of uploads", "submissions", "memory MiB"},
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=lambda given: given[0] if isinstance(given, list) else "",
 )

@@ -1,8 +1,12 @@
 """A contest served in this process: Django's test client, people with accounts, and their roles."""
 
+import os
+import secrets
 import shutil
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from orchestrator.application.contests import seasons
@@ -29,10 +33,32 @@ def database(require):
 
 
 @pytest.fixture(scope="session")
-def service(tmp_path_factory):
-    """Django, configured once for this process, with its own tables in a file."""
+def accounts_database(request) -> str | None:
+    """Where accounts are: a PostgreSQL where `SPARRING_TEST_DATABASE` says so, else None, a file."""
+    wanted = os.environ.get("SPARRING_TEST_DATABASE", "sqlite")
+    return {"sqlite": lambda: None, "postgresql": lambda: request.getfixturevalue("database_url")}[wanted]()
+
+
+@pytest.fixture
+def new_database(accounts_database):
+    """Returns `new_database()`: where a contest has its ledger, a new database there; None: in its folder."""
+
+    def make() -> str | None:
+        if accounts_database is None:
+            return None
+        name = f"cup_{secrets.token_hex(8)}"
+        with psycopg.connect(accounts_database, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return urlsplit(accounts_database)._replace(path=f"/{name}").geturl()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory, accounts_database):
+    """Django, configured once for this process, with its own tables."""
     folder = tmp_path_factory.mktemp("service")
-    setup.configure(WebSettings(contest=folder, address=ADDRESS))
+    setup.configure(WebSettings(contest=folder, address=ADDRESS, database=accounts_database))
     setup.make_tables()
     return folder
 
@@ -48,13 +74,24 @@ def serving(folder):
     cache.clear()
     with override_settings(SPARRING=WebSettings(contest=folder, address=ADDRESS)):
         yield folder
+        close_site()
+
+
+def close_site():
+    """Gives up what this process keeps open of the contest that it serves: a connection, where that is a database."""
+    from orchestrator.web import contest_site
+
+    site = contest_site._site
+    if site is not None and site._ledger is not None:
+        site._ledger.close()
+    contest_site._site = None
 
 
 @pytest.fixture
-def contest(service, tmp_path):
+def contest(service, tmp_path, new_database):
     """A contest folder that is served, opened with the tournament's template; tables of accounts are empty."""
     folder = tmp_path / "cup"
-    seasons.create_contest(folder, "tournament")
+    seasons.create_contest(folder, "tournament", database=new_database())
     with serving(folder):
         yield folder
 

@@ -15,23 +15,24 @@ from orchestrator.domain import contest_events
 from orchestrator.intake import package_writer
 from orchestrator.web.settings import FORM_BYTES, WebSettings
 from tests.application.conftest import HOW, PLAYER, PROTOCOL, Cup
-from tests.web.conftest import ADDRESS, client_of, make_account
+from tests.web.conftest import ADDRESS, client_of, close_site, make_account
 
 HOSTILE = '<b>"One"</b> \u202egnp & {{ 7*7 }}'
 WITHDRAWAL = {"reason": "it was the wrong one"}
 
 
 @pytest.fixture
-def cup(contest, tmp_path, monkeypatch) -> Cup:
+def cup(contest, tmp_path, monkeypatch, new_database) -> Cup:
     """A small contest of eight pictures that is served, its clock in the test's hand; nobody has founded a team."""
     from django.test import override_settings
 
     from orchestrator.web import contest_site
 
-    cup = Cup(tmp_path / "small").open()
+    cup = Cup(tmp_path / "small").open(new_database())
     monkeypatch.setattr(contest_site, "_site", contest_site.ContestSite(cup.folder.path, cup.clock))
     with override_settings(SPARRING=WebSettings(contest=cup.folder.path, address=ADDRESS)):
         yield cup
+        close_site()
 
 
 @pytest.fixture
