@@ -5,7 +5,7 @@
 Makes the demo's contest in a temporary folder, plays its first round, lets more teams hand in, asks for the round
 again, and starts `sparring serve` with its worker on the process backend. While that round plays,
 
-    visitors       ask for the boards, each every 5 seconds over a connection of its own,
+    visitors       ask for the boards, each every 5 seconds over a connection of its own, at their own moments,
     uploads        send files in parts of 8 MiB, all at once,
     submissions    begin and finish small uploads, so many a second; what is in them is refused later by the worker.
 
@@ -117,9 +117,10 @@ class Client:
         return answer if self.tally.count(f"{method} {path}", time.monotonic() - began, answer) else None
 
 
-def visit(client: Client, until: float, wait: Callable[[float], object]) -> None:
-    """Looks at the boards again and again, as a page does that was opened and is kept up to date."""
+def visit(client: Client, first: float, until: float, wait: Callable[[float], object]) -> None:
+    """Looks at the boards after so many seconds and then again and again, asking what is new, as browsers do."""
     tag = ""
+    wait(first)
     while time.monotonic() < until:
         answer = client.ask("GET", "/boards/", **({"If_None_Match": tag} if tag else {}))
         tag = answer.headers["ETag"] if answer is not None else ""
@@ -248,7 +249,12 @@ def load(port: int, teams: list[str], asked: argparse.Namespace) -> Mapping[str,
     visitors = [Client(port, boards) for _ in range(asked.visitors)]
     large = [Client(port, parts, teams[number % TEAMS]) for number in range(asked.uploads)]
     size = asked.megabytes * 1024 * 1024
-    threads = [threading.Thread(target=visit, args=(each, until, never.wait), daemon=True) for each in visitors]
+    threads = [
+        threading.Thread(
+            target=visit, args=(each, VISIT_SECONDS * place / len(visitors), until, never.wait), daemon=True
+        )
+        for place, each in enumerate(visitors)
+    ]
     threads += [
         threading.Thread(target=upload, args=(each, number % TEAMS, size, until), daemon=True)
         for number, each in enumerate(large)

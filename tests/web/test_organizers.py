@@ -261,17 +261,26 @@ def test_rules_are_shown_before_they_are_applied(season, organizer) -> None:
     assert "Put it on the record" not in text
 
 
-def test_a_published_bundle_is_offered_to_organizers_alone(season, organizer) -> None:
-    """As one zip, whose files are those of the bundle; what keeps a full one from being published is said."""
+def test_a_sealed_bundle_is_offered_to_everybody(season, organizer) -> None:
+    """As one zip, whose files are those of the bundle; a full one, which shows labels, to organizers alone."""
     page = organizer.get("/organize/publish/")
     assert "the final round of quarters was not played" in page.content.decode()
     organizer.post("/organize/publish/", hidden_fields(page) | {"name": "sealed-1"})
-    answer = organizer.get("/organize/publish/sealed-1.zip")
-    with zipfile.ZipFile(io.BytesIO(answer.getvalue())) as archive:
+    data = organizer.get("/organize/publish/sealed-1.zip").getvalue()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
         names = set(archive.namelist())
     folder = season / "published" / "sealed-1"
     assert names == {str(file.relative_to(folder.parent)) for file in folder.rglob("*") if file.is_file()}
-    assert client_of().get("/organize/publish/sealed-1.zip").status_code == 302
+    visitor = client_of()
+    assert visitor.get("/organize/publish/sealed-1.zip").status_code == 302
+    assert 'href="/downloads/sealed-1.zip"' in visitor.get("/downloads/").content.decode()
+    assert visitor.get("/downloads/sealed-1.zip").getvalue() == data
+    full = {"name": "full-1", "unfinished": "on"}
+    form = hidden_fields(organizer.get("/organize/publish/"))
+    assert organizer.post("/organize/publish/", form | full).status_code == 302
+    assert organizer.get("/organize/publish/full-1.zip").getvalue() not in (b"", data)
+    assert "full-1" not in visitor.get("/downloads/").content.decode()
+    assert visitor.get("/downloads/full-1.zip").status_code == 404
     for name in ("sealed-2", "..", "key"):
         assert organizer.get(f"/organize/publish/{name}.zip").status_code == 404
 

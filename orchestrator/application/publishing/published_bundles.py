@@ -28,6 +28,11 @@ def bundle_names(folder: ContestFolder) -> list[str]:
     return [name[0] for name in sorted(filter(None, found), key=lambda name: (KINDS.index(name[1]), int(name[2])))]
 
 
+def sealed_names(folder: ContestFolder) -> list[str]:
+    """Returns those that show no label, no answer and no secret: the bundles that everybody may have."""
+    return [name for name in bundle_names(folder) if name.startswith("sealed-")]
+
+
 def next_name(folder: ContestFolder, kind: BundleKind) -> str:
     """Returns what the next bundle of a kind is called."""
     own = [int(name.rpartition("-")[2]) for name in bundle_names(folder) if name.startswith(f"{kind}-")]

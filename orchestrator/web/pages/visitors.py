@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from django.http import Http404, HttpResponse, HttpResponseBase
+from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase
 
 from orchestrator import reports
+from orchestrator.application.publishing import published_bundles
 from orchestrator.application.rounds.round_progress import ContestProgress, ProgressReader, state_in_words
 from orchestrator.errors import UsageError
 from orchestrator.ledger.contest_folder import ContestFolder
@@ -14,6 +15,7 @@ from orchestrator.web import contest_words, public_pages
 from orchestrator.web.conditional import conditional
 from orchestrator.web.downloads import downloads_of
 from orchestrator.web.fragments import fragment
+from orchestrator.web.pages import errors
 from orchestrator.web.rights import Visit, team_slugs
 from orchestrator.web.templating import render
 
@@ -82,12 +84,20 @@ def public_file(visit: Visit, name: str) -> HttpResponseBase:
 
 def downloads(visit: Visit) -> HttpResponseBase:
     """What can be downloaded."""
-    files = public_pages.pages_of(visit.site).files
-    return render(visit, "visitors/downloads.html.j2", downloads=downloads_of(visit.site), files=list(files))
+    return render(
+        visit,
+        "visitors/downloads.html.j2",
+        downloads=downloads_of(visit.site),
+        files=list(public_pages.pages_of(visit.site).files),
+        bundles=published_bundles.sealed_names(visit.site.folder),
+        key=visit.site.key_fingerprint,
+    )
 
 
 def download(visit: Visit, name: str) -> HttpResponseBase:
     """One file of these."""
+    if (bundle := name.removesuffix(".zip")) in published_bundles.sealed_names(visit.site.folder):
+        return _bundle(visit, bundle)
     found = next((each for each in downloads_of(visit.site) if each.name == name), None)
     if found is None:
         raise Http404
@@ -95,6 +105,17 @@ def download(visit: Visit, name: str) -> HttpResponseBase:
         return _attachment(found.name, found.make(), found.media_type)
     except UsageError as error:  # too many pictures for a zip: the organizers hand them out in another way
         raise Http404 from error
+
+
+def _bundle(visit: Visit, name: str) -> HttpResponseBase:
+    try:
+        archive = published_bundles.bundle_archive(visit.site.folder, name)
+    except UsageError:  # it is being packed, or another one written
+        return errors.unavailable(visit.request)
+    if archive is None:
+        raise Http404
+    title = f"{visit.site.contest().file.contest}-{archive.name}"
+    return FileResponse(archive.open("rb"), as_attachment=True, filename=title, content_type="application/zip")
 
 
 def progress(visit: Visit) -> HttpResponseBase:
