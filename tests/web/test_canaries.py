@@ -5,14 +5,17 @@ import re
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 
 import pytest
 
 from orchestrator.domain.contest_events import Role
 from orchestrator.ledger.contest_folder import ContestFolder
 
-from .test_rights import PARAMETER, filled
+from .test_rights import PARAMETER, api_routes, filled
 from .world import (
+    BUNDLE,
     COMMAND_PERSON,
     EVERYBODY,
     PEOPLE,
@@ -20,6 +23,7 @@ from .world import (
     TASK,
     TOKEN_DIGEST,
     TOLD,
+    VISITOR,
     Somebody,
     World,
     forms_of,
@@ -88,7 +92,7 @@ def test_what_is_planted_would_be_found(world):
 
 def addresses(world: World, pages, who: Somebody) -> set[str]:
     """Returns every address that somebody may try: with what is of either team."""
-    found = set(ALLAUTH)
+    found = {*ALLAUTH, f"/downloads/{BUNDLE}.zip"}
     for page in pages:
         found.add(filled(world, page, who))
         others = {
@@ -122,3 +126,36 @@ def test_nobody_sees_what_is_hidden_from_them(world, who: Somebody):
         seen += [f"{each.what} at {address}" for each in hidden if re.search(each.word, body)]
     assert read > 0
     assert seen == []
+
+
+def api_addresses(world: World) -> set[str]:
+    """Returns every address of the API, with what is of either team."""
+    routes = [re.sub(r"\(\?P(<\w+>)[^)]*\)\$?", r"\1", route) for route in api_routes()]
+    return {
+        "/" + PARAMETER.sub(lambda found: ids.get(found[2], "0" * 16), route)  # noqa: B023  used at once
+        for route in routes
+        for ids in world.ids.values()
+    }
+
+
+@pytest.mark.parametrize("who", EVERYBODY, ids=lambda who: who.name)
+def test_no_program_is_told_what_is_hidden(world, who: Somebody):
+    """What everybody's programs get of the API has none of the canaries that its owner may not see."""
+    from orchestrator.web import tokens
+    from orchestrator.web.models import Account
+
+    headers = {}
+    if who.person:
+        account, day = Account.objects.get(person=who.person), timedelta(days=1)
+        token = tokens.issue(account, "program", tokens.Scope.SUBMIT, now=datetime.now(UTC), lifetime=day)
+        headers["Authorization"] = f"Bearer {token}"
+    hidden = [each for each in canaries(world) if who.name not in each.seen_by]
+    client, seen, answered = world.client(VISITOR), [], set()
+    for address in sorted(api_addresses(world)):
+        answer = client.get(address, headers=headers)
+        answered |= {address} if answer.status_code == HTTPStatus.OK else set()
+        seen += [f"{each.what} at {address}" for each in hidden if re.search(each.word, contents(answer))]
+    assert seen == []
+    assert {"/api/v1/boards", *(["/api/v1/me"] if who.person else [])} <= answered
+    if who.team:
+        assert f"/api/v1/submissions/{world.ids[who.team]['submission']}" in answered

@@ -22,7 +22,6 @@ DONE = frozenset({201, 204, 302, 303})
 """What follows an act."""
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 NOT_IN_THIS_WORLD = {
-    "organize-bundle": "nothing was published",
     "rate-picture": "this format asks no raters",
     "team-finding": "nobody cheated in the round",
 }
@@ -101,6 +100,7 @@ def wrong_answer(somebody: Somebody, page, answer) -> str:
     """Returns what is wrong with how somebody was answered, "" where it is right."""
     from orchestrator.web.rights import Right
 
+    answer.close()  # a file that is sent is open until then
     status = answer.status_code
     to_login = status == 302 and answer["Location"].startswith("/account/login/?next=")
     if has_right(somebody, page.right):
@@ -184,7 +184,9 @@ def test_what_is_not_there_or_not_yours_is_not_found(world, pages):
     wrong, seen = [], 0
     for page in pages:
         who = next((each for each in PEOPLE if has_right(each, page.right)), VISITOR)
-        allowed = {404} | ({405} & {world.client(who).get(filled(world, page, who)).status_code})
+        there = world.client(who).get(filled(world, page, who))
+        there.close()
+        allowed = {404} | ({405} & {there.status_code})
         for kind, name in PARAMETER.findall(page.route):
             for value in others(world, page, name, kind):
                 seen += 1

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.application.contests import seasons
+from orchestrator.application.publishing import published_bundles
 from orchestrator.domain import contest_events, events
 from orchestrator.domain.contest_events import PersonRecord, Role
 from orchestrator.domain.submissions import Side
 from orchestrator.ledger.contest_folder import ContestFolder
 from tests.application.conftest import Cup
 
-TASK, ROUND = "quarters", "initial"
+TASK, ROUND, BUNDLE = "quarters", "initial", "sealed-1"
 TOLD = "canary-told-by-a-player"
 """What a player writes on stderr."""
 COMMAND_PERSON = ("canary-carol@example.net", "Canary Carol")
@@ -117,7 +118,7 @@ class World:
             "slug": own["team"],
             "public-file.name": "boards.csv",
             "download.name": "key.json",
-            "bundle_name": "sealed",
+            "bundle_name": BUNDLE,
             "token": "0" * 16,
             "number": "0",
             "revoke-token.token": token_of(who.person),
@@ -158,6 +159,7 @@ def play(path: Path) -> World:
             contest_events.RoundRequested(actor="organizer", request=world.request, round="final", task=TASK)
         )
         desk.append_event(contest_events.ContestAnnounced(actor="organizer", title="News", text="The round is over."))
+        published_bundles.publish(desk, BUNDLE)
     return world
 
 
