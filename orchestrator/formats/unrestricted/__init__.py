@@ -1,1 +1,14 @@
-"""The unrestricted two-player contest: any picture that people find unambiguous may break a defence (U1 to U13)."""
+"""The unrestricted two-player contest: any picture that people find unambiguous may break a defence (U1 to U13).
+
+It is not a plug-in yet: nothing plays its defences on its pictures, so that a contest file cannot name it.
+
+| rule | modules | tests in `tests/formats/unrestricted/` |
+| --- | --- | --- |
+| U1 to U4, U7 to U9, U11, U12 | `checks`, `fold`, `state`, `due`, `commands`, `recusal` | `test_contest_rules` |
+| U5 | `weeks`, `due`, `visibility` | `test_weeks`, `test_contest_rules`, `test_visibility` |
+| U6 | `questionnaire`, `boxes`, `validity` | `test_raters_validity`, `test_contest_rules` |
+| U10 | `money`, `prizes`, `statement` | `test_money`, `test_prizes`, `test_statement` |
+| U13 | `randomness`, `state` | `test_contest_rules` |
+
+`test_contest_properties` plays random contests over 40 weeks, and `test_forged_ledger` changes a ledger.
+"""

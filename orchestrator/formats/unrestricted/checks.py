@@ -25,6 +25,7 @@ from orchestrator.formats.unrestricted.prizes import (
     stake_by_team,
     withhold,
 )
+from orchestrator.formats.unrestricted.questionnaire import Answers
 from orchestrator.formats.unrestricted.recusal import (
     COMPUTED,
     ConflictSource,
@@ -392,9 +393,20 @@ def _picture_rated(state: State, event: events.PictureRated, _: datetime) -> Obj
         yield f"{picture.id} is {picture.status}, and nobody is asked about it (U6)"
     elif picture.ruling is not None and picture.ruling.outcome is Outcome.REPORTED:
         yield "it was reported, and waits for the board"
-    if event.answers is not None:
+    if event.answers is not None and not _fits(state, event.answers, picture):
         document = event.answers.model_dump(mode="json")
         yield from (str(each) for each in state.questionnaire.problems(document, picture.size))
+
+
+def _fits(state: State, answers: Answers, picture: Picture) -> bool:
+    """Returns whether answers are what the questionnaire asks for; what is wrong with them says `problems`, slowly."""
+    if answers.presence.keys() != state.class_names:
+        return False
+    asked = state.questionnaire.asked_about(answers.presence) is not None
+    if (answers.box is not None, answers.statements is not None) != (asked, asked):
+        return False
+    box = answers.box
+    return box is None or (box.right <= picture.size.width and box.bottom <= picture.size.height)
 
 
 def _published(picture: Picture) -> Objections:

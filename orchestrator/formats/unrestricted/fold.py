@@ -75,7 +75,7 @@ def apply(state: State, event: ContestEvent, at: datetime) -> None:
     state.position += 1
     if own:
         _LEARN[type(event)](state, event, at)
-        if question := question_of(event):
+        if getattr(event, "vote", None) and (question := question_of(event)):
             state.decided.add(case_of(question))
         return
     state.season.apply(event, at.isoformat())

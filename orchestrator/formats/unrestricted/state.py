@@ -182,6 +182,7 @@ class State:
     def __post_init__(self) -> None:
         self.zone: ZoneInfo = load_zone(self.rules.time_zone)
         self.questionnaire = Questionnaire(self.rules.classes)
+        self.class_names = frozenset(each.name for each in self.rules.classes)
         if self.rules.prizes is not None:
             self.books = Books(self.rules.prizes.pool.currency)
 
@@ -205,11 +206,6 @@ class State:
             return found
         over = first_instant(last_day + timedelta(days=1), self.zone)
         return None if over <= found.opens else Week(found.id, found.opens, min(found.closes, over))
-
-    @property
-    def class_names(self) -> frozenset[str]:
-        """The names of the two classes."""
-        return frozenset(each.name for each in self.rules.classes)
 
     def judge(self, picture: Picture) -> Judge:
         """Returns who rules on a picture of this size."""

@@ -7,6 +7,8 @@ import pytest
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import PersonRecord, Role
 from orchestrator.formats.unrestricted import commands, events
+from orchestrator.formats.unrestricted.boxes import Box
+from orchestrator.formats.unrestricted.questionnaire import Certainty
 from orchestrator.formats.unrestricted.randomness import other_seeds, picture_seed
 from orchestrator.formats.unrestricted.recusal import ConflictSource
 from orchestrator.formats.unrestricted.visibility import board_appeals, visible_defences, visible_pictures
@@ -182,6 +184,26 @@ def test_u5_a_week_closes_once_however_late_and_however_often() -> None:
         "close:2027-W05",
     ]
     assert contest.tick() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"presence": {BIRD: Certainty.DEFINITELY_YES}}, "no answer to this question"),
+        ({"box": None}, "draw a box"),
+        ({"statements": None}, "no answer to this question"),
+        ({"box": Box(left=0, top=0, right=225, bottom=9)}, "lies outside the picture"),
+        ({"box": Box(left=0, top=0, right=9, bottom=225)}, "lies outside the picture"),
+        ({"presence": dict.fromkeys((BIRD, BICYCLE), Certainty.DEFINITELY_NO)}, "is not asked for"),
+    ],
+)
+def test_u6_answers_to_other_questions_are_refused(change, message) -> None:
+    """A rating without an answer that is asked for, with one that is not, or with a box outside does not count."""
+    contest = small_contest()
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    assert message in " ".join(contest.rate(1, answers().model_copy(update=change), raters=["r1"]))
+    assert contest.state.pictures[handle(1)].ratings == []
 
 
 @pytest.mark.parametrize(
