@@ -12,7 +12,7 @@ from orchestrator.domain.contest_events import Role
 from orchestrator.domain.name_matching import person_key
 from orchestrator.errors import Problem
 from orchestrator.formats.unrestricted import events
-from orchestrator.formats.unrestricted.money import Transfer, TransferKind
+from orchestrator.formats.unrestricted.money import Books, Transfer, TransferKind
 from orchestrator.formats.unrestricted.prizes import (
     Waiting,
     defence_prize,
@@ -604,15 +604,22 @@ def transfers_for(state: State, cause: str, at: datetime) -> tuple[Transfer, ...
         case "accounts":
             return () if books.transfers else open_accounts(rules.pool)
         case "stake":
-            defence = state.staked_defence(state.defences[subject])
-            if defence.unsettled and not defence.breaks:  # the board may yet find a rejected picture valid (U11)
-                return Waiting((f"{defence.unsettled[0].picture} {defence.unsettled[0].reason}",))
-            return settle_stake(books, defence, state.entrants(), at, state.rules.days_unbroken)
+            return _settled_stake(state, books, state.defences[subject], at)
         case "prize":
             days = int(subject)
             return defence_prize(books, days, table[days], staked, state.entrants(), at)
         case _:
             return end_contest(books, table, staked, state.entrants(), at)
+
+
+def _settled_stake(state: State, books: Books, defence: Defence, at: datetime) -> tuple[Transfer, ...] | Waiting:
+    """Returns what becomes of the stake on a defence (U9, U10)."""
+    if defence.staked_at is None:
+        return Waiting((f"{defence.id} is not staked",))
+    staked = state.staked_defence(defence)
+    if staked.unsettled and not staked.breaks:  # the board may yet find a rejected picture valid (U11)
+        return Waiting((f"{staked.unsettled[0].picture} {staked.unsettled[0].reason}",))
+    return settle_stake(books, staked, state.entrants(), at, state.rules.days_unbroken)
 
 
 def _money_moved(state: State, event: events.MoneyMoved, at: datetime) -> Objections:

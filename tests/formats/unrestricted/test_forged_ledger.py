@@ -9,7 +9,7 @@ from orchestrator.errors import Rejected
 from orchestrator.formats.unrestricted import commands, events
 from orchestrator.formats.unrestricted.fold import fold
 
-from .simulated_contest import SimulatedContest, broken_contest, handle
+from .simulated_contest import SimulatedContest, broken_contest, handle, small_contest
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +116,16 @@ def test_a_payment_too_many_is_found(contest) -> None:
         for ledger, hidden in ((contest.ledger, False), (redacted(contest.ledger), True)):
             with pytest.raises(Rejected):
                 fold(contest.state.rules, [*ledger, (event, end)], redacted=hidden)
+
+
+@pytest.mark.parametrize("cause", ["stake:d2", "stake:d9", "prize:17", "end", "accounts"])
+def test_money_without_its_cause_is_found(cause) -> None:
+    """Money for an unstaked or unknown defence, for a prize that there is not, or before the end does not fold."""
+    contest = small_contest()
+    contest.publish_defence("d2", "owls")
+    moved = next(event for event, _ in contest.ledger if isinstance(event, events.MoneyMoved))
+    with pytest.raises(Rejected):
+        fold(contest.state.rules, [*contest.ledger, (moved.model_copy(update={"cause": cause}), contest.now)])
 
 
 def test_a_rating_that_is_moved_to_another_rater_is_found(contest) -> None:
