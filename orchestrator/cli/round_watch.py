@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from orchestrator.application.rounds.round_progress import JobCounts
 from orchestrator.cli import console, round_status, season
-from orchestrator.cli.console import out, safe_text
+from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.errors import UsageError
 from orchestrator.ledger.round_folder import RoundFolder
 
@@ -23,16 +24,34 @@ def watch(
     phase: Annotated[str | None, typer.Option("--round", help="In a contest's folder: this round only.")] = None,
     task: season.Task = None,
     every: Annotated[float, typer.Option("--every", help="Seconds between two looks.", min=0.1)] = 5.0,
+    as_json: Json = False,
 ) -> None:
-    """Print how far rounds that were begun are, a line for each change, until they are complete. It changes nothing."""
+    """Print how far rounds that were begun are, a line for each change, until they are complete. It changes nothing.
+
+    With --json the document comes when all are complete.
+    """
     rounds = [RoundFolder(path) for path in round_status.round_folders(folder, phase, task)]
     if missing := [each.path for each in rounds if not each.exists]:
         raise UsageError(f"there is no round in {missing[0]}; give the --out folder of `sparring round run`")
-    for line in watch_rounds(rounds, lambda: time.sleep(every)):
-        out.print(safe_text(line), soft_wrap=True)
+    seen = []
+    for change in watch_rounds(rounds, lambda: time.sleep(every)):
+        seen.append(asdict(change) | {"folder": str(change.folder)})
+        if not as_json:
+            out.print(safe_text(f"{change.time}  {change.folder}: {change.state}", 1000), soft_wrap=True)
+    if as_json:
+        console.print_json(seen)
 
 
-def watch_rounds(rounds: Sequence[RoundFolder], wait: Callable[[], object]) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class RoundChange:
+    """How far a round was when its last entry was made, in UTC."""
+
+    time: str
+    folder: Path
+    state: str
+
+
+def watch_rounds(rounds: Sequence[RoundFolder], wait: Callable[[], object]) -> Iterator[RoundChange]:
     """Yields how far each round is, again whenever that changes, until each is complete; waits between two looks."""
     waiting = {each.path: (each, JobCounts(), "") for each in rounds}
     while waiting:
@@ -44,7 +63,7 @@ def watch_rounds(rounds: Sequence[RoundFolder], wait: Callable[[], object]) -> I
             state = "complete" if complete else f"{counts.finished} of {counts.planned} jobs finished"
             waits = "".join(f"; {job.submission} waits for another run ({job.code})" for job in counts.waiting)
             if state + waits != said:
-                yield f"{counts.last_at}  {path}: {state}{waits}"
+                yield RoundChange(counts.last_at, path, state + waits)
             waiting[path] = (folder, counts, state + waits)
             if complete:
                 del waiting[path]

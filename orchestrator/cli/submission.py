@@ -5,7 +5,15 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import adopt, console, contest_lists, output_paths, submission_check, submission_package
+from orchestrator.cli import (
+    adopt,
+    console,
+    contest_lists,
+    output_paths,
+    submission_check,
+    submission_logs,
+    submission_package,
+)
 from orchestrator.cli.console import Json, err, out, parse_side, safe_text
 from orchestrator.domain.licences import is_osi_approved
 from orchestrator.domain.submissions import Side
@@ -16,6 +24,7 @@ app = typer.Typer(no_args_is_help=True, help="Make an attack or a defence, and s
 
 
 app.command("list", epilog="Example: sparring submission list cup --task digits")(contest_lists.submissions)
+app.command("logs", epilog="Example: sparring submission logs cup corners --round initial")(submission_logs.logs)
 app.command("build", epilog="Example: sparring submission build my_attack")(submission_package.build)
 app.command("pack", epilog="Example: sparring submission pack my_attack --out my_attack.sparring.tar")(
     submission_package.pack

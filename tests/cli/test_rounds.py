@@ -130,11 +130,12 @@ def test_a_round_is_watched_until_it_is_complete(contest, monkeypatch, tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr("orchestrator.execution.round_runner.RoundRunner.run", stop)
         assert sparring("round", "run", contest, "--out", out).exit_code == 130
-    lines = round_watch.watch_rounds([RoundFolder(out)], lambda: sparring("round", "run", contest, "--out", out))
-    assert [line.partition(f"{out}: ")[2] for line in lines] == ["0 of 0 jobs finished", "complete"]
+    changes = round_watch.watch_rounds([RoundFolder(out)], lambda: sparring("round", "run", contest, "--out", out))
+    assert [change.state for change in changes] == ["0 of 0 jobs finished", "complete"]
     done = sparring("round", "watch", out)
     assert (done.exit_code, done.stdout.count("\n")) == (0, 1)
     assert done.stdout.endswith(": complete\n")
+    assert [each["state"] for each in json.loads(sparring("round", "watch", out, "--json").stdout)] == ["complete"]
     assert sparring("round", "watch", tmp_path / "none").exit_code == 2
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from orchestrator.cli import submission_logs
 from orchestrator.cli.app import app
+from orchestrator.domain.submissions import Side
+from orchestrator.scoring.results_file import FaultPart, SubmissionPart
 
 SUBMISSION = Path(__file__).resolve().parents[2] / "examples" / "demo" / "submissions" / "attack_corners"
 runner = CliRunner()
@@ -336,3 +339,45 @@ def test_the_last_organizer_stays(cup) -> None:
     assert (refused.exit_code, "this is the last organizer" in said(refused)) == (2, True)
     assert sparring("role", "grant", cup, "organizer", "person-2:Otto").exit_code == 0
     assert sparring("role", "revoke", cup, "organizer", "person-1", "--reason", "leaves").exit_code == 0
+
+
+def test_the_logs_of_a_submission_begin_with_its_receipt(entered) -> None:
+    """`submission logs` names who handed it in and when, as text and as JSON; an unknown id is a usage error."""
+    done = sparring("submission", "logs", entered, "corners")
+    assert (done.exit_code, done.stdout.startswith("corners of Corner Shop, received 20")) == (0, True)
+    document = json.loads(sparring("submission", "logs", entered, "corners", "--json").stdout)
+    assert document == {"submission": "corners", "team": "Corner Shop", "rounds": []}
+    refused = sparring("submission", "logs", entered, "circles")
+    assert (refused.exit_code, "'circles' was not received" in said(refused)) == (2, True)
+
+
+def test_the_logs_say_faults_in_our_own_words() -> None:
+    """Each fault, each reason why candidates do not count and each finding has a line."""
+    part = SubmissionPart(
+        id="corners",
+        name="corners",
+        team="Corner Shop",
+        side=Side.ATTACK,
+        baseline=False,
+        image="sha256:0",
+        status="faulted",
+        findings=["3f2a"],
+        forfeits=5,
+        forfeit_reasons={"budget": 5},
+        violations=5,
+        largest=60.0,
+        faults=[FaultPart(code="deadline", reason="", times=2, pictures=64, message="It was late.")],
+        sandboxes=3,
+        seconds=1.5,
+        cpu_seconds=None,
+        peak_bytes=None,
+        bytes_in=None,
+        bytes_out=None,
+        endings={},
+    )
+    assert list(submission_logs.describe_submission(part)) == [
+        "deadline, 2 times, 64 pictures charged: It was late. (sparring explain deadline)",
+        "candidates that do not count: 5 over the budget",
+        "finding 3f2a",
+        "3 sandboxes, 1.5 s of work",
+    ]
