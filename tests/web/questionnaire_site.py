@@ -23,7 +23,9 @@ taken: list[object] = []
 
 def _keep(what):
     taken.append(what)
-    return HttpResponse("<!DOCTYPE html><html lang=en><title>Kept</title><h1>Kept</h1></html>")
+    return HttpResponse(
+        "<!DOCTYPE html><html lang=en><title>Kept</title><link rel=icon href=/one-picture.png><h1>Kept</h1></html>"
+    )
 
 
 def _ask(visit):
