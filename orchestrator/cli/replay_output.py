@@ -136,3 +136,5 @@ def print_coverage(document: Results) -> None:
         outcome = one.outcome if one.is_clear else f"[bold red]{one.outcome}[/]"
         table.add_row(safe_text(part.submission), *map(str, (*counts, *failures)), one.ran_from, outcome)
     out.print(table)
+    if len({one.part.submission for one in lines}) < len(lines):
+        out.print("A defence has a line for each check: what it was asked later is checked by itself.", soft_wrap=True)

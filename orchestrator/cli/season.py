@@ -172,6 +172,7 @@ def submit(
         known = set(admin.season.entries)
         options = RunOptions(backend=where.backend, allow_unisolated=where.allow_unisolated)
         receipt = _hand_in(admin, handed, submission, options)
+        name = admin.season.entries[receipt.submission].name
         left = _left_text(admin.contest.format, receipt)
     if as_json:
         console.print_json(receipt.document())
@@ -180,6 +181,12 @@ def submit(
         f"received {safe_text(receipt.submission)} for {safe_text(receipt.team)} on "
         f"{safe_text(receipt.task)}, {receipt.side}"
     )
+    if name != receipt.submission:
+        out.print(
+            f"id       {safe_text(receipt.submission)}, because another submission or baseline is {safe_text(name)}; "
+            "commands and leaderboards use the id",
+            soft_wrap=True,
+        )
     if receipt.submission in known:
         out.print("before   the same was received already, and uses up nothing: this is its receipt", soft_wrap=True)
     out.print(f"digest   {receipt.digest}", soft_wrap=True)

@@ -116,6 +116,15 @@ def test_what_replays_covered_is_a_table(wide, capsys) -> None:
     assert capsys.readouterr().out == ""
 
 
+def test_a_defence_with_two_checks_is_explained(wide, capsys) -> None:
+    """Where a defence has two lines in the table, a sentence below says why; where each has one, nothing does."""
+    once = results()
+    replay_output.print_coverage(once)
+    assert "a line for each check" not in capsys.readouterr().out
+    replay_output.print_coverage(once.model_copy(update={"replays": [*once.replays, once.replays[0]]}))
+    assert capsys.readouterr().out.count("a line for each check") == 1
+
+
 def test_hostile_text_stays_text(wide, capsys) -> None:
     """Names, cells and class names of strangers move no cursor and are no markup."""
     sample = json.loads(SAMPLE.read_text("utf-8"))

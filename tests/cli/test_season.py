@@ -148,6 +148,15 @@ def test_a_submission_gets_a_receipt(cup) -> None:
     assert (cup / "receipts" / "corners.json").is_file()
 
 
+def test_a_name_that_is_taken_gives_another_id(entered, tmp_path) -> None:
+    """`submit` says which id a submission got whose name another one has, since commands want the id."""
+    again = shutil.copytree(SUBMISSION, tmp_path / "again")
+    (again / "README.md").write_text("another one\n")
+    done = sparring("submit", entered, again, "--team", "Corner Shop", "--allow-unisolated")
+    assert done.exit_code == 0, done.output
+    assert "id       corners-2, because another submission or baseline is corners" in done.stdout
+
+
 def test_a_receipt_comes_as_json(cup) -> None:
     """With --json the receipt itself is printed, signature included, as it is kept."""
     done = sparring("submit", cup, SUBMISSION, "--team", "Corner Shop", "--allow-unisolated", "--json")
