@@ -9,7 +9,8 @@ Read are a zip in the tree of the task, and an `.npz` with the array `images`, w
 
 - What a file is, its first bytes say, and not its name: `images/0.jpg` may hold a PNG where the task takes PNG. It may
   also be named `images/0.png`. `picture_files.decode` says which pictures are refused.
-- `label.txt` may be there. It has to say what the task says, in any order, and is not used otherwise.
+- `label.txt` may be there. It has to say what the task says, in any order, with names or numbers of classes, and is not
+  used otherwise.
 - All files may lie in one folder of any name. `picture_files.zip_files` says what else is passed over.
 - Any other file is a problem. So are a picture that is missing, there twice, of another size, or not readable.
 
@@ -50,6 +51,7 @@ class PictureLayout:
         channels: 1 (grey) or 3 (RGB).
         formats: what is taken; `NPZ` is an array of all pictures.
         labels: what `label.txt` says of each picture; None where there may be no such file.
+        numbers: what it may say instead, where classes have names: the class's number.
         bounds: how much the archive may hold; None for what follows from number and size of the pictures.
     """
 
@@ -59,6 +61,7 @@ class PictureLayout:
     channels: int
     formats: frozenset[PictureFormat]
     labels: tuple[str, ...] | None = None
+    numbers: tuple[str, ...] | None = None
     bounds: PictureBounds | None = None
 
     @classmethod
@@ -66,7 +69,9 @@ class PictureLayout:
         """Returns the layout of entries for a task, whose pictures were published under these names."""
         channels, height, width = samples.shape
         texts = labels.label_texts(samples.labels.tolist(), samples.classes)
-        return cls(names, height, width, channels, formats, texts)
+        named = not any(name.isdecimal() for name in samples.classes)
+        numbers = tuple(str(label) for label in samples.labels.tolist()) if named else None
+        return cls(names, height, width, channels, formats, texts, numbers)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -202,7 +207,8 @@ class _Entry:
                 continue
             unlisted.remove(position)
             truth = (self._layout.labels or ())[position]
-            if line.label != truth:
+            number = None if self._layout.numbers is None else self._layout.numbers[position]
+            if line.label not in {truth, number}:
                 self._problems.add(line.place, f"{line.name} is {line.label!r}, the task says {truth!r}", remedy)
         if unlisted and not problems:
             raise PictureRefused(f"{len(unlisted)} of the task's pictures are not listed", remedy)

@@ -725,9 +725,18 @@ def test_the_layout_of_a_task_has_its_labels() -> None:
     """Names, size and what label.txt says follow from the samples."""
     samples = Samples(PIXELS.transpose(0, 3, 1, 2), np.array([1, 0, 1]), ("cat", "dog"))
     layout = PictureLayout.of_task(samples, LAYOUT.names, LAYOUT.formats)
-    assert layout == replace(LAYOUT, labels=("dog", "cat", "dog"))
+    assert layout == replace(LAYOUT, labels=("dog", "cat", "dog"), numbers=("1", "0", "1"))
     spaced = PictureLayout.of_task(replace(samples, classes=("cat", "guide dog")), LAYOUT.names, LAYOUT.formats)
     assert spaced.labels == ("1", "0", "1")
+
+
+def test_classes_may_be_named_or_numbered(read, refused) -> None:
+    """Whoever keeps the numbers of a published label.txt is right, unless numbers are names of classes."""
+    samples = Samples(PIXELS.transpose(0, 3, 1, 2), np.array([1, 0, 1]), ("cat", "dog"))
+    numbered = beside("label.txt", b"0.jpg 1\n1.jpg cat\n2.jpg 1\n")
+    read(numbered, PictureLayout.of_task(samples, LAYOUT.names, LAYOUT.formats))
+    swapped = PictureLayout.of_task(replace(samples, classes=("1", "0")), LAYOUT.names, LAYOUT.formats)
+    assert refused(numbered, swapped)[0].startswith("label.txt line 1: 0.jpg is '1', the task says '0'")
 
 
 def test_two_pictures_of_one_name_are_no_layout(read) -> None:
