@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,8 @@ DATED_WIDTH = 140
 """Columns that a terminal has to have for the dates of submissions, which the page shows always."""
 WIDE_BOARD = 8
 """A board with more columns of its own is printed as several tables."""
-COLUMNS_TOGETHER = 6
-"""So many of these columns are in one table."""
+MOST_COLUMNS = 6
+"""So many of these columns are in one table at most."""
 
 
 def print_results(document: Results, folder: Path | None = None) -> None:
@@ -171,7 +172,9 @@ def _leaderboard_tables(board: LeaderboardPart, document: Results) -> list[Table
     """Returns a board as one table, or as several where it has more columns than a terminal shows."""
     if len(board.columns) <= WIDE_BOARD:
         return [_leaderboard_table(board, document, board.columns)]
-    parts = [board.columns[at : at + COLUMNS_TOGETHER] for at in range(0, len(board.columns), COLUMNS_TOGETHER)]
+    count = len(board.columns)
+    size = ceil(count / ceil(count / MOST_COLUMNS))
+    parts = [board.columns[at : at + size] for at in range(0, count, size)]
     return [_leaderboard_table(board, document, []), *(_values_table(board, columns) for columns in parts)]
 
 
