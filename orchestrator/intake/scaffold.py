@@ -38,8 +38,17 @@ class Framework(StrEnum):
     C = "c"
     JAVASCRIPT = "javascript"
     FILES = "files"
+    FOOLBOX = "foolbox"
+    ART = "art"
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides that it has a template of: libraries of attacks have none of a defence."""
+        return (Side.ATTACK,) if self in QUERYING else tuple(Side)
 
 
+QUERYING = (Framework.FOOLBOX, Framework.ART)
+"""Whose template is an attack that asks the defence for decisions."""
 _PLAYER_FILES = {Framework.C: "player.c", Framework.JAVASCRIPT: "player.mjs"}
 _FIRST_COMMANDS = {Framework.C: ("make -C",)}
 """What a template needs before it can be started."""
@@ -76,6 +85,8 @@ def create_submission(wanted: ScaffoldRequest, folder: Path) -> Scaffold:
         raise UsageError(f"'{printable(wanted.name, 80)}' cannot be a submission's name; {remedy}")
     if not _SPDX_ID.fullmatch(wanted.licence):
         raise UsageError(f"'{printable(wanted.licence, 80)}' is no SPDX id; see https://spdx.org/licenses/")
+    if wanted.side not in wanted.framework.sides:
+        raise UsageError(f"{wanted.framework} is a library of attacks and has no template of a {wanted.side}")
     place = str(folder)
     try:
         folder = folder.resolve()
@@ -151,9 +162,13 @@ def _player_file(request: ScaffoldRequest) -> str:
 def _next_commands(request: ScaffoldRequest, place: str) -> tuple[str, ...]:
     """Returns the next commands, from the folder above: what they write does not belong into the submission."""
     first, quoted = _FIRST_COMMANDS.get(request.framework, ()), shlex.quote(place)
-    against = f"--against {FIRST_OPPONENT[request.side]}"
-    verbs = (*first, "sparring submission check", "sparring submission try", "sparring submission pack")
-    return tuple(f"{verb} {quoted} {against}" if verb.endswith("try") else f"{verb} {quoted}" for verb in verbs)
+    access = " --access decision" if request.framework in QUERYING else ""
+    return (
+        *(f"{verb} {quoted}" for verb in first),
+        f"sparring submission check {quoted}{access}",
+        f"sparring submission try {quoted} --against {FIRST_OPPONENT[request.side]}{access}",
+        f"sparring submission pack {quoted}",
+    )
 
 
 def _licence_placeholder(licence: str) -> str:

@@ -97,7 +97,7 @@ def templates_zip(sides: tuple[Side, ...]) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive, tempfile.TemporaryDirectory() as place:
         for side in sides:
-            for framework in Framework:
+            for framework in (each for each in Framework if side in each.sides):
                 folder = Path(place) / f"{side}-{framework}"
                 scaffold.create_submission(ScaffoldRequest(side, folder.name, framework), folder)
         for path in sorted(each for each in Path(place).rglob("*") if each.is_file()):

@@ -14,7 +14,7 @@ from orchestrator.intake import contest_entries, manifest, scaffold
 from orchestrator.intake.scaffold import Framework, ScaffoldRequest
 
 ROOT = Path(__file__).parents[2]
-EVERY = [(side, framework) for side in Side for framework in Framework]
+EVERY = [(side, framework) for side in Side for framework in Framework if side in framework.sides]
 EACH = pytest.mark.parametrize(("side", "framework"), EVERY, ids=[f"{s}-{f}" for s, f in EVERY])
 OLD_BUILDER = {"ARG", "FROM", "RUN", "COPY", "WORKDIR", "USER", "CMD"}
 LONGEST_PLAYER = 40
@@ -74,7 +74,7 @@ def test_the_image_holds_every_file_that_plays(tmp_path, side, framework):
     made = scaffold.create_submission(ScaffoldRequest(side, "mine", framework), tmp_path / "mine")
     copied = re.findall(r"^COPY (?!--from)(.+) /opt/player/$", (made.folder / "Dockerfile").read_text(), re.MULTILINE)
     held = {path.name for each in copied for pattern in each.split() for path in made.folder.glob(pattern)}
-    papers = {"submission.yaml", "Dockerfile", ".dockerignore", "README.md", "LICENSE"}
+    papers = {"submission.yaml", "Dockerfile", ".dockerignore", "README.md", "LICENSE", "requirements.lock"}
     sources = {"Makefile", "player.c", "protocol.c", "protocol.h"}
     assert held == set(made.files) - papers - sources
     assert copied == ["player"] if framework is Framework.C else held
@@ -183,3 +183,13 @@ def test_every_template_is_one_of_the_frameworks():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     assert wheel["images"] == "orchestrator/_share/images"
+
+
+@pytest.mark.parametrize("framework", scaffold.QUERYING)
+def test_a_library_of_attacks_makes_no_defence(tmp_path, framework):
+    """It is refused before anything is written; its attack is checked with queries."""
+    with pytest.raises(UsageError, match="has no template of a defence"):
+        scaffold.create_submission(ScaffoldRequest(Side.DEFENCE, "mine", framework), tmp_path / "mine")
+    assert not any(tmp_path.iterdir())
+    made = scaffold.create_submission(attack(framework=framework), tmp_path / "mine")
+    assert [command.endswith("--access decision") for command in made.commands] == [True, True, False]
