@@ -170,3 +170,19 @@ def test_sandboxes_that_never_get_ready_charge_no_picture(stage) -> None:
         steps = [s for s in played.events("step_finished") if s.stage == "classify"]
         codes = [fault.code for fault in steps[job == "attacked"].faults]
         assert codes == ["died"] * (LIMITS.restarts + 1) + ["gave-up"]
+
+
+def test_an_images_digest_decides_nothing(stage) -> None:
+    """A registry gives an image another digest than an engine: the same secret asks the same, in the same order."""
+    asked, told, jobs = [], [], set()
+    for image in ("bad", "pulled"):
+        played = stage(defences={"bad": Tired}, images={"bad": image}, replay=SamplingDesign(power=0.9, cheat=0.1))
+        played.backend.players[image] = Tired
+        record = played.run()
+        steps = [s for s in played.events("step_finished") if s.submission == "bad"]
+        asked.append(sorted((s.stage, s.step, record.read_array(s, "rows").tolist()) for s in steps))
+        told.append(sorted(played.backend.seeds))
+        jobs.add(frozenset(s.job for s in steps))
+    assert asked[0] == asked[1]
+    assert told[0] == told[1]
+    assert len(jobs) == 2, "the digest is in the job's id"
