@@ -125,6 +125,16 @@ def test_a_name_with_control_characters_is_refused_at_the_door(cup, name) -> Non
     assert len(cup.acts(contest_events.TeamAdded)) == 3
 
 
+@pytest.mark.parametrize("where", ["team", "task", "name"])
+def test_what_is_no_text_is_refused_and_on_record(cup, where) -> None:
+    """Bytes that are no UTF-8 reach a command as half characters: they are recorded as escapes."""
+    said = {"team": "One", "task": "quarters"} | {where: "x\udcff"}
+    with pytest.raises(Rejected):
+        cup.submit(folder=cup.player("attack_honest"), **said)
+    [refusal] = cup.acts(contest_events.SubmissionRefused)
+    assert getattr(refusal, where) == "x\\udcff"
+
+
 def test_a_refusal_uses_up_nothing(cup) -> None:
     """Three tries are three that were received: a refused one is not among them (A4)."""
     with pytest.raises(Rejected):

@@ -36,6 +36,8 @@ from orchestrator.signatures import SigningKey
 
 S = TypeVar("S", bound=BaseModel)
 _DAY_DIGITS = len("2026-11-23")
+_PROBLEM_LIMIT = 4000
+"""Characters of one problem of a refusal that are recorded."""
 Clock = Callable[[], datetime]
 """Returns the time of day, with its zone."""
 
@@ -494,15 +496,15 @@ class ContestAdmin:
     def _record_refusal(
         self, submitted: SubmissionRequest, name: str, side: Side | None, problems: list[Problem]
     ) -> NoReturn:
-        texts = [str(problem) for problem in problems]
+        # What was refused may be no text, which no record can keep: the record has it as it is shown.
         self.append_event(
             contest_events.SubmissionRefused(
                 actor=self._actor_of(submitted),
-                name=name,
-                team=submitted.team,
-                task=submitted.task,
+                name=printable(name),
+                team=printable(submitted.team),
+                task=printable(submitted.task),
                 side=side,
-                problems=texts,
+                problems=[printable(str(problem), _PROBLEM_LIMIT) for problem in problems],
                 arrival=submitted.arrival,
             )
         )
