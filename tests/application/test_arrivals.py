@@ -1,7 +1,7 @@
 """Hand-ins from afar: taken in at once, judged by the time of their arrival, answered once."""
 
 import hashlib
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from orchestrator.application.submissions import trial_matches
 from orchestrator.domain import contest_events
 from orchestrator.errors import Busy, Rejected, SandboxLost, StoreFault, UsageError
 from orchestrator.intake import package_writer
+from orchestrator.ledger.contest_folder import ContestFolder
 
 from .conftest import HOW, NOON
 
@@ -70,6 +71,22 @@ def test_what_arrived_before_the_close_is_admitted_after_it(cup) -> None:
     [received] = cup.acts(contest_events.SubmissionReceived)
     assert (received.arrival, received.actor) == (arrival.id, "person-1")
     assert not list(arrivals.arrival_folder(cup.folder.path, arrival.id).glob("package*"))
+
+
+def test_what_arrives_before_the_close_waits_for_no_other_entry(cup, monkeypatch) -> None:
+    """Somebody else writes to the ledger until after the close: what was whole before counts all the same."""
+    close_at(cup, CLOSES)
+    cup.wait(minutes=59)
+    path, write = upload(cup), ContestFolder.writing
+
+    def wait_and_write(folder: ContestFolder):
+        cup.wait(minutes=2)
+        return write(folder)
+
+    with seasons.open_ledger(cup.folder.path, "person-1", cup.clock) as admin:
+        monkeypatch.setattr(ContestFolder, "writing", wait_and_write)
+        arrival = arrivals.record_arrival(admin, HandIn("One", "quarters", file_name="mine.tar"), path)
+    assert datetime.fromisoformat(arrival.time) == CLOSES - timedelta(minutes=1)
 
 
 @pytest.mark.parametrize("late", [timedelta(), timedelta(milliseconds=1), timedelta(days=1)], ids=str)

@@ -44,7 +44,7 @@ class HandIn:
 
 
 def record_arrival(admin: ContestAdmin, hand_in: HandIn, path: Path | None, *, digest: str = "") -> Arrival:
-    """Takes in a file whose last byte is here, or an image by digest, and returns the arrival; its time counts.
+    """Takes in a file whose last byte is here, or an image by digest, and returns the arrival; the time now counts.
 
     The file is moved into the contest's folder, once it is noted. The same again of the same team, while it waits or
     plays, is the arrival that is known; the file then stays where it is, as it does where anything is raised.
@@ -62,6 +62,7 @@ def record_arrival(admin: ContestAdmin, hand_in: HandIn, path: Path | None, *, d
     """
     if (path is None) == (not hand_in.image):
         raise UsageError("hand in either a file or an image by its digest")
+    now = admin.now()  # before the file is read, and before others that write to the ledger are waited for
     hand_in = replace(hand_in, file_name=_safe_file_name(hand_in.file_name) if path is not None else "")
     size, suffix = 0, ""
     if path is None:
@@ -72,7 +73,6 @@ def record_arrival(admin: ContestAdmin, hand_in: HandIn, path: Path | None, *, d
     with admin.alone():
         if (known := _known_arrival(admin, hand_in, digest)) is not None:
             return known
-        now = admin.now()
         if problems := _problems(admin, hand_in, digest, now):
             raise Rejected(f"submission {hand_in.name or hand_in.file_name or hand_in.image}", problems)
         arrival = secrets.token_hex(8)
