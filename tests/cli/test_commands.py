@@ -298,7 +298,7 @@ def test_baselines_are_trained_on_other_pictures(tmp_path) -> None:
     done = sparring(*train, "--data", tmp_path / "a.npz", "--test", tmp_path / "a.npz")
     assert json.loads(done.stdout)["architecture"] == "cifar_net"
     refused = sparring(*train, "--data", tmp_path / "b.npz", "--test", tmp_path / "b.npz")
-    assert (refused.exit_code, "no network for pictures of 3 x 16 x 16" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "no network for pictures of 3 x 16 x 16" in refused.stdout) == (2, True)
 
 
 def test_the_module_and_the_command_are_the_same() -> None:
