@@ -210,7 +210,7 @@ class StepFinished(_Event):
     of the pictures that were asked about, and of the answers and scores. `attack_seconds` is there the attack's work
     alone, where it is a submission's.
     `fresh_copy` is the digest of the copy of the image's files that a replay's sandboxes run from; empty where none was
-    made, also because no sandbox was started.
+    made, also because no sandbox was started, and where they ran from the image itself, as those of calm sessions do.
     """
 
     kind: Literal["step_finished"] = "step_finished"
