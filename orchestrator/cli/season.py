@@ -177,6 +177,14 @@ def submit(
     if as_json:
         console.print_json(receipt.document())
         return
+    _print_receipt(receipt, name, left, again=receipt.submission in known)
+    out.print(f"receipt  {safe_text(str(folder / 'receipts' / (receipt.submission + '.json')))}", soft_wrap=True)
+    for warning in receipt.warnings:
+        out.print(f"[yellow]warning:[/] {safe_text(warning)}", soft_wrap=True)
+
+
+def _print_receipt(receipt: Receipt, name: str, left: str, *, again: bool) -> None:
+    """Prints what was received. `name` is what its manifest calls it, `left` how often the team may hand in yet."""
     out.print(
         f"received {safe_text(receipt.submission)} for {safe_text(receipt.team)} on "
         f"{safe_text(receipt.task)}, {receipt.side}"
@@ -187,13 +195,10 @@ def submit(
             "commands and leaderboards use the id",
             soft_wrap=True,
         )
-    if receipt.submission in known:
+    if again:
         out.print("before   the same was received already, and uses up nothing: this is its receipt", soft_wrap=True)
     out.print(f"digest   {receipt.digest}", soft_wrap=True)
     out.print(f"time     {receipt.received}; attempt {receipt.attempt}{left}")
-    out.print(f"receipt  {safe_text(str(folder / 'receipts' / (receipt.submission + '.json')))}", soft_wrap=True)
-    for warning in receipt.warnings:
-        out.print(f"[yellow]warning:[/] {safe_text(warning)}", soft_wrap=True)
 
 
 def _left_text(rules: Format[Any], receipt: Receipt) -> str:

@@ -28,6 +28,11 @@ _FAULT = {
 
 def rules_in_words(rules: UnrestrictedRules) -> list[RuleInWords]:
     """Returns the rules in the order of their numbers."""
+    return [*_taking_part(rules), *_breaks_and_prizes(rules)]
+
+
+def _taking_part(rules: UnrestrictedRules) -> list[RuleInWords]:
+    """Returns what is asked of defences and of who attacks them, and when a week closes."""
     one, other = (each.name for each in rules.classes)
     last_day = f" Pictures are received until {rules.last_day}." if rules.last_day else ""
     return [
@@ -64,6 +69,13 @@ def rules_in_words(rules: UnrestrictedRules) -> list[RuleInWords]:
                 f"nobody else sees its pictures.{last_day}"
             ),
         ),
+    ]
+
+
+def _breaks_and_prizes(rules: UnrestrictedRules) -> list[RuleInWords]:
+    """Returns when a picture breaks a defence, who decides about that, and what follows from it."""
+    one, other = (each.name for each in rules.classes)
+    return [
         ("U6", _raters(rules, one, other)),
         (
             "U7",
