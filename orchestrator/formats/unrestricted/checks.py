@@ -324,10 +324,7 @@ def _defence_expired(state: State, event: events.DefenceExpired, at: datetime) -
 def _rejection_confirmed(state: State, event: events.RejectionConfirmed, at: datetime) -> Objections:
     defence, picture = state.defences[event.defence], state.pictures[event.picture]
     yield from _is(defence, DefenceStatus.STAKED, DefenceStatus.EXPIRED)
-    end, since = state.stake_ends(defence), defence.staked_at
-    inside = since is not None and end is not None and since <= picture.received < end
-    rejected = picture.settled and picture.status is PictureStatus.INVALID
-    if not (inside and rejected) or picture.id in defence.confirmed:
+    if not state.awaits_confirmation(defence, picture):
         yield f"{picture.id} is not on the worklist of {defence.id} (U11)"
     if event.member in picture.members:
         yield f"{event.member} voted about {picture.id} before (U11)"

@@ -97,7 +97,8 @@ def _breaks_and_prizes(rules: UnrestrictedRules) -> list[RuleInWords]:
             "U11",
             (
                 "Before a defence gets its prize, members of the board who did not vote about a picture confirm each "
-                "rejection of a picture that was received while the defence was staked."
+                "rejection of a picture that was received after the defence was published, and before its days were "
+                "over."
             ),
         ),
         ("U12", "A team with an organizer or a member of the review board gets no prize."),

@@ -114,6 +114,11 @@ class Picture:
     """Members of the board who voted about it: they do not confirm its rejection (U11)."""
 
     @property
+    def is_rejected(self) -> bool:
+        """Whether it is invalid for good."""
+        return self.settled and self.status is PictureStatus.INVALID
+
+    @property
     def counting(self) -> list[Rating]:
         """Its ratings without the reports that the board dismissed."""
         return [rating for rating in self.ratings if rating.rater not in self.dismissed]
@@ -231,15 +236,18 @@ class State:
 
     def awaited_answers(self, defence: Defence) -> list[str]:
         """Returns the public pictures that a defence has to be asked about: all but those that it was tested on."""
-        return [
-            each.id
-            for each in self.pictures.values()
-            if each.status is not PictureStatus.RECEIVED
-            and not each.withheld
-            and each.id not in defence.answers
-            and not (each.settled and each.status is PictureStatus.INVALID)
-            and not (defence.tested_at and each.ruled_at and each.ruled_at <= defence.tested_at)
-        ]
+        return [each.id for each in self.pictures.values() if self.awaits_answer(defence, each)]
+
+    def awaits_answer(self, defence: Defence, picture: Picture) -> bool:
+        """Returns whether a defence has to be asked about a picture and was not."""
+        was_tested_on_it = defence.tested_at and picture.ruled_at and picture.ruled_at <= defence.tested_at
+        return (
+            picture.status is not PictureStatus.RECEIVED
+            and not picture.withheld
+            and picture.id not in defence.answers
+            and not picture.is_rejected
+            and not was_tested_on_it
+        )
 
     def threatening(self, defence: Defence) -> list[str]:
         """Returns the pictures that break a defence unless their ruling changes: they bar it from being staked."""
@@ -296,22 +304,21 @@ class State:
 
     def worklist(self, defence: Defence) -> list[str]:
         """Returns the rejected pictures whose rejection a member still has to confirm before its prize (U11)."""
-        return [
-            each.id
-            for each in self.received_while_staked(defence)
-            if each.settled and each.status is PictureStatus.INVALID and each.id not in defence.confirmed
-        ]
+        return [each.id for each in self.pictures.values() if self.awaits_confirmation(defence, each)]
+
+    def awaits_confirmation(self, defence: Defence, picture: Picture) -> bool:
+        """Returns whether a rejection is on a staked defence's worklist: of a picture submitted against it (U11).
+
+        That is one that was received after the defence was published and before it had held long enough.
+        """
+        end, published = self.stake_ends(defence), defence.published_at
+        if end is None or published is None or not published <= picture.received < end:
+            return False
+        return picture.is_rejected and picture.id not in defence.confirmed
 
     def stake_ends(self, defence: Defence) -> datetime | None:
         """Returns when a staked defence has held long enough: so many times 24 hours, None where it is not staked."""
         return None if defence.staked_at is None else defence.staked_at + timedelta(days=self.rules.days_unbroken)
-
-    def received_while_staked(self, defence: Defence) -> Iterator[Picture]:
-        """Yields the pictures that were received after a defence was staked and before its time was over."""
-        end = self.stake_ends(defence)
-        if end is None or defence.staked_at is None:
-            return
-        yield from (each for each in self.pictures.values() if defence.staked_at <= each.received < end)
 
     def staked_defence(self, defence: Defence) -> StakedDefence:
         """Returns a staked defence as the rules about prizes see it, with all that is not settled."""
@@ -329,15 +336,19 @@ class State:
         )
 
     def _unsettled(self, defence: Defence) -> Iterator[Unsettled]:
-        for each in self.received_while_staked(defence):
+        # A picture of before the staking matters too: where it breaks the defence, nobody gets what is staked.
+        end = self.stake_ends(defence)
+        for each in self.pictures.values():
+            if end is None or each.received >= end:
+                continue
             closes = self.weeks[each.week].closes
             if not each.settled:
                 yield Unsettled(each.id, each.received, closes, "is not settled")
-            elif each.status is PictureStatus.VALID and each.id not in defence.answers:
+            elif self.awaits_answer(defence, each):
                 yield Unsettled(each.id, each.received, closes, "was not shown to it yet")
             elif self.breaks(defence, each) and each.id not in defence.broken_by:
                 yield Unsettled(each.id, each.received, closes, "breaks it, which is not noted yet")
-            elif each.status is PictureStatus.INVALID and each.id not in defence.confirmed:
+            elif self.awaits_confirmation(defence, each):
                 yield Unsettled(each.id, each.received, closes, "waits for the board's confirmation (U11)", ruled=True)
 
     def _barred(self, defence: Defence) -> str:

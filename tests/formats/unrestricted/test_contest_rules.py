@@ -397,6 +397,65 @@ def test_u11_a_rejection_that_the_board_overrules_breaks_the_defence_before_its_
     assert [(each.kind, each.team) for each in contest.state.books.unpaid()] == [("break_prize", "foxes")]
 
 
+def test_u11_the_board_confirms_also_what_was_rejected_before_the_staking() -> None:
+    """A picture that was received for the published defence before it was staked is on its worklist."""
+    contest = small_contest()
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    contest.must(contest.record_answers("d1", {handle(1): BICYCLE}))
+    contest.must(contest.rate(1, answers(sure=False)))
+    contest.must(contest.stake("b-1", "d1"))
+    contest.wait(days=98)
+    assert contest.state.books.unpaid() == []
+    body = {"defence": "d1", "picture": handle(1)}
+    contest.must(contest.propose(events.RejectionConfirmed(actor="b3", member="b3", **body)))
+    contest.tick()
+    assert [each.kind for each in contest.state.books.unpaid()] == ["defence_prize"]
+
+
+def test_u11_what_was_rejected_before_the_publication_is_on_no_worklist() -> None:
+    """A picture of which nobody could know that defence was not submitted against it."""
+    contest = small_contest()
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    contest.must(contest.record_answers("d1", {handle(1): BICYCLE}))
+    contest.must(contest.rate(1, answers(sure=False)))
+    contest.wait(days=20)
+    contest.publish_defence("d2", "owls")
+    contest.must(contest.stake("b-1", "d2"))
+    contest.wait(days=98)
+    assert [each.kind for each in contest.state.books.unpaid()] == ["defence_prize"]
+
+
+def test_u11_what_a_defence_was_tested_on_delays_no_prize() -> None:
+    """An accepted picture that the defence held against before it became eligible is not shown to it again."""
+    contest = broken_contest()
+    contest.wait(days=20)
+    contest.publish_defence("d2", "bears")
+    contest.must(contest.stake("b-2", "d2"))
+    contest.wait(days=98)
+    assert ("defence_prize", "bears") in [(each.kind, each.team) for each in contest.state.books.unpaid()]
+
+
+def test_u10_a_break_waits_for_pictures_that_were_received_before_the_staking() -> None:
+    """Where one of them turns out to be the first break, the stake is void, whoever broke the defence later."""
+    contest = small_contest()
+    contest.must(contest.upload(1, "foxes"))
+    contest.close_week()
+    contest.must(contest.record_answers("d1", {handle(1): BICYCLE}))
+    contest.must(contest.stake("b-1", "d1"))
+    contest.must(contest.upload(2, "foxes"))
+    contest.close_week()
+    contest.must(contest.record_answers("d1", {handle(2): BICYCLE}))
+    contest.must(contest.rate(2))
+    contest.wait(days=20)
+    assert (contest.status(2), contest.state.books.unpaid()) == ("valid", [])
+    contest.must(contest.rate(1))
+    contest.wait(days=20)
+    assert contest.state.defences["d1"].status == "broken"
+    assert (contest.state.books.unpaid(), contest.state.books.balance("attackers")) == ([], 50_001)
+
+
 def test_u12_organizers_and_members_of_the_board_get_no_prize() -> None:
     """A break by a team with an organizer or a member of the board pays nobody, and is shown all the same."""
     for role in (None, Role.BOARD):
