@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -53,19 +53,22 @@ class RoundChange:
 
 def watch_rounds(rounds: Sequence[RoundFolder], wait: Callable[[], object]) -> Iterator[RoundChange]:
     """Yields how far each round is, again whenever that changes, until each is complete; waits between two looks."""
-    waiting = {each.path: (each, JobCounts(), "") for each in rounds}
-    while waiting:
-        for path, (folder, counts, said) in list(waiting.items()):
-            with closing(folder.ledger()) as ledger:
-                for entry in ledger.read():
+    with ExitStack() as opened:
+        waiting = {each.path: (opened.enter_context(closing(each.ledger())), JobCounts(), "") for each in rounds}
+        for ledger, counts, _ in waiting.values():
+            for entry in ledger.read():
+                counts.apply(entry)
+        while waiting:
+            for path, (ledger, counts, said) in list(waiting.items()):
+                for entry in ledger.read_new():
                     counts.apply(entry)
-            complete = bool(counts.number) and not counts.began_at
-            state = "complete" if complete else f"{counts.finished} of {counts.planned} jobs finished"
-            waits = "".join(f"; {job.submission} waits for another run ({job.code})" for job in counts.waiting)
-            if state + waits != said:
-                yield RoundChange(counts.last_at, path, state + waits)
-            waiting[path] = (folder, counts, state + waits)
-            if complete:
-                del waiting[path]
-        if waiting:
-            wait()
+                complete = bool(counts.number) and not counts.began_at
+                state = "complete" if complete else f"{counts.finished} of {counts.planned} jobs finished"
+                waits = "".join(f"; {job.submission} waits for another run ({job.code})" for job in counts.waiting)
+                if state + waits != said:
+                    yield RoundChange(counts.last_at, path, state + waits)
+                waiting[path] = (ledger, counts, state + waits)
+                if complete:
+                    del waiting[path]
+            if waiting:
+                wait()
