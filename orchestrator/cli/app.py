@@ -29,6 +29,7 @@ from orchestrator.cli import (
     serve,
     status,
     submission,
+    tick,
     work,
 )
 from orchestrator.cli.console import run_app
@@ -68,6 +69,7 @@ app.command("correct", epilog="Example: sparring correct cup corners --licence M
 app.add_typer(appeals.app, name="appeal")
 app.add_typer(rounds.app, name="round")
 app.command("work", epilog="Example: sparring work cup --backend docker")(work.work)
+app.command("tick", epilog="Example: sparring tick weeks")(tick.tick)
 app.add_typer(grading.app, name="grade")
 app.command("board", epilog="Example: sparring board cup --round final")(season.board)
 app.command("status", epilog="Example: sparring status --from https://cup.example.org")(status.status)

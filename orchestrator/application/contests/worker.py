@@ -1,5 +1,7 @@
 """A worker: does what a contest's ledger asks for. It admits what arrived, and plays the rounds that were requested.
 
+In an unrestricted contest it also runs what time has made necessary: weeks close, and stakes end.
+
 What waits is known from the ledger alone, and each arrival and each request is held by a lock that the kernel takes
 back from a killed process. So any number of workers may run on a contest, and be killed: nothing is done twice, and
 nothing is lost.
@@ -15,6 +17,7 @@ import structlog
 
 from orchestrator.application.contests import arrivals, round_requests, seasons
 from orchestrator.application.contests.administration import Clock, ContestAdmin
+from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest, unrestricted_rules
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.execution_target import KUBERNETES
 from orchestrator.application.rounds.play_rounds import RunOptions
@@ -39,7 +42,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a worker did. `what` is `arrival` or `round`, `outcome` one word, and `text` says more."""
+    """What a worker did. `what` is `arrival`, `round` or `time`, `outcome` one word, and `text` says more."""
 
     what: str
     id: str
@@ -110,6 +113,8 @@ class Worker:
         self._work = work
         self.stop = threading.Event()
         self._broken: Exception | None = None
+        self._weeks: UnrestrictedContest | None = None
+        """What becomes due by time, None until it is asked for, and in other formats."""
         self._admissions, self._rounds = _Delays(work.once), _Delays(work.once)
 
     def run(self) -> None:
@@ -141,10 +146,13 @@ class Worker:
     def _run_admissions(self) -> None:
         """Admits; what nobody expected ends the worker, so that somebody sees it."""
         try:
-            self._loop(self._admit_next, self._admissions)
+            self._loop(self._tick_or_admit, self._admissions)
         except Exception as error:  # noqa: BLE001  # raised again by the thread that runs the worker
             self._broken = error
             self.stop.set()
+        finally:
+            if self._weeks is not None:
+                self._weeks.close()
 
     def _await(self, admissions: threading.Thread) -> None:
         """Waits until the admission in hand has ended."""
@@ -171,6 +179,21 @@ class Worker:
                 if self._work.once:
                     return
                 self.stop.wait(FIRST_DELAY)
+
+    def _tick_or_admit(self, admin: ContestAdmin) -> bool:
+        """Runs what is due, and then admits the first of what arrived; returns whether there was something."""
+        return self._tick(admin) or self._admit_next(admin)
+
+    def _tick(self, admin: ContestAdmin) -> bool:
+        """Runs what time has made necessary, in formats that have such; returns whether there was something."""
+        if self._weeks is None:
+            if (rules := unrestricted_rules(admin.contest)) is None:
+                return False
+            self._weeks = UnrestrictedContest(admin.folder, rules)
+        actions = self._weeks.tick(admin.now())
+        for action in actions:
+            self._work.tell(Done("time", action.id, "done"))
+        return bool(actions)
 
     def _admit_next(self, admin: ContestAdmin) -> bool:
         """Admits the first of what arrived; returns whether there was something."""

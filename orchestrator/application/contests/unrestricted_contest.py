@@ -1,0 +1,185 @@
+"""An unrestricted contest in use: its state, folded from the ledger, and everything that may be noted in it.
+
+What people ask for is a command of `formats.unrestricted.commands`. `act` first runs what time has made necessary,
+then the command, and appends the events of both at once; `tick` runs what is due and nothing else. Both decide while
+they hold the contest, so that any number of processes may run them: nothing is decided by an old state, and what is
+due is noted once.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from orchestrator.domain.contest_events import ContestEvent, FormatEvent
+from orchestrator.errors import Rejected, StoreFault, UsageError
+from orchestrator.formats.unrestricted import commands, due
+from orchestrator.formats.unrestricted.commands import Refusal, Result
+from orchestrator.formats.unrestricted.due import Action
+from orchestrator.formats.unrestricted.fold import apply
+from orchestrator.formats.unrestricted.rules import UnrestrictedRules
+from orchestrator.formats.unrestricted.state import State
+from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.ledger.stores.base import Ledger, LedgerEntry, format_time
+
+T = TypeVar("T")
+Command = Callable[[State, datetime], Result]
+"""What somebody asks for: given the state and the time, it returns the events to append, or why not."""
+
+
+class UnrestrictedContest:
+    """One contest, for the threads of a process; other processes may have it open too.
+
+    The time is an argument of everything that depends on it. It counts in whole milliseconds, as the ledger writes it,
+    and never before that of the ledger's last entry.
+    """
+
+    def __init__(self, folder: ContestFolder, rules: UnrestrictedRules) -> None:
+        """Raises StoreFault where the ledger is damaged, Rejected where an event of it may not have happened."""
+        self.folder, self._rules = folder, rules
+        self._lock = threading.Lock()
+        self._ledger: Ledger = folder.ledger()
+        try:
+            self._fold()
+        except BaseException:
+            self._ledger.close()
+            raise
+
+    def read(self, view: Callable[[State], T]) -> T:
+        """Returns what `view` makes of the state as it is now; it must keep nothing of the state itself.
+
+        What is due and was not run yet has not happened there: nothing is shown early.
+        """
+        with self._lock:
+            self._learn()
+            return view(self._state)
+
+    def act(self, command: Command, now: datetime) -> tuple[FormatEvent, ...]:
+        """Runs what is due, then a command, and appends the events of both in one transaction.
+
+        Returns:
+            The command's events; none where what was asked for is done already.
+
+        Raises:
+            Rejected: the command refuses, with every reason. What was due is noted all the same.
+            StoreFault, Busy: nothing is noted.
+        """
+        with self._deciding():
+            at = self._time(now)
+            actions = list(due.catch_up(self._state, at))
+            found = command(self._state, at)
+            events = () if isinstance(found, Refusal) else found
+            for event in events:
+                apply(self._state, event, at)
+            self._append((*_events(actions), *events), at)
+        if isinstance(found, Refusal):
+            raise Rejected("contest", list(found.problems))
+        return events
+
+    def propose(self, event: FormatEvent, now: datetime) -> None:
+        """Appends an event that somebody asks for, if it may happen now. Raises like `act`."""
+        self.act(partial(_propose, event=event), now)
+
+    def tick(self, now: datetime) -> list[Action]:
+        """Runs what time has made necessary, and returns it in order: nothing where it was run before.
+
+        Raises StoreFault, Busy: then nothing is noted.
+        """
+        with self._lock:
+            self._learn()
+            if next(due.due(self._state, self._time(now)), None) is None:
+                return []
+        with self._deciding():
+            at = self._time(now)
+            actions = list(due.catch_up(self._state, at))
+            self._append(tuple(_events(actions)), at)
+        return actions
+
+    def close(self) -> None:
+        """Lets go of the ledger."""
+        with self._lock:
+            self._ledger.close()
+
+    @contextmanager
+    def _deciding(self) -> Iterator[None]:
+        """Keeps everybody else from noting anything. Where an error ends it, the ledger is read again."""
+        with self._lock, self.folder.writing():
+            self._learn()
+            try:
+                yield
+            except BaseException:
+                self._is_ahead = True
+                raise
+
+    def _append(self, events: tuple[FormatEvent, ...], at: datetime) -> None:
+        if events:
+            self._ledger.append(*events, time=format_time(at))
+            self._seq += len(events)
+
+    def _time(self, now: datetime) -> datetime:
+        now = now.astimezone(UTC)
+        return max(now.replace(microsecond=now.microsecond // 1000 * 1000), self._state.at)
+
+    def _fold(self) -> None:
+        """Learns the whole ledger from its beginning."""
+        self._state, self._seq, self._is_ahead = State(self._rules), 0, False
+        self._learn_all(self._ledger.read())
+        if self._state.opened_at is None:
+            raise StoreFault(f"{self.folder.path} holds no contest that was opened; put its ledger back from a copy")
+
+    def _learn(self) -> None:
+        """Learns what others noted meanwhile. Raises like the constructor."""
+        if self._is_ahead:  # the state has learned events that were not appended
+            self._fold()
+        self._learn_all(self._ledger.read_new())
+
+    def _learn_all(self, entries: Iterable[LedgerEntry]) -> None:
+        for entry in entries:
+            if entry.seq <= self._seq:
+                continue  # appended by somebody while the ledger was read from its beginning
+            if isinstance(entry.event, ContestEvent):
+                apply(self._state, entry.event, datetime.fromisoformat(entry.time))
+            self._seq = entry.seq
+
+
+@contextmanager
+def open_unrestricted(path: Path) -> Iterator[UnrestrictedContest]:
+    """Gives the unrestricted contest in a folder.
+
+    Raises:
+        UsageError: there is no contest, or it is of another format.
+        Rejected: its file cannot be read, or an event of its ledger may not have happened.
+        StoreFault: its ledger is damaged.
+    """
+    folder = ContestFolder(path)
+    folder.require()
+    contest = Contest(folder.file)
+    if (rules := unrestricted_rules(contest)) is None:
+        raise UsageError(
+            f"{path} is a contest of the format {contest.file.format}, in which nothing becomes due by time; "
+            "`sparring tick` is for the format unrestricted"
+        )
+    found = UnrestrictedContest(folder, rules)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def unrestricted_rules(contest: Contest) -> UnrestrictedRules | None:
+    """Returns the rules of an unrestricted contest, None for a contest of another format."""
+    rules = contest.format.rules
+    return rules if isinstance(rules, UnrestrictedRules) else None
+
+
+def _propose(state: State, now: datetime, *, event: FormatEvent) -> Result:
+    return commands.propose(state, now, event)
+
+
+def _events(actions: list[Action]) -> Iterator[FormatEvent]:
+    for action in actions:
+        yield from action.events
