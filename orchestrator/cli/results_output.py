@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -85,7 +86,8 @@ def print_results(document: Results, folder: Path | None = None) -> None:
         out.print(f"[bold]Queries[/]: {meaning}", soft_wrap=True)
         out.print(_queries_table(document))
     out.print("[bold]Accuracy in %[/]")
-    out.print(_matrix_table(document))
+    for table in _matrix_tables(document):
+        out.print(table)
     replay_output.print_coverage(document)
     replay_output.print_findings(document, folder)
     for note in document.notes:
@@ -248,25 +250,38 @@ def _rank_range(best: int, worst: int) -> str:
     return str(best) if best == worst else f"{best} to {worst}"
 
 
-def _matrix_table(document: Results) -> Table:
-    """Returns the matrix with the longer side downwards, so that it fits a terminal."""
+def _matrix_tables(document: Results) -> Iterator[Table]:
+    """Yields the matrix, a row for each attack as on the pages; as several tables where one is too wide."""
     attacks = list(dict.fromkeys(cell.attack for cell in document.cells))
     defences = list(dict.fromkeys(cell.defence for cell in document.cells))
     texts = {
-        (cell.defence, cell.attack): "not played" if cell.not_played else f"{100 * cell.accuracy:.1f}"
+        (cell.attack, cell.defence): "not played" if cell.not_played else f"{100 * cell.accuracy:.1f}"
         for cell in document.cells
     }
-    down = len(attacks) > len(defences)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("attack" if down else "defence", overflow="fold")
-    if down:
-        for defence in defences:
-            table.add_column(safe_text(defence), justify="right", overflow="fold")
-        for attack in attacks:
-            table.add_row(safe_text(attack or "clean"), *(texts.get((defence, attack), "-") for defence in defences))
-    else:
-        for attack in attacks:
-            table.add_column(safe_text(attack or "clean"), justify="right", overflow="fold")
-        for defence in defences:
-            table.add_row(safe_text(defence), *(texts.get((defence, attack), "-") for attack in attacks))
-    return table
+    first = ["attack", *(safe_text(attack or "clean") for attack in attacks)]
+    others = [[safe_text(defence), *(texts.get((attack, defence), "-") for attack in attacks)] for defence in defences]
+    for columns in _fitting(others, out.width - _column_width(first)):
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table.add_column(first[0], overflow="fold")
+        for column in columns:
+            table.add_column(column[0], justify="right", overflow="fold")
+        for row in list(zip(first, *columns, strict=True))[1:]:
+            table.add_row(*row)
+        yield table
+
+
+def _column_width(column: Sequence[str]) -> int:
+    """Returns the width of a column in characters of the terminal, with the space beside it."""
+    return max(map(cell_len, column)) + 2
+
+
+def _fitting(columns: Sequence[Sequence[str]], width: int) -> Iterator[Sequence[Sequence[str]]]:
+    """Yields the columns in groups of at most this width; a column that is wider is a group of its own."""
+    group: list[Sequence[str]] = []
+    for column in columns:
+        if group and sum(map(_column_width, [*group, column])) > width:
+            yield group
+            group = []
+        group.append(column)
+    if group:
+        yield group

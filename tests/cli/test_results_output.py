@@ -1,5 +1,7 @@
 """Boards on a terminal."""
 
+from dataclasses import replace
+
 import pytest
 
 from orchestrator.cli import results_output
@@ -22,3 +24,34 @@ def test_a_board_of_many_columns_is_several_tables(capsys, count, tables) -> Non
     if tables > 1:
         assert all(f"{n + 0.125:.4f}".rstrip("0") in text for n in range(count))
         assert "…" not in text
+
+
+def matrix_lines(results, capsys) -> list[list[str]]:
+    """Prints results and returns the words of the lines of the matrix."""
+    results_output.print_results(results)
+    text = capsys.readouterr().out.split("Accuracy in %")[1]
+    return [line.split() for line in text.splitlines() if line.strip()]
+
+
+def test_the_matrix_has_a_row_for_each_attack(capsys) -> None:
+    """Attacks are rows and defences columns, as on the pages, whichever are more."""
+    results = results_of()
+    lines = matrix_lines(results, capsys)
+    assert lines[0] == ["attack", *dict.fromkeys(cell.defence for cell in results.cells)]
+    few = results.model_copy(update={"cells": [cell for cell in results.cells if cell.attack in {None, "pgd"}]})
+    assert [line[0] for line in matrix_lines(few, capsys)[2:4]] == ["clean", "pgd"]
+
+
+def test_a_wide_matrix_is_several_tables(capsys, monkeypatch) -> None:
+    """On a terminal too narrow for all defences no name and no number is broken or left out."""
+    monkeypatch.setenv("COLUMNS", "40")
+    results = results_of()
+    cells = [
+        replace(cell, defence=f"{cell.defence}_with_a_long_name")
+        for cell in results.cells
+        if cell.attack in {None, "pgd"}
+    ]
+    lines = matrix_lines(results.model_copy(update={"cells": cells}), capsys)
+    assert [line for line in lines if line[0] == "attack"] == [["attack", cell.defence] for cell in cells[::2]]
+    shown = [line[1] for line in lines if line[0] in {"clean", "pgd"}]
+    assert shown == [f"{100 * cell.accuracy:.1f}" for cell in cells]

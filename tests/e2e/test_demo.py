@@ -32,7 +32,7 @@ def played(tmp_path_factory) -> tuple[dict, Path]:
 
 
 def cells(results: dict, attack: str | None) -> dict[str, dict]:
-    """Returns one column of the matrix by defence."""
+    """Returns one row of the matrix by defence."""
     return {cell["defence"]: cell for cell in results["cells"] if cell["attack"] == attack}
 
 
@@ -63,8 +63,8 @@ def test_noop_changes_nothing(played) -> None:
 def test_adversarial_training_helps(played) -> None:
     """The FGSM-trained baseline loses less than the undefended one to every gradient attack."""
     for attack in ("fgsm", "bim", "pgd"):
-        column = cells(played[0], attack)
-        assert column["fgsm_trained"]["delta"] < column["undefended"]["delta"]
+        row = cells(played[0], attack)
+        assert row["fgsm_trained"]["delta"] < row["undefended"]["delta"]
 
 
 @pytest.mark.xdist_group("demo")

@@ -74,10 +74,11 @@ def test_boards_and_matrix_are_tables():
     results = redaction.redact_results(results_of())
     tokens = parsed(told())
     assert sum(token.type == "table_open" for token in tokens) == len(results.boards) + 1
-    rows = sum(len(board.rows) + 1 for board in results.boards) + 1 + 3
+    rows = sum(len(board.rows) + 1 for board in results.boards) + 1 + 1 + 3
     assert sum(token.type == "tr_open" for token in tokens) == rows
     assert "| 1 | 1 to 2 | square | team of square | 41.26 | 38.5 to 44.2 | 4 | 1 |  |\n" in told()
     assert "| disqualified: finding-1 |\n" in told()
+    assert "\n| Attack | undefended | madry | moody |\n" in told()
     assert "90 compared, 1 of them disagree." in told()
 
 

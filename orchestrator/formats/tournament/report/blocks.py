@@ -42,12 +42,15 @@ class TournamentBlocks(ReportBlocks):
 
     def markdown_sections(self, results: Results) -> Sequence[str]:
         """Returns accuracy in percent, and the points lost against clean pictures."""
-        cells = {(cell.defence, cell.attack): cell for cell in results.cells}
+        cells = {(cell.attack, cell.defence): cell for cell in results.cells}
         attacks = [part.id for part in row_limit.limited_members(results, Side.ATTACK, MAX_SUBMISSIONS)[0]]
         defences = [part.id for part in row_limit.limited_members(results, Side.DEFENCE, MAX_SUBMISSIONS)[0]]
         rows = (
-            (escape_markdown(defence), *(_cell_text(cells.get((defence, attack))) for attack in (None, *attacks)))
-            for defence in defences
+            (
+                "clean pictures" if attack is None else escape_markdown(attack),
+                *(_cell_text(cells.get((attack, defence))) for defence in defences),
+            )
+            for attack in (None, *attacks)
         )
         left_out = row_limit.left_out_note(results, MAX_SUBMISSIONS)
         return [
@@ -56,7 +59,7 @@ class TournamentBlocks(ReportBlocks):
             "Accuracy of each defence, and in brackets the points that it lost to the attack.",
             "",
             *([left_out, ""] if left_out else []),
-            *table_lines(("Defence", "clean pictures", *map(escape_markdown, attacks)), rows),
+            *table_lines(("Attack", *map(escape_markdown, defences)), rows),
         ]
 
     def terms(self) -> Sequence[tuple[str, str]]:

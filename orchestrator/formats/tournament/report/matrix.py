@@ -1,4 +1,4 @@
-"""The matrix: every defence against clean pictures and every attack."""
+"""The matrix: clean pictures and every attack against every defence."""
 
 from dataclasses import dataclass
 from itertools import groupby
@@ -35,9 +35,13 @@ class HeaderGroup:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """The matrix in the order in which it is shown; `rows` by defence, clean first and then by `column_groups`."""
+    """The matrix in the order in which it is shown: a row for each attack, its cells in the order of `column_groups`.
+
+    `clean` is the first row, of clean pictures; it belongs to no group.
+    """
 
     column_groups: tuple[HeaderGroup, ...]
+    clean: tuple[MatrixCell, ...]
     row_groups: tuple[tuple[HeaderGroup, tuple[tuple[SubmissionPart, tuple[MatrixCell, ...]], ...]], ...]
     column_count: int
     pending: int
@@ -46,25 +50,22 @@ class Matrix:
 
 def matrix_of(results: Results) -> Matrix:
     """Returns the matrix. A cell that the results do not have is pending while the round is not complete."""
-    cells = {(cell.defence, cell.attack): cell for cell in results.cells}
-    columns = _header_groups(results, Side.ATTACK)
-    attacks = (None, *(attack.id for band in columns for attack in band.members))
+    cells = {(cell.attack, cell.defence): cell for cell in results.cells}
+    columns = _header_groups(results, Side.DEFENCE)
+    defences = [part.id for group in columns for part in group.members]
 
-    def square(defence: str, attack: str | None) -> MatrixCell:
-        cell = cells.get((defence, attack))
-        against = "clean pictures" if attack is None else attack
-        if cell is not None:
-            return _played_cell(cell, against)
-        if results.complete:
-            return MatrixCell("absent", f"{defence} against {against}: not part of this round")
-        return MatrixCell("pending", f"{defence} against {against}: not played yet")
+    def cells_of(attack: str | None) -> tuple[MatrixCell, ...]:
+        return tuple(_cell(cells.get((attack, defence)), attack, defence, results) for defence in defences)
 
-    bands = tuple(
-        (band, tuple((d, tuple(square(d.id, attack) for attack in attacks)) for d in band.members))
-        for band in _header_groups(results, Side.DEFENCE)
+    clean = cells_of(None)
+    groups = tuple(
+        (group, tuple((part, cells_of(part.id)) for part in group.members))
+        for group in _header_groups(results, Side.ATTACK)
     )
-    pending = sum(s.state == "pending" for _, rows in bands for _, row in rows for s in row)
-    return Matrix(columns, bands, len(attacks) + 1, pending, row_limit.left_out_note(results, MAX_SUBMISSIONS))
+    rows = (clean, *(row for _, members in groups for _, row in members))
+    pending = sum(cell.state == "pending" for row in rows for cell in row)
+    left_out = row_limit.left_out_note(results, MAX_SUBMISSIONS)
+    return Matrix(columns, clean, groups, len(defences) + 1, pending, left_out)
 
 
 def _header_groups(results: Results, side: Side) -> tuple[HeaderGroup, ...]:
@@ -73,6 +74,15 @@ def _header_groups(results: Results, side: Side) -> tuple[HeaderGroup, ...]:
         HeaderGroup("baselines" if baseline else "submissions", tuple(group))
         for baseline, group in groupby(members, key=lambda s: s.baseline)
     )
+
+
+def _cell(cell: CellPart | None, attack: str | None, defence: str, results: Results) -> MatrixCell:
+    against = "clean pictures" if attack is None else attack
+    if cell is not None:
+        return _played_cell(cell, against)
+    if results.complete:
+        return MatrixCell("absent", f"{defence} against {against}: not part of this round")
+    return MatrixCell("pending", f"{defence} against {against}: not played yet")
 
 
 def _played_cell(cell: CellPart, against: str) -> MatrixCell:
