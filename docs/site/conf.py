@@ -77,6 +77,7 @@ navigation = {
                 "docs/grading",
                 "docs/complaints",
                 "docs/attack-set",
+                "docs/unrestricted",
                 "docs/access",
                 "docs/results",
                 "docs/formats",

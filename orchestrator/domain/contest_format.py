@@ -69,6 +69,8 @@ class PlayRules:
     """Whether the scores that defences give with their labels are kept, because the format judges by them."""
     needs_gradients: bool = False
     """Whether every defence has to give gradients, because the format's own attacks follow them (rule A12)."""
+    allows_chance: bool = False
+    """Whether a defence may use chance: then it is told a seed with each picture (U13) and not asked again (A10)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +274,11 @@ class Format(ABC, Generic[R]):
         return []
 
     # A season
+
+    @property
+    def has_season(self) -> bool:
+        """Whether a contest over weeks can be opened. Default: where a season has rounds before anything happened."""
+        return bool(self.rounds(Season(), ""))
 
     def rounds(self, season: Season, task: str) -> Sequence[SeasonRound]:
         """Returns the rounds of a task in order: those that were played and those that may come now or later.

@@ -90,7 +90,7 @@ def added(tmp_path, monkeypatch, entry):
 def test_another_distribution_adds_one(tmp_path, monkeypatch):
     """An entry point of the group `sparring.formats` is a format like ours."""
     added(tmp_path, monkeypatch, "echo = elsewhere:Echo")
-    assert plugins.plugin_names("formats") == ("attack_set", "echo", "tournament", "warmup")
+    assert plugins.plugin_names("formats") == ("attack_set", "echo", "tournament", "unrestricted", "warmup")
     assert plugins.load_plugin("formats", "echo").name == "echo"
     assert plugins.load_plugin("formats", "tournament").name == "tournament"
 

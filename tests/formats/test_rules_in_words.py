@@ -11,6 +11,7 @@ from orchestrator import plugins, resources
 from orchestrator.domain.contest_format import FormatRules
 from orchestrator.formats.attack_set.format import AttackSet
 from orchestrator.formats.tournament.format import Tournament
+from orchestrator.formats.unrestricted.format import Unrestricted
 from orchestrator.formats.warmup.format import Warmup
 from orchestrator.intake.contest_file import Contest
 
@@ -24,6 +25,7 @@ WARMUP: dict[str, Any] = {
     "boundary": {"start": MOVED},
 }
 GRADED: dict[str, Any] = {"grading": {}}
+PAID: dict[str, Any] = {"prizes": {"pool": "1000 EUR", "per_break": "50 EUR", "advances": {30: 10}}}
 CHANGES: dict[str, tuple[type, dict[str, Any], dict[str, Any]]] = {
     "tournament": (
         Tournament,
@@ -100,6 +102,38 @@ CHANGES: dict[str, tuple[type, dict[str, Any], dict[str, Any]]] = {
             "human_scale": 1,
         },
     ),
+    "unrestricted": (
+        Unrestricted,
+        PAID,
+        {
+            "on_finding": "disqualify",
+            "time_zone": "Asia/Tokyo",
+            "week": {"ends": 6},
+            "week.ends": 6,
+            "last_day": "2027-06-30",
+            "closed": "allowed",
+            "eligibility": "right_on_80",
+            "on_fault": "break",
+            "uploads_per_day": 3,
+            "days_unbroken": 60,
+            "appeal_days": 2,
+            "validity": {"minimum_area_percent": 16},
+            "validity.raters_per_picture": 5,
+            "validity.minimum_area_percent": 16,
+            "validity.minimum_iou_percent": 40,
+            "validity.appeal_raters": 6,
+            "validity.appeal_majority": 3,
+            "classes": [
+                {"name": "cat", "depictions": "a drawing of a cat", "real": "real cat"},
+                {"name": "dog", "depictions": "a drawing of a dog", "real": "real dog"},
+            ],
+            "prizes": None,
+            "prizes.pool": "2000 EUR",
+            "prizes.per_break": "70 EUR",
+            "prizes.advances": {},
+            "prizes.advances.30": 20,
+        },
+    ),
 }
 CASES = [(name, key) for name, (_, _, changes) in CHANGES.items() for key in changes]
 
@@ -149,7 +183,7 @@ def test_the_words_of_a_template_are_sentences_with_their_rules(name):
     """Each begins with a capital letter, ends with a full stop, and stands by ids that documents know."""
     contest = Contest(resources.resource_path("examples", "templates", f"{name}.yaml"))
     for rule, sentence in contest.format.rules_in_words():
-        assert re.fullmatch(r"[A-C]\d+(, [A-C]\d+)*", rule), rule
+        assert re.fullmatch(r"[A-CU]\d+(, [A-CU]\d+)*", rule), rule
         assert re.fullmatch(r"[A-Z].*[.]", sentence), sentence
         assert "  " not in sentence
         assert "Reading" not in sentence

@@ -36,7 +36,7 @@ from orchestrator.oci.image_names import received_image_name
 from orchestrator.sandboxes.base import Backend, Image, ImageSource
 from orchestrator.scoring.results_file import Results
 
-TEMPLATES = ("tournament", "warmup", "attack_set")
+TEMPLATES = ("tournament", "warmup", "attack_set", "unrestricted")
 _log = structlog.get_logger()
 ORGANIZER = "organizer"
 """Who acts where nobody is named."""
@@ -103,7 +103,7 @@ def open_contest(
     """
     folder, actor = ContestFolder(path), actor_name(by)
     contest = Contest(folder.file)
-    if not _round_names(contest, Season()):
+    if not contest.format.has_season:
         raise UsageError(f"the format {contest.file.format} has no rounds of a season; play it with --out")
     if database is not None:
         if folder.exists:

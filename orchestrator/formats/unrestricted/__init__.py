@@ -1,7 +1,5 @@
 """The unrestricted two-player contest: any picture that people find unambiguous may break a defence (U1 to U13).
 
-It is not a plug-in yet: nothing plays its defences on its pictures, so that a contest file cannot name it.
-
 | rule | modules | tests in `tests/formats/unrestricted/` |
 | --- | --- | --- |
 | U1 to U4, U7 to U9, U11, U12 | `checks`, `fold`, `state`, `due`, `commands`, `recusal` | `test_contest_rules` |
@@ -10,5 +8,9 @@ It is not a plug-in yet: nothing plays its defences on its pictures, so that a c
 | U10 | `money`, `prizes`, `statement` | `test_money`, `test_prizes`, `test_statement` |
 | U13 | `randomness`, `state` | `test_contest_rules` |
 
+`format` is the plug-in, and `rounds` says what its rounds are called.
+
 `test_contest_properties` plays random contests over 40 weeks, and `test_forged_ledger` changes a ledger.
 """
+
+plugin = "orchestrator.formats.unrestricted.format:Unrestricted"

@@ -1,6 +1,6 @@
 """The unrestricted contest's rules, a plain sentence or two each, as visitors read them."""
 
-from orchestrator.domain.contest_format import RuleInWords
+from orchestrator.domain.contest_format import RuleInWords, finding_in_words
 from orchestrator.domain.text import counted_noun
 from orchestrator.formats.unrestricted.money import SPLIT_RULE
 from orchestrator.formats.unrestricted.recusal import MIN_QUORUM, WAIVERS
@@ -109,6 +109,10 @@ def _breaks_and_prizes(rules: UnrestrictedRules) -> list[RuleInWords]:
                 "most of four other seeds do not show counts, and is marked as a lucky break."
             ),
         ),
+        (
+            "A9, A10",
+            f"Answers may depend on chance and are not asked again. {finding_in_words(rules.on_finding)}",
+        ),
     ]
 
 
@@ -118,9 +122,14 @@ def _raters(rules: UnrestrictedRules, one: str, other: str) -> str:
         f"At least {validity.raters_per_picture} raters answer about each picture. It is valid if all are sure that it "
         f"shows a {one} and no {other}, or the other way round, that the largest one covers at least "
         f"{validity.minimum_area_percent} % of the picture by the smallest box, is complete, not hidden by "
-        "anything, and real. "
+        f"anything, and real: no case of {_depictions(rules)}. One more rater answers where a box meets less than "
+        f"{validity.minimum_iou_percent} % of the median box. "
         "All answers are published with the ids of the raters."
     )
+
+
+def _depictions(rules: UnrestrictedRules) -> str:
+    return ", ".join(each.depictions for each in rules.classes)
 
 
 def _appeals(rules: UnrestrictedRules) -> str:

@@ -1,0 +1,132 @@
+"""The unrestricted contest as a plug-in: what it plays, round by round.
+
+A defence has one round on the eligibility set, and every week that closed has one on its pictures. Whose turn it is
+follows from the whole ledger of the contest; what came of a round is recorded in it.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from orchestrator.domain.contest_format import (
+    Format,
+    Observations,
+    PlayRules,
+    RoundOfSeason,
+    RuleInWords,
+    SeasonRound,
+)
+from orchestrator.domain.leaderboard import Column, Leaderboard, Row, Value, rank_rows
+from orchestrator.domain.plan import Cell
+from orchestrator.domain.season import Season
+from orchestrator.domain.submissions import Roster, Side, Submission
+from orchestrator.domain.tasks import Task
+from orchestrator.errors import Problem
+from orchestrator.formats.unrestricted import events, rules_in_words
+from orchestrator.formats.unrestricted.rounds import eligibility_round, week_round
+from orchestrator.formats.unrestricted.rules import UnrestrictedRules, rule_warnings
+
+_PERCENT = 100
+
+
+class Unrestricted(Format[UnrestrictedRules]):
+    """The unrestricted contest."""
+
+    name = "unrestricted"
+    rules_type = UnrestrictedRules
+    programs = (Side.DEFENCE,)
+    event_types = events.EVENT_TYPES
+    has_season = True  # whose rounds come with defences and weeks
+
+    def play_rules(self) -> PlayRules:
+        """Returns that a defence may use chance: it is given a seed for each picture (U13)."""
+        return PlayRules(allows_chance=True)
+
+    def rules_in_words(self) -> list[RuleInWords]:
+        """Returns the rules of the contest."""
+        return rules_in_words.rules_in_words(self.rules)
+
+    def rule_warnings(self) -> list[str]:
+        """Returns what organizers should know of the rules that they chose."""
+        return rule_warnings(self.rules)
+
+    def task_problems(self, task: Task) -> list[Problem]:
+        """Returns that the pictures of the eligibility set are of other classes than raters are asked about."""
+        asked = [each.name for each in self.rules.classes]
+        if sorted(task.classes) == sorted(asked):
+            return []
+        what = f"has the classes {', '.join(task.classes)}, and raters are asked about {' and '.join(asked)} (U1)"
+        return [Problem(task.name, what, "name the classes of the dataset and of `rules.classes` alike")]
+
+    def roster_problems(self, roster: Roster, round_name: str = "") -> list[Problem]:
+        """Returns that a baseline is in the contest file: what nobody handed in is in no week of this contest."""
+        del round_name
+        return [
+            Problem("baselines", f"{each.id} would not be asked about pictures", "submit it as the organizers' team")
+            for each in roster
+            if each.baseline
+        ]
+
+    def rounds(self, season: Season, task: str) -> Sequence[SeasonRound]:
+        """Returns a round for each defence that the board found readable, and one for each week with pictures.
+
+        The pictures of the eligibility set are held out for later defences until the last week has closed.
+        """
+        del task
+        found, week_is_open = [], True
+        for event, _ in season.format_events:
+            match event:
+                case events.ReadabilityDecided() if event.readable:
+                    found.append(eligibility_round(event.defence))
+                case events.WeekClosed():
+                    found += [week_round(event.week)] if event.pictures else []
+                    week_is_open = False
+                case events.WeekOpened():
+                    week_is_open = True
+        return [SeasonRound(name, reveals_labels=not week_is_open) for name in found]
+
+    def schedule(self, roster: Roster, where: RoundOfSeason | None = None) -> tuple[Cell, ...]:
+        """Returns that every defence of a round classifies its pictures."""
+        del where
+        return tuple(Cell(defence.id) for defence in roster.by_side(Side.DEFENCE))
+
+    def leaderboards(self, observed: Observations) -> tuple[Leaderboard, ...]:
+        """Returns how many pictures of a round each defence answered. Who broke it is decided by people later (U7)."""
+        rows = [self._row(observed, defence) for defence in observed.roster.by_side(Side.DEFENCE)]
+        board = Leaderboard(
+            name="defences",
+            title="Answers",
+            measure="pictures that it labelled",
+            unit="percent",
+            more_is_better=True,
+            rules=("U1", "U7"),
+            rows=rank_rows(rows, more_is_better=True),
+            columns=(
+                Column("asked", "Asked", "pictures"),
+                Column("abstained", "Abstained", "pictures"),
+                Column("faults", "Faults", "pictures", more_is_better=False),
+            ),
+        )
+        return (board,)
+
+    def notes(self, observed: Observations) -> list[str]:
+        """Returns why no accuracy of a week's round means anything."""
+        if not observed.round.startswith(week_round("")):
+            return []
+        return ["Pictures of a week have no labels before raters judged them (U6): accuracies here say nothing."]
+
+    def _row(self, observed: Observations, defence: Submission) -> Row:
+        tally, standing = observed.tally(defence.id), observed.eligibility(defence.id)
+        counted = tally is not None and tally.complete
+        answered = tally.total - tally.abstained - tally.faults if tally is not None else 0
+        return Row(
+            submission=defence.id,
+            score=Fraction(_PERCENT * answered, tally.total) if tally is not None and counted else None,
+            reason=standing.unranked_reason or ("" if counted else "not played yet"),
+            values={
+                "asked": Value(None if tally is None else tally.total),
+                "abstained": Value(None if tally is None else tally.abstained),
+                "faults": Value(None if tally is None else tally.faults),
+            },
+            receipt_number=standing.receipt_number,
+            submitted=defence.submitted,
+        )

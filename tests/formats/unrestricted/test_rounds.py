@@ -1,0 +1,56 @@
+"""What the unrestricted contest plays: its rounds, and who is asked about which pictures in them."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator import resources
+from orchestrator.application.contests import seasons
+from orchestrator.domain.season import Season
+from orchestrator.errors import Rejected
+from orchestrator.formats.unrestricted import events
+from orchestrator.intake import admission
+from orchestrator.intake.contest_file import Contest
+
+TEMPLATE = resources.resource_path("examples", "templates", "unrestricted.yaml")
+
+
+def test_the_template_is_a_contest_that_can_be_opened(tmp_path: Path) -> None:
+    """`sparring contest init --template unrestricted` opens a contest of 40 pictures, which has no round yet."""
+    seasons.create_contest(tmp_path / "league", "unrestricted")
+    contest, season = seasons.read_contest(tmp_path / "league")
+    [task], _ = admission.check_contest(contest)
+    assert (task.classes, task.count) == (("six", "seven"), 40)
+    assert contest.format.rounds(season, task.name) == []
+
+
+def test_a_task_of_other_classes_than_raters_are_asked_about_is_refused(tmp_path: Path) -> None:
+    """A defence answers with the classes of the task, which have to be those of the questionnaire (U1)."""
+    path = tmp_path / "contest.yaml"
+    path.write_text(TEMPLATE.read_text("utf-8").replace("only: [six, seven]", "only: [six, nine]"), "utf-8")
+    with pytest.raises(Rejected, match="has the classes six, nine, and raters are asked about six and seven"):
+        admission.check_contest(Contest(path))
+
+
+def test_a_baseline_is_refused(tmp_path: Path) -> None:
+    """Nobody received a baseline, so that no week would ask it anything."""
+    path = tmp_path / "contest.yaml"
+    path.write_text(TEMPLATE.read_text("utf-8") + "baselines: [{builtin: defence_undefended}]\n", "utf-8")
+    with pytest.raises(Rejected, match="submit it as the organizers' team"):
+        admission.check_contest(Contest(path))
+
+
+def test_labels_are_revealed_once_the_last_week_has_closed() -> None:
+    """The eligibility set is held out for later defences as long as a week is open."""
+    contest, season = Contest(TEMPLATE).format, Season()
+    body = {"opens": "2027-01-18T09:00:00Z", "closes": "2027-01-22T23:00:00Z", "tzdata": "2026a"}
+    season.apply(events.WeekOpened(actor="desk", week="2027-W03", **body), "2027-01-18T09:00:00Z")
+    vote = {"eligible": [], "recused": {}, "in_favour": [], "against": []}
+    readable = events.ReadabilityDecided(actor="desk", defence="d1", readable=True, vote=vote, reason="It is plain.")
+    season.apply(readable, "2027-01-19T09:00:00Z")
+    assert [(each.name, each.reveals_labels) for each in contest.rounds(season, "digits")] == [
+        ("eligibility-d1", False)
+    ]
+    season.apply(events.WeekClosed(actor="desk", week="2027-W03", pictures=["0" * 16]), "2027-01-22T23:00:00Z")
+    found = [(each.name, each.reveals_labels) for each in contest.rounds(season, "digits")]
+    assert found == [("eligibility-d1", True), ("week-2027-W03", True)]
