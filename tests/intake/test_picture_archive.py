@@ -518,6 +518,86 @@ def test_hostile_archives_are_refused_by_name(case, refused, monkeypatch) -> Non
     assert sum(inflated) <= PictureBounds.of(COUNT, PIXELS[0].size).total_bytes + 2**20
 
 
+MILLION = 1_000_000
+NAME_BYTES = 6
+
+
+@pytest.fixture(scope="module")
+def million(tmp_path_factory) -> Path:
+    """A zip of a million empty files, each with its header and its place in the list, as far as the end record."""
+    numbers = np.arange(MILLION)
+    digits = (numbers[:, None] // 10 ** np.arange(NAME_BYTES)[::-1] % 10 + ord("0")).astype(np.uint8)
+    sizes = [("sums", "<u4", 3), ("named", "<u2"), ("extra", "<u2")]
+    name = [("name", "u1", NAME_BYTES)]
+    local = np.zeros(MILLION, [("mark", "S4"), ("head", "u1", 10), *sizes, *name])
+    central = np.zeros(
+        MILLION, [("mark", "S4"), ("head", "u1", 12), *sizes, ("more", "u1", 10), ("offset", "<u4"), *name]
+    )
+    local["mark"], central["mark"] = b"PK\x03\x04", b"PK\x01\x02"
+    central["offset"] = numbers * local.itemsize
+    for records in (local, central):
+        records["named"], records["name"] = NAME_BYTES, digits
+    path = tmp_path_factory.mktemp("million") / "entry.zip"
+    path.write_bytes(local.tobytes() + central.tobytes())
+    return path
+
+
+def zip_end(count: int, length: int, offset: int, *, wide: bool) -> bytes:
+    """Returns the end of a zip, with a 64-bit record before it where `wide`."""
+    if not wide:
+        return struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count % 2**16, count % 2**16, length, offset, 0)
+    record = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, length, offset)
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, offset + length, 1)
+    return record + locator + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 0xFFFF, 0xFFFF, *(2**32 - 1,) * 2, 0)
+
+
+@pytest.mark.slow
+def test_the_million_is_a_zip_for_others(million, put) -> None:
+    """Python's reader finds the last of a list of 10 in it, so that what is refused below is no broken file."""
+    head, count = 30 + NAME_BYTES, 10
+    with million.open("rb") as file:
+        local = file.read(count * head)
+        file.seek(MILLION * head)
+        central = file.read(count * (46 + NAME_BYTES))
+    path = put(local + central + zip_end(count, len(central), len(local), wide=True))
+    with zipfile.ZipFile(path) as archive:
+        assert archive.namelist()[-1] == "000009"
+        assert archive.testzip() is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("count", "wide", "what"),
+    [
+        pytest.param(MILLION, True, "archive: a 64-bit zip", id="counted-in-64-bits"),
+        pytest.param(MILLION, False, "archive: 16960 members, at most 73", id="counted-modulo-65536"),
+        pytest.param(COUNT, False, "archive: a list of 52000000 bytes, at most 16777216", id="a-small-count"),
+    ],
+)
+def test_a_million_members_are_one_refusal(million, count, wide, what) -> None:
+    """Neither the list nor a name is read: the end of the file says enough, in the memory of any other refusal."""
+    offset = MILLION * (30 + NAME_BYTES)
+    length = MILLION * (46 + NAME_BYTES)
+    with million.open("r+b") as file:
+        file.truncate(offset + length)
+        file.seek(0, 2)
+        file.write(zip_end(count, length, offset, wide=wide))
+    bounds = PictureBounds.of(COUNT, PIXELS[0].size)
+    large = replace(LAYOUT, bounds=replace(bounds, total_bytes=million.stat().st_size))
+    tracemalloc.start()
+    try:
+        with pytest.raises(Rejected) as caught:
+            read_picture_archive(million, large)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    [problem] = caught.value.problems
+    assert what in str(problem)
+    assert peak < MEMORY
+    with pytest.raises(Rejected, match="bytes, at most 1246912"):
+        read_picture_archive(million, LAYOUT)
+
+
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_hostile_archives_are_refused_in_a_small_address_space(tmp_path) -> None:
     """A process that may map 8 MiB more than it has reads all of them, so that no library takes more either."""
