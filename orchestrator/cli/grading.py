@@ -10,6 +10,7 @@ from orchestrator.application.grading import human_grading
 from orchestrator.cli import console, season
 from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.domain.text import counted_noun
 from orchestrator.errors import UsageError
 
 app = typer.Typer(no_args_is_help=True, help="People who grade pictures: plan, pages, answers.")
@@ -75,15 +76,22 @@ def import_(
     by: season.By = None,
     as_json: Json = False,
 ) -> None:
-    """Note what raters answered, all files or none. A file of a rater that came before adds to it."""
+    """Note what raters answered, all files or none. A later file of a rater adds answers and replaces none."""
     with seasons.administer(folder, by) as admin:
-        events = human_grading.import_answers(admin, files, task)
+        received = human_grading.import_answers(admin, files, task)
     if as_json:
-        console.print_json([event.summary() for event in events])
+        console.print_json(
+            [{**each.event.summary(), "answered": each.answered, "removed": each.removed} for each in received]
+        )
         return
-    for event in events:
-        said = event.summary()
+    for each in received:
+        said = each.event.summary()
         out.print(f"received {safe_text(said['answers'])} answers of {safe_text(said['rater'])}", soft_wrap=True)
+        if each.answered:
+            count = counted_noun(each.answered, "item")
+            out.print(f"         {count} answered before: the earlier answers count", soft_wrap=True)
+        if each.removed:
+            out.print(f"         no answer of this rater counts: {safe_text(each.removed)}", soft_wrap=True)
 
 
 @app.command("status", epilog="Example: sparring grade status league")

@@ -48,6 +48,19 @@ class GradingProgress:
     unassigned: int
 
 
+@dataclass(frozen=True, slots=True)
+class ReceivedAnswers:
+    """A file of a rater's answers. What was handed in first counts, and a removed rater stays removed.
+
+    `answered` says how many of its items had an answer that counts already; `removed` says why no answer of the rater
+    counts, "" where they do or may.
+    """
+
+    event: FormatEvent
+    answered: int
+    removed: str = ""
+
+
 @dataclass(frozen=True)
 class GradedTask:
     """The task that is graded, its true labels [n], and what its contest and season are."""
@@ -215,7 +228,7 @@ class HumanGrading(ABC):
         Args:
             graded: the task.
             appeals: the numbers of pictures, by submission.
-            raters: who may be asked.
+            raters: who may be asked; who was removed is not.
             secret: the round's.
 
         Raises:
@@ -231,8 +244,16 @@ class HumanGrading(ABC):
         """
 
     @abstractmethod
-    def answers(self, graded: GradedTask, text: str, *, csv: bool) -> FormatEvent:
-        """Returns the event of answers that a page saved, as JSON or as CSV.
+    def answers(
+        self, graded: GradedTask, text: str, *, csv: bool, before: Sequence[FormatEvent] = ()
+    ) -> ReceivedAnswers:
+        """Returns the event of answers that a page saved, as JSON or as CSV, and what it changes.
+
+        Args:
+            graded: the task.
+            text: the file.
+            csv: whether it is the CSV.
+            before: what will be noted before it and is not in the season yet.
 
         Raises:
             Rejected: with everything that is wrong with them.

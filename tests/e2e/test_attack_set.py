@@ -308,6 +308,16 @@ def test_people_decide_beside_the_machine(graded) -> None:
     assert "Rater r04 was removed" in notes
 
 
+def test_a_second_file_replaces_nothing_and_brings_nobody_back(graded) -> None:
+    """It is on record, the command says what does not count, and board and raters stay as they are (C7)."""
+    status, board = sparring("grade", "status", graded.cup), results(graded.cup)["boards"]
+    said = sparring("grade", "import", graded.cup, answer_pages(graded.cup, graded.pages)[3])
+    assert "items answered before: the earlier answers count" in said
+    assert "no answer of this rater counts: originals are graded 0.00 above anchors in the mean" in said
+    assert sparring("grade", "status", graded.cup) == status
+    assert results(graded.cup)["boards"] == board
+
+
 def test_answers_one_by_one_count_as_those_of_the_pages(season, graded, tmp_path) -> None:
     """What the site's desk notes item by item gives the same boards, to the last digit, once it is counted (C7)."""
     root = tmp_path / "site"
@@ -350,13 +360,14 @@ def test_answers_one_by_one_count_as_those_of_the_pages(season, graded, tmp_path
 
 
 def test_what_is_missing_and_appeals_go_to_others(graded) -> None:
-    """The removed rater's pictures, and two of which a team appeals, are asked of five more raters."""
+    """The removed rater's pictures, and one of which a team appeals, are asked of others, never of who was removed."""
     assert "nobody was asked for" in graded.said["after"]
     cup, pages = graded.cup, graded.root / "more"
     picture = latest_plan(cup).plan.positions[0]
-    raters = [word for number in range(5, 13) for word in ("--rater", f"r{number:02}")]
+    raters = [word for number in range(4, 13) for word in ("--rater", f"r{number:02}")]
     sparring("grade", "more", cup, "--appeal", f"noise={picture}", *raters)
     assert latest_plan(cup).appeals == {"noise": [picture]}
+    assert "r04" not in latest_plan(cup).plan.raters
     sparring("grade", "export", cup, "--out", pages)
     sparring("grade", "import", cup, *answer_pages(cup, pages))
     assert "missing  0 answers" in sparring("grade", "status", cup)

@@ -15,7 +15,9 @@ from orchestrator.application.grading.raters import rater_id
 from orchestrator.domain.contest_events import PersonRecord, Role
 from orchestrator.formats.attack_set.contest_grading import graded
 from orchestrator.formats.attack_set.events import GradeGiven, GradesReceived, GradingPlanned, ScoresReleased
-from orchestrator.formats.attack_set.grading.sheets import AnswerFile, GradingTask
+from orchestrator.formats.attack_set.grading.screening import RaterStatus
+from orchestrator.formats.attack_set.grading.sheets import Answer, AnswerFile, GradingTask
+from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from tests.web import rating_contest
 from tests.web.conftest import client_of, make_account
@@ -242,6 +244,53 @@ def test_the_last_answer_can_be_replaced_for_a_minute(rating):
     assert "within 60 seconds" in refused.content.decode()
     assert b"Your last answer" not in rating.client.get("/rate/last/", follow=True).content
     assert len([e for e in events_of(rating) if isinstance(e, GradeGiven)]) == 2
+
+
+def file_of(rating, answers) -> AnswerFile:
+    """Returns a file of the first rater."""
+    return AnswerFile(plan=rating.plan.digest, rater=rating.ids[0], answers=answers)
+
+
+def import_file(rating, answers) -> None:
+    """Notes a file of the first rater, as `sparring grade import` does."""
+    file = file_of(rating, answers)
+    with seasons.administer(rating.folder, clock=rating.clock) as admin:
+        admin.append_event(GradesReceived(actor="organizer", task="digits", file=file))
+
+
+def test_of_a_file_and_answers_on_the_site_the_first_counts(rating):
+    """A file that says otherwise, or is too fast, changes no answer of the site and asks nothing again."""
+    contest = Contest(rating.folder / "contest.yaml")
+    rater, plan, labels = rating.ids[0], rating.plan, np.arange(rating_contest.PICTURES) % 10
+    said = {GradingTask.QUALITY: {"grade": 3}, GradingTask.VALID: {"proper": True}}
+    own = [Answer(token=item.token, milliseconds=2000, **said[item.task]) for item in plan.items_of(rater)]
+    planned = GradingPlanned(actor="organizer", task="digits", plan=plan)
+    site = [GradeGiven(actor=rater, task="digits", plan=plan.digest, rater=rater, answer=answer) for answer in own]
+    other = [
+        answer.model_copy(update={"milliseconds": fast} | ({"grade": 1} if answer.grade else {"proper": False}))
+        for fast in (2000, 0)
+        for answer in own
+    ]
+    events = [planned, *site, GradesReceived(actor="organizer", task="digits", file=file_of(rating, other))]
+    before = graded(events[:-1], "digits", labels, 10)
+    assert graded(events, "digits", labels, 10) == before
+    assert before.raters[0].status is RaterStatus.REMOVED
+    at_work = contest.format.human_grading().rating(contest.make_task(contest.load_samples("digits"), "digits"))
+    for event in events:
+        at_work.apply(event, rating.clock())
+    assert at_work.own_answers(rater).next is None
+
+
+def test_what_a_file_answers_cannot_be_changed_on_the_site(rating):
+    """Not for a minute either: only an answer that was given on the site has one."""
+    page = send(rating, rating.client.get("/rate/next/"), 1)
+    late = rating.client.get("/rate/last/")
+    [given] = [e.answer for e in events_of(rating) if isinstance(e, GradeGiven)]
+    import_file(rating, [given])
+    assert b"Your last answer" not in rating.client.get("/rate/last/", follow=True).content
+    assert send(rating, late, 2).status_code == 409
+    assert item_on(rating.client.get("/rate/next/")) == item_on(page)
+    assert len([e for e in events_of(rating) if isinstance(e, GradeGiven)]) == 1
 
 
 def test_pictures_are_one_s_own_encoded_anew_and_kept_until_answered(rating):

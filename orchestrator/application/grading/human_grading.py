@@ -11,7 +11,7 @@ from orchestrator.application.contests.tries import receiving_state
 from orchestrator.application.grading.graded_pictures import GradedPictures, encode_png
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain.contest_events import FormatEvent
-from orchestrator.domain.human_grading import GradedTask, GradingProgress, HumanGrading
+from orchestrator.domain.human_grading import GradedTask, GradingProgress, HumanGrading, ReceivedAnswers
 from orchestrator.domain.samples import Pixels
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Side
@@ -75,8 +75,8 @@ def export_pages(admin: ContestAdmin, out: Path, task: str | None = None) -> lis
     return [out / file for file, _ in pages]
 
 
-def import_answers(admin: ContestAdmin, files: Sequence[Path], task: str | None = None) -> list[FormatEvent]:
-    """Notes what raters saved, all files or none.
+def import_answers(admin: ContestAdmin, files: Sequence[Path], task: str | None = None) -> list[ReceivedAnswers]:
+    """Notes what raters saved, all files or none; returns what each changes.
 
     Raises:
         UsageError: the format has no human grading, or a file cannot be read.
@@ -84,13 +84,15 @@ def import_answers(admin: ContestAdmin, files: Sequence[Path], task: str | None 
     """
     grading, name = required_grading(admin.contest), task or admin.contest.only_task
     texts = [(path, _read_text(path)) for path in files]
-    events = []
+    received: list[ReceivedAnswers] = []
     with admin.alone():
+        graded = _graded(admin, name)
         for path, text in texts:
-            events.append(grading.answers(_graded(admin, name), text, csv=path.suffix.lower() == ".csv"))
-        for event in events:
-            admin.append_event(event)
-    return events
+            before = [each.event for each in received]
+            received.append(grading.answers(graded, text, csv=path.suffix.lower() == ".csv", before=before))
+        for each in received:
+            admin.append_event(each.event)
+    return received
 
 
 def grading_progress(contest: Contest, season: Season, task: str | None = None) -> GradingProgress:

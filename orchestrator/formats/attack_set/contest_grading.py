@@ -13,16 +13,19 @@ from orchestrator.domain.human_grading import (
     PngOf,
     RaterProgress,
     Rating,
+    ReceivedAnswers,
 )
 from orchestrator.domain.samples import Labels
 from orchestrator.domain.tasks import Task
 from orchestrator.errors import Problem, Rejected
 from orchestrator.formats.attack_set.events import GradesReceived, GradingPlanned, answers_of, plans_of
+from orchestrator.formats.attack_set.grading.answers import read_answers
 from orchestrator.formats.attack_set.grading.answers_csv import read_answers_csv
 from orchestrator.formats.attack_set.grading.fold import Appeal, GradingResult, GradingRound, grade_round
 from orchestrator.formats.attack_set.grading.page import grading_page
 from orchestrator.formats.attack_set.grading.planning import MoreRaters, make_plan, make_supplement
 from orchestrator.formats.attack_set.grading.rules import APPEAL_RATERS, GradingRules
+from orchestrator.formats.attack_set.grading.screening import RaterStatus
 from orchestrator.formats.attack_set.grading.sheet_making import SheetHeading, sheet_for
 from orchestrator.formats.attack_set.grading.sheets import AnswerFile, GradingTask
 from orchestrator.formats.attack_set.item_rating import AttackSetRating
@@ -91,7 +94,9 @@ class AttackSetGrading(HumanGrading):
                 "grading", "nothing is missing that nobody was asked about", "see `sparring grade status`"
             )
             raise Rejected("grading plan", [problem])
-        plan = make_supplement(round_.plan, round_.supplements, wanted, raters, secret)
+        removed = {report.rater for report in result.raters if report.status is RaterStatus.REMOVED}
+        asked = [rater for rater in raters if rater not in removed]
+        plan = make_supplement(round_.plan, round_.supplements, wanted, asked, secret)
         event = GradingPlanned(
             actor=graded.actor,
             task=graded.task.name,
@@ -111,16 +116,24 @@ class AttackSetGrading(HumanGrading):
         for rater in latest.raters:
             yield f"{rater}.html", grading_page(sheet_for(latest, rater, heading, picture_of, png_of))
 
-    def answers(self, graded: GradedTask, text: str, *, csv: bool) -> FormatEvent:
+    def answers(
+        self, graded: GradedTask, text: str, *, csv: bool, before: Sequence[FormatEvent] = ()
+    ) -> ReceivedAnswers:
         """See `HumanGrading.answers`."""
-        _require_plan(graded)
+        round_ = _require_plan(graded)
         event = GradesReceived(actor=graded.actor, task=graded.task.name, file=_read_file(text, csv=csv))
         plans = {planned.plan.digest for planned in plans_of(_events(graded), graded.task.name)}
         if event.file.plan not in plans:
             what = "they are answers to another plan than those in force"
             raise Rejected("answers", [Problem("plan", what, "have the rater fill in the page that was exported last")])
-        self._result(graded, event)  # which names everything that does not fit
-        return event
+        result = self._result(graded, [*before, event])  # which names everything that does not fit
+        earlier = answers_of([*_events(graded), *before], graded.task.name)
+        known = {
+            given.item.token for given in read_answers(round_.plans, earlier, round_.class_count) if not given.too_fast
+        }
+        [report] = [report for report in result.raters if report.rater == event.file.rater]
+        removed = report.reason if report.status is RaterStatus.REMOVED else ""
+        return ReceivedAnswers(event, len(known & {answer.token for answer in event.file.answers}), removed)
 
     def rating(self, task: Task) -> Rating:
         """See `HumanGrading.rating`."""
@@ -149,8 +162,8 @@ class AttackSetGrading(HumanGrading):
         )
         return GradingProgress(raters, result.outstanding, sum(request.count for request in result.more))
 
-    def _result(self, graded_task: GradedTask, event: FormatEvent | None = None) -> GradingResult:
-        events = [*_events(graded_task), *([event] if event else [])]
+    def _result(self, graded_task: GradedTask, more: Sequence[FormatEvent] = ()) -> GradingResult:
+        events = [*_events(graded_task), *more]
         result = graded(events, graded_task.task.name, graded_task.labels, len(graded_task.task.classes))
         if result is None:
             raise _nothing_planned()

@@ -34,7 +34,7 @@ class GradingPlanned(FormatEvent):
 
 
 class GradesReceived(FormatEvent):
-    """What one rater answered. Of several files of a rater the later answer to an item counts."""
+    """What one rater handed in. Of several answers to an item those in the first file that has one count."""
 
     kind: Literal["attack_set.grades_received"] = "attack_set.grades_received"
     task: str
@@ -46,7 +46,9 @@ class GradesReceived(FormatEvent):
 
 
 class GradeGiven(FormatEvent):
-    """What one rater answered to one item, where a service asks. A later one to the same item replaces it.
+    """What one rater answered to one item, where a service asks.
+
+    A later one to the same item replaces it: the service takes one within a minute, and none after a file of the rater.
 
     `actor` is the rater's id: it is published, and the person's is not.
     """

@@ -24,7 +24,7 @@ from orchestrator.formats.attack_set.grading.page import NO_CLASS_KEY, PROPER_KE
 from orchestrator.formats.attack_set.grading.plan import GradingPlan, PlannedItem
 from orchestrator.formats.attack_set.grading.rules import GradingRules
 from orchestrator.formats.attack_set.grading.sheet_making import item_pictures
-from orchestrator.formats.attack_set.grading.sheets import MINIMUM_MILLISECONDS, Answer, GradingTask
+from orchestrator.formats.attack_set.grading.sheets import MINIMUM_MILLISECONDS, Answer, AnswerFile, GradingTask
 
 UNDO_KEY = "u"
 """Takes the last answer back, so that no class has it."""
@@ -38,6 +38,7 @@ class _AnsweredItem:
     """When an item was answered first, and what became of it. Answers that were too fast do not count."""
 
     first: datetime
+    counts: bool = False
     too_fast: int = 0
     last_too_fast: bool = False
 
@@ -57,7 +58,7 @@ class _Sheet:
     counted: list[int] = field(default_factory=list)
     """Milliseconds of answers that were not too fast."""
     last: str = ""
-    """The token of the item that was answered last."""
+    """The token of the item that was answered here last, "" after a file of the rater came."""
 
 
 class AttackSetRating(Rating):
@@ -85,8 +86,7 @@ class AttackSetRating(Rating):
                     self._start_anew()
                 self._add_plan(event.plan)
             case GradesReceived() if event.task == self._task.name and event.file.plan in self._plans:
-                for answer in event.file.answers:
-                    self._add_answer(event.file.rater, answer, time)
+                self._add_file(event.file, time)
             case GradeGiven() if event.task == self._task.name and event.plan in self._plans:
                 self._add_answer(event.rater, event.answer, time)
 
@@ -98,12 +98,21 @@ class AttackSetRating(Rating):
             self._sheets.setdefault(rater, _Sheet()).items += [(plan.digest, item) for item in practice_first]
             self._items |= {item.token: (rater, plan.digest, item) for item in items}
 
+    def _add_file(self, file: AnswerFile, time: datetime) -> None:
+        """Learns what a page saved: an item that has an answer keeps it, and none in the file can be changed here."""
+        kept = {token for token, known in self._answered.items() if known.counts}
+        for answer in file.answers:
+            if answer.token not in kept:
+                self._add_answer(file.rater, answer, time)
+        self._sheets[file.rater].last = ""
+
     def _add_answer(self, rater: str, answer: Answer, time: datetime) -> None:
         sheet = self._sheets[rater]
         known = self._answered.setdefault(answer.token, _AnsweredItem(time))
         known.last_too_fast = answer.milliseconds < MINIMUM_MILLISECONDS
         known.too_fast += known.last_too_fast
         if not known.last_too_fast:
+            known.counts = True
             sheet.counted.append(answer.milliseconds)
         sheet.times.append(time)
         sheet.last = answer.token

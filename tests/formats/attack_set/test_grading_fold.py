@@ -141,6 +141,56 @@ def test_a_rater_who_tells_nothing_apart_is_removed(round_):
     assert result.outstanding == 0, "nothing is awaited of who was removed"
 
 
+def in_second_file(round_, change):
+    """Returns everybody's perfect answers, and after them a second file of rater-0 with changed ones."""
+    [own] = [file for file in files(round_.plan, change) if file.rater == "rater-0"]
+    return [*files(round_.plan), own]
+
+
+def test_what_was_handed_in_first_counts(round_):
+    """A second file of a rater to the same items changes no score, no report and no agreement."""
+
+    def harsh(rater, item):
+        return {"grade": 1} if item.task is GradingTask.QUALITY else {"proper": False}
+
+    assert fold(round_, in_second_file(round_, harsh)) == fold(round_, files(round_.plan))
+
+
+def test_a_second_file_brings_no_removed_rater_back(round_):
+    """Who was removed and then answers everything perfectly is removed for the same reason, in the same result."""
+
+    def flat(rater, item):
+        return {"grade": 3} if rater == "rater-0" and item.task is GradingTask.QUALITY else {}
+
+    first, perfect_ones = files(round_.plan, flat), files(round_.plan)
+    assert fold(round_, [*first, perfect_ones[0]]) == fold(round_, first)
+
+
+def test_answers_that_were_not_there_yet_are_added(round_):
+    """A rater's list in two files, the rest in the second, gives what the whole list gives in one."""
+    whole = files(round_.plan)
+    own = whole[0].answers
+    half = len(own) // 2
+    parts = [whole[0].model_copy(update={"answers": some}) for some in (own[:half], own[half:])]
+    assert fold(round_, [*parts, *whole[1:]]) == fold(round_, whole)
+
+
+def test_a_removed_rater_stays_removed_in_further_plans(round_):
+    """Careful grades of a supplement's hidden items raise the rater's means, and the rater stays removed."""
+
+    def flat(rater, item):
+        return {"grade": 3} if rater == "rater-0" and item.task is GradingTask.QUALITY else {}
+
+    graded = {about(item) for item in round_.plan.items_of("rater-0")}
+    another = next(place for place in round_.plan.positions if (GradingTask.QUALITY, "ants", place) not in graded)
+    more = make_supplement(round_.plan, [], [MoreRaters("ants", another, GradingTask.QUALITY, 1)], ["rater-0"], SECRET)
+    asked = GradingRound(round_.plan, LABELS, 2, (more,))
+    report = fold(asked, [*files(round_.plan, flat), *files(more)]).raters[0]
+    assert report.originals - report.anchors > Fraction(3, 2), "in both lists together"
+    assert report.status is RaterStatus.REMOVED
+    assert report.reason == "originals are graded 0.00 above anchors in the mean, less than 1.5"
+
+
 def test_the_gap_that_removes_is_exact(round_):
     """With 15 of each, means that are 23/15 apart are enough, and 22/15 are not."""
     anchors = [

@@ -10,11 +10,12 @@ from orchestrator.formats.attack_set.grading.sheets import MINIMUM_MILLISECONDS,
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """What a rater said of an item, practice included."""
+    """What a rater said of an item, practice included. `file` is the place of the file that says it, from 0."""
 
     rater: str
     item: PlannedItem
     answer: Answer
+    file: int = 0
 
     @property
     def too_fast(self) -> bool:
@@ -23,7 +24,10 @@ class GivenAnswer:
 
 
 def read_answers(plans: Sequence[GradingPlan], files: Iterable[AnswerFile], class_count: int) -> list[GivenAnswer]:
-    """Returns one answer for each item that was answered: the last one that was not too fast, or else the last.
+    """Returns one answer for each item that was answered, none that was too fast where there is another.
+
+    What was handed in first counts: no later file replaces it, or a rater who learns that the hidden items removed them
+    could grade those anew. Within one file the last answer counts: until the file is handed in a rater may correct.
 
     Raises:
         Rejected: an answer is of no plan, of another rater or of no item, or does not fit its question; all of them.
@@ -32,7 +36,7 @@ def read_answers(plans: Sequence[GradingPlan], files: Iterable[AnswerFile], clas
     owners = {item.token: rater for plan in plans for rater, item in plan.items()}
     given: dict[str, GivenAnswer] = {}
     problems: list[Problem] = []
-    for file in files:
+    for number, file in enumerate(files):
         plan, place = by_digest.get(file.plan), f"answers of {file.rater}"
         if plan is None or file.rater not in plan.raters:
             what = "they are of another plan" if plan is None else "the plan has no sheet for this rater"
@@ -46,8 +50,8 @@ def read_answers(plans: Sequence[GradingPlan], files: Iterable[AnswerFile], clas
             elif fault := misfit(item, answer, class_count):
                 problems.append(Problem(f"{place}, {answer.token}", fault, "save the file from the page again"))
             else:
-                new, old = GivenAnswer(file.rater, item, answer), given.get(answer.token)
-                if old is None or old.too_fast or not new.too_fast:
+                new, old = GivenAnswer(file.rater, item, answer, number), given.get(answer.token)
+                if old is None or old.too_fast or (old.file == number and not new.too_fast):
                     given[answer.token] = new
     if problems:
         raise Rejected("grading answers", problems)

@@ -88,12 +88,8 @@ def report_rater(rater: str, given: Iterable[GivenAnswer], labels: Sequence[int]
     answers = list(given)
     counted = [each for each in answers if not each.too_fast]
     quality = [each for each in counted if each.item.task is GradingTask.QUALITY]
-    grades = {
-        kind: [each.answer.grade or 0 for each in quality if each.item.kind is kind]
-        for kind in (ItemKind.ORIGINAL, ItemKind.ANCHOR)
-    }
-    originals, anchors = _mean(grades[ItemKind.ORIGINAL]), _mean(grades[ItemKind.ANCHOR])
-    status, reason = _judge(grades[ItemKind.ORIGINAL], grades[ItemKind.ANCHOR])
+    originals, anchors = (_mean(_grades(quality, kind)) for kind in (ItemKind.ORIGINAL, ItemKind.ANCHOR))
+    status, reason = _judge_in_order(quality)
     by_token = {each.item.token: each.answer.grade for each in quality}
     pairs = [(each.answer.grade, by_token[each.item.repeat_of]) for each in quality if each.item.repeat_of in by_token]
     shown = [e for e in counted if e.item.task is GradingTask.VALID and e.item.kind is ItemKind.ORIGINAL]
@@ -143,6 +139,21 @@ def bt500_outliers(grades: NDArray[np.float64], raters: Sequence[str]) -> tuple[
     outliers, total = above + below, np.isfinite(rows).sum(axis=0)
     dropped = (outliers > _OUTLIER_SHARE * total) & (np.abs(above - below) < _BALANCE * outliers)
     return tuple(rater for rater, drop in zip(raters, dropped, strict=True) if drop)
+
+
+def _judge_in_order(quality: Sequence[GivenAnswer]) -> tuple[RaterStatus, str]:
+    """Returns whether a rater counts, and why not. Whom one file removes no later one brings back."""
+    status, reason = _judge([], [])
+    for last in sorted({each.file for each in quality}):
+        known = [each for each in quality if each.file <= last]
+        status, reason = _judge(_grades(known, ItemKind.ORIGINAL), _grades(known, ItemKind.ANCHOR))
+        if status is RaterStatus.REMOVED:
+            break
+    return status, reason
+
+
+def _grades(quality: Iterable[GivenAnswer], kind: ItemKind) -> list[int]:
+    return [each.answer.grade or 0 for each in quality if each.item.kind is kind]
 
 
 def _judge(originals: Sequence[int], anchors: Sequence[int]) -> tuple[RaterStatus, str]:
