@@ -251,7 +251,7 @@ class Bench:
         ours = self.folder / "ours" / name
         if self.work.layout == "files":
             shutil.copytree(peer, ours)
-            run([*SPARRING, "submission", "adopt", str(ours), "--name", name])
+            run([*SPARRING, "submission", "import", str(ours), "--name", name])
         else:
             native = NATIVE_ATTACK if kind == "attack" else NATIVE_DEFENCE
             ours.mkdir(parents=True)

@@ -63,8 +63,11 @@ app.command("withdraw", epilog="Example: sparring withdraw cup corners --reason 
 app.command("disqualify", epilog="Example: sparring disqualify cup corners --reason 'two people, one team'")(
     season.disqualify
 )
-app.command("correct", epilog="Example: sparring correct cup corners --licence MIT --reason 'published late'")(
-    season.correct
+app.command("set-source", epilog="Example: sparring set-source cup corners --licence MIT --reason 'published late'")(
+    season.set_source
+)
+app.command("correct", hidden=True, epilog="Example: sparring correct cup corners --licence MIT --reason 'late'")(
+    season.set_source
 )
 app.add_typer(appeals.app, name="appeal")
 app.add_typer(rounds.app, name="round")
@@ -73,8 +76,11 @@ app.command("tick", epilog="Example: sparring tick weeks")(tick.tick)
 app.add_typer(grading.app, name="grade")
 app.command("board", epilog="Example: sparring board cup --round final")(season.board)
 app.command("status", epilog="Example: sparring status --from https://cup.example.org")(status.status)
-app.command("rejudge", epilog="Example: sparring rejudge cup --apply --reason 'the jury lowered the floor'")(
-    season.rejudge
+app.command("rescore", epilog="Example: sparring rescore cup --apply --reason 'the jury lowered the floor'")(
+    season.rescore
+)
+app.command("rejudge", hidden=True, epilog="Example: sparring rejudge cup --drop --reason 'no rule changes'")(
+    season.rescore
 )
 app.command("replay", epilog="Example: sparring replay 3f2a --dir round1")(replay.replay)
 app.command("report", epilog="Example: sparring report round1")(rounds.report)

@@ -64,8 +64,8 @@ Unisolated = Annotated[
     bool,
     typer.Option("--allow-unisolated", help="Let strangers' submissions run on the process backend. It is no wall."),
 ]
-AMERICAN_SPELLINGS = ("--license",)
-"""Options that are accepted beside the British ones, which help and documents use."""
+OTHER_SPELLINGS = ("--license", "--flavour")
+"""Options that are accepted beside those that documents use: American spelling, and former names."""
 GC_THRESHOLDS = (50_000, 20, 50)
 """How seldom Python looks for garbage in cycles: a large round is millions of objects that stay, and few cycles."""
 P = ParamSpec("P")

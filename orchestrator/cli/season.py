@@ -245,7 +245,7 @@ def disqualify(
 
 
 @console.command
-def correct(
+def set_source(
     folder: ContestDir,
     submission: Submission,
     reason: Reason,
@@ -256,7 +256,10 @@ def correct(
     by: By = None,
     as_json: Json = False,
 ) -> None:
-    """Correct what a submission says of its licence or its source address."""
+    """Record where a submission's source is published, or its licence, where it was wrong or came late (A6).
+
+    `sparring correct`, the former name, works too.
+    """
     with seasons.administer(folder, by) as admin:
         admin.correct_release(submission, reason, licence=licence, source=source)
     _print_done({"corrected": submission, "licence": licence, "source": source, "reason": reason}, as_json=as_json)
@@ -305,7 +308,7 @@ def board(
 
 
 @console.command
-def rejudge(
+def rescore(
     folder: ContestDir,
     apply: Annotated[bool, typer.Option("--apply", help="Judge by the rules in contest.yaml from now on.")] = False,
     drop: Annotated[bool, typer.Option("--drop", help="Note that the change was looked at and not made.")] = False,
@@ -314,7 +317,10 @@ def rejudge(
     by: By = None,
     as_json: Json = False,
 ) -> None:
-    """Show what every board becomes under the rules in contest.yaml as it is now; nothing is played again."""
+    """Show what every board becomes under the rules in contest.yaml as it is now; nothing is played again.
+
+    `sparring rejudge`, the former name, works too.
+    """
     if apply and drop:
         raise UsageError("--apply and --drop: choose one")
     if (apply or drop) and not reason:

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli import (
-    adopt,
     console,
     contest_lists,
+    import_nips2017,
     output_paths,
     submission_check,
     submission_logs,
@@ -29,7 +29,12 @@ app.command("build", epilog="Example: sparring submission build my_attack")(subm
 app.command("pack", epilog="Example: sparring submission pack my_attack --out my_attack.sparring.tar")(
     submission_package.pack
 )
-app.command("adopt", epilog="Example: sparring submission adopt my_attack_2017 --name my_attack")(adopt.adopt)
+app.command("import", epilog="Example: sparring submission import my_attack_2017 --name my_attack")(
+    import_nips2017.import_folder
+)
+app.command("adopt", hidden=True, epilog="Example: sparring submission adopt my_attack_2017 --name my_attack")(
+    import_nips2017.import_folder
+)
 app.command("check", epilog="Example: sparring submission check my_attack --backend docker")(submission_check.check)
 app.command("try", epilog="Example: sparring submission try my_attack --against undefended")(submission_check.try_)
 app.command("debug", epilog="Example: sparring submission debug my_attack --save talk.jsonl")(submission_check.debug)

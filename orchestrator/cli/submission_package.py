@@ -35,7 +35,9 @@ _IMAGE_TAG = re.compile(
 class BuildOptions:
     """How an image is built."""
 
-    flavour: Annotated[str, typer.Option("--flavour", help="cpu, or cuda for what says `gpu: true`.")] = "cpu"
+    variant: Annotated[
+        str, typer.Option("--variant", "--flavour", help="cpu, or cuda for a manifest that says `gpu: true`.")
+    ] = "cpu"
     tag: Annotated[str, typer.Option("--tag", help="The image's name; default: `image` in submission.yaml.")] = ""
     base: Annotated[str, typer.Option("--base", help="What BASE in the Dockerfile is.")] = ""
     network: Annotated[bool, typer.Option("--network", help="Give the build a network; organizers do not.")] = False
@@ -52,12 +54,12 @@ def build(folder: FolderArgument = CURRENT_FOLDER, how: BuildOptions = BuildOpti
         raise UsageError(
             f"--tag {printable(how.tag, 80)}: no image can be called so; write name or name:tag, lower case"
         )
-    options = ImageBuildOptions(how.flavour, how.tag, how.base, how.network, _revision(folder))
+    options = ImageBuildOptions(how.variant, how.tag, how.base, how.network, _revision(folder))
     prepared = building.prepare_build(folder, options)
     path = (
         output_paths.require_file_path(how.log, "--log")
         if how.log
-        else _cache_folder() / "builds" / f"{prepared.manifest.name}-{how.flavour}.log"
+        else _cache_folder() / "builds" / f"{prepared.manifest.name}-{how.variant}.log"
     )
     if how.network:
         err.print("[yellow]warning:[/] this build has a network; where organizers build it, there is none")
@@ -71,7 +73,7 @@ def build(folder: FolderArgument = CURRENT_FOLDER, how: BuildOptions = BuildOpti
         except Rejected as error:
             raise _explained_failure(error, folder, log, network=how.network) from None
     if not how.base and not how.network:
-        BuildRecord.of_user().add(prepared.tree.digest, how.flavour, identity)
+        BuildRecord.of_user().add(prepared.tree.digest, how.variant, identity)
     if as_json:
         document = {"image": identity, "tag": prepared.recipe.tag, "source": prepared.tree.digest, "log": str(path)}
         console.print_json({**document, "left_out": list(prepared.tree.left_out)})

@@ -63,7 +63,7 @@ def prepare_build(folder: Path, wanted: ImageBuildOptions) -> PreparedBuild:
         UsageError: it has no name for the image, or no such flavour.
     """
     if wanted.flavour not in FLAVOURS:
-        raise UsageError(f"there is no flavour {wanted.flavour!r}; there is {', '.join(FLAVOURS)}")
+        raise UsageError(f"there is no variant {wanted.flavour!r}; there is {', '.join(FLAVOURS)}")
     problems: list[Problem] = []
     submission_manifest = _collect_problems(problems, lambda: manifest.read_manifest(folder))
     tree = _collect_problems(problems, lambda: scan_folder(folder))
@@ -153,7 +153,7 @@ def _arguments(
 ) -> dict[str, str]:
     """Returns the arguments of the build, of those that the Dockerfile declares."""
     if options.flavour == "cuda" and not submission_manifest.gpu:
-        raise UsageError(f"{folder / manifest.FILE_NAME} does not say `gpu: true`: build it without --flavour cuda")
+        raise UsageError(f"{folder / manifest.FILE_NAME} does not say `gpu: true`: build it without --variant cuda")
     if options.base and "BASE" not in recipe.arguments:
         raise UsageError(f"{folder / dockerfile.FILE_NAME} has no `ARG BASE` that --base could set")
     default = recipe.arguments.get("BASE", "")

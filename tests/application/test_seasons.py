@@ -293,7 +293,7 @@ def test_no_round_is_played_under_rules_that_nobody_applied(entered) -> None:
     entered.promote()
     entered.write(clean_floor={"baseline": "measure", "points": 10})
     with pytest.raises(
-        UsageError, match=r"rules\.clean_floor in .* changed since the contest was judged; see `sparring rejudge"
+        UsageError, match=r"rules\.clean_floor in .* changed since the contest was judged; see `sparring rescore"
     ):
         entered.play("final")
     with entered.desk() as desk:

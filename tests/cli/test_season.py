@@ -74,11 +74,11 @@ def test_the_status_of_a_contest_is_that_of_its_rounds(cup) -> None:
         ["submit"],
         ["withdraw"],
         ["disqualify"],
-        ["correct"],
+        ["set-source"],
         ["round", "run"],
         ["round", "promote"],
         ["board"],
-        ["rejudge"],
+        ["rescore"],
     ],
     ids=" ".join,
 )
@@ -195,7 +195,9 @@ def test_a_refused_submission_is_told_why(cup) -> None:
 
 def test_acts_give_json(entered) -> None:
     """Withdrawing, disqualifying, correcting and adding a team print what was done as one document."""
-    corrected = sparring("correct", entered, "corners", "--source", "https://example.org", "--reason", "late", "--json")
+    corrected = sparring(
+        "set-source", entered, "corners", "--source", "https://example.org", "--reason", "late", "--json"
+    )
     assert json.loads(corrected.stdout) == {
         "corrected": "corners",
         "licence": None,
@@ -240,7 +242,7 @@ def test_who_acts_can_be_named(entered) -> None:
         (["withdraw", "{}", "nobody", "--reason", "r"], "no submission 'nobody' in this contest (known: corners)"),
         (["withdraw", "{}", "corners", "--reason", ""], "reason: string should have at least 1 character"),
         (["withdraw", "{}", "corners", "--reason", "r", "--by", "x" * 121], "is too long a name"),
-        (["correct", "{}", "corners", "--reason", "r"], "nothing to correct: give --licence or --source"),
+        (["set-source", "{}", "corners", "--reason", "r"], "nothing to correct: give --licence or --source"),
         (["round", "run", "{}"], "give the round to play, and no --out"),
         (["round", "run", "{}", "semi"], "has no round 'semi'; it has initial, final"),
         (["round", "run", "{}", "final"], "run `sparring round promote` first"),
@@ -248,8 +250,8 @@ def test_who_acts_can_be_named(entered) -> None:
         (["round", "promote", "{}"], "the round initial of digits was not played; run `sparring round run"),
         (["board", "{}"], "no round was played in"),
         (["board", "{}", "--round", "final"], "the round 'final' of digits was not played"),
-        (["rejudge", "{}", "--apply", "--drop", "--reason", "r"], "--apply and --drop: choose one"),
-        (["rejudge", "{}", "--apply"], "say why: --reason"),
+        (["rescore", "{}", "--apply", "--drop", "--reason", "r"], "--apply and --drop: choose one"),
+        (["rescore", "{}", "--apply"], "say why: --reason"),
         (["board", "{}/blobs"], "holds no contest; make one with `sparring contest init"),
     ],
 )
@@ -271,7 +273,7 @@ def test_a_usage_error_comes_as_json(cup) -> None:
 
 def test_rejudging_nothing_shows_nothing(entered) -> None:
     """Before the first round there is no board to compare, and nothing is written."""
-    done = sparring("rejudge", entered, "--json")
+    done = sparring("rescore", entered, "--json")
     assert (done.exit_code, json.loads(done.stdout)) == (0, [])
 
 

@@ -102,8 +102,8 @@ def test_json_is_the_whole_answer(entry) -> None:
 
 
 def test_what_contradicts_itself_is_refused(entry) -> None:
-    """--image with --no-image, a flavour that there is not, a base without its argument: each is a usage error."""
-    for words in (["pack", entry, "--image", "x", "--no-image"], ["build", entry, "--flavour", "tpu"]):
+    """--image with --no-image, a variant that there is not, a base without its argument: each is a usage error."""
+    for words in (["pack", entry, "--image", "x", "--no-image"], ["build", entry, "--variant", "tpu"]):
         done = sparring("submission", *words)
         assert done.exit_code == 2
         assert "usage" in said(done)

@@ -348,7 +348,7 @@ def test_rules_changed_later_change_boards_and_not_play(season) -> None:
     before = len(read(ContestFolder(season).ledger()))
     file.write_text(text.replace("clean_floor: {baseline: undefended, points: 10}", "clean_floor: null"))
     try:
-        done = CliRunner().invoke(app, ["rejudge", str(season), "--task", "digits", "--json"])
+        done = CliRunner().invoke(app, ["rescore", str(season), "--task", "digits", "--json"])
     finally:
         file.write_text(text)
     assert done.exit_code == 0, done.output

@@ -219,4 +219,4 @@ def test_organizers_are_warned_of_a_final_without_ranks() -> None:
     assert unreleased.startswith(
         "s0 will not be ranked in the final round as it is: licence missing (A6); source missing"
     )
-    assert "sparring correct" in unreleased
+    assert "sparring set-source" in unreleased

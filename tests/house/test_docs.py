@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import orchestrator
 from orchestrator import errors, plugins
 from orchestrator.cli.app import app
-from orchestrator.cli.console import AMERICAN_SPELLINGS, ExitCode
+from orchestrator.cli.console import OTHER_SPELLINGS, ExitCode
 from orchestrator.datasets.base import Options
 from orchestrator.intake.contest_entries import EntrySection
 from orchestrator.intake.contest_file import ContestFile
@@ -171,14 +171,37 @@ def test_every_command_has_its_section(document) -> None:
             if hasattr(command, "commands"):
                 seen |= check(command, here)
                 continue
+            if command.hidden:  # a former name
+                continue
             given = {o for parameter in command.params for o in parameter.opts if o.startswith("--")}
-            options = given - {"--help", *AMERICAN_SPELLINGS}
+            options = given - {"--help", *OTHER_SPELLINGS}
             own = {words(row[0])[0] for row in rows(section(text, f"## `{here}`"))}
             assert own <= options <= own | common, here
             seen.add(here)
         return seen
 
     assert set(re.findall(r"^## `(.+)`$", text, re.MULTILINE)) == check(typer.main.get_command(app), "sparring")
+
+
+def test_every_former_name_has_its_row(document) -> None:
+    """docs/commands.md lists each former name with that of today, which does the same and has it in its help."""
+    table = rows(document("commands.md").split("\nThese former names still work:\n")[1].split("\n\n`")[0])
+    names = {words(row[0])[0]: words(row[1])[0] for row in table}
+    renamed = {former: now for former, now in names.items() if "--" not in former}
+
+    def found(group: Any, path: str) -> dict[str, Any]:
+        each = {f"{path} {name}": command for name, command in group.commands.items()}
+        return each | {k: v for name, c in each.items() if hasattr(c, "commands") for k, v in found(c, name).items()}
+
+    commands = found(typer.main.get_command(app), "sparring")
+    hidden = {name for name, command in commands.items() if command.hidden and not hasattr(command, "commands")}
+    assert hidden == set(renamed)
+    for former, now in renamed.items():
+        assert commands[former].help == commands[now].help
+        assert f"`{former}`" in commands[now].help
+    for name in (name for name in names if "--" in name):
+        command, option = name.rsplit(" ", 1)
+        assert any(option in parameter.opts for parameter in commands[command].params)
 
 
 def test_every_exit_code_has_its_row(document) -> None:

@@ -60,7 +60,7 @@ def test_every_block_is_known(blocks) -> None:
     verbs = {
         " ".join(line.split()[1:3]) for block in blocks for line in block.text.splitlines() if "sparring sub" in line
     }
-    assert {"submission adopt", "submission check", "submission try"} <= verbs
+    assert {"submission import", "submission check", "submission try"} <= verbs
     assert len([block for block in blocks if block.kind == "dockerfile"]) == 2
 
 
@@ -118,6 +118,6 @@ def test_the_adapter_is_added_to_another_image(blocks, shell, base, tmp_path, ot
     (folder / "metadata.json").write_text('{"type": "attack", "entry_point": "run.sh"}')
     (folder / "run.sh").write_text(f'#!/bin/sh\n{found} && cp "$1"/* "$2"/\n')
     (folder / "Dockerfile").write_text(on_test_base(recipe))
-    shell(f"sparring submission adopt shell && sparring submission build shell --base {OTHER_IMAGE}")
+    shell(f"sparring submission import shell && sparring submission build shell --base {OTHER_IMAGE}")
     said = shell("sparring submission check submission/attack-shell:cpu --side attack --backend docker")
     assert "it would be received" in said

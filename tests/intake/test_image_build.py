@@ -113,7 +113,7 @@ def test_all_problems_come_at_once(entry) -> None:
     [
         (("gpu: true", "gpu: false"), ImageBuildOptions("cuda"), "gpu: true"),
         (("image: team/entry", ""), ImageBuildOptions(), "has no `image:`"),
-        (("", ""), ImageBuildOptions("tpu"), "no flavour 'tpu'"),
+        (("", ""), ImageBuildOptions("tpu"), "no variant 'tpu'"),
     ],
 )
 def test_what_cannot_be_built_so_is_the_callers(entry, edit, wanted, what) -> None:

@@ -443,7 +443,7 @@ def _check_rules(admin: ContestAdmin) -> None:
         names = ", ".join(f"rules.{name}" for name in changed)
         raise UsageError(
             f"{names} in {admin.contest.path} changed since the contest was judged; "
-            f"see `sparring rejudge {admin.folder.path}`, then apply the change or put it back"
+            f"see `sparring rescore {admin.folder.path}`, then apply the change or put it back"
         )
 
 

@@ -322,7 +322,7 @@ def _round_context(part: TaskRound, folder: RoundFolder, backend: Backend) -> Ro
 def _require_same_round(record: RoundView, part: TaskRound, context: RoundContext, out: Path) -> None:
     """Raises UsageError, naming what differs, when the folder holds the round of something else.
 
-    In a season the roster may grow, and rules may change: they are judged again by `sparring rejudge`.
+    In a season the roster may grow, and rules may change: they are judged again by `sparring rescore`.
     """
     opening = record.round.opening
     if opening is None:

@@ -90,7 +90,7 @@ def promotion_warnings(season: Season, promoted: FinalistsPromoted) -> list[str]
             words = "; ".join(f"{problem.place} {problem.what}" for problem in missing)
             warnings.append(
                 f"{name} will not be ranked in the final round as it is: {words}. Its team asks you to correct it "
-                f"(`sparring correct`) before the final round is scored"
+                f"(`sparring set-source`) before the final round is scored"
             )
     return warnings
 

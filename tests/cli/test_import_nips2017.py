@@ -1,4 +1,4 @@
-"""`sparring submission adopt`: what it says, and how it ends."""
+"""`sparring submission import`: what it says, and how it ends."""
 
 import json
 import shutil
@@ -13,9 +13,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "nips2017"
 runner = CliRunner()
 
 
-def adopt(*arguments: object):
+def import_folder(*arguments: object):
     """Runs the command in this process."""
-    return runner.invoke(app, ["submission", "adopt", *(str(argument) for argument in arguments)])
+    return runner.invoke(app, ["submission", "import", *(str(argument) for argument in arguments)])
 
 
 @pytest.fixture
@@ -28,10 +28,10 @@ def old(tmp_path, monkeypatch) -> str:
 
 def test_it_says_what_to_do_next(old):
     """It names what was written and the next commands, and warns of what is missing."""
-    done = adopt(old)
+    done = import_folder(old)
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines() == [
-        "adopted  means, side defence; its script is run_defence.sh",
+        "imported means, side defence; its script is run_defence.sh",
         "written  means: submission.yaml, Dockerfile, .dockerignore",
         "next     sparring submission check means",
         "         sparring submission try means --against fgsm",
@@ -43,7 +43,7 @@ def test_it_says_what_to_do_next(old):
 
 def test_it_gives_json(old):
     """With --json the same is one document."""
-    done = adopt(old, "--name", "mine", "--labels-from", "1", "--licence", "MIT", "--json")
+    done = import_folder(old, "--name", "mine", "--labels-from", "1", "--licence", "MIT", "--json")
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told == {
@@ -65,11 +65,11 @@ def test_it_gives_json(old):
 def test_it_ends_with_whose_fault_it_is(old, tmp_path):
     """A folder of another layout is a rejection, a second time a wrong use, each with the remedy."""
     (tmp_path / "empty").mkdir()
-    done = adopt("empty")
+    done = import_folder("empty")
     assert done.exit_code == 1
     assert "metadata.json: missing, or no plain file; docs/migrating-from-nips-2017.md shows one" in done.stderr
-    assert adopt(old).exit_code == 0
-    done = adopt(old)
+    assert import_folder(old).exit_code == 0
+    done = import_folder(old)
     assert done.exit_code == 2
     assert "is there already; `sparring submission check` says if it will do" in done.stderr
-    assert adopt(old, "--labels-from", "2").exit_code == 2
+    assert import_folder(old, "--labels-from", "2").exit_code == 2

@@ -1,4 +1,4 @@
-"""`sparring submission adopt`: a folder of the NIPS 2017 layout becomes a submission."""
+"""`sparring submission import`: a folder of the NIPS 2017 layout becomes a submission."""
 
 from pathlib import Path
 from typing import Annotated, Literal, cast
@@ -12,7 +12,7 @@ from orchestrator.intake import adopt_nips2017, scaffold
 
 
 @console.command
-def adopt(
+def import_folder(
     folder: Annotated[Path, typer.Argument(help="The folder with a metadata.json.", show_default=False)],
     name: Annotated[str, typer.Option("--name", help="Its name; by default the folder's.")] = "",
     labels_from: Annotated[
@@ -24,6 +24,7 @@ def adopt(
     """Make a submission of a folder in the NIPS 2017 layout: write its manifest, and change nothing else.
 
     A Dockerfile and a .dockerignore are written where there are none.
+    `sparring submission adopt`, the former name, works too.
     """
     request = adopt_nips2017.AdoptionRequest(name, cast("Literal[0, 1]", labels_from), licence)
     adoption = adopt_nips2017.adopt_folder(folder, request)
@@ -45,7 +46,7 @@ def adopt(
         )
         return
     out.print(
-        f"adopted  {safe_text(adoption.name)}, side {adoption.side}; its script is {safe_text(adoption.entry_point)}",
+        f"imported {safe_text(adoption.name)}, side {adoption.side}; its script is {safe_text(adoption.entry_point)}",
         soft_wrap=True,
     )
     out.print(f"written  {place}: {', '.join(adoption.written_files)}", soft_wrap=True)
