@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain import events
+from orchestrator.domain.access import Transcript
 from orchestrator.domain.contest_format import PlayRules
 from orchestrator.domain.ids import digest
 from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_ASKED, NOT_PLAYED, Forfeit, OnViolation
 from orchestrator.domain.plan import Cell, Stage
 from orchestrator.domain.queries import QueryFailure
+from orchestrator.domain.query_transcript import TRANSCRIPT_ARRAYS, FullTranscript
 from orchestrator.domain.samples import AdversarialExamples, Samples
 from orchestrator.domain.submissions import Side, Submission
 from orchestrator.domain.tasks import Budget
@@ -73,6 +75,34 @@ def check_pictures(record: RoundView, place: str) -> None:
             _check_distances(samples, made, f"{place} attack {cell.attack} on {cell.defence}", budget)
 
 
+def check_transcripts(record: RoundView, place: str) -> None:
+    """Raises NotGenuine where the queries of attacks were to be kept in full, and are not what their digests are of."""
+    opening = record.round.opening
+    if opening is None or opening.contest.get("access", {}).get("transcript") != Transcript.FULL:
+        return
+    for cell in record.queried_cells():
+        if record.round.roster[cell.attack or ""].image:  # the organizers' own attacks are not kept
+            for step in record.query_steps(cell):
+                check_transcript(record, step, f"{place} attack {cell.attack} on {cell.defence} step {step.step}")
+
+
+def check_transcript(record: RoundView, step: events.StepFinished, where: str) -> None:
+    """Raises NotGenuine where what was kept of a step's queries is not what the digest of its transcript is of."""
+    samples = record.samples
+    if missing := [name for name in TRANSCRIPT_ARRAYS if name not in step.blobs]:
+        raise NotGenuine(where, f"has no {missing[0]}, and the contest keeps full transcripts")
+    arrays = {name: record.read_array(step, name) for name in TRANSCRIPT_ARRAYS}
+    answers = record.read_array(step, "replies")[:, 1]
+    try:
+        transcript = FullTranscript.from_arrays(arrays, samples.shape, len(samples.classes))
+    except ValueError as error:
+        raise NotGenuine(where, str(error)) from None
+    if len(transcript.shown) != len(answers):
+        raise NotGenuine(where, f"shows {len(transcript.shown)} pictures and holds {len(answers)} replies")
+    if transcript.digest(answers) != step.transcript:
+        raise NotGenuine(where, "its pictures, answers and scores are not those of its transcript's digest")
+
+
 def _check_handed_in(attack: Submission, examples: AdversarialExamples, where: str) -> None:
     """Raises NotGenuine where pictures that were handed in are not those that were judged (C2)."""
     unchanged = (examples.forfeits == Forfeit.NONE).all() and not examples.violations.any()
@@ -115,10 +145,10 @@ def _check_queries(record: RoundView, cell: Cell, count: int, place: str, on_vio
             if arrays[name].dtype.kind not in kinds or arrays[name].shape != index.shape:
                 raise NotGenuine(where, f"its {name} are {arrays[name].dtype} {arrays[name].shape}")
         replies = record.read_array(step, "replies") if "replies" in step.blobs else np.empty(0)
-        if replies.dtype != np.int32 or replies.shape[1:] != (2,):
-            raise NotGenuine(where, "its replies are not two integers each")
-        asked = np.array([(replies[:, 0] == picture).sum() for picture in index])
-        if not np.array_equal(asked, arrays["queries"]) or len(replies) != asked.sum():
+        if replies.dtype != np.int32 or replies.shape[1:] != (3,) or (replies[:, 2] < 1).any():
+            raise NotGenuine(where, "its replies are not three integers each: picture, answer, price")
+        asked = np.array([replies[replies[:, 0] == picture, 2].sum() for picture in index])
+        if not np.array_equal(asked, arrays["queries"]) or not np.isin(replies[:, 0], index).all():
             raise NotGenuine(where, "counts other queries than it holds replies")
         if (arrays["fooled_at"] < 0).any() or (arrays["fooled_at"] > arrays["queries"]).any():
             raise NotGenuine(where, "was fooled by a query that was not asked")

@@ -61,6 +61,7 @@ def check_full_round(
         array_checks.check_arrays(record, folder, contest_format.play_rules())
         if pictures:
             array_checks.check_pictures(record, folder)
+            array_checks.check_transcripts(record, folder)
         lists = revealed_lists.full_round_lists(record, verified.secret)
         for name, values in lists.items():
             with bundle.open_file(f"{folder}/{name}") as stream:

@@ -14,8 +14,8 @@ from orchestrator.domain.samples import AdversarialExamples
 from orchestrator.domain.submissions import Side
 from orchestrator.ledger.read_model import RoundView
 
-_PICTURE_ARRAYS = frozenset({"candidates", "sampled_pixels"})
-"""What of a step's arrays shows pictures."""
+_PICTURE_ARRAYS = frozenset({"candidates", "sampled_pixels", "shown", "shown_gradients"})
+"""What of a step's arrays shows pictures, or is as large."""
 
 
 def full_round_lists(record: RoundView, secret: bytes) -> dict[str, Any]:

@@ -195,9 +195,11 @@ class StepFinished(_Event):
     `blobs` are its arrays, one row per picture. PERTURB: `index` (which pictures), `candidates` (what is played),
     `forfeits` (see domain.outcomes.Forfeit), `violations` and `distances` (steps of 1/255, NaN where nothing came).
     QUERY: as PERTURB, and of domain.queries.QueryRecord `queries`, `fooled_at`, `failures` and `given_up`; and
-    `replies`, int32 [q, 2], of every query its picture and the answer, in the order of the queries. Of the questions
-    that may be asked again `sampled_pixels` and `sampled_rows`, int32 [m, 3]: question, picture, answer. The last step
-    of a query job has none of these but `checked_rows`, int32 [m, 3]: picture, answer then, answer in a fresh sandbox.
+    `replies`, int32 [q, 3], of every picture that was asked about the task's picture for which it was, the answer and
+    the price, in the order of the queries. A full transcript has also the arrays of domain.query_transcript.
+    Of the questions that may be asked again `sampled_pixels` and `sampled_rows`, int32 [m, 3]: question, picture,
+    answer. The last step of a query job has none of these but `checked_rows`, int32 [m, 3]: picture, answer then,
+    answer in a fresh sandbox.
     CLASSIFY: `rows`, int32 [k, 4]: position in `cells`, picture, answer, and the sandbox that it was put to last,
     counted from 0 within the step; where the format keeps scores, `scores`, f32 [k, classes], NaN where none came.
     REPLAY of a defence, one session a step: `rows` as in CLASSIFY without the sandbox, and `margins`, `at` and
@@ -207,8 +209,8 @@ class StepFinished(_Event):
     `fault_seconds` is what faults of a defence cost in it (limits.fault_seconds). `node` is the cluster's node on which
     it was played, as the controller saw it; empty elsewhere, and where the pod was gone before it was seen.
     `transcript` is, in a query job, the SHA-256 of a chain over the queries: each link is the hash of the one before,
-    of the pictures that were asked about, and of the answers and scores. `attack_seconds` is there the attack's work
-    alone, where it is a submission's.
+    of the pictures that were asked about, and of the answers and scores or gradients. `attack_seconds` is there the
+    attack's work alone, where it is a submission's.
     `fresh_copy` is the digest of the copy of the image's files that a replay's sandboxes run from; empty where none was
     made, also because no sandbox was started, and where they ran from the image itself, as those of calm sessions do.
     """

@@ -42,10 +42,12 @@ class GradientReplies:
 class QueriedDefence(Protocol):
     """The defence that an attack asks."""
 
-    def ask(self, pixels: Pixels, pictures: NDArray[np.int32]) -> DefenceReplies:
-        """Asks about pictures u8 [k, c, h, w], each on behalf of a picture of the task [k]."""
+    def ask(self, pixels: Pixels, pictures: NDArray[np.int32], price: int = 1) -> DefenceReplies:
+        """Asks about pictures u8 [k, c, h, w], each on behalf of a picture of the task [k], at a price each."""
 
-    def ask_gradients(self, pixels: Pixels, labels: Labels, pictures: NDArray[np.int32]) -> GradientReplies:
+    def ask_gradients(
+        self, pixels: Pixels, labels: Labels, pictures: NDArray[np.int32], price: int = 1
+    ) -> GradientReplies:
         """Asks for the gradient of the loss for `labels` [k]; the other arguments are those of `ask`."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.domain.access import Access
+from orchestrator.domain.access import Access, AccessKind
 from orchestrator.domain.organizer_attacks import QueriedDefence
 from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_ASKED, NOT_PLAYED, Answers, Scores
 from orchestrator.domain.queries import QueryFailure, QueryRecord
@@ -64,17 +64,15 @@ class Broker:
             InfrastructureFault: a fault of ours.
         """
         positions = np.asarray(query.positions, np.int32)
-        wanted, price = Counter(query.positions), 1
-        if query.want is Want.GRADIENT:
-            price = self._access.gradient_price
+        wanted, price = Counter(query.positions), self._access.prices[AccessKind(query.want)]
         if any(self._left(position) < count * price for position, count in wanted.items()):
             return self._on_grid(QueryReply(self._left_each(query), refused=Refusal.BUDGET))
         if query.want is Want.GRADIENT:
-            found = self._queries.ask_gradients(query.pixels, self._labels[positions], positions + self._first)
+            found = self._queries.ask_gradients(query.pixels, self._labels[positions], positions + self._first, price)
             self._note(query.pixels, positions, found.answers, price)
             return self._on_grid(QueryReply(self._left_each(query), values=found.gradients))
-        replies = self._queries.ask(query.pixels, positions + self._first)
-        self._note(query.pixels, positions, replies.answers)
+        replies = self._queries.ask(query.pixels, positions + self._first, price)
+        self._note(query.pixels, positions, replies.answers, price)
         left = self._left_each(query)
         if query.want is Want.SCORES:
             return self._on_grid(QueryReply(left, values=self._shown_scores(replies.scores)))
@@ -86,7 +84,7 @@ class Broker:
     def _left_each(self, query: AttackQuery) -> list[int]:
         return [self._left(position) for position in query.positions]
 
-    def _note(self, pixels: Pixels, positions: NDArray[np.int32], answers: Answers, price: int = 1) -> None:
+    def _note(self, pixels: Pixels, positions: NDArray[np.int32], answers: Answers, price: int) -> None:
         """Counts the queries, and notes which of them the defence misread or did not answer within the budget."""
         record, right = self.record, self._labels[positions]
         misread = (answers != right) & ~np.isin(answers, (ABSTAINED, NOT_ASKED))

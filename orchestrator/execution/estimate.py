@@ -157,7 +157,7 @@ def question_count(context: RoundContext, job: Job) -> int:
     for cell in job.cells:
         attack = context.organizer_attacks.get(cell.attack or "")
         if attack is None:
-            count += context.task.count * context.access.queries
+            count += context.task.count * context.access.most_pictures
         else:
             count += attack.pictures(context.task.count) * attack.queries_per_picture
     return count

@@ -9,20 +9,22 @@ what becomes of a picture is the same in whatever order and company pictures wer
 """
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain.assignment import PartialStep
 from orchestrator.domain.events import FaultRecord
-from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_PLAYED, Forfeit, Scores
+from orchestrator.domain.outcomes import ABSTAINED, FAULTED, NOT_ASKED, NOT_PLAYED, Forfeit, Scores
 from orchestrator.domain.samples import AdversarialExamples, Labels, Pixels
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import DeadlinePassed, GaveUp, OutputFlood, ProtocolFault, SubmissionFault
 from orchestrator.execution.gate import Gate
-from orchestrator.execution.player import QueryAnswer
+from orchestrator.execution.player import Player, QueryAnswer
 from orchestrator.execution.player_pool import PlayerPool, fault_record
 from orchestrator.execution.round_context import Clock
 from orchestrator.ledger.stores.base import Blobs, get_array, put_array
@@ -162,13 +164,30 @@ def ask_defence(
 
     What `outcome` holds already is not asked again. Where an infrastructure fault is raised, it holds what was asked.
     """
-    run = _QuestionRun(pool, questions, pictures, clock, outcome)
-    while outcome.completed < len(pictures):
-        run.ask_next()
+    _ClassifyRun(pool, questions, pictures, clock, outcome).ask_all()
+
+
+def ask_gradients(
+    pool: PlayerPool,
+    questions: QuestionPlan,
+    pictures: Sequence[Pixels],
+    labels: Labels,
+    clock: Clock,
+    outcome: DefenceAnswers,
+) -> None:
+    """Asks the defence at hand for the gradient of the loss for `labels` [k] at each picture; see `ask_defence`.
+
+    Gradients are noted in place of scores: `outcome.scores` is f32 [k, c * h * w]. A picture whose gradient came has
+    `NOT_ASKED` for an answer, and so has every picture of a defence that gives none, which is not asked.
+    """
+    _GradientRun(pool, questions, pictures, clock, outcome, labels=labels).ask_all()
+
+
+_Answered = TypeVar("_Answered")
 
 
 @dataclass(eq=False)
-class _QuestionRun:
+class _QuestionRun(ABC, Generic[_Answered]):
     """A run of questions under way; `ready_at` is when its first player was, by the clock."""
 
     pool: PlayerPool
@@ -177,6 +196,19 @@ class _QuestionRun:
     clock: Clock
     outcome: DefenceAnswers
     ready_at: float | None = None
+
+    @abstractmethod
+    def _ask(self, player: Player, part: slice) -> _Answered:
+        """Puts one question about a part of the pictures. Raises SubmissionFault, InfrastructureFault."""
+
+    @abstractmethod
+    def _note(self, answered: _Answered, part: slice) -> None:
+        """Notes what was answered about a part of the pictures."""
+
+    def ask_all(self) -> None:
+        """Puts every question that is left."""
+        while self.outcome.completed < len(self.pictures):
+            self.ask_next()
 
     def ask_next(self) -> None:
         """Puts the next question, and notes what came of it."""
@@ -191,7 +223,7 @@ class _QuestionRun:
             if replacing:
                 self._charge_time(started_at)
             started_at = self._prepare_question(part)
-            answered = player.classify(_batch(self.pictures[part]), self.questions.limits)
+            answered = self._ask(player, part)
         except GaveUp as fault:
             self._give_up(fault)
         except SubmissionFault as fault:
@@ -219,13 +251,10 @@ class _QuestionRun:
             self.outcome.fault_seconds += seconds
             self.pool.budget.spend(seconds)
 
-    def _record_answer(self, answered: AnswersReply, part: slice) -> None:
+    def _record_answer(self, answered: _Answered, part: slice) -> None:
         outcome = self.outcome
         outcome.answer_times[part] = self.clock() - (self.ready_at or 0.0)
-        outcome.answers[part] = [ABSTAINED if label is None else label for label in answered.labels]
-        if answered.scores is not None:
-            outcome.margins[part] = relative_margins(answered.scores)
-            outcome.scores[part] = answered.scores[:, : outcome.scores.shape[1]]
+        self._note(answered, part)
         alone = outcome.singles_left > 0
         self._mark_completed(part)
         if self.questions.fresh_sandbox_each or (alone and self.questions.batch > 1):
@@ -261,6 +290,39 @@ class _QuestionRun:
             outcome.answers[left] = NOT_PLAYED
         outcome.sandbox[left] = max(0, outcome.sandbox_count - 1)
         outcome.completed, outcome.singles_left = left.stop, 0
+
+
+class _ClassifyRun(_QuestionRun[AnswersReply]):
+    """Questions for labels and scores."""
+
+    def _ask(self, player: Player, part: slice) -> AnswersReply:
+        return player.classify(_batch(self.pictures[part]), self.questions.limits)
+
+    def _note(self, answered: AnswersReply, part: slice) -> None:
+        outcome = self.outcome
+        outcome.answers[part] = [ABSTAINED if label is None else label for label in answered.labels]
+        if answered.scores is not None:
+            outcome.margins[part] = relative_margins(answered.scores)
+            outcome.scores[part] = answered.scores[:, : outcome.scores.shape[1]]
+
+
+@dataclass(eq=False, kw_only=True)
+class _GradientRun(_QuestionRun["NDArray[np.float32] | None"]):
+    """Questions for gradients."""
+
+    labels: Labels
+
+    def _ask(self, player: Player, part: slice) -> NDArray[np.float32] | None:
+        if not player.gives_gradients:
+            return None
+        return player.gradient(
+            _batch(self.pictures[part]), [int(label) for label in self.labels[part]], self.questions.limits
+        )
+
+    def _note(self, answered: NDArray[np.float32] | None, part: slice) -> None:
+        self.outcome.answers[part] = NOT_ASKED
+        if answered is not None:
+            self.outcome.scores[part] = answered.reshape(len(answered), -1)
 
 
 def _batch(pictures: Sequence[Pixels]) -> Pixels:

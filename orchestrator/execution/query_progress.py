@@ -65,14 +65,16 @@ class WatchedDefence:
     def __init__(self, defence: QueriedDefence, progress: QueryProgress) -> None:
         self._defence, self._progress = defence, progress
 
-    def ask(self, pixels: Pixels, pictures: NDArray[np.int32]) -> DefenceReplies:
+    def ask(self, pixels: Pixels, pictures: NDArray[np.int32], price: int = 1) -> DefenceReplies:
         """See `QueriedDefence.ask`."""
-        replies = self._defence.ask(pixels, pictures)
+        replies = self._defence.ask(pixels, pictures, price)
         self._progress.note_queries(len(pixels))
         return replies
 
-    def ask_gradients(self, pixels: Pixels, labels: Labels, pictures: NDArray[np.int32]) -> GradientReplies:
+    def ask_gradients(
+        self, pixels: Pixels, labels: Labels, pictures: NDArray[np.int32], price: int = 1
+    ) -> GradientReplies:
         """See `QueriedDefence.ask_gradients`."""
-        replies = self._defence.ask_gradients(pixels, labels, pictures)
+        replies = self._defence.ask_gradients(pixels, labels, pictures, price)
         self._progress.note_queries(len(pixels))
         return replies

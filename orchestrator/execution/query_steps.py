@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain import events
+from orchestrator.domain.access import Transcript
 from orchestrator.domain.assignment import PartialStep
 from orchestrator.domain.outcomes import FAULTED, NOT_PLAYED
 from orchestrator.domain.plan import Job
@@ -59,6 +60,7 @@ class QueryStep:
             "failures": asked.failures,
             "given_up": asked.given_up,
             "replies": self.queries.replies(),
+            **self.queries.transcript_arrays(),
             **self.queries.sample.arrays(),
         }
         return {name: put_array(context.blobs, array) for name, array in arrays.items()}
@@ -200,8 +202,8 @@ class SubmittedQuerySteps(QuerySteps):
 
     @property
     def _most_queries(self) -> int:
-        """The budget."""
-        return self._context.access.queries
+        """The budget at the lowest price."""
+        return self._context.access.most_pictures
 
     def _parts(self) -> Sequence[Sequence[int]]:
         """Returns the questions to the attack."""
@@ -212,7 +214,12 @@ class SubmittedQuerySteps(QuerySteps):
         pixels, labels = samples.pixels[pictures], samples.labels[pictures]
         resumed = self._resumed_step if self._resumed_step and self._resumed_step.step == number else None
         queries = DefenceQueries(
-            self._pool, context, sample, resumed, gradient_price=context.access.gradient_price, resumable=True
+            self._pool,
+            context,
+            sample,
+            resumed,
+            full=context.access.transcript is Transcript.FULL,
+            resumable=True,
         )
         watched = WatchedDefence(queries, self._progress)
         broker = Broker(
@@ -275,7 +282,7 @@ class UnstartedDefenceSteps(SubmittedQuerySteps):
 
     def _play_step(self, number: int, pictures: Sequence[int], sample: QuestionSample, *, retire: bool) -> StepResult:
         context, pixels, index = self._context, self._context.samples.pixels[pictures], np.asarray(pictures, np.int32)
-        queries = DefenceQueries(self._pool, context, sample)
+        queries = DefenceQueries(self._pool, context, sample, full=context.access.transcript is Transcript.FULL)
         if self._resumed_step is not None and self._resumed_step.step == number:
             queries.faults += self._resumed_step.faults
         queries.ask(pixels, index)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from orchestrator.domain.access import Access, AccessKind
+from orchestrator.domain.access import Access
 from orchestrator.domain.ids import derive_seed, digest
 from orchestrator.domain.organizer_attacks import OrganizerAttack
 from orchestrator.domain.outcomes import OnMissing, OnViolation
@@ -108,11 +108,7 @@ class RoundContext:
         """Returns what an attack is told of its queries; None where the contest allows none."""
         if not self.access.allows_queries:
             return None
-        prices = {Want.DECISION: 1}
-        if self.access.shows_scores:
-            prices[Want.SCORES] = 1
-        if self.access.kind is AccessKind.GRADIENT:
-            prices[Want.GRADIENT] = self.access.gradient_price
+        prices = {Want(kind): price for kind, price in self.access.prices.items()}
         return QueriesHeader(per_picture=self.access.queries, batch=self.access.batch, prices=prices)
 
     @property

@@ -29,7 +29,7 @@ from pydantic import (
 
 from orchestrator import plugins
 from orchestrator.datasets.base import Dataset
-from orchestrator.domain.access import Access, AccessKind
+from orchestrator.domain.access import MAX_TRANSCRIPT_BYTES, Access, AccessKind, Transcript
 from orchestrator.domain.contest_format import Format
 from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.samples import Samples
@@ -118,27 +118,48 @@ class LimitsSection(_Section):
     fault_seconds: Annotated[float, Field(ge=0, le=1_000_000)] = _DEFAULT_LIMITS.fault_seconds
 
 
+Price = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
 class AccessSection(_Section):
     """What an attack may ask the defence about (rule X6); see docs/access.md."""
 
     kind: AccessKind = AccessKind.NONE
     queries: Annotated[int, Field(ge=1, le=10_000_000)] = _DEFAULT_ACCESS.queries
-    """For each picture of the task, pictures of any kind that the defence is asked about."""
+    """For each picture of the task, what the queries about it may cost together."""
     batch: Annotated[int, Field(ge=1, le=4096)] = _DEFAULT_ACCESS.batch
     """The most pictures in one query."""
-    gradient_price: Annotated[int, Field(ge=1, le=1_000_000)] = _DEFAULT_ACCESS.gradient_price
-    """As so many pictures a gradient counts."""
+    decision_price: Price = _DEFAULT_ACCESS.decision_price
+    """As so many queries a picture counts of which the label is asked."""
+    scores_price: Price = _DEFAULT_ACCESS.scores_price
+    """As so many queries a picture counts of which the scores are asked."""
+    gradient_price: Price = _DEFAULT_ACCESS.gradient_price
+    """As so many queries a picture counts of which the gradient is asked."""
     decimals: Annotated[int, Field(ge=0, le=9)] | None = None
     """Scores are rounded to so many decimals."""
     top_score_only: bool = False
     """Whether all scores but the largest are withheld."""
     reply_seconds: Annotated[float, Field(ge=0, le=10)] = 0.0
     """Replies are sent on a grid of so many seconds, so that how long one took says less; 0: at once."""
+    transcript: Transcript = _DEFAULT_ACCESS.transcript
+    """What is kept of the queries."""
 
     @model_validator(mode="after")
-    def _scores_where_given(self) -> "AccessSection":
-        if not self.to_access().shows_scores and (self.decimals is not None or self.top_score_only):
+    def _options_apply(self) -> "AccessSection":
+        access = self.to_access()
+        if not access.shows_scores and (self.decimals is not None or self.top_score_only):
             raise ValueError("decimals and top_score_only are for `kind: scores` and `kind: gradient`")
+        if not access.allows_queries and access.transcript is Transcript.FULL:
+            raise ValueError("`transcript: full` is for contests in which attacks query: `kind` is none")
+        for kind, price in (
+            (AccessKind.DECISION, self.decision_price),
+            (AccessKind.SCORES, self.scores_price),
+            (AccessKind.GRADIENT, self.gradient_price),
+        ):
+            if price != 1 and kind not in access.prices:
+                raise ValueError(f"{kind}_price has no effect: with `kind: {self.kind}` nobody may ask for it")
+            if price > self.queries:
+                raise ValueError(f"{kind}_price is more than `queries`, so that nobody could ask for it")
         return self
 
     def to_access(self) -> Access:
@@ -331,11 +352,26 @@ class Contest:
             digest=samples.digest,
             budget=section.budget.to_budget() if section.budget else None,
         )
+        if large := self._transcript_problems(task):
+            raise Rejected(str(self.path), large)
         unfit: list[Problem] = self.format.task_problems(task)
         if unfit:
             at = (*self._task_key(task_name), "dataset")
             raise Rejected(str(self.path), [self.problem_at(at, f"{p.place} {p.what}", p.remedy) for p in unfit])
         return task
+
+    def _transcript_problems(self, task: Task) -> list[Problem]:
+        """Returns that the full transcript of a pair on a task would be too large, where it would."""
+        access = self.file.access.to_access()
+        size = access.largest_transcript(task.count, task.shape, len(task.classes))
+        if access.transcript is not Transcript.FULL or size <= MAX_TRANSCRIPT_BYTES:
+            return []
+        what = (
+            f"the transcript of one attack on one defence may take {MAX_TRANSCRIPT_BYTES // 1024**2} MiB, "
+            f"and on the task {task.name} it could take {size / 1024**2:,.0f}"
+        )
+        remedy = "take `digest`, or fewer `access.queries` or pictures"
+        return [self.problem_at(("access", "transcript"), what, remedy)]
 
     def _unbounded_budgets(self) -> list[Problem]:
         """Returns the budgets that no picture of any shape can leave."""

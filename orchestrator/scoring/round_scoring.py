@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain import events
-from orchestrator.domain.access import AccessKind
+from orchestrator.domain.access import Access, AccessKind
 from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.contest_format import Eligibility, Format, Observations, SeasonState
 from orchestrator.domain.findings import Finding
@@ -216,7 +216,9 @@ class RoundScoring:
             shown += f", rounded to {access['decimals']} decimals"
         if access["top_score_only"]:
             shown += ", of which only the largest is shown"
-        return [f"Attacks could query each defence: {shown}, {access['queries']:,} queries a picture (X6)."]
+        prices = Access(**access | {"kind": AccessKind(access["kind"])}).prices_in_words
+        counted = f"; {prices}" if prices else ""
+        return [f"Attacks could query each defence: {shown}, {access['queries']:,} queries a picture{counted} (X6)."]
 
     def _resizing_notes(self) -> list[str]:
         """Returns that the task's pictures are not played in their own size."""

@@ -117,7 +117,10 @@ def _limits(file: ContestFile, programs: tuple[Side, ...]) -> Iterator[str]:
         yield "Attacks are told the true labels (A2)." if file.labels is True else "Attacks are not told labels (A2)."
         if file.access.kind is not AccessKind.NONE:
             asked = formatting.counted_noun(file.access.queries, "time")
-            yield f"An attack may ask the defence {asked} for each picture, and gets {_ANSWERS[file.access.kind]} (X6)."
+            prices = file.access.to_access().prices_in_words
+            counted = f"; {prices}" if prices else ""
+            answers = _ANSWERS[file.access.kind]
+            yield f"An attack may ask the defence {asked} for each picture, and gets {answers}{counted} (X6)."
     if Side.DEFENCE in programs:
         batch = formatting.counted_noun(limits.classify_batch, "picture")
         yield f"A defence has {formatting.duration(limits.classify_seconds)} for a question of up to {batch} (A7)."

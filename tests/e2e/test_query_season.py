@@ -22,7 +22,7 @@ task:
   name: digits
   dataset: {kind: digits, split: test, first: 12}
   budget: {norm: linf, epsilon: 51}
-access: {kind: decision, queries: 10}
+access: {kind: decision, queries: 10, transcript: full}
 isolation: round
 trial_pictures: 2
 limits: {memory: 1GiB, perturb_batch: 6}
@@ -87,7 +87,7 @@ def season(tmp_path_factory) -> SimpleNamespace:
     sparring("publish", path, "--out", place / "sealed", "--sealed")
     sparring("round", "promote", path)
     sparring("round", "run", path, "final", *UNISOLATED)
-    sparring("publish", path, "--out", place / "full", "--full")
+    sparring("publish", path, "--out", place / "full", "--full", "--pictures")
     return SimpleNamespace(path=path, place=place)
 
 

@@ -6,14 +6,19 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from orchestrator.domain.access import Access, AccessKind
+from orchestrator.bundles import array_checks
+from orchestrator.domain.access import Access, AccessKind, Transcript
+from orchestrator.domain.organizer_attacks import GradientReplies
 from orchestrator.domain.outcomes import FAULTED, Forfeit
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.plan import Stage as JobStage
 from orchestrator.domain.queries import QueryFailure
+from orchestrator.domain.query_transcript import TRANSCRIPT_ARRAYS
 from orchestrator.domain.tasks import Budget, Norm
+from orchestrator.errors import NotGenuine
 from orchestrator.execution.broker import Broker
 from orchestrator.integrity.power import SamplingDesign
+from orchestrator.ledger.stores.base import get_array, put_array
 from orchestrator.protocol import frames
 from orchestrator.protocol.messages import Refusal, Want
 from orchestrator.protocol.session import AttackQuery
@@ -186,12 +191,11 @@ def test_what_is_over_the_budget_is_refused_and_costs_nothing(joined) -> None:
 
 @pytest.mark.parametrize(
     ("attack", "code"),
-    [(Malformed, "protocol"), (WantsScores, "protocol"), (Hangs, "deadline")],
+    [(Malformed, "protocol"), (WantsScores, "protocol")],
 )
 def test_an_attack_that_misbehaves_loses_its_pictures_and_nobody_elses(joined, attack, code) -> None:
     """Its faults are its own, the defence has none, and the round ends."""
-    limits = replace(LENIENT, perturb_seconds=0.3)
-    played = joined({"bad": attack, "asks": Asks}, limits=limits)
+    played = joined({"bad": attack, "asks": Asks})
     examples, _ = made(played, "bad")
     assert (examples.forfeits == Forfeit.MISSING).all()
     faults = played.record.round.faults_of("bad")
@@ -199,6 +203,44 @@ def test_an_attack_that_misbehaves_loses_its_pictures_and_nobody_elses(joined, a
     assert not played.record.round.faults_of("first")
     assert made(played, "asks")[1].fooled_at.tolist() == [2] * 12
     assert played.record.round.closed
+
+
+def test_an_attack_that_hangs_loses_its_pictures(joined) -> None:
+    """It is over when its time is, and the defence has no fault."""
+    played = joined({"hangs": Hangs}, limits=replace(LENIENT, perturb_seconds=0.3))
+    assert (made(played, "hangs")[0].forfeits == Forfeit.MISSING).all()
+    assert {fault.code for fault in played.record.round.faults_of("hangs")} == {"deadline"}
+    assert not played.record.round.faults_of("first")
+    assert played.record.round.closed
+
+
+def test_a_full_transcript_is_what_its_digest_says(joined) -> None:
+    """Each step of a query job keeps its pictures and replies; with another picture or reply it is not genuine."""
+    played = joined({"asks": Asks}, access=replace(DECISIONS, transcript=Transcript.FULL))
+    steps = played.record.query_steps(Cell("first", "asks"))
+    assert len(steps) == 3
+    blobs = played.setting.blobs
+    for step in steps:
+        array_checks.check_transcript(played.record, step, "here")
+        assert len(get_array(blobs, step.blobs["shown"])) == 8
+        for name in ("shown", "shown_scores", "replies"):
+            array = get_array(blobs, step.blobs[name])
+            changed = put_array(blobs, np.where(np.isnan(array), array.dtype.type(0), array + array.dtype.type(1)))
+            with pytest.raises(NotGenuine, match="not those of its transcript's digest"):
+                array_checks.check_transcript(
+                    played.record, step.model_copy(update={"blobs": step.blobs | {name: changed}}), "here"
+                )
+        kept = {name: blob for name, blob in step.blobs.items() if name != "shown"}
+        with pytest.raises(NotGenuine, match="has no shown"):
+            array_checks.check_transcript(played.record, step.model_copy(update={"blobs": kept}), "here")
+
+
+def test_nothing_of_the_queries_is_kept_beside_the_digest_by_default(joined) -> None:
+    """No step has the arrays of a full transcript."""
+    played = joined({"asks": Asks})
+    for step in played.record.query_steps(Cell("first", "asks")):
+        assert not {*TRANSCRIPT_ARRAYS} & {*step.blobs}
+        assert step.transcript
 
 
 def test_a_query_behind_the_delivery_is_not_answered(joined) -> None:
@@ -352,10 +394,15 @@ class FixedQueries:
     def __init__(self, answers, scores) -> None:
         self.answers, self.scores = np.array(answers, np.int32), np.array(scores, np.float32)
 
-    def ask(self, pixels, pictures):
+    def ask(self, pixels, pictures, price=1):
         """Answers."""
-        del pictures
+        del pictures, price
         return type("Replies", (), {"answers": self.answers[: len(pixels)], "scores": self.scores[: len(pixels)]})
+
+    def ask_gradients(self, pixels, labels, pictures, price=1):
+        """Gives gradients of 0."""
+        del labels, pictures, price
+        return GradientReplies(self.answers[: len(pixels)], np.zeros(pixels.shape, np.float32))
 
 
 def broker(access, answers=(0,), scores=((0.126, 0.874),), **more):
@@ -403,6 +450,17 @@ def test_a_batch_that_overdraws_is_refused_as_a_whole() -> None:
     refused = over.answer(query(want=Want.DECISION, count=4))
     assert (refused.refused, refused.left, refused.labels) == (Refusal.BUDGET, [3] * 4, None)
     assert over.answer(query(want=Want.DECISION, count=3)).left == [0] * 3
+
+
+@pytest.mark.parametrize(("want", "left"), [(Want.DECISION, 17), (Want.SCORES, 13), (Want.GRADIENT, 5)])
+def test_each_kind_of_query_has_its_price(want, left) -> None:
+    """Of twenty queries one picture takes three for its label, seven for its scores, fifteen for its gradient."""
+    access = Access(AccessKind.GRADIENT, queries=20, decision_price=3, scores_price=7, gradient_price=15)
+    asked = broker(access)
+    assert asked.answer(query(want=want)).left == [left]
+    while asked.answer(query(want=want)).refused is None:
+        pass
+    assert asked.record.queries.tolist() == [20 - 20 % (20 - left)]
 
 
 def test_replies_are_sent_on_a_grid() -> None:

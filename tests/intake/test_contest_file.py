@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from orchestrator.domain.access import MAX_TRANSCRIPT_BYTES, Access, AccessKind
 from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm
 from orchestrator.errors import Rejected, UsageError
 from orchestrator.intake.admission import describe_roster
@@ -435,3 +436,46 @@ def test_a_size_that_is_none_is_refused_with_the_units(problems, written):
             f"{written!r} is no size; write bytes, or a number with a unit: 512MiB and 2GiB are powers of 1024"
             in problem
         )
+
+
+@pytest.mark.parametrize(
+    ("access", "said"),
+    [
+        ("{kind: decision, scores_price: 2}", "scores_price has no effect: with `kind: decision`"),
+        ("{kind: scores, gradient_price: 2}", "gradient_price has no effect: with `kind: scores`"),
+        ("{kind: scores, queries: 5, scores_price: 6}", "scores_price is more than `queries`"),
+        ("{transcript: full}", "is for contests in which attacks query"),
+    ],
+)
+def test_prices_and_transcripts_without_effect_are_refused(problems, access, said):
+    """A price of what nobody may ask, one that nobody could pay, and a transcript where nothing is asked."""
+    (problem,) = problems(access=access)
+    assert said in problem
+
+
+def test_each_kind_of_query_has_the_price_of_the_file(contest):
+    """Kinds that are not allowed have none; the cheapest says how many pictures may be asked about."""
+    access = contest(access="{kind: scores, queries: 100, decision_price: 3, scores_price: 7}").file.access.to_access()
+    assert access.prices == {AccessKind.DECISION: 3, AccessKind.SCORES: 7}
+    assert access.most_pictures == 33
+    assert access.prices_in_words == "a label counts as 3, scores count as 7"
+    assert Access().prices_in_words == ""
+
+
+@pytest.mark.parametrize(("kind", "size"), [("scores", 64 + 4 * 10), ("gradient", 64 + 4 * (10 + 64))])
+def test_a_transcript_that_could_be_too_large_is_refused(contest, kind, size):
+    """`contest check` names the line, both sizes and the remedy; with one query less the transcript fits.
+
+    A query of a digit of 8 x 8 takes its bytes, ten scores and perhaps a gradient.
+    """
+    most = MAX_TRANSCRIPT_BYTES // (size * len(contest().load_samples()))
+    many = "{{kind: {}, queries: {}, transcript: full}}".format
+    fits = contest(access=many(kind, most))
+    fits.make_task(fits.load_samples())
+    larger = contest(access=many(kind, most + 1))
+    with pytest.raises(Rejected) as caught:
+        larger.make_task(larger.load_samples())
+    (problem,) = map(str, caught.value.problems)
+    assert "access.transcript: the transcript of one attack on one defence may take 256 MiB, and on the task" in problem
+    assert problem.startswith("line ")
+    assert "take `digest`, or fewer `access.queries` or pictures" in problem

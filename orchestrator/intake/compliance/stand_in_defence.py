@@ -23,15 +23,17 @@ class StandInDefence:
     def __init__(self, labels: Labels, classes: int) -> None:
         self._labels, self._classes = labels, classes
 
-    def ask(self, pixels: Pixels, pictures: NDArray[np.int32]) -> DefenceReplies:
+    def ask(self, pixels: Pixels, pictures: NDArray[np.int32], price: int = 1) -> DefenceReplies:
         """Returns the labels of the pictures [k] for which it is asked, whatever `pixels` show."""
-        del pixels
+        del pixels, price
         answers = self._labels[pictures]
         return DefenceReplies(answers.astype(np.int32), np.eye(self._classes, dtype=np.float32)[answers])
 
-    def ask_gradients(self, pixels: Pixels, labels: Labels, pictures: NDArray[np.int32]) -> GradientReplies:
+    def ask_gradients(
+        self, pixels: Pixels, labels: Labels, pictures: NDArray[np.int32], price: int = 1
+    ) -> GradientReplies:
         """Returns a gradient of 0 everywhere: that of a defence which nothing changes."""
-        del labels, pictures
+        del labels, pictures, price
         return GradientReplies(np.full(len(pixels), NOT_ASKED, np.int32), np.zeros(pixels.shape, np.float32))
 
 
