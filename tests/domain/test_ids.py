@@ -4,10 +4,13 @@ import hashlib
 import hmac
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.domain.ids import canonical_json, derive_seed, digest, job_id, parse_json
+from orchestrator.domain.submissions import Side
+from orchestrator.domain.tasks import Norm
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(1 - 2**53, 2**53 - 1) | st.text(max_size=5),
@@ -34,6 +37,29 @@ def test_canonical_json_is_that_of_rfc_8785():
     assert canonical_json([1.0, -0.0, 1e20, 1e21]) == "[1,0,100000000000000000000,1e+21]"
 
 
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT | st.sampled_from([Side.ATTACK, Norm.LINF]),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(ANY_TEXT, inner, max_size=4)
+        ),
+        max_leaves=8,
+    )
+)
+def test_canonical_json_is_that_of_another_writer(value):
+    """The package `rfc8785` writes the same text of every value, or refuses it too."""
+    try:
+        expected = rfc8785.dumps(value).decode()
+    except ValueError:
+        with pytest.raises(ValueError):
+            canonical_json(value)
+        return
+    assert canonical_json(value) == expected
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 2**53, -(2**53), 10**400, "\ud800"])
 def test_canonical_json_refuses_what_readers_disagree_on(value):
     """NaN, infinities, integers that a double does not hold and half a surrogate pair are errors, never changed."""
@@ -42,7 +68,7 @@ def test_canonical_json_refuses_what_readers_disagree_on(value):
             canonical_json(inside)
 
 
-@pytest.mark.parametrize("value", [{1: 2}, {None: 1}, {"x": b"y"}, {"x": {1, 2}}, object()])
+@pytest.mark.parametrize("value", [{1: 2}, {None: 1}, {"a": 1, 2: 3}, {"x": b"y"}, {"x": {1, 2}}, object()])
 def test_canonical_json_converts_nothing(value):
     """Keys that are no text, and values that JSON does not have, are errors."""
     with pytest.raises(ValueError):
