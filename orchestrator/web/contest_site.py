@@ -11,6 +11,7 @@ from django.conf import settings
 
 from orchestrator.application.contests import seasons
 from orchestrator.application.contests.administration import Clock, ContestAdmin
+from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest, unrestricted_rules
 from orchestrator.application.grading.rating_desk import RatingDesk
 from orchestrator.domain.contest_events import ContestEvent
 from orchestrator.domain.season import Season
@@ -36,6 +37,7 @@ class ContestSite:
         self.file_problem = ""
         """Why the contest file cannot be read as it is now; empty where it can."""
         self._desk: RatingDesk | None = None
+        self._weeks: tuple[Contest, UnrestrictedContest | None] | None = None
         self._desk_lock = threading.Lock()
 
     def season(self) -> Season:
@@ -97,6 +99,22 @@ class ContestSite:
             if self._desk is None or self._desk.contest is not contest:
                 self._desk = RatingDesk(self.folder, contest, self.clock)
             return self._desk
+
+    def unrestricted(self) -> UnrestrictedContest | None:
+        """Returns the contest where it is an unrestricted one, opened anew where its file changed; None for others.
+
+        Raises:
+            StoreFault, Rejected: the contest cannot be read.
+        """
+        contest = self.contest()
+        with self._desk_lock:
+            if self._weeks is None or self._weeks[0] is not contest:
+                rules = unrestricted_rules(contest)
+                opened = None if rules is None else UnrestrictedContest(self.folder, rules)
+                if self._weeks is not None and self._weeks[1] is not None:
+                    self._weeks[1].close()
+                self._weeks = contest, opened
+            return self._weeks[1]
 
     @contextmanager
     def note_at_once(self, person: str) -> Iterator[ContestAdmin]:

@@ -1,6 +1,6 @@
 """The texts of mails, and where mails go when no mail server is configured."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 from django.core.mail import EmailMessage
@@ -28,6 +28,15 @@ TEXTS: Mapping[str, tuple[str, str]] = {
     "account/email/account_already_exists": ("You have an account at {contest}", _KNOWN),
 }
 """Subject and text of each mail, by the name that allauth gives it."""
+
+
+def send(addresses: Iterable[str], subject: str, text: str) -> None:
+    """Sends a mail to each of these addresses, each by itself. One that fails is logged: the act stands."""
+    for address in addresses:
+        try:
+            EmailMessage(" ".join(subject.split()), text, to=[address]).send()
+        except OSError as error:  # what a mail server refuses is one, too
+            _log.warning("mail_failed", subject=subject, reason=str(error))
 
 
 class LogBackend(BaseEmailBackend):

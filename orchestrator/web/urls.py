@@ -17,7 +17,10 @@ from orchestrator.web.api.service import api
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.pages import (
     accounts,
+    attack_pictures,
+    board,
     health,
+    judging,
     organizer_rounds,
     organizer_submissions,
     organizers,
@@ -27,6 +30,8 @@ from orchestrator.web.pages import (
     teams,
     tokens,
     visitors,
+    week_desk,
+    weeks,
 )
 from orchestrator.web.rights import Right, View, allowed
 from orchestrator.web.settings import CODE_TRIES
@@ -122,6 +127,25 @@ PAGES: Sequence[Page] = (
     Page("rate/last/", raters.last_item, "rate-last", Right.RATER),
     Page("rate/pictures/<slug:token>/<int:number>/", raters.picture, "rate-picture", Right.RATER),
 )
+WEEK_PAGES: Sequence[Page] = (
+    Page("weeks/", weeks.weeks, "weeks", Right.EVERYBODY),
+    Page("weeks/<str:week_id>/", weeks.week, "week", Right.EVERYBODY),
+    Page("pictures/<str:picture_id>/", weeks.picture, "week-picture", Right.EVERYBODY),
+    Page("pictures/<str:picture_id>/file/", weeks.picture_file, "week-picture-file", Right.EVERYBODY),
+    Page("standing/", weeks.standing, "standing", Right.EVERYBODY),
+    Page("money/", weeks.money, "money", Right.EVERYBODY),
+    Page("my/<slug:team>/pictures/", attack_pictures.pictures, "team-pictures", Right.TEAM),
+    Page("my/<slug:team>/pictures/<str:picture_id>/", attack_pictures.picture, "team-picture", Right.TEAM),
+    Page("my/<slug:team>/pictures/<str:picture_id>/receipt/", attack_pictures.receipt, "picture-receipt", Right.TEAM),
+    Page("organize/weeks/", week_desk.desk, "organize-weeks", Right.ORGANIZER),
+    Page("judge/", judging.judge, "judge", Right.RATER),
+    Page("judge/pictures/<str:token>/", judging.picture, "judge-picture", Right.RATER),
+    Page("board/", board.cases, "board", Right.BOARD),
+    Page("board/conflicts/", board.conflicts, "board-conflicts", Right.BOARD),
+    Page("board/cases/<str:case>/", board.case, "board-case", Right.BOARD),
+    Page("board/cases/<str:case>/picture/", board.case_picture, "board-case-picture", Right.BOARD),
+)
+"""The pages of an unrestricted contest; in a contest of another format they are not there (404)."""
 
 _count_tries = rate_limit(action=CODE_TRIES)
 """A code ends after three wrong tries; this also holds who tries many codes, or one in many requests at once."""
@@ -155,7 +179,7 @@ def _provider_urls() -> list[URLPattern | URLResolver]:
 
 
 urlpatterns = [
-    *(path(page.route, allowed(page.view, page.right), name=page.name) for page in PAGES),
+    *(path(page.route, allowed(page.view, page.right), name=page.name) for page in (*PAGES, *WEEK_PAGES)),
     *(path(route, view, name=name) for route, view, name in _ACCOUNT_VIEWS),
     *_provider_urls(),
     path("api/v1/", api.urls),

@@ -7,27 +7,20 @@ from functools import partial
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.application.contests import seasons, unrestricted_contest
+from orchestrator.application.contests import seasons
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.cli.app import app
 from orchestrator.errors import Rejected, StoreFault
 from orchestrator.formats.unrestricted import commands, events
 from orchestrator.formats.unrestricted.rules import UnrestrictedRules
-from orchestrator.ledger import event_registry
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.stores.base import format_time
 
 from ..formats.unrestricted.simulated_contest import RULES, START, handle, small_contest
+from ..web.week_world import FILE
 
 CLOSE = START.replace(day=22, hour=23)
 """When the first week closes."""
-
-
-@pytest.fixture(autouse=True)
-def _known_events(monkeypatch) -> None:
-    """Lets ledgers hold the events of the format."""
-    kinds = {each.model_fields["kind"].default: each for each in events.EVENT_TYPES}
-    monkeypatch.setattr(event_registry, "format_event_type", kinds.__getitem__)
 
 
 @pytest.fixture
@@ -137,9 +130,7 @@ def test_a_forged_entry_is_found_where_the_contest_is_opened(folder) -> None:
 
 def test_tick_by_command(folder, monkeypatch) -> None:
     """`sparring tick` says what it ran, then that nothing is due."""
-    folder.file.write_text("{}")
-    monkeypatch.setattr(unrestricted_contest, "Contest", lambda _: None)
-    monkeypatch.setattr(unrestricted_contest, "unrestricted_rules", lambda _: UnrestrictedRules.model_validate(RULES))
+    folder.file.write_text(json.dumps(FILE))
     monkeypatch.setattr(seasons, "now", lambda: CLOSE)
     first = CliRunner().invoke(app, ["tick", str(folder.path), "--json"])
     assert json.loads(first.output)["actions"] == [{"id": "close:2027-W03", "events": 2}]

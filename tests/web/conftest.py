@@ -84,6 +84,8 @@ def close_site():
     site = contest_site._site
     if site is not None and site._ledger is not None:
         site._ledger.close()
+    if site is not None and site._weeks is not None and site._weeks[1] is not None:
+        site._weeks[1].close()
     contest_site._site = None
 
 

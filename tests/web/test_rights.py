@@ -125,17 +125,25 @@ def pages(service):
     return PAGES
 
 
-def test_the_document_says_the_right_of_every_page(pages):
+@pytest.fixture
+def every_page(service):
+    """The table of pages, and of those that an unrestricted contest has more."""
+    from orchestrator.web.urls import PAGES, WEEK_PAGES
+
+    return (*PAGES, *WEEK_PAGES)
+
+
+def test_the_document_says_the_right_of_every_page(every_page):
     """The same that urls.py says."""
     rights, _ = document_tables()
-    said = {page.route: documented(page.route, rights) for page in pages}
-    assert said == {page.route: page.right.value for page in pages}
+    said = {page.route: documented(page.route, rights) for page in every_page}
+    assert said == {page.route: page.right.value for page in every_page}
 
 
-def test_no_address_escapes_the_tables(pages):
+def test_no_address_escapes_the_tables(every_page):
     """Whatever is not opened by a right of ours is an address in the document, with its reason."""
     _, reasons = document_tables()
-    guarded = {page.route for page in pages}
+    guarded = {page.route for page in every_page}
     unguarded = [(route, view) for route, view in all_patterns() if getattr(view, "right", None) is None]
     assert [route for route, _ in unguarded if not documented(route.removeprefix("^"), reasons)] == []
     assert guarded == {route for route, view in all_patterns() if getattr(view, "right", None) is not None}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,7 +20,9 @@ from orchestrator.errors import Rejected, StoreFault, UsageError
 from orchestrator.formats.unrestricted import commands, due
 from orchestrator.formats.unrestricted.commands import Refusal, Result
 from orchestrator.formats.unrestricted.due import Action
+from orchestrator.formats.unrestricted.events import PictureReceived
 from orchestrator.formats.unrestricted.fold import apply
+from orchestrator.formats.unrestricted.money import Transfer
 from orchestrator.formats.unrestricted.rules import UnrestrictedRules
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.intake.contest_file import Contest
@@ -99,6 +102,19 @@ class UnrestrictedContest:
             self._append(tuple(_events(actions)), at)
         return actions
 
+    def entry_of(self, picture: str) -> tuple[int, str] | None:
+        """Returns the number and the hash of the entry that received a picture, None where there is none."""
+        with self._lock:
+            self._learn()
+            known = self._state.pictures.get(picture)
+            return None if known is None else (known.receipt, self._hashes[picture])
+
+    def transfers(self) -> list[tuple[datetime, Transfer]]:
+        """Returns every transfer of money with its time, in their order."""
+        with self._lock:
+            self._learn()
+            return list(self._transfers)
+
     def close(self) -> None:
         """Lets go of the ledger."""
         with self._lock:
@@ -119,6 +135,9 @@ class UnrestrictedContest:
         if events:
             self._ledger.append(*events, time=format_time(at))
             self._seq += len(events)
+            if isinstance(events[-1], PictureReceived):
+                self._hashes[events[-1].picture] = self._ledger.head
+            self._note_transfers(at)
 
     def _time(self, now: datetime) -> datetime:
         now = now.astimezone(UTC)
@@ -127,6 +146,9 @@ class UnrestrictedContest:
     def _fold(self) -> None:
         """Learns the whole ledger from its beginning."""
         self._state, self._seq, self._is_ahead = State(self._rules), 0, False
+        self._hashes: dict[str, str] = {}
+        """Picture -> the hash of the entry that received it: what its receipt says."""
+        self._transfers: list[tuple[datetime, Transfer]] = []
         self._learn_all(self._ledger.read())
         if self._state.opened_at is None:
             raise StoreFault(f"{self.folder.path} holds no contest that was opened; put its ledger back from a copy")
@@ -142,8 +164,17 @@ class UnrestrictedContest:
             if entry.seq <= self._seq:
                 continue  # appended by somebody while the ledger was read from its beginning
             if isinstance(entry.event, ContestEvent):
-                apply(self._state, entry.event, datetime.fromisoformat(entry.time))
+                at = datetime.fromisoformat(entry.time)
+                apply(self._state, entry.event, at)
+                self._note_transfers(at)
+            if isinstance(entry.event, PictureReceived):
+                self._hashes[entry.event.picture] = entry.hash
             self._seq = entry.seq
+
+    def _note_transfers(self, at: datetime) -> None:
+        """Notes when the transfers were made that the state has learned since it was called before."""
+        made = self._state.books.transfers if self._state.books else {}
+        self._transfers += [(at, each) for each in islice(made.values(), len(self._transfers), None)]
 
 
 @contextmanager

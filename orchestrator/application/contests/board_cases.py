@@ -1,0 +1,248 @@
+"""The cases of the review board of an unrestricted contest, as one member sees them (U8).
+
+A case of a conflict is not there for the member: in no list, in no count, at no address.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from orchestrator.application.contests.unrestricted_contest import Command
+from orchestrator.formats.unrestricted import commands
+from orchestrator.formats.unrestricted.checks import INVALID, case_of, vote_on
+from orchestrator.formats.unrestricted.events import Vote
+from orchestrator.formats.unrestricted.state import Defence, DefenceStatus, PictureStatus, State
+from orchestrator.formats.unrestricted.validity import Outcome
+from orchestrator.formats.unrestricted.visibility import is_recused
+
+
+@dataclass(frozen=True, slots=True)
+class CaseLine:
+    """A case in a list: its id, such as `appeal:0123`, and what it asks."""
+
+    id: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A question of a case, which members vote on, with the votes so far and one's own, None before it."""
+
+    question: str
+    words: str
+    vote: Vote
+    own: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case: what it asks, what can be chosen, and what it is about.
+
+    `picture` and `defences` are ids. `appeal` is one whose panel may still be called, "" otherwise. `confirmations` are
+    the defences on whose worklist the picture is (U11).
+    """
+
+    id: str
+    title: str
+    choices: tuple[Choice, ...]
+    picture: str = ""
+    defences: tuple[str, ...] = ()
+    source: str = ""
+    appeal: str = ""
+    confirmations: tuple[str, ...] = ()
+
+
+def waiting_cases(state: State, member: str, now: datetime) -> dict[str, list[CaseLine]]:
+    """Returns the cases that wait for a member, by their kind in words."""
+    found = {
+        kind: [each for each in lines(state) if _may_act(state, member, each.id, now)] for kind, lines in _KINDS.items()
+    }
+    return {kind: lines for kind, lines in found.items() if lines}
+
+
+def find_case(state: State, member: str, case: str, now: datetime) -> Case | None:
+    """Returns a case, None where there is none that this member may act on."""
+    if not _may_act(state, member, case, now) or not _is_open(state, case):
+        return None
+    choices = tuple(_choice(state, member, question, words, now) for question, words in _questions(state, case))
+    if not choices:
+        return None
+    kind, _, subject = case.partition(":")
+    picture = state.picture_of(case)
+    appeal = state.appeals[subject] if kind == "appeal" else None
+    named = subject.split("+") if kind == "stake" else [subject] if kind == "readable" else []
+    staked = state.defences.values() if kind == "overrule" and picture is not None else ()
+    return Case(
+        id=case,
+        title=_title(state, case),
+        choices=choices,
+        picture=picture.id if picture else "",
+        defences=tuple(named),
+        source=state.defences[subject].source if kind == "readable" else "",
+        appeal=appeal.id if appeal and not (appeal.has_panel or appeal.decided) else "",
+        confirmations=tuple(
+            each.id
+            for each in staked
+            if picture and _confirmable(state, each) and state.awaits_confirmation(each, picture)
+        ),
+    )
+
+
+def decision(question: str, reason: str, actor: str, batch: str) -> Command | None:
+    """Returns the command that notes what the board decided by the votes on a question; None for no question.
+
+    `batch` names defences that are staked together; the reason is given for each.
+    """
+    kind, _, subject = question.partition(":")
+    name, _, outcome = subject.partition(":")
+    class_name = None if outcome == INVALID else outcome
+    made: dict[str, Callable[[], Command]] = {
+        "readable": lambda: partial(_decide_readability, actor=actor, defence=subject, reason=reason),
+        "admit": lambda: partial(commands.admit_attacker, actor=actor, team=subject),
+        "stake": lambda: partial(
+            commands.stake_by_board, actor=actor, batch=batch, criteria=dict.fromkeys(subject.split("+"), reason)
+        ),
+        "appeal": lambda: partial(
+            commands.rule_on_appeal, actor=actor, appeal=name, class_name=class_name, reason=reason
+        ),
+        "overrule": lambda: partial(commands.overrule, actor=actor, picture=name, class_name=class_name, reason=reason),
+        "report": lambda: partial(
+            commands.decide_report, actor=actor, picture=name, withhold=outcome == "withhold", reason=reason
+        ),
+        "withhold": lambda: partial(commands.withhold_prize, actor=actor, award=subject, reason=reason[:200]),
+    }
+    return made[kind]() if kind in made else None
+
+
+def _decide_readability(state: State, now: datetime, *, actor: str, defence: str, reason: str) -> commands.Result:
+    """Notes the side that has more votes."""
+    try:
+        vote = vote_on(state, f"readable:{defence}", now)
+    except KeyError:
+        vote = None
+    readable = vote is not None and len(vote.in_favour) >= len(vote.against)
+    return commands.decide_readability(state, now, actor, defence, readable=readable, reason=reason)
+
+
+def _may_act(state: State, member: str, case: str, now: datetime) -> bool:
+    try:
+        teams = state.teams_of(case)
+    except KeyError:
+        return False
+    return member in state.board.members_of(case_of(case)) and not is_recused(state, member, teams, now)
+
+
+def _is_open(state: State, case: str) -> bool:
+    """Returns whether a case waits for the board. A ruling may be looked at again at any time (U8)."""
+    kind, _, subject = case.partition(":")
+    if kind == "overrule":
+        return subject in state.pictures and state.pictures[subject].status is not PictureStatus.RECEIVED
+    named = [f"{kind}:{each}" for each in subject.split("+")] if kind == "stake" else [case]
+    waiting = {each.id for lines in _KINDS.values() for each in lines(state) if each.id.startswith(f"{kind}:")}
+    return waiting.issuperset(named)
+
+
+def _choice(state: State, member: str, question: str, words: str, now: datetime) -> Choice:
+    return Choice(question, words, vote_on(state, question, now), state.board.votes.get(question, {}).get(member))
+
+
+def _questions(state: State, case: str) -> list[tuple[str, str]]:
+    """Returns the questions that a case may be decided by now, each with its words."""
+    kind, _, subject = case.partition(":")
+    outcomes = [*((name, f"It is a valid {name}") for name in sorted(state.class_names)), (INVALID, "It is not valid")]
+    if kind == "overrule":
+        picture = state.pictures[subject]
+        is_ruled = picture.status in (PictureStatus.VALID, PictureStatus.INVALID)
+        outcomes = [each for each in outcomes if is_ruled and each[0] != (picture.class_name or INVALID)]
+    several = {
+        "report": [("withhold", "Its pixels are withheld"), ("show", "Raters go on")],
+        "appeal": outcomes,
+        "overrule": outcomes,
+    }
+    if kind in several:
+        return [(f"{case}:{name}", words) for name, words in several[kind]]
+    return [(case, _ONE_QUESTION[kind])]
+
+
+def _title(state: State, case: str) -> str:
+    kind, _, subject = case.partition(":")
+    about = state.appeals[subject].picture if kind == "appeal" else " and ".join(subject.split("+"))
+    words = {
+        "readable": f"Is the code of {about} readable?",
+        "admit": f"May {about} attack without a preprint?",
+        "stake": f"Stake {about}",
+        "report": f"The reported picture {about}",
+        "appeal": f"The appeal about the picture {about}",
+        "overrule": f"The ruling on the picture {about}",
+        "withhold": f"The award {about}",
+    }
+    return words[kind]
+
+
+def _confirmable(state: State, defence: Defence) -> bool:
+    return bool(state.worklist(defence)) and defence.status in (DefenceStatus.STAKED, DefenceStatus.EXPIRED)
+
+
+def _readability(state: State) -> Iterator[CaseLine]:
+    for each in state.defences.values():
+        if each.status is DefenceStatus.RECEIVED and state.season.entries[each.id].is_active:
+            yield CaseLine(f"readable:{each.id}", f"{each.id} of {each.team}")
+
+
+def _admissions(state: State) -> Iterator[CaseLine]:
+    for team in state.season.teams:
+        if team not in state.admitted:
+            yield CaseLine(f"admit:{team}", team)
+
+
+def _stakes(state: State) -> Iterator[CaseLine]:
+    for each in state.defences.values():
+        active = state.season.entries[each.id].is_active
+        if each.status is DefenceStatus.PUBLISHED and active and not state.threatening(each):
+            yield CaseLine(f"stake:{each.id}", f"{each.id} of {each.team}")
+
+
+def _reports(state: State) -> Iterator[CaseLine]:
+    for name in state.unsettled:
+        ruling = state.pictures[name].ruling
+        if ruling is not None and ruling.outcome is Outcome.REPORTED and not state.pictures[name].withheld:
+            yield CaseLine(f"report:{name}", name)
+
+
+def _appeals(state: State) -> Iterator[CaseLine]:
+    for name in state.open_appeals:
+        yield CaseLine(f"appeal:{name}", f"picture {state.appeals[name].picture}, by {state.appeals[name].team}")
+
+
+def _confirmations(state: State) -> Iterator[CaseLine]:
+    found: dict[str, list[str]] = {}
+    for defence in state.defences.values():
+        if defence.status in (DefenceStatus.STAKED, DefenceStatus.EXPIRED):
+            for picture in state.worklist(defence):
+                found.setdefault(picture, []).append(defence.id)
+    for picture, defences in found.items():
+        yield CaseLine(f"overrule:{picture}", f"{picture}, shown to {', '.join(defences)}")
+
+
+def _awards(state: State) -> Iterator[CaseLine]:
+    for each in state.books.unpaid() if state.books else ():
+        if each.defence in state.defences and each.team:
+            yield CaseLine(f"withhold:{each.id}", f"{each.id} to {each.team}")
+
+
+_ONE_QUESTION = {
+    "readable": "The code can be read",
+    "admit": "The team may hand in pictures without a preprint",
+    "stake": "The defences are staked, together where there are several",
+    "withhold": "The award is withheld",
+}
+_KINDS: dict[str, Callable[[State], Iterator[CaseLine]]] = {
+    "Reported pictures": _reports,
+    "Appeals": _appeals,
+    "Readability of code": _readability,
+    "Rejections to confirm": _confirmations,
+    "Staking": _stakes,
+    "Admission without a preprint": _admissions,
+    "Awards that are not paid": _awards,
+}

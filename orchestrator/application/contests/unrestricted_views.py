@@ -1,0 +1,187 @@
+"""What somebody sees of an unrestricted contest: made of what `visibility` lets them see, and of nothing else (U5, U8).
+
+Each function takes the state and returns values that keep nothing of it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from orchestrator.domain.name_matching import person_key
+from orchestrator.formats.unrestricted.state import Defence, Picture, PictureStatus, State
+from orchestrator.formats.unrestricted.validity import Rating
+from orchestrator.formats.unrestricted.visibility import is_recused, visible_pictures
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Who looks: the teams that they are in, and what they are called on the review board, "" for nobody of it."""
+
+    teams: tuple[str, ...] = ()
+    member: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RatingView:
+    """What one rater answered, in words; `reported` where they answered nothing."""
+
+    rater: str
+    presence: tuple[tuple[str, str], ...] = ()
+    box: str = ""
+    statements: tuple[tuple[str, str], ...] = ()
+    reported: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerView:
+    """What a defence answers to a picture. `breaks`: whether that breaks it if the ruling stands (U7)."""
+
+    defence: str
+    answer: str
+    breaks: bool
+    lucky: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PictureView:
+    """A picture and all that is public of it."""
+
+    id: str
+    team: str
+    week: str
+    received: datetime
+    status: str
+    class_name: str
+    is_public: bool
+    withheld: bool
+    settled: bool
+    appeals_end: datetime | None
+    reasons: tuple[str, ...]
+    ratings: tuple[RatingView, ...]
+    answers: tuple[AnswerView, ...]
+    appeals: int
+
+
+@dataclass(frozen=True, slots=True)
+class WeekView:
+    """A week, and how many pictures it has, None while it is open: their number is nobody's business (U5)."""
+
+    id: str
+    opens: datetime
+    closes: datetime
+    pictures: int | None
+
+
+def member_names(state: State, person: str) -> tuple[str, ...]:
+    """Returns what somebody is called on the review board: a name as its member, and one for each case of theirs."""
+    key = person_key(person) if person else ""
+    seats = [state.board.members, *state.board.outside.values()]
+    return tuple(name for seat in seats for name, who in seat.items() if key and who == key)
+
+
+def viewer_of(state: State, person: str, teams: Iterable[str]) -> Viewer:
+    """Returns who looks, by their id in the ledger and their teams."""
+    return Viewer(tuple(teams), next(iter(member_names(state, person)), ""))
+
+
+def weeks(state: State, viewer: Viewer, now: datetime) -> list[WeekView]:
+    """Returns the weeks, the latest first; their pictures are counted without the cases of a conflict."""
+    counts: dict[str, int] = {}
+    for each in _seen(state, viewer, now):
+        counts[each.week] = counts.get(each.week, 0) + 1
+    return [
+        WeekView(each.id, each.opens, each.closes, counts.get(each.id, 0) if each.id in state.closed_weeks else None)
+        for each in reversed(state.weeks.values())
+    ]
+
+
+def pictures_of_week(state: State, viewer: Viewer, week: str, now: datetime) -> list[PictureView] | None:
+    """Returns the pictures of a closed week, None where there is no such week or it is open (U5)."""
+    if week not in state.closed_weeks:
+        return None
+    own = (state.pictures[each] for each in state.closed_weeks[week])
+    return [picture_view(state, each) for each in own if may_see(state, viewer, each, now)]
+
+
+def find_picture(state: State, viewer: Viewer, picture: str, now: datetime) -> PictureView | None:
+    """Returns a picture, None where there is none that this viewer may see."""
+    found = state.pictures.get(picture)
+    return picture_view(state, found) if found is not None and may_see(state, viewer, found, now) else None
+
+
+def pictures_of_team(state: State, team: str) -> list[PictureView]:
+    """Returns a team's own pictures, the latest first."""
+    return [picture_view(state, each) for each in reversed(state.pictures.values()) if each.team == team]
+
+
+def contestable_pictures(state: State, team: str, now: datetime) -> list[PictureView]:
+    """Returns the pictures whose ruling a team may appeal against now (U8)."""
+    own = (state.pictures[each] for each in state.unsettled)
+    return [picture_view(state, each) for each in own if concerns(state, each, team) and _may_appeal(state, each, now)]
+
+
+def concerns(state: State, picture: Picture, team: str) -> bool:
+    """Returns whether a ruling concerns a team: a valid picture those whom it breaks, another one its own team (U8)."""
+    if picture.status is PictureStatus.VALID:
+        return any(each.team == team and state.breaks(each, picture) for each in state.defences.values())
+    return picture.team == team and picture.status is PictureStatus.INVALID
+
+
+def may_see(state: State, viewer: Viewer, picture: Picture, now: datetime) -> bool:
+    """Returns whether a picture is there for a viewer: public, or their team's own; never that of a conflict."""
+    is_there = picture.team in viewer.teams or picture.status is not PictureStatus.RECEIVED
+    return is_there and not (viewer.member and is_recused(state, viewer.member, state.teams_of_picture(picture), now))
+
+
+def picture_view(state: State, picture: Picture) -> PictureView:
+    """Returns a picture with what raters and defences answered. Panels are shown once their appeal is decided (U8)."""
+    panels = [state.appeals[each].panel for each in picture.appeals if state.appeals[each].decided]
+    ratings = [*picture.ratings, *(rating for panel in panels for rating in panel)]
+    return PictureView(
+        id=picture.id,
+        team=picture.team,
+        week=picture.week,
+        received=picture.received,
+        status=str(picture.status),
+        class_name=picture.class_name or "",
+        is_public=picture.status is not PictureStatus.RECEIVED,
+        withheld=picture.withheld,
+        settled=picture.settled,
+        appeals_end=state.appeals_end(picture),
+        reasons=picture.ruling.reasons if picture.ruling else (),
+        ratings=tuple(_rating_view(each) for each in ratings),
+        answers=tuple(
+            _answer_view(state, each, picture) for each in state.defences.values() if picture.id in each.answers
+        ),
+        appeals=len(picture.appeals),
+    )
+
+
+def _seen(state: State, viewer: Viewer, now: datetime) -> list[Picture]:
+    return visible_pictures(state, member=viewer.member, today=now)
+
+
+def _may_appeal(state: State, picture: Picture, now: datetime) -> bool:
+    end = state.appeals_end(picture)
+    return end is not None and now < end and not (picture.appeals or picture.withheld or picture.settled)
+
+
+def _rating_view(rating: Rating) -> RatingView:
+    if rating.answers is None:
+        return RatingView(rating.rater, reported=True)
+    answers, box = rating.answers, rating.answers.box
+    said = answers.statements.model_dump() if answers.statements else {}
+    return RatingView(
+        rating.rater,
+        tuple((name, certainty.value.replace("_", " ")) for name, certainty in answers.presence.items()),
+        f"{box.left}, {box.top} to {box.right}, {box.bottom}" if box else "",
+        tuple((name, "true" if truth else "false") for name, truth in said.items()),
+    )
+
+
+def _answer_view(state: State, defence: Defence, picture: Picture) -> AnswerView:
+    answer = defence.answers[picture.id]
+    fault = picture.id in defence.faults
+    breaks = state.breaks(defence, picture)
+    words = "no answer" if fault else answer or "abstains"
+    return AnswerView(defence.id, words, breaks, breaks and state.lucky(defence, picture))

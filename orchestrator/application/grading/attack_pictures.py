@@ -1,0 +1,104 @@
+"""Pictures that teams hand in in an unrestricted contest: decoded once, kept as pixels, and receipted (U4, U5)."""
+
+import secrets
+from datetime import datetime
+
+from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
+from orchestrator.application.grading.graded_pictures import encode_png
+from orchestrator.bundles.receipts import Receipt
+from orchestrator.domain.ids import digest
+from orchestrator.domain.submissions import PictureFormat, Side
+from orchestrator.errors import Problem, Rejected
+from orchestrator.formats.unrestricted.commands import Result, Upload, receive_picture
+from orchestrator.formats.unrestricted.state import State
+from orchestrator.formats.unrestricted.weeks import local_day
+from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.stores.base import array_digest, format_time, get_array, put_array
+from orchestrator.picture_files.decode import decode_picture
+from orchestrator.picture_files.picture import PictureRefused
+
+MAX_PICTURE_BYTES = 8 * 1024**2
+"""The largest file of a picture."""
+_ID_BYTES = 8
+
+
+def task_shape(contest: Contest) -> tuple[int, int, int]:
+    """Returns the channels, height and width that every picture has to have. Raises Rejected for unreadable data."""
+    return contest.make_task(contest.load_samples()).shape
+
+
+def hand_in_picture(
+    contest: UnrestrictedContest, shape: tuple[int, int, int], actor: str, team: str, data: bytes, now: datetime
+) -> str:
+    """Takes a picture in, and returns its id. The same file of the same team is the picture that it was before.
+
+    Args:
+        contest: the contest.
+        shape: channels, height and width that it has to have.
+        actor: who hands it in.
+        team: for which team.
+        data: the file, a PNG, whose last byte came at `now`.
+        now: the time.
+
+    Raises:
+        Rejected: it is no such picture, or the team may hand in nothing now (U4).
+    """
+    if len(data) > MAX_PICTURE_BYTES:
+        remedy = f"hand in at most {MAX_PICTURE_BYTES} bytes"
+        raise Rejected("picture", [Problem("picture", f"a file of {len(data)} bytes", remedy)])
+    try:
+        pixels, _ = decode_picture(data, {PictureFormat.PNG}, shape)
+    except PictureRefused as error:
+        raise Rejected("picture", [Problem("picture", str(error), error.remedy)]) from None
+    file_digest = digest(data)
+    upload = Upload(secrets.token_hex(_ID_BYTES), team, file_digest, array_digest(pixels), *shape[1:])
+
+    def command(state: State, at: datetime) -> Result:
+        found = receive_picture(state, at, actor, upload)
+        if isinstance(found, tuple) and found:
+            put_array(contest.folder.blobs(), pixels)
+        return found
+
+    contest.act(command, now)
+    return contest.read(lambda state: state.receipts[team, file_digest])
+
+
+def picture_png(contest: UnrestrictedContest, picture: str) -> bytes:
+    """Returns the pixels of a picture as a PNG of our own. Raises KeyError where there is none, StoreFault if lost."""
+    pixels = contest.read(lambda state: state.pictures[picture].digest)
+    return encode_png(get_array(contest.folder.blobs(), pixels))
+
+
+def picture_receipt(contest: UnrestrictedContest, name: str, picture: str) -> Receipt:
+    """Returns the signed receipt of a picture of the contest `name`. Raises KeyError where there is none."""
+    entry = contest.entry_of(picture)
+    if entry is None:
+        raise KeyError(picture)
+
+    def said(state: State) -> dict[str, object]:
+        found = state.pictures[picture]
+        file_digest = next(file for (_, file), known in state.receipts.items() if known == picture)
+        day = local_day(found.received, state.zone)
+        same_day = (
+            each for each in state.pictures.values() if each.team == found.team and each.receipt <= found.receipt
+        )
+        attempt = sum(local_day(each.received, state.zone) == day for each in same_day)
+        return {
+            "team": found.team,
+            "digest": file_digest,
+            "received": format_time(found.received),
+            "attempt": attempt,
+            "attempts_left": max(0, state.rules.uploads_per_day - attempt),
+        }
+
+    return Receipt.create_signed(
+        contest.folder.key(),
+        contest=name,
+        submission=picture,
+        task="",
+        side=Side.ATTACK.value,
+        entry=entry[0],
+        head=entry[1],
+        warnings=(),
+        **contest.read(said),
+    )

@@ -1,0 +1,174 @@
+"""What a team does in an unrestricted contest: it hands in pictures, gets receipts, appeals, and declares conflicts."""
+
+import secrets
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.files.uploadedfile import UploadedFile
+from django.http import Http404, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+
+from orchestrator.application.contests import unrestricted_views
+from orchestrator.application.contests.administration import validated
+from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
+from orchestrator.application.contests.unrestricted_views import PictureView
+from orchestrator.application.grading import attack_pictures
+from orchestrator.application.grading.attack_pictures import MAX_PICTURE_BYTES
+from orchestrator.bundles.receipts import encode_receipt
+from orchestrator.formats.unrestricted import commands, events
+from orchestrator.formats.unrestricted.recusal import ConflictSource
+from orchestrator.formats.unrestricted.state import State
+from orchestrator.formats.unrestricted.weeks import local_day
+from orchestrator.web import week_mails
+from orchestrator.web.pages.request_limits import limited
+from orchestrator.web.rate_limits import RequestKind
+from orchestrator.web.rights import Visit
+from orchestrator.web.team_forms import TEXT_LIMIT
+from orchestrator.web.templating import render
+from orchestrator.web.weeks import REFUSED, attempt, contest_of
+
+_ID_BYTES = 8
+DECLARED = (ConflictSource.DECLARED, ConflictSource.CO_AUTHOR, ConflictSource.ADVISOR)
+"""The sources of a conflict that people declare."""
+
+
+class PictureForm(forms.Form):
+    """Hands in one picture."""
+
+    file = forms.FileField(
+        label="Picture",
+        widget=forms.ClearableFileInput(attrs={"accept": ".png"}),
+        help_text="A PNG in the size of the contest's pictures, in RGB.",
+    )
+
+
+class ObjectionForm(forms.Form):
+    """Objects to the ruling on a picture."""
+
+    text = forms.CharField(
+        max_length=TEXT_LIMIT,
+        label="What speaks against the ruling",
+        widget=forms.Textarea(attrs={"rows": 6}),
+        help_text="For the members of the review board who have no conflict. It is not published.",
+    )
+
+
+class TeamConflictForm(forms.Form):
+    """Declares that a member of the board should not judge about the team."""
+
+    member = forms.ChoiceField(label="Member of the board")
+    source = forms.ChoiceField(label="Why", choices=[(each.value, each.value.replace("_", " ")) for each in DECLARED])
+
+    def __init__(self, members: list[str], *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]  # whatever Django's takes
+        self.fields["member"].choices = [(each, each) for each in members]  # type: ignore[attr-defined]
+
+
+@limited(RequestKind.SUBMISSION)
+def pictures(visit: Visit) -> HttpResponseBase:
+    """A team's pictures, those whose ruling it may appeal against, and the form that takes one more."""
+    contest, request, now = contest_of(visit), visit.request, visit.site.clock()
+    act = request.POST.get("act", "")
+    upload = PictureForm(request.POST if act == "upload" else None, request.FILES if act == "upload" else None)
+    members = contest.read(lambda state: sorted(state.board.members))
+    conflict = TeamConflictForm(members, request.POST if act == "conflict" else None)
+    problem = ""
+    if act == "upload" and upload.is_valid():
+        problem = attempt(lambda at: _take_in(visit, contest, upload.cleaned_data["file"], at), visit)
+    elif act == "conflict" and conflict.is_valid():
+        said = conflict.cleaned_data
+        command = partial(
+            commands.note_conflict,
+            actor=visit.actor.person,
+            member=said["member"],
+            team=visit.team,
+            source=ConflictSource(said["source"]),
+        )
+        problem = attempt(lambda at: contest.act(command, at), visit)
+        if not problem:
+            messages.success(request, "The conflict is on the record: this member sees no case of yours.")
+    if request.method == "POST" and not problem and (upload if act == "upload" else conflict).is_valid():
+        return redirect(visit.team_url("team-pictures"))
+
+    def shown(state: State) -> dict[str, Any]:
+        day = local_day(now, state.zone)
+        left = state.rules.uploads_per_day - state.uploads.get((visit.team, day), 0)
+        return {
+            "own": unrestricted_views.pictures_of_team(state, visit.team),
+            "contestable": unrestricted_views.contestable_pictures(state, visit.team, now),
+            "admitted": visit.team in state.admitted,
+            "left": max(0, left),
+            "week": state.week,
+        }
+
+    return render(
+        visit,
+        "weeks/team_pictures.html.j2",
+        form=upload,
+        conflict=conflict,
+        problem=problem,
+        status=REFUSED if problem else 400 if upload.is_bound or conflict.is_bound else 200,
+        **contest.read(shown),
+    )
+
+
+def _take_in(visit: Visit, contest: UnrestrictedContest, file: UploadedFile, now: datetime) -> None:
+    shape = attack_pictures.task_shape(visit.site.contest())
+    data = file.read(MAX_PICTURE_BYTES + 1)
+    picture = attack_pictures.hand_in_picture(contest, shape, visit.actor.person, visit.team, data, now)
+    messages.success(visit.request, f"The picture {picture} was received.")
+
+
+@limited(RequestKind.APPEAL)
+def picture(visit: Visit, picture_id: str) -> HttpResponseBase:
+    """A picture that concerns a team: its own, or one that breaks its defence; with the form of an appeal (U8)."""
+    contest, now = contest_of(visit), visit.site.clock()
+
+    def found(state: State) -> tuple[PictureView, bool] | None:
+        known = state.pictures.get(picture_id)
+        if known is None or not (known.team == visit.team or unrestricted_views.concerns(state, known, visit.team)):
+            return None
+        contestable = unrestricted_views.contestable_pictures(state, visit.team, now)
+        return unrestricted_views.picture_view(state, known), any(each.id == picture_id for each in contestable)
+
+    shown = contest.read(found)
+    if shown is None:
+        raise Http404
+    form, problem = ObjectionForm(visit.request.POST or None), ""
+    if visit.request.method == "POST" and form.is_valid():
+        event = validated(
+            events.PictureAppealed,
+            actor=visit.actor.person,
+            appeal=secrets.token_hex(_ID_BYTES),
+            picture=picture_id,
+            team=visit.team,
+            text=form.cleaned_data["text"],
+        )
+        problem = attempt(lambda at: contest.propose(event, at), visit)
+        if not problem:
+            week_mails.appeal_waits(visit.site, contest, event.appeal)
+            messages.success(visit.request, "Your appeal is on the record. The review board decides it.")
+            return redirect(visit.team_url("team-picture", picture_id=picture_id))
+    return render(
+        visit,
+        "weeks/team_picture.html.j2",
+        picture=shown[0],
+        may_appeal=shown[1],
+        form=form,
+        problem=problem,
+        status=REFUSED if problem else 400 if form.is_bound else 200,
+    )
+
+
+def receipt(visit: Visit, picture_id: str) -> HttpResponseBase:
+    """The signed receipt of a team's own picture."""
+    contest = contest_of(visit)
+    if contest.read(lambda state: picture_id not in state.pictures or state.pictures[picture_id].team != visit.team):
+        raise Http404
+    made = attack_pictures.picture_receipt(contest, visit.site.contest().file.contest, picture_id)
+    response = HttpResponse(encode_receipt(made.document()), content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="receipt-{picture_id}.json"'
+    return response

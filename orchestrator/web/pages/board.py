@@ -1,0 +1,217 @@
+"""The review board of an unrestricted contest at work: cases, votes, decisions, confirmations, conflicts (U8, U9, U11).
+
+Every list is made by `board_cases`, so that a case of a member's conflict is nowhere on their pages.
+"""
+
+from datetime import datetime
+from functools import partial
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpResponseBase
+from django.shortcuts import redirect
+
+from orchestrator.application.contests import board_cases, unrestricted_views
+from orchestrator.application.contests.administration import validated
+from orchestrator.application.contests.board_cases import Case
+from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
+from orchestrator.application.grading.attack_pictures import picture_png
+from orchestrator.errors import UsageError
+from orchestrator.formats.unrestricted import commands, events
+from orchestrator.formats.unrestricted.recusal import ConflictSource, waivers_left
+from orchestrator.formats.unrestricted.state import State
+from orchestrator.formats.unrestricted.visibility import is_recused
+from orchestrator.web import week_mails
+from orchestrator.web.organizer_forms import ReasonField
+from orchestrator.web.pages.attack_pictures import DECLARED
+from orchestrator.web.pages.request_limits import limited
+from orchestrator.web.rate_limits import RequestKind
+from orchestrator.web.rights import Visit
+from orchestrator.web.templating import render
+from orchestrator.web.weeks import REFUSED, attempt, contest_of, png
+
+
+class DecisionForm(forms.Form):
+    """What the board decided, with its reason for everybody."""
+
+    question = forms.CharField(widget=forms.HiddenInput, max_length=500)
+    reason = ReasonField(help_text="Everybody reads it. For a staking, it answers the criteria of the contest.")
+
+
+class OwnConflictForm(forms.Form):
+    """Declares a conflict of one's own."""
+
+    team = forms.ChoiceField(label="Team")
+    source = forms.ChoiceField(label="Why", choices=[(each.value, each.value.replace("_", " ")) for each in DECLARED])
+
+    def __init__(self, teams: list[str], *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]  # whatever Django's takes
+        self.fields["team"].choices = [(each, each) for each in teams]  # type: ignore[attr-defined]
+
+
+def cases(visit: Visit) -> HttpResponseBase:
+    """The cases that wait for this member. Several defences are staked together by the case that names them all."""
+    contest, now = contest_of(visit), visit.site.clock()
+    member = _member(visit, contest)
+    together = visit.request.GET.getlist("defence")
+    if len(together) > 1 and all(":" not in each and "+" not in each for each in together):
+        return redirect("board-case", case=f"stake:{'+'.join(sorted(together))}")
+    waiting = contest.read(lambda state: board_cases.waiting_cases(state, member, now) if member else {})
+    return render(visit, "weeks/cases.html.j2", member=member, waiting=waiting)
+
+
+@limited(RequestKind.RATING)
+def case(visit: Visit, case: str) -> HttpResponseBase:
+    """One case: what it is about, the votes, and what the board may do."""
+    contest, now = contest_of(visit), visit.site.clock()
+    names = contest.read(lambda state: unrestricted_views.member_names(state, visit.actor.person))
+    found = None
+    for member in names:
+        found = found or contest.read(lambda state: board_cases.find_case(state, member, case, now))  # noqa: B023
+    if found is None:
+        raise Http404
+    member = contest.read(lambda state: next(each for each in names if each in state.board.members_of(case)))
+    form = DecisionForm(visit.request.POST if visit.request.POST.get("act") == "decide" else None)
+    problem = ""
+    if visit.request.method == "POST":
+        problem = attempt(lambda at: _act(visit, contest, found, member, form, at), visit)
+        if not problem and not (form.is_bound and not form.is_valid()):
+            if found.picture and visit.request.POST.get("act") == "decide":
+                week_mails.picture_ruled(visit.site, contest, found.picture)
+            messages.success(visit.request, "It is on the record.")
+            still = contest.read(lambda state: board_cases.find_case(state, member, case, visit.site.clock()))
+            return redirect("board") if still is None else redirect("board-case", case=case)
+    viewer = unrestricted_views.Viewer(member=member)
+    picture = contest.read(lambda state: unrestricted_views.find_picture(state, viewer, found.picture, now))
+    return render(
+        visit,
+        "weeks/case.html.j2",
+        case=found,
+        picture=picture,
+        form=form,
+        problem=problem,
+        status=REFUSED if problem else 400 if form.is_bound else 200,
+    )
+
+
+def case_picture(visit: Visit, case: str) -> HttpResponseBase:
+    """The picture of a case, also where everybody else is not shown it: the board decides about that."""
+    contest, now = contest_of(visit), visit.site.clock()
+    for member in contest.read(lambda state: unrestricted_views.member_names(state, visit.actor.person)):
+        found = contest.read(lambda state: board_cases.find_case(state, member, case, now))  # noqa: B023
+        if found is not None and found.picture:
+            return png(picture_png(contest, found.picture), is_public=False)
+    raise Http404
+
+
+def conflicts(visit: Visit) -> HttpResponseBase:
+    """One's own conflicts, and those of others that may be a coincidence of addresses."""
+    contest, request = contest_of(visit), visit.request
+    member, now = _member(visit, contest), visit.site.clock()
+    teams = contest.read(lambda state: sorted(state.season.teams))
+    form = OwnConflictForm(teams, request.POST if request.POST.get("act") == "declare" else None)
+    problem = ""
+    if request.method == "POST" and (not form.is_bound or form.is_valid()):
+        problem = attempt(lambda at: _note_conflict(visit, contest, member, form, at), visit)
+        if not problem:
+            messages.success(request, "It is on the record.")
+            return redirect("board-conflicts")
+
+    def shown(state: State) -> dict[str, object]:
+        own = [
+            (team, str(each.source))
+            for (who, team), found in state.board.conflicts.items()
+            for each in found
+            if who == member and each.holds(now.date())
+        ]
+        waivable = [
+            (who, team)
+            for who, team in state.board.conflicts
+            if member and who != member and waivers_left(state.board.conflicts, who, team)
+            if not is_recused(state, member, frozenset({team}), now)
+        ]
+        return {"own": own, "waivable": waivable}
+
+    return render(
+        visit,
+        "weeks/conflicts.html.j2",
+        member=member,
+        form=form,
+        problem=problem,
+        status=REFUSED if problem else 400 if form.is_bound else 200,
+        **contest.read(shown),
+    )
+
+
+def _member(visit: Visit, contest: UnrestrictedContest) -> str:
+    """Returns what this person is called on the board, "" before an organizer seated them."""
+    return contest.read(lambda state: unrestricted_views.viewer_of(state, visit.actor.person, ()).member)
+
+
+def _act(
+    visit: Visit, contest: UnrestrictedContest, found: Case, member: str, form: DecisionForm, at: datetime
+) -> None:
+    """Does what a form of a case asks for. Raises UsageError and Rejected; nothing where the form has to be mended."""
+    sent = visit.request.POST
+    match sent.get("act", ""):
+        case "vote":
+            _require_question(found, sent.get("question", ""))
+            in_favour = sent.get("vote") == "for"
+            contest.propose(
+                events.VoteCast(actor=member, member=member, question=sent["question"], in_favour=in_favour), at
+            )
+        case "panel" if found.appeal:
+            contest.propose(events.PanelCalled(actor=member, member=member, appeal=found.appeal), at)
+        case "confirm":
+            event = validated(
+                events.RejectionConfirmed,
+                actor=member,
+                member=member,
+                defence=sent.get("defence", ""),
+                picture=found.picture,
+            )
+            contest.propose(event, at)
+        case "decide" if form.is_valid():
+            said = form.cleaned_data
+            _require_question(found, said["question"])
+            batch = f"batch-{contest.read(lambda state: state.position)}"
+            command = board_cases.decision(said["question"], said["reason"], member, batch)
+            if command is not None:
+                contest.act(command, at)
+        case "decide":
+            return
+        case _:
+            raise UsageError("nothing was chosen; choose one of the acts of this page")
+
+
+def _require_question(found: Case, question: str) -> None:
+    if question not in {each.question for each in found.choices}:
+        raise UsageError("this is no question of this case; load the page again")
+
+
+def _note_conflict(
+    visit: Visit, contest: UnrestrictedContest, member: str, form: OwnConflictForm, at: datetime
+) -> None:
+    if not member:
+        raise UsageError("you have no seat on the board yet; ask the organizers")
+    sent = visit.request.POST
+    if form.is_bound:
+        said = form.cleaned_data
+        command = partial(
+            commands.note_conflict,
+            actor=member,
+            member=member,
+            team=said["team"],
+            source=ConflictSource(said["source"]),
+        )
+        contest.act(command, at)
+        return
+    event = validated(
+        events.ConflictWaived,
+        actor=member,
+        by=member,
+        member=sent.get("member", ""),
+        team=sent.get("team", ""),
+        reason=sent.get("reason", ""),
+    )
+    contest.propose(event, at)

@@ -1,0 +1,82 @@
+"""Raters of an unrestricted contest: one leased picture at a time, judged by the questionnaire (U6).
+
+A rater learns neither the team of a picture nor its id: its address has the token of the lease.
+"""
+
+from collections.abc import Mapping
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from orchestrator.application.grading import picture_raters
+from orchestrator.application.grading.attack_pictures import picture_png
+from orchestrator.application.grading.picture_raters import AskedItem
+from orchestrator.formats.unrestricted.questionnaire import Answers
+from orchestrator.formats.unrestricted.state import PictureStatus
+from orchestrator.web import leases, week_mails
+from orchestrator.web.pages.request_limits import limited
+from orchestrator.web.questionnaire import AskedPicture, ask_about
+from orchestrator.web.rate_limits import RequestKind
+from orchestrator.web.rights import Visit
+from orchestrator.web.templating import render
+from orchestrator.web.weeks import attempt, contest_of, png
+
+
+@limited(RequestKind.RATING)
+def judge(visit: Visit) -> HttpResponseBase:
+    """The questions about the picture that is leased to this rater; takes the answers and leads to the next one."""
+    contest, person = contest_of(visit), visit.actor.person
+    if problems := contest.read(lambda state: picture_raters.rater_problems(state, person)):
+        return _nothing(visit, "\n".join(map(str, problems)))
+    rater = picture_raters.rater_name(contest, person)
+    taken = leases.take(rater, contest.read(lambda state: list(picture_raters.open_items(state, rater))))
+    if taken is None:
+        return _nothing(visit, "")
+    token, item = taken
+    if visit.request.method == "POST" and visit.request.POST.get("lease") != token:
+        messages.warning(visit.request, "That picture is not asked of you any more; here is the next one.")
+        return _again()
+    form = contest.read(lambda state: picture_raters.form_of(state, item.picture))
+    asked = AskedPicture(
+        form=form,
+        picture=reverse("judge-picture", kwargs={"token": token}),
+        action=reverse("judge"),
+        take_answers=lambda said: _answer(visit, item, said),
+        take_report=lambda: _answer(visit, item, None),
+        hidden={"lease": token},
+    )
+    return ask_about(visit, asked)
+
+
+def picture(visit: Visit, token: str) -> HttpResponseBase:
+    """The picture of this rater's lease."""
+    contest = contest_of(visit)
+    found = leases.picture_of(picture_raters.rater_name(contest, visit.actor.person), token)
+    if found is None:
+        raise Http404
+    return png(picture_png(contest, found), is_public=False)
+
+
+def _answer(visit: Visit, item: AskedItem, said: Mapping[str, object] | None) -> HttpResponseBase:
+    contest, person = contest_of(visit), visit.actor.person
+    answers = None if said is None else Answers.model_validate(said)
+    before = contest.read(lambda state: state.pictures[item.picture].status)
+    problem = attempt(lambda now: picture_raters.rate(contest, person, item, answers, now), visit)
+    leases.give_back(picture_raters.rater_name(contest, person))
+    if problem:
+        messages.warning(visit.request, f"Your answer was not taken: {problem}")
+    elif before is PictureStatus.RATING:
+        week_mails.picture_ruled(visit.site, contest, item.picture)
+    return _again()
+
+
+def _nothing(visit: Visit, problem: str) -> HttpResponseBase:
+    return render(visit, "weeks/nothing_to_judge.html.j2", problem=problem)
+
+
+def _again() -> HttpResponse:
+    response = redirect("judge")
+    response.status_code = 303  # fetched by GET, whatever the request was
+    return response

@@ -1,0 +1,301 @@
+"""The pages of an unrestricted contest: who may open what, what is hidden until the close, and a case of a conflict."""
+
+import json
+import re
+import shutil
+
+import pytest
+from django.test import override_settings
+
+from orchestrator.bundles.receipts import verify_receipt
+from orchestrator.formats.unrestricted import events
+from orchestrator.web.settings import WebSettings
+
+from . import week_world
+from .conftest import ADDRESS, acts, close_site
+from .week_world import PEOPLE, ROLES, SECOND, SIDE, TEAMS, WEEK, WeekWorld, png
+
+PARAMETER = re.compile(r"<(?:\w+):(\w+)>")
+OPEN = frozenset({200, 302, 303, 400, 409})
+"""What somebody with the right is answered: the page, or what is wrong with a form that holds nothing."""
+
+
+@pytest.fixture(scope="module")
+def made_world(tmp_path_factory):
+    """The contest, which nobody changes."""
+    return week_world.make(tmp_path_factory.mktemp("weeks") / "cup")
+
+
+@pytest.fixture
+def world(service, made_world, tmp_path):
+    """A copy of the contest, served."""
+    from django.core.cache import cache
+    from django.core.management import call_command
+
+    from orchestrator.web import contest_site
+
+    folder = tmp_path / "cup"
+    shutil.copytree(made_world.folder, folder)
+    made = WeekWorld(folder, SECOND, dict(made_world.pictures), dict(made_world.appeals))
+    call_command("flush", verbosity=0, interactive=False)
+    cache.clear()
+    with override_settings(SPARRING=WebSettings(contest=folder, address=ADDRESS)):
+        close_site()
+        contest_site.current_site().clock = made.clock
+        week_world.people_sign_up()
+        yield made
+        close_site()
+
+
+@pytest.fixture
+def mails(world):
+    """The mails that are sent."""
+    from django.core import mail
+
+    with override_settings(EMAIL_BACKEND="django.core.mail.backends.locmem.EmailBackend"):
+        mail.outbox = []
+        yield mail.outbox
+
+
+def address(world: WeekWorld, page, **instead: str) -> str:
+    """Returns the address of a page, of a thing of the foxes."""
+    samples = {
+        "team": "foxes",
+        "week_id": WEEK,
+        "picture_id": world.pictures["broken"],
+        "token": "0" * 24,
+        "case": f"overrule:{world.pictures['broken']}",
+    } | instead
+    return "/" + PARAMETER.sub(lambda found: samples[found[1]], page.route)
+
+
+def may_open(name: str, page) -> bool:
+    """Returns whether somebody has the right to open a page of the foxes."""
+    roles = {"organizer": "organizer", "rater": "rater", "review board": "board"}
+    has = {role.value for role, people in ROLES.items() if name in people}
+    match page.right.value:
+        case "everybody":
+            return True
+        case "member of the team":
+            return name in TEAMS["foxes"]
+        case right:
+            return roles[right] in has
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+@pytest.mark.parametrize("name", ["", "Fay", "Oda", "Bo", "Rae", "Org", "Nell"])
+def test_every_route_is_opened_by_whom_the_table_says(world, name, method) -> None:
+    """A visitor is asked to sign in, another team's page is not there, another role's is refused; nothing is noted."""
+    from orchestrator.web.urls import WEEK_PAGES
+
+    before, wrong, client = world.head(), [], world.client(name)
+    for page in WEEK_PAGES:
+        answer = getattr(client, method)(address(world, page))
+        status = answer.status_code
+        to_login = status == 302 and answer["Location"].startswith("/account/login/?next=")
+        if may_open(name, page):
+            good = not to_login and (status in OPEN or (status == 404 and page.name == "judge-picture"))
+        elif not name:
+            good = to_login
+        else:
+            good = status == (404 if page.right.value == "member of the team" else 403)
+        if not good:
+            wrong.append(f"{page.name}: {status}")
+    assert wrong == []
+    assert world.head() == before
+
+
+def test_nobody_else_sees_a_picture_before_its_week_closes(world) -> None:
+    """The team sees it on its pages; on every page of everybody else there is neither its id nor their number (U5)."""
+    from orchestrator.web.urls import WEEK_PAGES
+
+    hidden = world.pictures["open"]
+    assert hidden in world.client("Fay").get("/my/foxes/pictures/").content.decode()
+    for name in ("", "Oda", "Bo", "Rae", "Org"):
+        for page in WEEK_PAGES:
+            for picture in (hidden, world.pictures["broken"]):
+                answer = world.client(name).get(address(world, page, picture_id=picture, case=f"overrule:{picture}"))
+                if picture == hidden and "picture_id" in page.route:
+                    assert answer.status_code != 200, page.name
+                elif "text/html" in answer["Content-Type"] and picture != hidden:
+                    assert hidden not in answer.content.decode(), page.name
+    assert "not told before the close" in world.client().get("/weeks/").content.decode()
+
+
+def test_a_conflicted_member_finds_no_trace_of_the_case(world) -> None:
+    """On every route, with every id, neither the appeal, nor its picture, nor that there is one, is told to b1 (U8)."""
+    from orchestrator.web.urls import PAGES, WEEK_PAGES
+
+    from .test_rights import PARAMETER as PARAMETERS
+
+    picture, appeal = world.pictures["kites"], world.appeals["kites"]
+    assert f"appeal:{appeal}" in world.client("Bo").get("/board/").content.decode()
+    client, seen = world.client("Bea"), 0
+    for page in (*PAGES, *WEEK_PAGES):
+        for case in (f"appeal:{appeal}", f"overrule:{picture}", f"report:{picture}", f"appeal:{appeal}:bird"):
+            samples = {"picture_id": picture, "case": case, "week_id": WEEK, "team": "kites", "slug": "kites"}
+            route = PARAMETERS.sub(lambda found: samples.get(found[2], "0" * 16), page.route)  # noqa: B023
+            if page.route.startswith("my/<slug:team>/"):
+                continue  # those are of the team, which she is in
+            answer = client.get(f"/{route}")
+            body = b"".join(answer.streaming_content) if answer.streaming else answer.content
+            text = body.replace(f"/{route}".encode(), b"").decode(errors="replace")
+            assert picture not in text, page.name
+            assert appeal not in text, page.name
+            seen += answer.status_code == 200
+    assert seen > 10
+    assert "Appeals" not in client.get("/board/").content.decode()
+    assert client.get(f"/pictures/{picture}/file/").status_code == 404
+
+
+def test_a_recused_member_cannot_vote_by_the_form(world) -> None:
+    """A form that b1 sends to the case is answered as if there were none, and no vote is noted."""
+    case = f"/board/cases/appeal:{world.appeals['kites']}/"
+    question = f"appeal:{world.appeals['kites']}:invalid"
+    answer = world.client("Bea").post(case, {"act": "vote", "question": question, "vote": "for"})
+    assert answer.status_code == 404
+    assert [each for each in acts(world.folder, events.VoteCast) if each.question == question] == []
+
+
+def test_a_team_hands_in_a_picture_and_gets_a_genuine_receipt(world, tmp_path) -> None:
+    """The receipt is signed by the contest's key; the same file again is the same picture; a JPEG is refused."""
+    from django.core.files.uploadedfile import SimpleUploadedFile
+
+    client = world.client("Fay")
+
+    def send(data: bytes):
+        return client.post("/my/foxes/pictures/", {"act": "upload", "file": SimpleUploadedFile("a.png", data)})
+
+    assert send(png(77)).status_code == 302
+    picture = acts(world.folder, events.PictureReceived)[-1].picture
+    assert send(png(77)).status_code == 302
+    assert acts(world.folder, events.PictureReceived)[-1].picture == picture
+    refused = send(b"\xff\xd8\xff\xe0 no picture")
+    assert (refused.status_code, "save it as PNG" in refused.content.decode()) == (409, True)
+    file = tmp_path / "receipt.json"
+    file.write_bytes(client.get(f"/my/foxes/pictures/{picture}/receipt/").content)
+    found = verify_receipt(file).receipt
+    assert (found.submission, found.attempt, found.attempts_left) == (picture, 2, 8)
+    ledger_entry = json.loads(file.read_bytes())["entry"]
+    assert ledger_entry == len(acts(world.folder, object))
+
+
+def test_a_rater_is_asked_by_lease_and_the_ruling_is_mailed(world, mails) -> None:
+    """Three raters answer about the same picture; the fourth look finds nothing; its team gets a mail with the end."""
+    waits = world.pictures["waits"]
+    sent = {
+        "presence.bird": "definitely_yes",
+        "presence.bicycle": "definitely_no",
+        "box.left": "0",
+        "box.top": "0",
+        "box.right": str(SIDE),
+        "box.bottom": str(SIDE),
+        "statements.complete": "true",
+        "statements.unoccluded": "true",
+        "statements.real": "true",
+        "step": "object",
+    }
+    for name in ROLES[next(role for role in ROLES if role.value == "rater")]:
+        client = world.client(name)
+        page = client.get("/judge/").content.decode()
+        assert waits not in page
+        [token] = re.findall(r'name="lease" value="(\w+)"', page)
+        assert client.get(f"/judge/pictures/{token}/")["Content-Type"] == "image/png"
+        assert client.post("/judge/", sent | {"lease": token}).status_code == 303
+        assert client.get(f"/judge/pictures/{token}/").status_code == 404
+        assert "Nothing waits for you" in client.get("/judge/").content.decode()
+    assert [each.picture for each in acts(world.folder, events.PictureRated)][-3:] == [waits] * 3
+    [told] = [each for each in mails if waits in each.body]
+    assert told.to == ["fay@example.org"]
+    assert "appealed against until" in told.body
+
+
+def test_no_more_raters_are_asked_than_are_missing(world) -> None:
+    """While three raters have a picture, a fourth is asked about none."""
+    from orchestrator.application.grading.picture_raters import AskedItem
+    from orchestrator.web import leases
+
+    item = AskedItem("0" * 16, "", 3)
+    tokens = [leases.take(f"r{number}", [item]) for number in range(4)]
+    assert [each is None for each in tokens] == [False, False, False, True]
+    assert leases.take("r0", [item]) == tokens[0]
+    leases.give_back("r0")
+    assert leases.take("r3", [item]) is not None
+
+
+def test_the_board_decides_an_appeal_on_its_pages(world) -> None:
+    """Two members vote, one notes the decision with a public reason, and the case is not there any more."""
+    case = f"/board/cases/appeal:{world.appeals['kites']}/"
+    question = f"appeal:{world.appeals['kites']}:invalid"
+    decide = {"act": "decide", "question": question, "reason": "It is a drawing."}
+    early = world.client("Bo").post(case, decide)
+    assert (early.status_code, "have to" in early.content.decode()) == (409, True)
+    for name in ("Bo", "Bix"):
+        assert world.client(name).post(case, {"act": "vote", "question": question, "vote": "for"}).status_code == 302
+    assert world.client("Bix").post(case, decide).status_code == 302
+    [ruled] = acts(world.folder, events.AppealRuled)
+    assert (ruled.class_name, ruled.vote.recused) == (None, {"b1": "person (kites)"})
+    assert world.client("Bo").get(case).status_code == 404
+
+
+def test_an_appeal_is_filed_and_mailed_to_who_may_judge_it(world, mails) -> None:
+    """The owls appeal against the picture that breaks d1; the members without a conflict are told, once each."""
+    picture = world.pictures["broken"]
+    assert picture in world.client("Oda").get("/my/owls/pictures/").content.decode()
+    page = f"/my/owls/pictures/{picture}/"
+    assert world.client("Oda").post(page, {"text": "It is a model bird."}).status_code == 302
+    [filed] = [each for each in acts(world.folder, events.PictureAppealed) if each.picture == picture]
+    assert {address for each in mails for address in each.to} >= {"bo@example.org", "bix@example.org"}
+    assert all(filed.appeal in each.body for each in mails if "An appeal waits" in each.subject)
+    assert world.client("Oda").post(page, {"text": "Again."}).status_code == 409
+
+
+def test_a_reported_picture_is_shown_to_the_board_and_withheld(world) -> None:
+    """After two votes its pixels are shown to nobody, and its ruling is on its page."""
+    picture = world.pictures["reported"]
+    case = f"/board/cases/report:{picture}/"
+    assert world.client("Bo").get(f"{case}picture/")["Content-Type"] == "image/png"
+    for name in ("Bo", "Bix"):
+        world.client(name).post(case, {"act": "vote", "question": f"report:{picture}:withhold", "vote": "for"})
+    decide = {"act": "decide", "question": f"report:{picture}:withhold", "reason": "Nobody has to see it."}
+    assert world.client("Bo").post(case, decide).status_code == 302
+    assert world.client().get(f"/pictures/{picture}/file/").status_code == 404
+    assert "withheld by the board" in world.client().get(f"/pictures/{picture}/").content.decode()
+
+
+def test_a_defence_is_staked_with_reasons_and_the_money_is_on_its_page(world) -> None:
+    """Votes and a reason stake d3 for 100.00 EUR, which the page of money shows; broken d1 cannot be staked."""
+    case = "/board/cases/stake:d3/"
+    for name in ("Bo", "Bix"):
+        assert world.client(name).post(case, {"act": "vote", "question": "stake:d3", "vote": "for"}).status_code == 302
+    decide = {"act": "decide", "question": "stake:d3", "reason": "Simple to run, and novel."}
+    assert world.client("Bo").post(case, decide).status_code == 302
+    [staked] = acts(world.folder, events.DefencesStaked)
+    assert staked.criteria == {"d3": "Simple to run, and novel."}
+    money = world.client().get("/money/").content.decode()
+    assert "reserved:d3" in money
+    assert "100.00 EUR" in money
+    assert world.client("Bo").get("/board/cases/stake:d1/").status_code == 404
+    standing = world.client().get("/standing/").content.decode()
+    assert "staked" in standing
+    assert PEOPLE["Fay"] not in standing
+
+
+def test_organizers_seat_members_and_admit_teams(world) -> None:
+    """The desk notes a preprint; a refused act says why."""
+    client = world.client("Org")
+    admit = {"act": "admit", "team": "owls", "preprint": "https://arxiv.example/2"}
+    assert client.post("/organize/weeks/", admit).status_code == 302
+    assert acts(world.folder, events.AttackerAdmitted)[-1].team == "owls"
+    assert client.post("/organize/weeks/", admit).status_code == 409
+    assert client.post("/organize/weeks/", {"act": "admit", "team": "kites"}).status_code == 409
+
+
+def test_a_declared_conflict_hides_the_cases_of_the_team(world) -> None:
+    """b2 declares one with the foxes, and sees none of their pictures from then on."""
+    client, picture = world.client("Bo"), world.pictures["broken"]
+    assert client.get(f"/pictures/{picture}/").status_code == 200
+    declare = {"act": "declare", "team": "foxes", "source": "declared"}
+    assert client.post("/board/conflicts/", declare).status_code == 302
+    assert client.get(f"/pictures/{picture}/").status_code == 404
+    assert picture not in client.get(f"/weeks/{WEEK}/").content.decode()
