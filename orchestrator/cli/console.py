@@ -184,6 +184,11 @@ def run_app(app: typer.Typer, words: list[str], name: str | None = None) -> NoRe
     sys.exit(code)
 
 
+def print_sentences(stream: Console, text: str) -> None:
+    """Prints sentences, broken at spaces on a terminal and nowhere else. Commands and paths are printed unbroken."""
+    stream.print(text, soft_wrap=not stream.is_terminal)
+
+
 def print_json(document: Any) -> None:
     """Prints a JSON document on stdout."""
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

@@ -114,7 +114,7 @@ def _print_forecast(forecast: ContestForecast, rounds: int) -> None:
         soft_wrap=True,
     )
     for warning in forecast.warnings:
-        out.print(f"[yellow]warning:[/] {safe_text(warning, 1000)}", soft_wrap=True)
+        console.print_sentences(out, f"[yellow]warning:[/] {safe_text(warning, 1000)}")
 
 
 def _print_costs(forecast: ContestForecast) -> None:

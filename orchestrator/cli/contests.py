@@ -151,7 +151,7 @@ def check(
             mark = "" if key in _keys_given(given) else "  [dim](default)[/]"
             out.print(f"{section}.{key} = {safe_text(str(value))}{mark}", soft_wrap=True)
     for warning in warnings:
-        out.print(f"[yellow]warning:[/] {safe_text(warning)}", soft_wrap=True)
+        console.print_sentences(out, f"[yellow]warning:[/] {safe_text(warning)}")
 
 
 def _keys_given(section: object) -> set[str]:

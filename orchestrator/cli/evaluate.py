@@ -140,7 +140,7 @@ def _print_report(wanted: Evaluation, found: EvaluationReport, kept: Path | None
         out.print("remedy: `sparring submission check` shows the conversation and the last words", soft_wrap=True)
     replay_output.print_findings(found.results, kept)
     for note in (*found.results.notes, *wanted.notes):
-        out.print(f"[yellow]note:[/] {safe_text(note, 600)}", soft_wrap=True)
+        console.print_sentences(out, f"[yellow]note:[/] {safe_text(note, 600)}")
     if kept is not None:
         results_output.print_paths(found.paths)
 

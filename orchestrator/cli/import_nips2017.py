@@ -56,8 +56,8 @@ def import_folder(
         text = (
             f"its container {safe_text(adoption.container)} is not used; the Dockerfile's BASE says what it stands on"
         )
-        err.print(f"[yellow]note:[/] {text}", soft_wrap=True)
+        console.print_sentences(err, f"[yellow]note:[/] {text}")
     if not is_osi_approved(licence):
-        err.print(
-            "[yellow]warning:[/] without an OSI-approved licence it is not ranked in the end (A6)", soft_wrap=True
+        console.print_sentences(
+            err, "[yellow]warning:[/] without an OSI-approved licence it is not ranked in the end (A6)"
         )

@@ -97,7 +97,7 @@ def verify(
         _print_counts(verified)
     out.print(f"key      {whose}", soft_wrap=True)
     if not key:
-        out.print(f"[yellow]warning:[/] {_INTEGRITY_ONLY}", soft_wrap=True)
+        console.print_sentences(out, f"[yellow]warning:[/] {_INTEGRITY_ONLY}")
 
 
 def _print_counts(report: VerificationReport) -> None:

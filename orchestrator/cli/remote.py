@@ -181,7 +181,7 @@ def hand_in(what: RemoteHandIn, to: str, how: RemoteOptions, *, as_json: bool) -
     out.print(f"time     {receipt.received}; attempt {receipt.attempt}")
     out.print(f"receipt  {safe_text(str(path))}", soft_wrap=True)
     for warning in receipt.warnings:
-        out.print(f"[yellow]warning:[/] {safe_text(warning)}", soft_wrap=True)
+        console.print_sentences(out, f"[yellow]warning:[/] {safe_text(warning)}")
 
 
 def _client(url: str, token: str) -> ServiceClient:
@@ -210,7 +210,7 @@ def _send(client: ServiceClient, what: RemoteHandIn, *, as_json: bool) -> str:
             package = Path(place) / f"{read_manifest(path).name}{PACKAGE_SUFFIX}"
             _, warnings = pack_folder(path, package)
             for warning in warnings:
-                err.print(f"[yellow]warning:[/] {safe_text(warning)}", soft_wrap=True)
+                console.print_sentences(err, f"[yellow]warning:[/] {safe_text(warning)}")
             return _upload(client, package, what, as_json=as_json)
     if path.is_file():
         return _upload(client, path, what, as_json=as_json)

@@ -6,11 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import structlog
-from rich import box
-from rich.table import Table
 
 from orchestrator.application.rounds.replay_cost import ReplayForecast
+from orchestrator.cli import console
 from orchestrator.cli.console import err, out, safe_text
+from orchestrator.cli.tables import Column, fitting_tables
 from orchestrator.integrity.power import DetectionPower, ReplayCost, SamplingDesign
 from orchestrator.reports import evidence
 from orchestrator.reports.leaderboards import submission_labels
@@ -55,7 +55,7 @@ def print_forecast(found: ReplayForecast) -> None:
             soft_wrap=True,
         )
         for line in detection_lines(design, cost.detection_power):
-            err.print(f"  {line}", soft_wrap=True)
+            console.print_sentences(err, f"  {line}")
     if design.attacks and found.attacks:
         err.print(
             f"replays of {found.attacks} attacks on {safe_text(found.task)}: {100 * design.attacks:g} % of "
@@ -123,18 +123,26 @@ def print_coverage(document: Results) -> None:
     cheat = f"a cheat of {100 * design.cheat:g}% of the answers"
     planned = f"planned {evidence.power_text(design.power)} that {cheat} has a mismatch"
     out.print(f"[bold]Replays[/]: {planned}; accused: by a sequence / by chance / by its start")
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("defence", overflow="fold")
-    for name in ("questions", "drawn", "decided", "mismatch with", "accused with", "noise", "refused", "late"):
-        table.add_column(name, justify="right")
-    table.add_column("ran from", overflow="fold")
-    table.add_column("outcome", overflow="fold")
-    for one in lines:
-        part, achieved = one.part, f"[bold red]{one.achieved}[/]" if one.below_plan else one.achieved
-        counts = (part.questions, part.drawn, part.decided, achieved, " / ".join(one.accused))
-        failures = (part.noise, part.refused, part.late)
-        outcome = one.outcome if one.is_clear else f"[bold red]{one.outcome}[/]"
-        table.add_row(safe_text(part.submission), *map(str, (*counts, *failures)), one.ran_from, outcome)
-    out.print(table)
+    numbers = {
+        "questions": [str(one.part.questions) for one in lines],
+        "drawn": [str(one.part.drawn) for one in lines],
+        "decided": [str(one.part.decided) for one in lines],
+        "mismatch with": [f"[bold red]{one.achieved}[/]" if one.below_plan else one.achieved for one in lines],
+        "accused with": [" / ".join(one.accused) for one in lines],
+        "noise": [str(one.part.noise) for one in lines],
+        "refused": [str(one.part.refused) for one in lines],
+        "late": [str(one.part.late) for one in lines],
+    }
+    outcomes = [one.outcome if one.is_clear else f"[bold red]{one.outcome}[/]" for one in lines]
+    columns = [
+        Column("defence", [safe_text(one.part.submission) for one in lines]),
+        *(Column(title, cells, is_number=True) for title, cells in numbers.items()),
+        Column("ran from", [one.ran_from for one in lines], is_sentence=True),
+        Column("outcome", outcomes, is_sentence=True),
+    ]
+    for table in fitting_tables(columns):
+        out.print(table)
     if len({one.part.submission for one in lines}) < len(lines):
-        out.print("A defence has a line for each check: what it was asked later is checked by itself.", soft_wrap=True)
+        console.print_sentences(
+            out, "A defence has a line for each check: what it was asked later is checked by itself."
+        )

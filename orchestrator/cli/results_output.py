@@ -6,8 +6,6 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.cells import cell_len
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -16,6 +14,7 @@ from orchestrator.application.contests.rejudging import RejudgedRound
 from orchestrator.application.rounds.play_rounds import ReportPaths
 from orchestrator.cli import console, replay_output
 from orchestrator.cli.console import err, out, safe_text
+from orchestrator.cli.tables import Column, fitting_tables
 from orchestrator.domain import events
 from orchestrator.reports import formatting
 from orchestrator.scoring.results_file import ColumnPart, LeaderboardPart, Results, RowPart, ValuePart
@@ -84,20 +83,21 @@ def print_results(document: Results, folder: Path | None = None) -> None:
     if document.queries:
         meaning = "success is a picture that the defence misread at a query within the budget, or when it was judged"
         out.print(f"[bold]Queries[/]: {meaning}", soft_wrap=True)
-        out.print(_queries_table(document))
+        for table in _queries_tables(document):
+            out.print(table)
     out.print("[bold]Accuracy in %[/]")
     for table in _matrix_tables(document):
         out.print(table)
     replay_output.print_coverage(document)
     replay_output.print_findings(document, folder)
     for note in document.notes:
-        out.print(f"[yellow]note:[/] {safe_text(note)}", soft_wrap=True)
+        console.print_sentences(out, f"[yellow]note:[/] {safe_text(note)}")
 
 
 def print_alarms(document: Results, indent: str = "") -> None:
     """Prints what has to be mended before the boards mean anything, and who waits for another run."""
     for alarm in document.alarms:
-        out.print(f"{indent}[bold red]alarm:[/] {safe_text(alarm, 600)}", soft_wrap=True)
+        console.print_sentences(out, f"{indent}[bold red]alarm:[/] {safe_text(alarm, 600)}")
     for part in document.waiting:
         reason = f"{part.stage} {part.code}: {safe_text(part.message, 1000)}"
         out.print(f"{indent}[bold red]waits:[/] {safe_text(part.submission)}, {reason}", soft_wrap=True)
@@ -172,74 +172,72 @@ def print_paths(reported: ReportPaths) -> None:
 
 def _leaderboard_tables(board: LeaderboardPart, document: Results) -> list[Table]:
     """Returns a board as one table, or as several where it has more columns than a terminal shows."""
+    styles = [None if row.rank else "dim" for row in board.rows]
+    name = 1  # the place of the submission's name
     if len(board.columns) <= WIDE_BOARD:
-        return [_leaderboard_table(board, document, board.columns)]
+        return list(fitting_tables(_leaderboard_columns(board, document, board.columns), name, styles))
     count = len(board.columns)
     size = ceil(count / ceil(count / MOST_COLUMNS))
     parts = [board.columns[at : at + size] for at in range(0, count, size)]
-    return [_leaderboard_table(board, document, []), *(_values_table(board, columns) for columns in parts)]
+    return [
+        *fitting_tables(_leaderboard_columns(board, document, []), name, styles),
+        *(t for some in parts for t in fitting_tables([_names(board), *_value_columns(board, some)], 0, styles)),
+    ]
 
 
-def _leaderboard_table(board: LeaderboardPart, document: Results, columns: Sequence[ColumnPart]) -> Table:
+def _leaderboard_columns(board: LeaderboardPart, document: Results, columns: Sequence[ColumnPart]) -> list[Column]:
     teams = {submission.id: submission.team for submission in document.submissions}
     dates = {submission.id: submission.submitted[:10] for submission in document.submissions}
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("rank", justify="right")
-    table.add_column("submission", overflow="fold")
-    table.add_column("team", overflow="fold")
-    table.add_column("score", justify="right")
-    table.add_column("95 %", justify="right")
-    table.add_column("could be", justify="right")
-    for column in columns:
-        table.add_column(safe_text(column.title.lower()), justify="right")
-    dated = out.width >= DATED_WIDTH and any(dates.get(row.submission) for row in board.rows)
-    if dated:
-        table.add_column("date")
-    table.add_column("remarks", overflow="fold")
-    for row in board.rows:
-        table.add_row(
-            str(row.rank or "-"),
-            safe_text(row.submission),
-            safe_text(teams.get(row.submission, "")),
-            "-" if row.score is None else f"{row.score:.2f}",
-            "" if row.interval is None else "{:.1f} to {:.1f}".format(*row.interval),
-            "" if row.ranks is None else _rank_range(*row.ranks),
-            *(_value_text(row.values.get(column.name), column.unit) for column in columns),
-            *([safe_text(dates.get(row.submission, ""))] if dated else []),
-            safe_text(row.reason or row.remark or (row.no_prize and f"no prize: {row.no_prize}")),
-            style=None if row.rank else "dim",
-        )
-    return table
+    rows = board.rows
+    dated = out.width >= DATED_WIDTH and any(dates.get(row.submission) for row in rows)
+    remarks = [row.reason or row.remark or (row.no_prize and f"no prize: {row.no_prize}") for row in rows]
+    intervals = ["" if row.interval is None else "{:.1f} to {:.1f}".format(*row.interval) for row in rows]
+    return [
+        Column("rank", [str(row.rank or "-") for row in rows], is_number=True),
+        _names(board),
+        Column("team", [safe_text(teams.get(row.submission, "")) for row in rows], is_sentence=True),
+        Column("score", ["-" if row.score is None else f"{row.score:.2f}" for row in rows], is_number=True),
+        Column("95 %", intervals, is_number=True),
+        Column("could be", ["" if row.ranks is None else _rank_range(*row.ranks) for row in rows], is_number=True),
+        *_value_columns(board, columns),
+        *([Column("date", [safe_text(dates.get(row.submission, "")) for row in rows])] if dated else []),
+        Column("remarks", [safe_text(remark or "") for remark in remarks], is_sentence=True),
+    ]
 
 
-def _values_table(board: LeaderboardPart, columns: Sequence[ColumnPart]) -> Table:
+def _names(board: LeaderboardPart) -> Column:
+    return Column("submission", [safe_text(row.submission) for row in board.rows])
+
+
+def _value_columns(board: LeaderboardPart, columns: Sequence[ColumnPart]) -> list[Column]:
     """Returns some of a board's own columns."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("submission", overflow="fold")
-    for column in columns:
-        table.add_column(safe_text(column.title.lower()), justify="right")
-    for row in board.rows:
-        values = (_value_text(row.values.get(column.name), column.unit) for column in columns)
-        table.add_row(safe_text(row.submission), *values, style=None if row.rank else "dim")
-    return table
-
-
-def _queries_table(document: Results) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("attack", "defence"):
-        table.add_column(name, overflow="fold")
-    for name in ("success", "95 %", "median queries", "queries"):
-        table.add_column(name, justify="right")
-    for part in document.queries:
-        table.add_row(
-            safe_text(part.attack),
-            safe_text(part.defence),
-            f"{100 * part.success:.1f}",
-            "{:.1f} to {:.1f}".format(*(100 * limit for limit in part.success_interval)),
-            "more" if part.median is None else f"{part.median:,}",
-            f"{part.queries:,}",
+    return [
+        Column(
+            safe_text(column.title.lower()),
+            [_value_text(row.values.get(column.name), column.unit) for row in board.rows],
+            is_number=True,
         )
-    return table
+        for column in columns
+    ]
+
+
+def _queries_tables(document: Results) -> Iterator[Table]:
+    parts = document.queries
+    intervals = ["{:.1f} to {:.1f}".format(*(100 * limit for limit in part.success_interval)) for part in parts]
+    yield from fitting_tables(
+        [
+            Column("attack", [safe_text(part.attack) for part in parts]),
+            Column("defence", [safe_text(part.defence) for part in parts]),
+            Column("success", [f"{100 * part.success:.1f}" for part in parts], is_number=True),
+            Column("95 %", intervals, is_number=True),
+            Column(
+                "median queries",
+                ["more" if part.median is None else f"{part.median:,}" for part in parts],
+                is_number=True,
+            ),
+            Column("queries", [f"{part.queries:,}" for part in parts], is_number=True),
+        ]
+    )
 
 
 def _value_text(part: ValuePart | None, unit: str) -> str:
@@ -258,30 +256,12 @@ def _matrix_tables(document: Results) -> Iterator[Table]:
         (cell.attack, cell.defence): "not played" if cell.not_played else f"{100 * cell.accuracy:.1f}"
         for cell in document.cells
     }
-    first = ["attack", *(safe_text(attack or "clean") for attack in attacks)]
-    others = [[safe_text(defence), *(texts.get((attack, defence), "-") for attack in attacks)] for defence in defences]
-    for columns in _fitting(others, out.width - _column_width(first)):
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        table.add_column(first[0], overflow="fold")
-        for column in columns:
-            table.add_column(column[0], justify="right", overflow="fold")
-        for row in list(zip(first, *columns, strict=True))[1:]:
-            table.add_row(*row)
-        yield table
-
-
-def _column_width(column: Sequence[str]) -> int:
-    """Returns the width of a column in characters of the terminal, with the space beside it."""
-    return max(map(cell_len, column)) + 2
-
-
-def _fitting(columns: Sequence[Sequence[str]], width: int) -> Iterator[Sequence[Sequence[str]]]:
-    """Yields the columns in groups of at most this width; a column that is wider is a group of its own."""
-    group: list[Sequence[str]] = []
-    for column in columns:
-        if group and sum(map(_column_width, [*group, column])) > width:
-            yield group
-            group = []
-        group.append(column)
-    if group:
-        yield group
+    yield from fitting_tables(
+        [
+            Column("attack", [safe_text(attack or "clean") for attack in attacks]),
+            *(
+                Column(safe_text(defence), [texts.get((attack, defence), "-") for attack in attacks], is_number=True)
+                for defence in defences
+            ),
+        ]
+    )

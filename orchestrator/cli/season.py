@@ -180,7 +180,7 @@ def submit(
     _print_receipt(receipt, name, left, again=receipt.submission in known)
     out.print(f"receipt  {safe_text(str(folder / 'receipts' / (receipt.submission + '.json')))}", soft_wrap=True)
     for warning in receipt.warnings:
-        out.print(f"[yellow]warning:[/] {safe_text(warning)}", soft_wrap=True)
+        console.print_sentences(out, f"[yellow]warning:[/] {safe_text(warning)}")
 
 
 def _print_receipt(receipt: Receipt, name: str, left: str, *, again: bool) -> None:
@@ -278,7 +278,7 @@ def promote(folder: Path, task: str | None, reason: str, by: str | None, *, as_j
         for part, text in event.summary().items():
             out.print(f"{safe_text(name)}: {safe_text(part)} {safe_text(text, 2000)}", soft_wrap=True)
     for warning in (each for some in warnings.values() for each in some):
-        err.print(f"[yellow]warning:[/] {safe_text(warning, 1000)}", soft_wrap=True)
+        console.print_sentences(err, f"[yellow]warning:[/] {safe_text(warning, 1000)}")
 
 
 @console.command

@@ -85,6 +85,6 @@ def init(
     for number, command in enumerate(created.commands):
         out.print(f"{'' if number else 'next':8} {safe_text(command)}", soft_wrap=True)
     if not open_licence:
-        err.print(
-            f"[yellow]warning:[/] {safe_text(licence)} is no SPDX id of an OSI-approved licence (A6)", soft_wrap=True
+        console.print_sentences(
+            err, f"[yellow]warning:[/] {safe_text(licence)} is no SPDX id of an OSI-approved licence (A6)"
         )

@@ -116,7 +116,7 @@ def pack(
     if packed.image:
         out.print(f"image    {packed.image}, wherever it is brought in", soft_wrap=True)
     for warning in warnings:
-        err.print(f"[yellow]warning:[/] {safe_text(warning)}", soft_wrap=True)
+        console.print_sentences(err, f"[yellow]warning:[/] {safe_text(warning)}")
 
 
 def pack_folder(

@@ -55,3 +55,18 @@ def test_a_wide_matrix_is_several_tables(capsys, monkeypatch) -> None:
     assert [line for line in lines if line[0] == "attack"] == [["attack", cell.defence] for cell in cells[::2]]
     shown = [line[1] for line in lines if line[0] in {"clean", "pgd"}]
     assert shown == [f"{100 * cell.accuracy:.1f}" for cell in cells]
+
+
+def test_a_narrow_terminal_breaks_no_number_and_no_word(capsys, monkeypatch) -> None:
+    """At 80 columns scores, intervals and ids of boards and replays stay whole, teams are broken at spaces."""
+    monkeypatch.setenv("COLUMNS", "80")
+    results = results_of()
+    teams = [part.model_copy(update={"team": "Regression to the Mean"}) for part in results.submissions]
+    cells = [cell for cell in results.cells if cell.attack in {None, "pgd"}]
+    results_output.print_results(results.model_copy(update={"submissions": teams, "cells": cells}))
+    text = capsys.readouterr().out
+    for board in results.boards:
+        for row in board.rows:
+            assert row.interval is None or "{:.1f} to {:.1f}".format(*row.interval) in text
+    assert "96.5% / 99.7% / 99.7%" in text
+    assert text.count(" Regression ") == sum(len(board.rows) for board in results.boards)

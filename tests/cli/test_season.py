@@ -28,8 +28,10 @@ def said(done) -> str:
 
 
 def opened(folder: Path) -> Path:
-    """Makes a contest from the template, with the team Corner Shop."""
+    """Makes a contest from the template, with the team Corner Shop. No deadline of it is near on a busy machine."""
     assert sparring("contest", "init", folder).exit_code == 0
+    file = folder / "contest.yaml"
+    file.write_text(file.read_text().replace("perturb_seconds: 120", "perturb_seconds: 7200"))
     assert sparring("team", "add", folder, "Corner Shop", "--member", "ada@example.org:Ada L.").exit_code == 0
     return folder
 

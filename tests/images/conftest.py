@@ -78,7 +78,7 @@ class Player:
             self.process = subprocess.Popen(
                 command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
             )
-        self.watchdog = threading.Timer(60, self.process.kill)
+        self.watchdog = threading.Timer(300, self.process.kill)
         self.watchdog.start()
         self._hello = self.session.ask_hello(task, limits, seed=options.get("seed", 7))
 

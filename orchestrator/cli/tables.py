@@ -1,0 +1,72 @@
+"""Tables on a terminal that break no number and no word, however narrow it is."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich import box
+from rich.cells import cell_len
+from rich.table import Table
+
+from orchestrator.cli.console import out
+
+_BESIDE: Final = 2
+"""Characters that a column has beside its text."""
+_LONGEST_WORD: Final = 40
+"""What is longer, such as an id of 64 characters, may be broken, so that others have room beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its title and its cells, which are safe for the terminal. Sentences may be broken at spaces."""
+
+    title: str
+    cells: Sequence[str]
+    is_number: bool = False
+    is_sentence: bool = False
+
+    @property
+    def full_width(self) -> int:
+        """The width at which nothing is broken, with the space beside it."""
+        return max(map(cell_len, (self.title, *self.cells)), default=0) + _BESIDE
+
+    @property
+    def least_width(self) -> int:
+        """The width at which only titles and sentences are broken, at spaces."""
+        parts = [word for cell in self.cells for word in cell.split()] if self.is_sentence else self.cells
+        return min(max(map(cell_len, (*self.title.split(), *parts)), default=0), _LONGEST_WORD) + _BESIDE
+
+
+def fitting_tables(columns: Sequence[Column], key: int = 0, styles: Sequence[str | None] = ()) -> Iterator[Table]:
+    """Yields the columns as one table, or as several where the terminal is too narrow for one.
+
+    Args:
+        columns: from left to right.
+        key: the column that says what a row is about. Every table has it; those after the first begin with it.
+        styles: of each row; none for plain rows.
+    """
+    width = out.width - 1  # the edge on the left
+    group: list[Column] = []
+    for column in columns:
+        if len(group) > (columns[key] in group) and sum(c.least_width for c in [*group, column]) > width:
+            yield _table(group, width, styles)
+            group = [columns[key]]
+        group.append(column)
+    yield _table(group, width, styles)
+
+
+def _table(columns: Sequence[Column], width: int, styles: Sequence[str | None]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    narrow = sum(column.full_width for column in columns) > width
+    for column in columns:
+        whole = not column.is_sentence and column.full_width <= _LONGEST_WORD
+        widest = max(map(cell_len, column.cells), default=0)
+        table.add_column(
+            "\n".join(column.title.split()) if narrow and cell_len(column.title) > widest else column.title,
+            justify="right" if column.is_number else "left",
+            no_wrap=whole,
+            overflow="fold",
+        )
+    for number, row in enumerate(zip(*(column.cells for column in columns), strict=True)):
+        table.add_row(*row, style=styles[number] if styles else None)
+    return table
