@@ -70,11 +70,12 @@ def slot_devices(limits: Limits, slots: int | None, sandboxes: int = 1) -> list[
     Args:
         limits: of one sandbox.
         slots: how many are wanted; None for as many as there can be.
-        sandboxes: how many a job runs at the same time, each with its own cores.
+        sandboxes: how many a job runs at the same time, each with its own cores and its own GPU. A slot's device is
+            that of the submission whose job it is; see `attack_devices`.
 
     Raises:
-        UsageError: fewer than one slot, or more than there are GPUs.
-        BackendUnavailable: the task asks for GPUs and there is none.
+        UsageError: fewer than one slot, or more than there are GPUs for.
+        BackendUnavailable: the task asks for GPUs and there are too few for one slot.
     """
     if slots is not None and slots < 1:
         raise UsageError(f"--slots {slots}: give at least 1")
@@ -83,6 +84,24 @@ def slot_devices(limits: Limits, slots: int | None, sandboxes: int = 1) -> list[
     gpus = list_gpus()
     if not gpus:
         raise BackendUnavailable("the task asks for a GPU and this machine has none; set `limits.gpus: 0`")
-    if slots and slots > len(gpus):
+    most = len(gpus) // sandboxes
+    if not most:
+        raise BackendUnavailable(
+            f"each job takes {sandboxes} GPUs, one for the attack and one for the defence that it queries, and this "
+            f"machine has {len(gpus)}; set `limits.gpus: 0`"
+        )
+    if slots and slots > most:
         raise UsageError(f"--slots {slots}, but there are {len(gpus)} GPUs; every live sandbox has one of its own")
-    return [gpu.uuid for gpu in gpus[: slots or len(gpus)]]
+    return [gpu.uuid for gpu in gpus[: slots or most]]
+
+
+def attack_devices(limits: Limits, sandboxes: int) -> dict[str, str]:
+    """Returns the GPU of the attack that queries, by the device of the slot; empty where a job has one sandbox.
+
+    The slots have the first GPUs of the machine, and their attacks the next ones.
+    """
+    if not limits.gpus or sandboxes == 1:
+        return {}
+    gpus = [gpu.uuid for gpu in list_gpus()]
+    most = len(gpus) // sandboxes
+    return dict(zip(gpus[:most], gpus[most:], strict=False))

@@ -9,6 +9,7 @@ from orchestrator.domain.access import Access, AccessKind
 from orchestrator.domain.policy import Runtime
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import BackendUnavailable, UsageError
+from orchestrator.gpus import Gpu
 
 
 @pytest.mark.parametrize(
@@ -61,3 +62,30 @@ def test_a_job_with_queries_has_the_cores_of_two_sandboxes(kind, cpus, expected,
     sandboxes = Access(AccessKind(kind)).sandboxes_per_job
     assert len(composition.slot_devices(Limits(cpus=cpus), None, sandboxes)) == expected
     assert len(composition.slot_devices(Limits(cpus=cpus), 3, sandboxes)) == 3
+
+
+@pytest.mark.parametrize(
+    ("count", "sandboxes", "slots", "attacks"),
+    [
+        (2, 1, ["GPU-0", "GPU-1"], {}),
+        (2, 2, ["GPU-0"], {"GPU-0": "GPU-1"}),
+        (5, 2, ["GPU-0", "GPU-1"], {"GPU-0": "GPU-2", "GPU-1": "GPU-3"}),
+    ],
+)
+def test_every_sandbox_has_a_gpu_of_its_own(count, sandboxes, slots, attacks, monkeypatch) -> None:
+    """A job with queries takes two; no GPU is in two places."""
+    gpus = tuple(Gpu(f"GPU-{number}", "a GPU", "1 MiB") for number in range(count))
+    monkeypatch.setattr(composition, "list_gpus", lambda: gpus)
+    limits = Limits(gpus=1)
+    assert composition.slot_devices(limits, None, sandboxes) == slots
+    assert composition.attack_devices(limits, sandboxes) == attacks
+    with pytest.raises(UsageError, match=f"there are {count} GPUs"):
+        composition.slot_devices(limits, len(slots) + 1, sandboxes)
+
+
+def test_one_gpu_is_too_few_for_a_job_with_queries(monkeypatch) -> None:
+    """It is refused before anything is started, with what each job takes."""
+    monkeypatch.setattr(composition, "list_gpus", lambda: (Gpu("GPU-0", "a GPU", "1 MiB"),))
+    with pytest.raises(BackendUnavailable, match="each job takes 2 GPUs"):
+        composition.slot_devices(Limits(gpus=1), None, 2)
+    assert composition.attack_devices(Limits(), 2) == {}

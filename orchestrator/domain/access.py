@@ -27,8 +27,9 @@ class Transcript(StrEnum):
     """Also what the digest is of: the pictures that were asked about, scores and gradients."""
 
 
-MAX_TRANSCRIPT_BYTES = 256 * 1024**2
-"""The most that the transcript of one pair of an attack and a defence may take."""
+MAX_TRANSCRIPT_BYTES = 128 * 1024**2
+"""The most that the transcript of one attack on one defence may take, and the gradients of one step with which another
+pod goes on: a driver holds them several times while it writes them."""
 _VALUE_BYTES = 4
 
 

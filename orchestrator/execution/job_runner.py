@@ -92,7 +92,9 @@ class JobRunner:
         context, (cell,) = self._context, self._job.cells
         if context.attack_backend is not None:
             context = replace(context, backend=context.attack_backend)
-        return PlayerPool(context, context.roster[cell.attack or ""], f"{self._job.id}-attack", lambda: 0)
+        device = context.attack_devices.get(self._device) if self._device else None
+        attack = context.roster[cell.attack or ""]
+        return PlayerPool(context, attack, f"{self._job.id}-attack", lambda: 0, device=device)
 
     def prepare(self) -> None:
         """Starts the first sandbox in the background, unless none is opened or, in a replay, it may repeat a seed."""

@@ -48,6 +48,8 @@ class RoundContext:
     clock: Clock
     attack_backend: Backend | None = None
     """What starts an attack that queries a defence, where that is not `backend`."""
+    attack_devices: Mapping[str, str] = field(default_factory=dict)
+    """The GPU of an attack that queries, by that of the defence which it queries."""
     unstarted: str = ""
     """The submission whose players cannot be started, where that is known."""
     keep_scores: bool = False

@@ -238,8 +238,6 @@ class ContestFile(_Section):
             raise ValueError("two tasks have the same name")
         if self.opens and self.closes and self.opens >= self.closes:
             raise ValueError("`closes` is not after `opens`")
-        if self.access.kind is not AccessKind.NONE and self.limits.gpus:
-            raise ValueError("`access` needs an attack and a defence at the same time, and a slot has one GPU")
         return self
 
     @property
@@ -277,9 +275,7 @@ class Contest:
         return self._yaml.path
 
     def with_access(self, kind: AccessKind) -> "Contest":
-        """Returns the contest with another kind of access, for rehearsals. Raises UsageError with limits.gpus: 1."""
-        if kind is not AccessKind.NONE and self.file.limits.gpus:
-            raise UsageError(f"{self.path} has limits.gpus: 1, and a query job needs two players at the same time")
+        """Returns the contest with another kind of access, for rehearsals."""
         other = copy.copy(self)
         scores_only = {} if kind is AccessKind.SCORES else {"decimals": None, "top_score_only": False}
         access = self.file.access.model_copy(update={"kind": kind, **scores_only})

@@ -179,10 +179,11 @@ def test_who_gives_no_gradients_does_not_play(played):
     assert {fault.code for fault in part.faults} <= {"no-gradients", "gave-up"}
 
 
-def test_kubernetes_is_refused(contest, tmp_path):
-    """A pod has one player, and a defence that faults on a gradient needs another one within the step."""
+def test_kubernetes_refuses_gradients_that_it_cannot_carry(contest, tmp_path, monkeypatch):
+    """A pod has one player, and after a fault on a gradient the next one needs all gradients of the step."""
     how = play_rounds.RunOptions(executor="kubernetes")
-    with pytest.raises(UsageError, match="cannot ask defences for gradients"):
+    monkeypatch.setattr(play_rounds, "MAX_TRANSCRIPT_BYTES", 1024)
+    with pytest.raises(UsageError, match="gradients from pod to pod"):
         play_rounds.choose_target(contest, tmp_path, how)
 
 

@@ -26,7 +26,7 @@ from orchestrator.protocol import frames
 
 from .cheats import EVERYTHING, LENIENT, Defence
 from .conftest import EMPTY, first_value
-from .test_broker import Asks, EndsAtFive, Hangs
+from .test_broker import Asks, Climbs, EndsAtFive, Hangs, Slope
 from .test_one_player_per_process import Coward, OnePlayer, Tires, never_ready, played_in_pods, told
 
 DECISIONS = Access(AccessKind.DECISION, queries=3, batch=4)
@@ -157,6 +157,43 @@ def test_scores_are_carried_to_the_next_pod(stage) -> None:
     assert max(pods.attempts.values()) > 2
     assert all(payload for _, _, payload in heard)
     assert not there.record.round.faults_of("hears")
+
+
+class ClimbsTwice(Climbs):
+    """Asks for the gradients of a question twice, the second time one step along them."""
+
+    def heard(self, header):
+        """Asks again, or delivers."""
+        if self.asked == 2:
+            return self.deliver()
+        self.asked, self.pixels = 2, self.pixels + np.uint8(1)
+        return self.query()
+
+
+def test_gradients_are_carried_to_the_next_pod(stage) -> None:
+    """A defence that ends at some pictures loses those, whoever goes on; a query that was answered is not asked again.
+
+    The attack hears the same gradients, to the last bit.
+    """
+    access = Access(AccessKind.GRADIENT, queries=4, batch=4, gradient_price=2)
+    Climbs.heard_values.clear()
+    here, there, pods = played(stage, {"climbs": ClimbsTwice}, {"slope": Slope}, access=access)
+    assert of_defences(there) == of_defences(here)
+    assert max(pods.attempts.values()) > 2
+    assert outcome(there, "slope", "climbs")[4].count(QueryFailure.FAULTED) == 2  # 5 itself, and 4 after its step
+    here_heard, there_heard = Climbs.heard_values[:6], Climbs.heard_values[6:]
+    assert len(there_heard) > 6
+    assert {values.tobytes() for values in here_heard} == {values.tobytes() for values in there_heard}
+
+
+def test_each_of_two_players_has_a_gpu_of_its_own(stage) -> None:
+    """The defence has the slot's GPU, the attack the one beside it; in judgement the defence has the slot's."""
+    settings = {"limits": LIMITS, "replay": NO_REPLAYS, "access": DECISIONS}
+    here = stage(attacks={"asks": Asks}, defences={"first": first_value}, **settings)
+    here.setting = replace(here.setting, attack_devices={"GPU-0": "GPU-1"})
+    here.run(devices=("GPU-0",))
+    devices = {(order.job.endswith("-attack"), order.device) for order in here.backend.orders}
+    assert devices == {(True, "GPU-1"), (False, "GPU-0")}
 
 
 def test_an_attack_that_ends_costs_only_itself(stage) -> None:

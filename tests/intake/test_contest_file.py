@@ -476,6 +476,6 @@ def test_a_transcript_that_could_be_too_large_is_refused(contest, kind, size):
     with pytest.raises(Rejected) as caught:
         larger.make_task(larger.load_samples())
     (problem,) = map(str, caught.value.problems)
-    assert "access.transcript: the transcript of one attack on one defence may take 256 MiB, and on the task" in problem
+    assert "access.transcript: the transcript of one attack on one defence may take 128 MiB, and on the task" in problem
     assert problem.startswith("line ")
     assert "take `digest`, or fewer `access.queries` or pictures" in problem

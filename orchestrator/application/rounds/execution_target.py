@@ -68,6 +68,10 @@ class TargetSession(Protocol):
         """What goes on record before play begins."""
         ...
 
+    def with_devices(self, context: RoundContext) -> RoundContext:
+        """Returns the context of the round with the devices that this place chooses."""
+        ...
+
     def executor(self, context: RoundContext) -> Executor:
         """Returns the executor for the round."""
         ...
@@ -111,6 +115,11 @@ class LocalTarget:
         """Returns itself."""
         del folder
         return nullcontext(self)
+
+    def with_devices(self, context: RoundContext) -> RoundContext:
+        """Returns the context with the GPUs of attacks that query."""
+        devices = composition.attack_devices(context.limits, context.access.sandboxes_per_job)
+        return replace(context, attack_devices=devices)
 
     def executor(self, context: RoundContext) -> Executor:
         """Returns the local executor."""
@@ -167,6 +176,10 @@ class KubernetesSession:
     status_file: StatusFile
     probe_event: ClusterProbed
     timings: ControllerTimings
+
+    def with_devices(self, context: RoundContext) -> RoundContext:
+        """Returns the context: the cluster chooses devices."""
+        return context
 
     def executor(self, context: RoundContext) -> Executor:
         """Returns the Kubernetes executor for this round."""

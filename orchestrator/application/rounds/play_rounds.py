@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from orchestrator.application.rounds import entry_images, execution_target, repl
 from orchestrator.application.rounds.assemble_context import assemble_context
 from orchestrator.application.rounds.execution_target import ExecutionTarget, TargetSession
 from orchestrator.application.rounds.replay_cost import ReplayForecast
-from orchestrator.domain.access import AccessKind
+from orchestrator.domain.access import MAX_TRANSCRIPT_BYTES, AccessKind
 from orchestrator.domain.contest_format import Format, RoundOfSeason
 from orchestrator.domain.ids import digest
 from orchestrator.domain.plan import Cell
@@ -22,6 +23,7 @@ from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Roster
 from orchestrator.errors import InfrastructureFault, JobsParked, UsageError
 from orchestrator.execution.estimate import RunEstimate, estimate_run
+from orchestrator.execution.query_steps import PICTURES_PER_STEP
 from orchestrator.execution.reuse import ReusableRound
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.execution.round_runner import EventCallback, RoundRunner
@@ -165,22 +167,35 @@ def choose_target(contest: Contest, workspace: Path, how: RunOptions) -> Executi
     plugins.load_plugin("executors", how.executor)
     _refuse_ignored_options(how)
     if how.executor == execution_target.KUBERNETES:
-        if contest.file.access.kind is AccessKind.GRADIENT:
-            raise UsageError(
-                "--engine kubernetes cannot take gradients from one pod to the next, where a defence that ended has to "
-                "be replaced; set `access.kind` to scores or decision in the contest file, or play on this machine"
-            )
-        if contest.format.play_rules().needs_gradients:
-            raise UsageError(
-                "--engine kubernetes cannot ask defences for gradients, which `rules.initial.crafted_on: self` needs; "
-                "take `surrogate`, or play on this machine"
-            )
+        _refuse_large_gradients(contest)
         cluster = execution_target.KubernetesTarget(contest, how.cluster, how.slots)
         cluster.backend.require_available(contest.file.runtime)
         return cluster
     local_target = execution_target.LocalTarget(ready_backend(contest, workspace, how), how.slots)
     local_target.capacity(contest.file.sandbox_policy().limits, contest.file.access.to_access())
     return local_target
+
+
+def _refuse_large_gradients(contest: Contest) -> None:
+    """Raises UsageError where a step's gradients could be too large for the next pod to go on with."""
+    access, batch = contest.file.access.to_access(), contest.file.limits.perturb_batch
+    if access.kind is not AccessKind.GRADIENT and not contest.format.play_rules().needs_gradients:
+        return
+    for name in (section.name for section in contest.file.all_tasks):
+        task = contest.make_task(contest.load_samples(name), name)
+        gradient = 4 * prod(task.shape)
+        asked = 0
+        if access.kind is AccessKind.GRADIENT:
+            asked = min(batch, task.count) * (access.queries // access.gradient_price)
+        if contest.format.play_rules().needs_gradients:
+            most = max(attack.queries_per_picture for attack in contest.format.organizer_attacks())
+            asked = max(asked, min(PICTURES_PER_STEP, task.count) * most)
+        if gradient * asked > MAX_TRANSCRIPT_BYTES:
+            raise UsageError(
+                f"--engine kubernetes takes {MAX_TRANSCRIPT_BYTES // 1024**2} MiB of gradients from pod to pod, "
+                f"and on the task {name} a step could have {gradient * asked / 1024**2:,.0f} MiB; lower "
+                "`limits.perturb_batch` or `access.queries`, take `crafted_on: surrogate`, or play on this machine"
+            )
 
 
 def _refuse_ignored_options(options: RunOptions) -> None:
@@ -219,7 +234,7 @@ def play_task(
     part: TaskRound, folder: RoundFolder, place: TargetSession, how: RunOptions, watch: EventCallback
 ) -> None:
     """Plays one task of one round into a locked folder, or what is left of it, at a place that is its own."""
-    context = _round_context(part, folder, place.backend)
+    context = place.with_devices(_round_context(part, folder, place.backend))
     executor = place.executor(context)
     ledger = folder.ledger()
     try:

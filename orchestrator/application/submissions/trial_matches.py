@@ -83,7 +83,8 @@ def play_trial_round(
     """Plays everybody against everybody on these pictures, without replays, and gives what came of it."""
     roster, images = Roster(tuple(players)), {submission.id: image for submission, image in players.items()}
     with _trial_context(contest, task, roster, images, backend, samples) as once:
-        context = replace(once, replay=SamplingDesign(power=0.0))
+        devices = composition.attack_devices(once.limits, once.access.sandboxes_per_job)
+        context = replace(once, replay=SamplingDesign(power=0.0), attack_devices=devices)
         record = RoundView(context.blobs)
         ledger = plugins.load_plugin("stores", "memory")()
         runner = RoundRunner(context, ledger, record, lambda: format_time(datetime.now(UTC)), watch)

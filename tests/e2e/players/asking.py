@@ -198,7 +198,23 @@ HALVES = {
     "dies_asking": dies_asking,
 }
 """What an attack does with the second half of a question."""
-WHOLE = {"honest": honest, "overdraws": overdraws, "asks_behind": asks_behind}
+
+
+def climbs(question):
+    """Follows two gradients of the defence for each picture, and delivers where it comes to."""
+    made = []
+    for place, picture in enumerate(question.pictures):
+        for _ in range(2):
+            write(question.query([place], [picture], want="gradient"))
+            values = struct.unpack(f"<{VALUES}f", read()[1])
+            moves = [14 * ((value > 0) - (value < 0)) for value in values]  # of NaN, which is no gradient: 0
+            pairs = zip(picture, moves)  # noqa: B905  Python 3.8 has no strict
+            picture = bytes(max(0, min(255, value + move)) for value, move in pairs)  # noqa: PLW2901  step by step
+        made.append(picture)
+    write(question.array("candidates", made, index=list(range(len(made)))))
+
+
+WHOLE = {"honest": honest, "overdraws": overdraws, "asks_behind": asks_behind, "climbs": climbs}
 """What it does with a whole question."""
 
 
@@ -267,7 +283,29 @@ def play_defence():
         write(defender.answer(header["id"], payload))
 
 
+def play_slope():
+    """Plays a defence that gives gradients; `slope_dies` does so at those of one class once they were moved."""
+    defender = Defender()
+    while True:
+        header, payload = read()
+        if header["type"] == "classify":
+            write(defender.answer(header["id"], payload))
+        elif header["type"] == "gradient":
+            if behaviour == "slope_dies" and attacked(payload) == 1:
+                os._exit(3)
+            (label,) = header["labels"]
+            signs = {label: -1.0, (label + 1) % 4: 1.0}
+            values = [signs.get(quarter, 0.0) for quarter in QUARTERS]
+            answer = {"type": "gradients", "id": header["id"], "dtype": "f32", "shape": header["shape"]}
+            write(frame(answer, struct.pack(f"<{VALUES}f", *values)))
+        else:
+            return
+
+
 hello, _ = read()
-if behaviour != "dies_loading":
+if behaviour.startswith("slope"):
+    write(frame({"type": "ready", "id": hello["id"], "gives": ["label", "gradient"]}))
+    play_slope()
+elif behaviour != "dies_loading":
     write(frame({"type": "ready", "id": hello["id"]}))
     play_attack() if side == "attack" else play_defence()

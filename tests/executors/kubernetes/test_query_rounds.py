@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from orchestrator.application.rounds import play_rounds
+from orchestrator.bundles import array_checks
 from orchestrator.domain.outcomes import Forfeit
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.plan import Stage as JobStage
@@ -148,9 +149,26 @@ def test_a_player_of_two_that_no_node_starts_pays_alone(stage) -> None:
     assert {failure.code for failure in stage.failures()} == {"player-refused"}
 
 
-def test_gradients_are_refused_before_anything_is_played(stage) -> None:
-    """They are not taken from pod to pod; the message says what can be had instead."""
-    stage.settings["access"] = {"kind": "gradient", "queries": 5}
-    with pytest.raises(UsageError, match=r"scores or decision"):
+def test_gradients_come_out_as_on_this_machine(stage) -> None:
+    """A defence that ends at gradients loses those pictures alone; the next pod goes on with the others: one result."""
+    stage.settings["access"] = {"kind": "gradient", "queries": 4, "gradient_price": 2, "transcript": "full"}
+    stage.players = ("attack_climbs", "defence_slope", "defence_slope_dies")
+    path = stage.contest()
+    expected = stage.here(path)
+    found = stage.play(path)
+    assert results_but_sandboxes(found) == results_but_sandboxes(expected)
+    assert codes(found, "defence_slope_dies") == {"died"}
+    assert codes(found, "attack_climbs") == codes(found, "defence_slope") == set()
+    assert stage.failures() == []
+    record, _ = play_rounds.read_round(stage.there)
+    failures = record.query_record(Cell("defence_slope_dies", "attack_climbs")).failures
+    assert 0 < (failures == QueryFailure.FAULTED).sum() < len(failures)
+    array_checks.check_transcripts(record, "the round")
+
+
+def test_too_many_gradients_are_refused_before_anything_is_played(stage) -> None:
+    """More than the next pod is given are not taken from pod to pod; the message says what can be changed."""
+    stage.settings["access"] = {"kind": "gradient", "queries": 10_000_000}
+    with pytest.raises(UsageError, match=r"lower `limits.perturb_batch` or `access.queries`"):
         stage.play(stage.contest())
     assert not stage.there.exists()
