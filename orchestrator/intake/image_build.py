@@ -131,11 +131,15 @@ def shipped_folder_with_image(folder: Path, image: str) -> Path | None:
     return None
 
 
+DOWNLOAD_WHEELS = "pip download --no-deps --only-binary :all: -r requirements.lock -d wheels"
+"""Brings the packages of a submission's image into its folder."""
+
+
 def missing_wheels_problem(folder: Path) -> tuple[str, str] | None:
     """Returns what a build without a network lacks, and the remedy; None when nothing seems to be missing."""
     if (folder / "requirements.lock").is_file() and not (folder / "wheels").is_dir():
         problem = "requirements.lock names packages, there is no wheels/ beside it, and the build has no network"
-        return problem, "`pip download --only-binary :all: -r requirements.lock -d wheels`, or build with --network"
+        return problem, f"`{DOWNLOAD_WHEELS}`, or build with --network"
     return None
 
 

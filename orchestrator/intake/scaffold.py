@@ -19,6 +19,7 @@ from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import printable
 from orchestrator.errors import UsageError
 from orchestrator.intake import manifest
+from orchestrator.intake.image_build import DOWNLOAD_WHEELS
 
 EDIT_MARK = "CHANGE THIS"
 """Stands once in each template's player, at the one thing to change."""
@@ -26,6 +27,7 @@ DEFAULT_LICENCE = "Apache-2.0"
 """The licence whose text `shared/LICENSE` is."""
 FIRST_OPPONENT = {Side.ATTACK: "undefended", Side.DEFENCE: "fgsm"}
 """The baseline that a submission of each side is told to try first: of the contest that `try` plays by default."""
+_PACKAGES = f" A build has no network: before the\nfirst one, say `{DOWNLOAD_WHEELS}` in this folder."
 _SPDX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,99}")
 
 
@@ -123,6 +125,7 @@ def _write_template(request: ScaffoldRequest, folder: Path, place: str) -> tuple
         description=manifest.read_manifest(folder).description,
         file=_player_file(request),
         commands="\n".join(_next_commands(request, place)),
+        packages=_PACKAGES if (folder / "requirements.lock").is_file() else "",
     )
     if request.licence != DEFAULT_LICENCE:
         (folder / "LICENSE").write_text(_licence_placeholder(request.licence), "utf-8")

@@ -10,7 +10,7 @@ import pytest
 from orchestrator import resources
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import Rejected, UsageError
-from orchestrator.intake import contest_entries, manifest, scaffold
+from orchestrator.intake import contest_entries, image_build, manifest, scaffold
 from orchestrator.intake.scaffold import Framework, ScaffoldRequest
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +36,7 @@ def test_the_folder_is_whole(tmp_path, side, framework):
     assert set(made.files) == {path.name for path in made.folder.iterdir()}
     assert {"submission.yaml", "Dockerfile", ".dockerignore", "README.md", "LICENSE", made.player} <= set(made.files)
     readme = (made.folder / "README.md").read_text()
+    assert (image_build.DOWNLOAD_WHEELS in readme) == ("requirements.lock" in made.files)
     assert readme.startswith(f"# mine\n\n{said.description}\n")
     assert "\n".join(made.commands).replace(str(made.folder), "mine") in readme
     assert not re.search(r"\$\w", readme + (made.folder / "submission.yaml").read_text())
