@@ -179,7 +179,7 @@ class DefenceQueries:
 
     def _start(self, pixels: Pixels, pictures: NDArray[np.int32], *, gradients: bool) -> DefenceAnswers:
         """Returns the run of questions of a query, with what another process asked of it."""
-        count, columns = len(pixels), pixels[0].size if gradients else len(self._context.task.classes)
+        count, columns = len(pixels), prod(pixels.shape[1:]) if gradients else len(self._context.task.classes)
         answers = DefenceAnswers.empty(count, columns)
         self._open = answers, gradients
         self._asked.append(_query_digest(pixels, pictures, gradients=gradients))

@@ -313,15 +313,19 @@ def _check_exists(cluster: Api, check_name: str, kind: Kind, name: str, remedy: 
 
 
 def check_gpus(cluster: Api, wanted: Requirements) -> Check:
-    """Whether nodes that the pods may run on have GPUs to give."""
+    """Whether a node that the pods may run on has as many GPUs as the largest of them takes."""
     name, selector = wanted.settings.gpu, wanted.settings.node_selector
     nodes = cluster.search(NODES, ",".join(f"{key}={value}" for key, value in selector.items())).items
     counts = [
         int(parse_quantity(((node.get("status") or {}).get("allocatable") or {}).get(name, 0)) or 0) for node in nodes
     ]
     detail = f"{sum(counts)} of {name} on {sum(map(bool, counts))} of {len(nodes)} nodes"
-    if sum(counts):
+    most = max(counts, default=0)
+    if most and most >= wanted.gpus:
         return Check("GPUs", CheckStatus.OK, detail)
+    if most:
+        detail += f", at most {most} on one; a pod with an attack and the defence that it queries takes {wanted.gpus}"
+        return Check("GPUs", CheckStatus.FAIL, detail, "add nodes with more GPUs; mend `cluster.node_selector`")
     return Check("GPUs", CheckStatus.FAIL, detail, "install the device plug-in; mend `cluster.gpu`, `node_selector`")
 
 

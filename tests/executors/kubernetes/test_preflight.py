@@ -304,7 +304,21 @@ def test_gpus_are_counted_where_pods_may_run(cluster, api) -> None:
     found = preflight.check_gpus(api, wanted(policy))
     assert (found.status, found.detail) == (OK, "2 of nvidia.com/gpu on 1 of 1 nodes")
     assert preflight.check_gpus(api, wanted(policy, node_selector={"pool": "none"})).status is FAIL
+    assert preflight.check_gpus(api, replace(wanted(policy), gpus=2)).status is OK
+    few = preflight.check_gpus(api, replace(wanted(policy), gpus=3))
+    assert few.status is FAIL
+    assert "at most 2 on one; a pod with an attack and the defence that it queries takes 3" in few.detail
     assert of(check_cluster(api, wanted()), "GPUs").status is ABSENT
+
+
+def test_a_pod_of_an_attack_and_a_defence_takes_two_gpus() -> None:
+    """Each of its players asks for one of its own."""
+    settings, policy = settings_of(), SandboxPolicy(Limits(gpus=1))
+    asked = [
+        Requirements.from_pod_spec(settings, match_pod_spec(settings, policy, has_attack=two)).gpus
+        for two in (False, True)
+    ]
+    assert asked == [1, 2]
 
 
 def test_a_queue_has_to_be_there_and_active(cluster, api) -> None:
