@@ -1,13 +1,16 @@
 """Whether what a format noted of a round's boards follows from them, such as who was promoted (A4, A11, A12, A16)."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 
 from orchestrator.bundles import comparison
 from orchestrator.bundles.layout import CONTEST
 from orchestrator.bundles.round_checks import ContestState, RulesResolver, resolve_checked_rules
 from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.domain.contest_format import LedgerFold
 from orchestrator.domain.season import Season
-from orchestrator.errors import NotGenuine
+from orchestrator.domain.text import printable
+from orchestrator.errors import NotGenuine, Rejected
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.scoring.round_scoring import RoundScoring
 
@@ -16,15 +19,31 @@ ViewAtHead = Callable[[str], RoundView | None]
 
 
 def check_outcomes(
-    contest_state: ContestState, rounds: Mapping[tuple[str, str], ViewAtHead], judge: RulesResolver
+    contest_state: ContestState,
+    rounds: Mapping[tuple[str, str], ViewAtHead],
+    judge: RulesResolver,
+    *,
+    sealed: bool,
 ) -> int:
     """Returns how many events of the format follow from boards at their time, of those of which the bundle tells.
+
+    Where the format folds a whole ledger, every entry has to be one that may have happened when it did. A `sealed`
+    bundle has no answers, so that what was recorded of them is not compared with them.
 
     Raises:
         NotGenuine: at the first that does not follow.
     """
     season, checked = Season(), 0
+    fold = _ledger_fold(contest_state, rounds, judge)
     for link, event in zip(contest_state.entries, contest_state.events, strict=True):
+        if fold is not None:
+            place = f"{CONTEST} entry {link.seq}"
+            if isinstance(event, FormatEvent) and (name := event.recorded_round()) and not sealed:
+                checked += _was_observed(fold, season, event, name, rounds, judge, place)
+            try:
+                fold.learn(event, datetime.fromisoformat(link.time))
+            except Rejected as error:
+                raise NotGenuine(place, f"may not have happened: {printable(str(error.problems[0]))}") from None
         if isinstance(event, FormatEvent) and (source := event.follows_from()) is not None:
             checked += _outcome_follows(season, event, source, rounds, judge, f"{CONTEST} entry {link.seq}")
         season.apply(event, link.time)
@@ -52,4 +71,40 @@ def _outcome_follows(
     )
     stated, follows = (None if each is None else each.model_dump(mode="json") for each in (event, found))
     comparison.check_equal(place, stated, follows)
+    return True
+
+
+def _ledger_fold(
+    contest_state: ContestState, rounds: Mapping[tuple[str, str], ViewAtHead], judge: RulesResolver
+) -> LedgerFold | None:
+    """Returns what the contest's format makes of its ledger as everybody sees it, None where it makes nothing."""
+    for source, played in contest_state.season.played_rounds.items():
+        record = rounds[source](played.head)
+        if record is not None and record.round.opening is not None:
+            contest_format, _ = resolve_checked_rules(judge, contest_state.season, record.round.opening)
+            return contest_format.ledger_fold(redacted=True)
+    return None
+
+
+def _was_observed(
+    fold: LedgerFold,
+    season: Season,
+    event: FormatEvent,
+    name: str,
+    rounds: Mapping[tuple[str, str], ViewAtHead],
+    judge: RulesResolver,
+    place: str,
+) -> bool:
+    """Returns whether it is known that an event is what a round came to. Raises NotGenuine where it is not."""
+    sources = [source for source in season.played_rounds if source[0] == name]
+    if not sources:
+        raise NotGenuine(place, f"is a {event.kind} event of a round that was not played yet")
+    record = rounds[sources[0]](season.played_rounds[sources[0]].head)
+    opening = record.round.opening if record else None
+    if record is None or opening is None:
+        return False
+    contest_format, standings = resolve_checked_rules(judge, season, opening)
+    observed = RoundScoring(record, contest_format, standings).observations()
+    if event not in fold.round_events(name, observed, event.actor):
+        raise NotGenuine(place, f"is not what the round {name} came to: another one follows from its answers")
     return True

@@ -121,7 +121,7 @@ def _check_sealed(bundle: Bundle, contest: ContestState, judge: RulesResolver, v
         verified.add_round(part.folder, seen)
         rounds[part.round, part.task] = partial(_view_if_last, part, record)
     with untrusted(CONTEST):
-        verified.outcomes = outcome_check.check_outcomes(contest, rounds, judge)
+        verified.outcomes = outcome_check.check_outcomes(contest, rounds, judge, sealed=True)
 
 
 def _view_if_last(part: RoundPart, record: RoundView, head: str) -> RoundView | None:
@@ -141,7 +141,7 @@ def _check_full(
     full_round_check.check_blobs(blobs, verified_rounds.values(), pictures=bundle.manifest.pictures)
     with untrusted(CONTEST):
         rounds = {key: partial(full_round_check.view_at_head, blobs, each) for key, each in verified_rounds.items()}
-        verified.outcomes = outcome_check.check_outcomes(contest, rounds, judge)
+        verified.outcomes = outcome_check.check_outcomes(contest, rounds, judge, sealed=False)
     return verified_rounds
 
 

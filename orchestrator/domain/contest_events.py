@@ -307,6 +307,10 @@ class FormatEvent(_ContestEvent):
         """Returns the round and the task from whose boards this event follows, None where it was decided freely."""
         return None
 
+    def recorded_round(self) -> str:
+        """Returns the round of which this event records what came out, "" for none: see `LedgerFold.round_events`."""
+        return ""
+
     def summary(self) -> dict[str, str]:
         """Returns what it says, for people, a word or two for each part."""
         fields = self.model_dump(mode="json", exclude={"kind", "actor"}, exclude_defaults=True)

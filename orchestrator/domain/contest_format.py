@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from orchestrator.domain.contest_events import FormatEvent, SubmissionReceived
+from orchestrator.domain.contest_events import ContestEvent, FormatEvent, SubmissionReceived
 from orchestrator.domain.findings import Finding, OnFinding
 from orchestrator.domain.human_grading import HumanGrading
 from orchestrator.domain.leaderboard import Leaderboard
@@ -84,6 +85,19 @@ class SeasonRound:
     name: str
     blocked: str = ""
     reveals_labels: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """Who plays a round of a season on which pictures, in a format that says so of each round.
+
+    `pictures` are digests of arrays u8 [c, h, w] that the contest keeps; one that stands there twice is asked about
+    twice. They have no labels. `task_pictures`: whether the task's own come before them.
+    """
+
+    players: tuple[str, ...]
+    pictures: tuple[str, ...] = ()
+    task_pictures: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +174,10 @@ class Observations:
     """The name of the task."""
     class_count: int = 0
     """How many classes the task has."""
+    classes: tuple[str, ...] = ()
+    """Their names."""
+    seconds_of: Callable[[str], float] = lambda _: 0.0
+    """Returns how long a defence took to answer, in seconds. A sealed bundle has rounded ones."""
 
     def eligibility(self, submission: str) -> Eligibility:
         """Returns what the season says of a submission."""
@@ -192,6 +210,22 @@ class Observations:
         """Returns one cell's accuracy, None when it is not played yet."""
         found = self.tally(defence, attack)
         return None if found is None else found.accuracy
+
+
+class LedgerFold(ABC):
+    """What a format makes of a whole contest ledger, where its rounds follow from more than a season."""
+
+    @abstractmethod
+    def learn(self, event: ContestEvent, at: datetime) -> None:
+        """Learns the next event and when it was. Raises Rejected where it may not have happened."""
+
+    @abstractmethod
+    def round_plan(self, name: str) -> RoundPlan:
+        """Returns who plays a round on which pictures."""
+
+    @abstractmethod
+    def round_events(self, name: str, observed: Observations, actor: str) -> tuple[FormatEvent, ...]:
+        """Returns what has to be recorded now of a round that was played; nothing where it was recorded."""
 
 
 class Format(ABC, Generic[R]):
@@ -287,6 +321,14 @@ class Format(ABC, Generic[R]):
         """
         del season, task
         return ()
+
+    def ledger_fold(self, *, redacted: bool = False) -> LedgerFold | None:
+        """Returns what says of each round who plays it on what. Default: None, everybody plays the task's pictures.
+
+        `redacted`: it learns a ledger as everybody sees it, which does not say who people are.
+        """
+        del redacted
+        return None
 
     def entry_problems(self, season: Season, team: str, task: str, side: Side) -> list[Problem]:
         """Returns every reason why a team may not hand in a program of this kind now. Default: it has to exist."""

@@ -7,6 +7,8 @@ languages verify it with a library: https://www.rfc-editor.org/rfc/rfc8785
 import hashlib
 import hmac
 import json
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NewType
 
 import rfc8785
@@ -95,3 +97,16 @@ def derive_seed(key: bytes, *parts: str) -> int:
     """Returns a seed in 0..2^53-1 that only the holder of `key` can foresee (HMAC-SHA256)."""
     mac = hmac.new(key, canonical_json(parts).encode(), hashlib.sha256).digest()
     return int.from_bytes(mac[:8], "big") >> (64 - SEED_BITS)
+
+
+def picture_seeds(secret: bytes, defence: str, pictures: Iterable[str]) -> list[int]:
+    """Returns the seed with which a defence classifies each picture, where it may use chance (U13).
+
+    It follows from the round's secret, the defence, the picture's digest, and how often the picture came before.
+    """
+    before: Counter[str] = Counter()
+    found = []
+    for picture in pictures:
+        found.append(derive_seed(secret, "picture", defence, picture, str(before[picture])))
+        before[picture] += 1
+    return found

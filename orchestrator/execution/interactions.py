@@ -39,7 +39,7 @@ class QuestionPlan:
 
     `fresh_sandbox_each` gives every question a sandbox of its own (isolation `picture`). `scored` says that these are
     questions of the play: a fault is charged to a picture only where it is the picture's own. Those of a determinism
-    check are asked once, whatever comes.
+    check are asked once, whatever comes. `seeds` has one for each picture, where a defence may use chance (U13).
     """
 
     limits: Limits
@@ -48,6 +48,7 @@ class QuestionPlan:
     sleep: Callable[[float], object] = time.sleep
     fresh_sandbox_each: bool = False
     scored: bool = False
+    seeds: Sequence[int] | None = None
 
     def pause_before(self, position: int) -> None:
         """Keeps silent before the question at a position, where that is wanted."""
@@ -296,7 +297,8 @@ class _ClassifyRun(_QuestionRun[AnswersReply]):
     """Questions for labels and scores."""
 
     def _ask(self, player: Player, part: slice) -> AnswersReply:
-        return player.classify(_batch(self.pictures[part]), self.questions.limits)
+        seeds = None if self.questions.seeds is None else list(self.questions.seeds[part])
+        return player.classify(_batch(self.pictures[part]), self.questions.limits, seeds)
 
     def _note(self, answered: AnswersReply, part: slice) -> None:
         outcome = self.outcome

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from orchestrator.domain import events
 from orchestrator.domain.assignment import PartialStep
+from orchestrator.domain.ids import picture_seeds
 from orchestrator.domain.outcomes import NOT_ASKED
 from orchestrator.domain.plan import Cell, Job, Stage
 from orchestrator.domain.samples import AdversarialExamples, Pixels
@@ -26,7 +27,7 @@ from orchestrator.execution.round_context import RoundContext
 from orchestrator.integrity import findings
 from orchestrator.integrity.replay_session import DefencePlay, ReplaySession, SessionPurpose
 from orchestrator.ledger.read_model import RoundView
-from orchestrator.ledger.stores.base import Blobs, put_array
+from orchestrator.ledger.stores.base import Blobs, array_digest, put_array
 
 QUESTIONS_PER_STEP = 100
 """Questions to a defence between two entries in the ledger, in whole batches."""
@@ -77,6 +78,7 @@ class JobSteps:
         self._in_progress: _StepInProgress | None = None
         self._attack_in_progress: tuple[int, AttackOutput] | None = None
         self._pictures_by_cell: dict[Cell, Pixels] = {}
+        self._seeds_by_cell: dict[Cell, list[int]] = {}
 
     def play_remaining(self, finished: FinishedSteps) -> Iterator[StepResult]:
         """Yields what is left of the job."""
@@ -164,7 +166,8 @@ class JobSteps:
                 continue
             part = question_rows[start : start + size]
             pictures = [self._pictures(cells[cell])[picture] for cell, picture in part]
-            questions = QuestionPlan(context.limits, batch, fresh_sandbox_each=fresh, scored=True)
+            seeds = [self._seeds(cells[cell])[picture] for cell, picture in part] if context.allows_chance else None
+            questions = QuestionPlan(context.limits, batch, fresh_sandbox_each=fresh, scored=True, seeds=seeds)
             answers, fresh_start = self._ask_defence(number, questions, pictures)
             if start == starts[-1]:
                 answers.faults += self._pool.retire_player()
@@ -257,6 +260,13 @@ class JobSteps:
             clean = self._context.samples.pixels
             self._pictures_by_cell[cell] = clean if cell.attack is None else self._examples_of(cell).pixels
         return self._pictures_by_cell[cell]
+
+    def _seeds(self, cell: Cell) -> list[int]:
+        """Returns the seed of each of a cell's pictures (U13)."""
+        if cell not in self._seeds_by_cell:
+            digests = (array_digest(picture) for picture in self._pictures(cell))
+            self._seeds_by_cell[cell] = picture_seeds(self._context.secret, cell.defence, digests)
+        return self._seeds_by_cell[cell]
 
     def _examples_of(self, cell: Cell) -> AdversarialExamples:
         examples = self._view.cell_examples(cell)

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from orchestrator.domain.events import JobRecord
-from orchestrator.domain.ids import JobId, job_id
+from orchestrator.domain.ids import JobId, digest, job_id
 from orchestrator.domain.plan import Cell, Job, Plan, Stage
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.tasks import Isolation
@@ -165,6 +165,7 @@ def _defence_jobs(
         task=_task_key(context),
         policy=repr(context.policy),
         **({"scores": True} if context.keep_scores else {}),
+        **({"chance": digest(context.secret)} if context.allows_chance else {}),
     )
     made_by = {cell: _source(cell, sources) for cell in cells}
     keys = {cell: job_id(play=play, source=made_by[cell]) for cell in cells}

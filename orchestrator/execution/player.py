@@ -106,9 +106,12 @@ class Player:
         if data:
             next(self._session.feed(data), None)
 
-    def classify(self, pixels: Pixels, limits: Limits) -> wire.AnswersReply:
-        """Returns a defence's labels for pixels [n, c, h, w], None where it abstains, and scores if it gives them."""
-        reply = self._ask(self._session.ask_classify(pixels), limits.classify_seconds)
+    def classify(self, pixels: Pixels, limits: Limits, seeds: list[int] | None = None) -> wire.AnswersReply:
+        """Returns a defence's labels for pixels [n, c, h, w], None where it abstains, and scores if it gives them.
+
+        `seeds` has one for each picture, where a defence may use chance (U13).
+        """
+        reply = self._ask(self._session.ask_classify(pixels, seeds), limits.classify_seconds)
         if not isinstance(reply, wire.AnswersReply):  # pragma: no cover  the session allows nothing else
             raise TypeError(f"{reply} does not answer classify")
         return reply

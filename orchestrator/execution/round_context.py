@@ -56,6 +56,8 @@ class RoundContext:
     """Whether the scores that defences give in play are kept."""
     needs_gradients: bool = False
     """Whether a defence that gives no gradients is refused, at its `ready` (rule A12)."""
+    allows_chance: bool = False
+    """Whether a defence is told a seed with each picture (U13)."""
     access: Access = field(default_factory=Access)
     organizer_attacks: Mapping[str, OrganizerAttack] = field(default_factory=dict)
     """The attacks of the roster that have no image, by their names."""

@@ -144,6 +144,9 @@ class Classify(_ArrayMessage):
     """Asks a defence for labels. Payload: u8 pixels [n, c, h, w]."""
 
     type: Literal["classify"] = "classify"
+    seeds: list[Annotated[int, Field(ge=0, le=SAFE_INTEGER)]] | None = Field(
+        default=None, description="one for each picture, in a contest that allows a defence chance"
+    )
 
 
 class Gradient(_ArrayMessage):

@@ -154,10 +154,11 @@ class Session:
         self._undelivered = set(range(len(pixels)))
         return question
 
-    def ask_classify(self, pixels: Pixels) -> bytes:
-        """Returns a question for the labels of `pixels` [n, c, h, w]."""
-        self._check_question(Role.DEFENCE, pixels, None)
-        message = messages.Classify(id=self._next_id("classify"), dtype=Dtype.U8, shape=list(pixels.shape))
+    def ask_classify(self, pixels: Pixels, seeds: list[int] | None = None) -> bytes:
+        """Returns a question for the labels of `pixels` [n, c, h, w], with a seed for each where chance is allowed."""
+        self._check_question(Role.DEFENCE, pixels, seeds, "seeds")
+        identity = self._next_id("classify")
+        message = messages.Classify(id=identity, dtype=Dtype.U8, shape=list(pixels.shape), seeds=seeds)
         return self._send_question(message, pixels)
 
     def ask_gradient(self, pixels: Pixels, labels: list[int]) -> bytes:
@@ -241,13 +242,13 @@ class Session:
         self._raise_if_unsolicited()
         return self._id + 1
 
-    def _check_question(self, role: Role, pixels: Pixels, labels: list[int] | None) -> None:
+    def _check_question(self, role: Role, pixels: Pixels, numbers: list[int] | None, what: str = "labels") -> None:
         if self.role is not role:
             raise ValueError(f"this question is for the {role}, the player is the {self.role}")
         if pixels.dtype != np.uint8 or pixels.ndim != PICTURE_AXES or not pixels.size:
             raise ValueError(f"pixels are {pixels.dtype} {pixels.shape}, expected u8 [n, c, h, w] and none of them 0")
-        if labels is not None and len(labels) != len(pixels):
-            raise ValueError(f"{len(labels)} labels for {len(pixels)} pictures")
+        if numbers is not None and len(numbers) != len(pixels):
+            raise ValueError(f"{len(numbers)} {what} for {len(pixels)} pictures")
 
     def _send_question(self, message: messages.Question, pixels: Pixels | None = None) -> bytes:
         text = _encode_message(message, pixels)

@@ -93,6 +93,8 @@ class RoundScoring:
             round=self._opened.phase,
             task=self._opened.task.name,
             class_count=len(self._opened.task.classes),
+            classes=tuple(self._opened.task.classes),
+            seconds_of=self._answer_seconds,
             eligibilities=self._eligibilities,
             labels=self._samples.labels,
             answers_of=lambda defence: self._record.answers(defence, len(self._samples)),
@@ -309,6 +311,11 @@ class RoundScoring:
             bytes_out=_sum_bytes([part for s in sandboxes for part in (s.stdout_bytes, s.stderr_bytes)]),
             endings=dict(sorted(Counter(s.reason or s.ending for s in sandboxes).items())),
         )
+
+    def _answer_seconds(self, defence: str) -> float:
+        """Returns how long a defence worked in the jobs in which it classified."""
+        jobs = {j.id for j in self._round.planned_jobs if j.submission == defence and j.stage is Stage.CLASSIFY}
+        return sum(step.seconds for job in sorted(jobs) for step in self._round.steps.get(job, {}).values())
 
     def _query_seconds(self, attack: str) -> float:
         """Returns how long an attack worked in jobs in which it queried defences."""

@@ -17,6 +17,7 @@ from orchestrator import errors, plugins
 from orchestrator.cli.app import app
 from orchestrator.cli.console import OTHER_SPELLINGS, ExitCode
 from orchestrator.datasets.base import Options
+from orchestrator.formats.unrestricted.money import Money
 from orchestrator.intake.contest_entries import EntrySection
 from orchestrator.intake.contest_file import ContestFile
 from orchestrator.intake.manifest import Manifest
@@ -59,7 +60,7 @@ def keys(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
     found = {}
     for attribute, field in model.model_fields.items():
         name = field.alias or attribute
-        inside = [inner for inner in below(field.annotation) if inner is not EntrySection]
+        inside = [inner for inner in below(field.annotation) if inner not in (EntrySection, Money)]
         if not inside or (not field.is_required() and field.default is None):
             found[prefix + name] = field
         for inner in inside:

@@ -18,6 +18,7 @@ from orchestrator.application.contests.admission_steps import UNWATCHED, StepLog
 from orchestrator.application.submissions import image_ownership, trial_matches
 from orchestrator.bundles.receipts import Receipt, encode_receipt
 from orchestrator.domain import contest_events
+from orchestrator.domain.contest_format import LedgerFold
 from orchestrator.domain.season import Entry, Season
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import printable
@@ -161,6 +162,15 @@ class ContestAdmin:
         """Learns what others noted meanwhile. Raises StoreFault where the ledger is damaged."""
         for entry in self._ledger.read_new():
             self._learn(entry.event, entry.time)
+
+    def ledger_fold(self) -> LedgerFold | None:
+        """Returns what the format makes of the whole ledger, None where it makes nothing. Raises Rejected."""
+        found: LedgerFold | None = self.contest.format.ledger_fold()
+        if found is not None:
+            for entry in self._ledger.read():
+                if isinstance(entry.event, contest_events.ContestEvent):
+                    found.learn(entry.event, datetime.fromisoformat(entry.time))
+        return found
 
     def now(self) -> datetime:
         """Returns the time of day, as the contest's clock has it."""

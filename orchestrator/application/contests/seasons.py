@@ -1,13 +1,14 @@
 """A contest over weeks: opened, played round by round, promoted."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import structlog
 
 from orchestrator import __version__, resources
@@ -18,7 +19,8 @@ from orchestrator.application.rounds.play_rounds import RunOptions, TaskRound
 from orchestrator.application.rounds.round_progress import ContestProgress, ProgressReader
 from orchestrator.domain import contest_events, events
 from orchestrator.domain.contest_events import FormatEvent
-from orchestrator.domain.contest_format import SeasonRound
+from orchestrator.domain.contest_format import RoundPlan, SeasonRound
+from orchestrator.domain.samples import Samples
 from orchestrator.domain.season import Entry, Season
 from orchestrator.domain.submissions import Roster, Submission
 from orchestrator.errors import JobsParked, Problem, Rejected, SparringError, StoreFault, UsageError
@@ -219,7 +221,11 @@ def task_round(admin: ContestAdmin, phase: str, task: str, backend: Backend, *, 
         if dry_run
         else entry_images.admitter_with_builds(backend, admin.folder.path)
     )
-    admitted = _admit_players(admin, phase, task, backend, identify)
+    fold = admin.ledger_fold()
+    plan = None if fold is None else fold.round_plan(phase)
+    if plan is not None and not plan.players:
+        raise UsageError(f"nobody plays the round {phase!r}; see `sparring board {admin.folder.path}`")
+    admitted = _admit_players(admin, phase, task, backend, identify, None if plan is None else plan.players)
     return TaskRound(
         contest,
         task,
@@ -228,7 +234,22 @@ def task_round(admin: ContestAdmin, phase: str, task: str, backend: Backend, *, 
         phase=phase,
         season=admin.season,
         reusable_rounds=tuple(_reusable_rounds(admin, phase, task)),
+        samples=None if plan is None else _planned_samples(admin, task, plan),
     )
+
+
+def _planned_samples(admin: ContestAdmin, task: str, plan: RoundPlan) -> Samples:
+    """Returns the pictures of a round whose format says on which ones it is played; those of a contest have label 0.
+
+    Raises StoreFault where a picture is lost.
+    """
+    own = admin.contest.load_samples(task)
+    first = own if plan.task_pictures else own.first(0)
+    kept = {each: get_array(admin.folder.blobs(), each) for each in dict.fromkeys(plan.pictures)}
+    if strange := [each for each, pixels in kept.items() if pixels.shape != own.shape or pixels.dtype != np.uint8]:
+        raise StoreFault(f"the picture {strange[0]} is of another shape than those of the task {task}")
+    pixels = np.concatenate([first.pixels, *(kept[each][np.newaxis] for each in plan.pictures)])
+    return Samples(pixels, np.concatenate([first.labels, np.zeros(len(plan.pictures), np.int64)]), own.classes)
 
 
 def play_round(
@@ -261,10 +282,22 @@ def play_round(
                     admin.append_event(
                         contest_events.RoundPlayed(actor=admin.actor, round=phase, task=task, head=results.ledger)
                     )
+                if results.complete:
+                    _record_outcome(admin, phase, folder)
             results_by_task.append(results)
     if parked:
         raise JobsParked("\n".join(parked))
     return results_by_task
+
+
+def _record_outcome(admin: ContestAdmin, phase: str, folder: RoundFolder) -> None:
+    """Records what came of a round, where the format does so and it is not recorded. Raises Rejected."""
+    if (fold := admin.ledger_fold()) is None:
+        return
+    record, _ = play_rounds.read_round(folder.path)
+    observed = play_rounds.score_round(record, folder.path).observations()
+    for event in fold.round_events(phase, observed, admin.actor):
+        fold.learn(event, datetime.fromisoformat(admin.append_event(event)))
 
 
 def preview_round(admin: ContestAdmin, phase: str, how: RunOptions, only: str | None = None) -> list[RunEstimate]:
@@ -457,15 +490,23 @@ def _played_folder(admin: ContestAdmin, phase: str, task: str) -> Path:
 
 
 def _admit_players(
-    admin: ContestAdmin, phase: str, task: str, backend: Backend, identify: Callable[[ImageSource], Image]
+    admin: ContestAdmin,
+    phase: str,
+    task: str,
+    backend: Backend,
+    identify: Callable[[ImageSource], Image],
+    only: Sequence[str] | None = None,
 ) -> AdmittedRoster:
-    """Returns the baselines, and every submission of a task that still plays, as they were when they were received."""
+    """Returns the baselines, and every submission of a task that still plays, as they were when they were received.
+
+    `only` are those that a format names, where it does.
+    """
     contest = admin.contest
     baselines = admission.admit_entries(contest, identify, complete=False)
     images, pictures = dict(baselines.images), dict(baselines.pictures)
     problems, submissions = [], list(baselines.roster)
     for entry in admin.season.entries_of_task(task):
-        if not entry.is_active:
+        if not entry.is_active or (only is not None and entry.id not in only):
             continue
         if entry.id in images.keys() | baselines.pictures.keys():
             problems.append(Problem(entry.id, "a baseline has this name now", "give the baseline another `name:`"))

@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NotRequired, TypedDict, Unpack
 
 from orchestrator.domain.contest_format import Format
@@ -46,8 +47,9 @@ def assemble_context(
         on_missing=rules.on_missing,
         keep_scores=rules.keep_scores,
         needs_gradients=rules.needs_gradients,
+        allows_chance=rules.allows_chance,
         on_violation=rules.on_violation,
-        replay=file.replay.design(),
+        replay=replace(file.replay.design(), power=0.0) if rules.allows_chance else file.replay.design(),
         seed=file.seed,
         clock=time.monotonic,
         access=file.access.to_access(),

@@ -6,9 +6,10 @@
 | U5 | `weeks`, `due`, `visibility` | `test_weeks`, `test_contest_rules`, `test_visibility` |
 | U6 | `questionnaire`, `boxes`, `validity` | `test_raters_validity`, `test_contest_rules` |
 | U10 | `money`, `prizes`, `statement` | `test_money`, `test_prizes`, `test_statement` |
-| U13 | `randomness`, `state` | `test_contest_rules` |
+| U13 | `rounds`, `state` | `test_contest_rules`, `test_rounds` |
 
-`format` is the plug-in, and `rounds` says what its rounds are called.
+`format` is the plug-in, and `rounds` says who is asked about which pictures in its rounds, and what is
+recorded of them.
 
 `test_contest_properties` plays random contests over 40 weeks, and `test_forged_ledger` changes a ledger.
 """

@@ -4,7 +4,7 @@ So a forged ledger is found where it is folded: an illegal arrow, a vote of who 
 a payment too many. Each check yields what is wrong, in words; an unknown id is a problem like any other.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -208,10 +208,10 @@ def _defence_tested(state: State, event: events.DefenceTested, _: datetime) -> O
     yield from _active(state, defence)
     if not event.right + event.wrong + event.abstained + event.faults:
         yield "the eligibility set is empty"
-    if event.accepted != len(state.valid):
-        yield f"it was asked about {event.accepted} accepted pictures, and there are {len(state.valid)} (U2)"
-    if unknown := [each for each in event.broken_by if each not in state.valid]:
-        yield f"{', '.join(unknown)} are not accepted pictures"
+    if event.accepted != len(defence.tested_on):
+        yield f"it was asked about {event.accepted} accepted pictures, and there were {len(defence.tested_on)} (U2)"
+    if unknown := [each for each in event.broken_by if each not in defence.tested_on]:
+        yield f"{', '.join(unknown)} are not pictures that were accepted when the board found it readable"
 
 
 def ineligible_because(state: State, event: events.DefenceTested) -> str:
@@ -258,7 +258,7 @@ def _defences_staked(state: State, event: events.DefencesStaked, at: datetime) -
     if any(each.batch == event.batch for each in state.defences.values()):
         yield f"there is a batch {event.batch} already"
     yield from _vote(state, question_of(event), event.vote, at)
-    yield from _same(state, event.transfers, board_stake(state, tuple(event.criteria)))
+    yield from _same(state, event.transfers, board_stake(state, event.criteria))
 
 
 def stake_question(defences: Any) -> str:
@@ -266,11 +266,14 @@ def stake_question(defences: Any) -> str:
     return f"stake:{'+'.join(sorted(defences))}"
 
 
-def board_stake(state: State, defences: Sequence[str]) -> tuple[Transfer, ...] | Problem:
-    """Returns the transfers that stake a batch; none in a contest that pays nothing."""
+def board_stake(state: State, defences: Iterable[str]) -> tuple[Transfer, ...] | Problem:
+    """Returns the transfers that stake a batch, by the defences' ids; none in a contest that pays nothing.
+
+    A ledger keeps `criteria` in no order of its own.
+    """
     if state.books is None or state.rules.prizes is None:
         return ()
-    return stake_by_board(state.books, defences, state.rules.prizes.per_break.units)
+    return stake_by_board(state.books, sorted(defences), state.rules.prizes.per_break.units)
 
 
 def team_stake(state: State, defence: str) -> tuple[Transfer, ...] | Problem:

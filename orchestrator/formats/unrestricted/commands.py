@@ -91,7 +91,7 @@ def stake_by_board(state: State, now: datetime, actor: str, batch: str, criteria
     """Stakes defences together, for the reasons given for each, by the votes on `stake:ONE+OTHER` (U9)."""
     if (vote := _vote(state, stake_question(criteria), now)) is None:
         return _unknown("defences", ", ".join(criteria))
-    if isinstance(found := board_stake(state, tuple(criteria)), Problem):
+    if isinstance(found := board_stake(state, criteria), Problem):
         return Refusal((found,))
     event = events.DefencesStaked(
         actor=actor, batch=batch, criteria=dict(criteria), vote=vote, transfers=_records(found)

@@ -12,6 +12,7 @@ from orchestrator.domain.contest_events import FormatEvent, Handle
 from orchestrator.formats.unrestricted.money import MAX_UNITS, Transfer, TransferKind
 from orchestrator.formats.unrestricted.questionnaire import Answers
 from orchestrator.formats.unrestricted.recusal import ConflictSource
+from orchestrator.formats.unrestricted.round_names import OTHER_SEEDS, eligibility_round, week_round
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 """What a member of the board, a rater, a batch or a submission is called."""
@@ -21,8 +22,6 @@ ClassName = Annotated[str, Field(min_length=1, max_length=100)]
 Team = Annotated[str, Field(min_length=1, max_length=120)]
 Line = Annotated[str, Field(max_length=500)]
 PublicReason = Annotated[str, Field(min_length=1, max_length=2000)]
-OTHER_SEEDS = 4
-"""With how many other seeds a defence is asked again that a picture breaks (U13)."""
 
 
 class _Record(BaseModel):
@@ -114,6 +113,10 @@ class DefenceTested(FormatEvent):
     timed_pictures: Annotated[int, Field(ge=1)]
     seconds: Annotated[float, Field(ge=0)]
 
+    def recorded_round(self) -> str:
+        """Returns the defence's round."""
+        return eligibility_round(self.defence)
+
 
 class DefencePublished(FormatEvent):
     """A defence is public as a whole (U3): its code is at `source`, and `digest` is that of what is started."""
@@ -146,8 +149,8 @@ class StakePaid(FormatEvent):
 class AnswersRecorded(FormatEvent):
     """What a published defence answers to pictures of a week: a class, or null where it abstains (U1, U7).
 
-    `faults` are those pictures to which it gave no answer at all. `other_seeds` has, for pictures that it labels as
-    the other class, its answers with four other seeds (U13).
+    `faults` are those pictures to which it gave no answer at all. `other_seeds` has, for pictures that it labels, its
+    answers with four other seeds (U13).
     """
 
     kind: Literal["unrestricted.answers_recorded"] = "unrestricted.answers_recorded"
@@ -158,6 +161,10 @@ class AnswersRecorded(FormatEvent):
     other_seeds: dict[
         Handle, Annotated[list[ClassName | None], Field(min_length=OTHER_SEEDS, max_length=OTHER_SEEDS)]
     ] = Field(default_factory=dict)
+
+    def recorded_round(self) -> str:
+        """Returns the week's round."""
+        return week_round(self.week)
 
 
 class DefenceBroken(FormatEvent):

@@ -128,6 +128,7 @@ def _week_closed(state: State, event: events.WeekClosed, _: datetime) -> None:
 def _readability_decided(state: State, event: events.ReadabilityDecided, _: datetime) -> None:
     defence = state.defences[event.defence]
     defence.status = DefenceStatus.READABLE if event.readable else DefenceStatus.REFUSED
+    defence.tested_on = tuple(state.valid)
     defence.why = "" if event.readable else f"not readable: {event.reason}"
 
 

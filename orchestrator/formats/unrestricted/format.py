@@ -20,9 +20,11 @@ from orchestrator.domain.plan import Cell
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Task
+from orchestrator.domain.text import counted_noun
 from orchestrator.errors import Problem
 from orchestrator.formats.unrestricted import events, rules_in_words
-from orchestrator.formats.unrestricted.rounds import eligibility_round, week_round
+from orchestrator.formats.unrestricted.round_names import eligibility_round, week_round
+from orchestrator.formats.unrestricted.rounds import ContestFold
 from orchestrator.formats.unrestricted.rules import UnrestrictedRules, rule_warnings
 
 _PERCENT = 100
@@ -83,6 +85,25 @@ class Unrestricted(Format[UnrestrictedRules]):
                 case events.WeekOpened():
                     week_is_open = True
         return [SeasonRound(name, reveals_labels=not week_is_open) for name in found]
+
+    def ledger_fold(self, *, redacted: bool = False) -> ContestFold:
+        """Returns who is asked about which pictures, by the whole ledger."""
+        return ContestFold(self.rules, redacted=redacted)
+
+    def publish_problems(self, season: Season, *, full: bool) -> list[Problem]:
+        """Returns that pictures of the open week were received: a ledger tells who handed them in (U5)."""
+        del full
+        received = 0
+        for event, _ in season.format_events:
+            match event:
+                case events.PictureReceived():
+                    received += 1
+                case events.WeekClosed():
+                    received = 0
+        if not received:
+            return []
+        what = f"{counted_noun(received, 'picture')} of the open week are in the ledger, and nobody may know (U5)"
+        return [Problem("week", what, "publish when the week has closed, before the first picture of the next one")]
 
     def schedule(self, roster: Roster, where: RoundOfSeason | None = None) -> tuple[Cell, ...]:
         """Returns that every defence of a round classifies its pictures."""

@@ -8,7 +8,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from orchestrator.domain.contest_format import FormatRules
 from orchestrator.domain.findings import OnFinding
@@ -48,20 +48,20 @@ class _Rules(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _weekday(value: object) -> object:
+    """Returns a day by its name. Raises ValueError for no name of one."""
+    if not isinstance(value, str):
+        return value
+    if value.upper() not in Weekday.__members__:
+        raise ValueError(f"{value!r} is no day: write one of {', '.join(day.name.lower() for day in Weekday)}")
+    return Weekday[value.upper()]
+
+
 class WeekRules(_Rules):
     """When a week closes (U5)."""
 
-    ends: Annotated[Weekday, Field(validate_default=True)] = Weekday.FRIDAY
+    ends: Annotated[Weekday, BeforeValidator(_weekday)] = Weekday.FRIDAY
     """The last day of a week; it closes when this day is over in the contest's time zone."""
-
-    @field_validator("ends", mode="before")
-    @classmethod
-    def _by_name(cls, value: object) -> object:
-        if isinstance(value, str):
-            if value.upper() not in Weekday.__members__:
-                raise ValueError(f"{value!r} is no day: write one of {', '.join(day.name.lower() for day in Weekday)}")
-            return Weekday[value.upper()]
-        return value
 
 
 class PrizeRules(_Rules):
@@ -71,7 +71,7 @@ class PrizeRules(_Rules):
     """All that there is. One half is for defences, the other for who breaks them."""
     per_break: MoneyText
     """What is staked on a defence, and so the prize for breaking it."""
-    advances: dict[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1, le=100)]] = Field(default_factory=dict)
+    advances: dict[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1, le=100)]] = {}
     """Days unbroken, and the percent of the defences' half that is paid in advance then."""
 
     @model_validator(mode="after")

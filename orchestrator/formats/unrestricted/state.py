@@ -66,6 +66,8 @@ class Defence:
     source: str
     status: DefenceStatus = DefenceStatus.RECEIVED
     why: str = ""
+    tested_on: tuple[str, ...] = ()
+    """The pictures that were valid when the board found it readable: it is tested on them (U2)."""
     tested_at: datetime | None = None
     tested_in: str = ""
     """The week in which it became eligible, "" where none was open."""
@@ -240,13 +242,12 @@ class State:
 
     def awaits_answer(self, defence: Defence, picture: Picture) -> bool:
         """Returns whether a defence has to be asked about a picture and was not."""
-        was_tested_on_it = defence.tested_at and picture.ruled_at and picture.ruled_at <= defence.tested_at
         return (
             picture.status is not PictureStatus.RECEIVED
             and not picture.withheld
             and picture.id not in defence.answers
             and not picture.is_rejected
-            and not was_tested_on_it
+            and picture.id not in defence.tested_on
         )
 
     def threatening(self, defence: Defence) -> list[str]:

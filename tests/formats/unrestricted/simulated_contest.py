@@ -146,7 +146,7 @@ class SimulatedContest:
     def test(self, name: str, **numbers: object) -> list[str]:
         """Notes what a defence did on an eligibility set of ten pictures."""
         body = {"right": 9, "wrong": 0, "abstained": 1, "faults": 0, "broken_by": [], "timed_pictures": 10}
-        body |= {"seconds": 60.0, "accepted": len(self.state.valid)} | numbers
+        body |= {"seconds": 60.0, "accepted": len(self.state.defences[name].tested_on)} | numbers
         return self.propose(events.DefenceTested(actor="desk", defence=name, **body))
 
     def publish_defence(self, name: str, team: str, members: Iterable[str] = ("b1", "b2")) -> None:
