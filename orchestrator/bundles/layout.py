@@ -54,7 +54,7 @@ class FilePart(_BundleModel):
 class RoundPart(_BundleModel):
     """One task of one round; `head` is the hash of the last entry of its ledger."""
 
-    round: Slug
+    round: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,99}$")]
     task: Slug
     head: Digest
 

@@ -1,7 +1,7 @@
 """Whether what a format noted of a round's boards follows from them, such as who was promoted (A4, A11, A12, A16)."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 
 from orchestrator.bundles import comparison
 from orchestrator.bundles.layout import CONTEST
@@ -34,14 +34,16 @@ def check_outcomes(
         NotGenuine: at the first that does not follow.
     """
     season, checked = Season(), 0
-    fold = _ledger_fold(contest_state, rounds, judge)
+    fold, at = _ledger_fold(contest_state, rounds, judge), datetime.min.replace(tzinfo=UTC)
     for link, event in zip(contest_state.entries, contest_state.events, strict=True):
         if fold is not None:
+            # An entry that is withheld in part has no time: it was not before the one that is before it.
+            at = datetime.fromisoformat(link.time) if link.time else at
             place = f"{CONTEST} entry {link.seq}"
             if isinstance(event, FormatEvent) and (name := event.recorded_round()) and not sealed:
                 checked += _was_observed(fold, season, event, name, rounds, judge, place)
             try:
-                fold.learn(event, datetime.fromisoformat(link.time))
+                fold.learn(event, at)
             except Rejected as error:
                 raise NotGenuine(place, f"may not have happened: {printable(str(error.problems[0]))}") from None
         if isinstance(event, FormatEvent) and (source := event.follows_from()) is not None:

@@ -204,7 +204,7 @@ def play_week(contest: PlayedContest) -> None:
     for picture, value in {GREY: 128, DARK: 30, UNSURE: 90}.items():
         contest.upload(picture, square(value))
     contest.wait(days=7)
-    contest.play("week-2027-W04")
+    contest.play("week-2027-w04")
     contest.rate(GREY)
     contest.rate(DARK)
     contest.rate(UNSURE, sure=False)

@@ -15,7 +15,7 @@ class Clocked:
     def __init__(self, now: list[float]) -> None:
         self.now, self.started = now, now[0]
 
-    def classify(self, pixels, limits) -> AnswersReply:
+    def classify(self, pixels, limits, seeds=None) -> AnswersReply:
         """Returns whole seconds since its start."""
         return AnswersReply(tuple([int(self.now[0] - self.started)] * len(pixels)), None)
 

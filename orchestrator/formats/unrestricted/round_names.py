@@ -12,7 +12,7 @@ def eligibility_round(defence: str) -> str:
 
 def week_round(week: str) -> str:
     """Returns the name of the round in which defences are asked about the pictures of a week (U7)."""
-    return f"{_WEEK}{week}"
+    return f"{_WEEK}{week.lower()}"
 
 
 def defence_of(name: str) -> str:
@@ -22,4 +22,4 @@ def defence_of(name: str) -> str:
 
 def week_of(name: str) -> str:
     """Returns the week whose round this is, "" for another round."""
-    return name.removeprefix(_WEEK) if name.startswith(_WEEK) else ""
+    return name.removeprefix(_WEEK).upper() if name.startswith(_WEEK) else ""

@@ -53,4 +53,4 @@ def test_labels_are_revealed_once_the_last_week_has_closed() -> None:
     ]
     season.apply(events.WeekClosed(actor="desk", week="2027-W03", pictures=["0" * 16]), "2027-01-22T23:00:00Z")
     found = [(each.name, each.reveals_labels) for each in contest.rounds(season, "digits")]
-    assert found == [("eligibility-d1", True), ("week-2027-W03", True)]
+    assert found == [("eligibility-d1", True), ("week-2027-w03", True)]
