@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from orchestrator import __version__
+
 HEAVY = ["torch", "sklearn", "scipy", "docker", "kubernetes", "foolbox", "requests"]
 ASK = "import json, sys; import {}; print(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
 
@@ -22,6 +24,20 @@ def test_the_command_line_loads_nothing_heavy() -> None:
     names = loaded("orchestrator.cli.app")
     assert {"orchestrator", "typer", "numpy"} <= names
     assert not names & set(HEAVY)
+
+
+def test_the_version_is_printed_without_the_commands() -> None:
+    """`sparring --version` imports no command and no library."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "orchestrator", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = set(re.findall(r"^import time: .*\| +([\w.]+)$", done.stderr, re.MULTILINE))
+    assert done.stdout == f"sparring {__version__}\n"
+    assert {name for name in names if name.startswith("orchestrator")} == {"orchestrator"}
+    assert not names & {*HEAVY, "numpy", "pydantic", "typer"}
 
 
 @pytest.mark.parametrize("module", ["orchestrator.datasets.digits", "orchestrator.application.baselines.training"])
