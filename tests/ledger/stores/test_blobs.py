@@ -2,8 +2,8 @@
 
 import hashlib
 import io
+import os
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,7 +77,7 @@ def test_half_a_blob_is_never_seen(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "replace", full)
+        patched.setattr(os, "replace", full)
         with pytest.raises(StoreFault, match=r"cannot keep a blob .* No space left on device"):
             blobs.put(b"abc")
     assert [found for found in tmp_path.rglob("*") if found.is_file()] == []

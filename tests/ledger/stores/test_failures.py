@@ -251,10 +251,10 @@ def test_a_blob_has_its_name_only_when_it_is_whole(tmp_path):
     """Killed the moment a blob gets its name, or before, a writer leaves it whole or not there."""
     trial = (
         "import os, signal, sys; from pathlib import Path; from orchestrator.ledger.stores.folder import FolderBlobs\n"
-        "real = Path.replace\n"
-        "def die(self, target):\n"
-        "    real(self, target); os.kill(os.getpid(), signal.SIGKILL)\n"
-        "Path.replace = die\n"
+        "real = os.replace\n"
+        "def die(source, target):\n"
+        "    real(source, target); os.kill(os.getpid(), signal.SIGKILL)\n"
+        "os.replace = die\n"
         "FolderBlobs(Path(sys.argv[1])).put(b'0123456789' * 100)\n"
     )
     done = subprocess.run([sys.executable, "-c", trial, str(tmp_path)], check=False, timeout=60)
