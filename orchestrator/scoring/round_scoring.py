@@ -77,7 +77,7 @@ class RoundScoring:
         self.tallies: dict[Cell, Tally] = {}
         self._correct: dict[Cell, NDArray[np.bool_]] = {}
         self._attacked: dict[Cell, NDArray[np.bool_]] = {}
-        self._fooled: dict[Cell, NDArray[np.bool_]] = {}
+        self._fooled: dict[Cell, NDArray[np.bool_]] = {}  # of the cells alone whose pictures were made by queries
         self._count_cells()
 
     def observations(self) -> Observations:
@@ -174,13 +174,13 @@ class RoundScoring:
 
     def _count_cells(self) -> None:
         """Counts each cell, and notes which of its pictures count as classified correctly."""
-        labels = self._samples.labels
+        labels, queried = self._samples.labels, frozenset(self._record.queried_cells())
         for cell, answers in self._record.cells():
             examples = self.examples_of(cell)
             outcomes = decide_outcomes(labels, answers)
             self.tallies[cell] = tally_cell(labels, answers, None if examples is None else examples.forfeits)
             self._correct[cell] = credited_pictures(outcomes)
-            if examples is not None:
+            if examples is not None and cell in queried:
                 self._fooled[cell] = (outcomes == PictureOutcome.MISCLASSIFIED) & (examples.forfeits == Forfeit.NONE)
             attacked = outcomes != PictureOutcome.NOT_ATTACKED
             if not attacked.all():

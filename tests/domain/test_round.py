@@ -305,3 +305,13 @@ def test_steps_are_kept_by_job_and_number():
     """Steps of one job are told apart by their number, in any order."""
     found = told(step(1), step(0), step(0, job="j2"))
     assert {job: sorted(steps) for job, steps in found.steps.items()} == {"j1": [0, 1], "j2": [0]}
+
+
+def test_events_share_the_names_of_their_fields() -> None:
+    """Events made with the same fields keep one set of their names, and a changed copy has a set of its own."""
+    one, two = (events.JobsReused(round=name, head=ZERO, jobs=[], count=0) for name in "ab")
+    assert one.model_fields_set is two.model_fields_set
+    copy = one.model_copy(update={"kind": "jobs_reused"})
+    assert copy.model_fields_set == one.model_fields_set | {"kind"} != one.model_fields_set
+    assert events.JobsReused(kind="jobs_reused", round="a", head=ZERO, jobs=[], count=0) == one
+    assert "kind" not in two.model_dump(exclude_unset=True)
