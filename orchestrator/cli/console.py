@@ -4,6 +4,7 @@ Results go to stdout, everything else to stderr. Exit codes: 0 fine, 1 the submi
 2 usage, 3 infrastructure, 130 ended by the operator.
 """
 
+import contextlib
 import functools
 import gc
 import inspect
@@ -11,9 +12,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from enum import IntEnum
+from pathlib import Path
 from typing import Annotated, Any, NoReturn, ParamSpec, get_type_hints
 
 import typer
@@ -109,9 +111,11 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+        arguments = list(kwargs.values())
         for name, kind in groups.items():
             kwargs[name] = kind(**{field.name: kwargs.pop(field.name) for field in fields(kind)})
         try:
+            _require_utf_8(arguments)
             function(*args, **kwargs)
         except SparringError as error:
             fail(error, as_json=bool(kwargs.get("as_json")))
@@ -122,6 +126,25 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
     run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # what typer reads
     run.__annotations__ = {option.name: option.annotation for option in options}
     return run
+
+
+def _require_utf_8(arguments: Iterable[object]) -> None:
+    """Raises UsageError where an argument, or the whole path that it stands for, is not UTF-8.
+
+    Ledgers, JSON documents and pages are UTF-8: they could not name what lies there.
+    """
+    for argument in arguments:
+        for value in argument if isinstance(argument, list | tuple) else [argument]:
+            if not isinstance(value, str | Path):
+                continue
+            text = str(value)
+            with contextlib.suppress(OSError):  # the folder that we are in is gone
+                text = str(Path(value).absolute()) if isinstance(value, Path) or os.path.lexists(value) else value
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                remedy = "rename it, for example with `mv`, or write the argument in UTF-8"
+                raise UsageError(f"{printable(text, 300)}: not UTF-8; {remedy}") from None
 
 
 def _options(function: Callable[..., None], groups: dict[str, Any]) -> Iterator[inspect.Parameter]:
