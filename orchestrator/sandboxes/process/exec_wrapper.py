@@ -11,6 +11,9 @@ import resource
 import signal
 import sys
 
+_LONGEST_FIRST_LINE = 256
+"""Bytes that the kernel reads of a script for the name of its interpreter."""
+
 
 def main(arguments: list[str]) -> int:
     """Returns only when the program could not be started."""
@@ -30,8 +33,28 @@ def main(arguments: list[str]) -> int:
     try:
         os.execvp(command[0], command)  # noqa: S606  a list of arguments; there is no shell to fool
     except OSError as error:
-        sys.stderr.write(f"cannot start {command[0]!a}: {error.strerror}\n")
-        return 127 if isinstance(error, FileNotFoundError) else 126
+        is_missing = isinstance(error, FileNotFoundError)
+        reason = (is_missing and what_is_missing(command[0])) or error.strerror
+        sys.stderr.write(f"cannot start {command[0]!a}: {reason}\n")
+        return 127 if is_missing else 126
+
+
+def what_is_missing(program: str) -> str:
+    """Returns what keeps a program from being started that is there itself, "" where there is none.
+
+    To the kernel it is the same whether a file is missing or what would run it.
+    """
+    for folder in [""] if "/" in program else os.get_exec_path():
+        path = os.path.join(folder, program)  # noqa: PTH118  pathlib alone takes longer than this program
+        if not os.path.isfile(path):  # noqa: PTH113  as above
+            continue
+        with open(path, "rb") as file:  # noqa: PTH123  as above
+            head = file.readline(_LONGEST_FIRST_LINE).rstrip(b"\n")
+        if not head.startswith(b"#!"):
+            return "the loader that it names is not there: it is made for another system"
+        words = head[2:].replace(b"\t", b" ").split(b" ")
+        return f"its interpreter {next(filter(None, words), b'').decode(errors='replace')!a} is not there"
+    return ""
 
 
 if __name__ == "__main__":
