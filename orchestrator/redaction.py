@@ -61,7 +61,7 @@ SHARE_DIGITS_WHILE_OPEN = 2
 _HUNDREDS = ("percent", "points")
 COARSE = (
     "Until the scores are released, numbers are rounded to a hundredth, equal ones rank by the earlier submission, and "
-    "cells are not shown (C9)."
+    "cells, times, and what defences used are not shown (C9)."
 )
 MEASURED_AMOUNTS = ("cpu_seconds", "peak_bytes", "bytes_in", "bytes_out")
 """Of a submission's results, what was measured of its sandboxes, which it can choose finely."""
@@ -120,12 +120,14 @@ def _coarse_results(results: Results) -> Results:
 
     A team that may try often enough learns the answers on single pictures from numbers that are finer (C9), and from
     a place among numbers that only seem equal: so those rank as equal ones do, by the earlier submission (A16).
+    Times are left out, and of a defence whatever it used: each fault of its costs time and a sandbox.
     """
     order = {part.id: number for number, part in enumerate(results.submissions)}
     return results.model_copy(
         update={
             "cells": [],
             "submissions": [_without_faults(part) for part in results.submissions],
+            "jobs": [replace(part, seconds=None) for part in results.jobs],
             "boards": [_coarse_board(board, order) for board in results.boards],
             "notes": [*results.notes, COARSE],
         }
@@ -133,8 +135,18 @@ def _coarse_results(results: Results) -> Results:
 
 
 def _without_faults(part: SubmissionPart) -> SubmissionPart:
-    """Returns a defence without its faults: each is a picture that counts as misclassified (C3)."""
-    return part.model_copy(update={"faults": [], "endings": {}}) if part.side is Side.DEFENCE else part
+    """Returns a defence without its faults, each a picture that counts as misclassified (C3), and their traces."""
+    if part.side is not Side.DEFENCE:
+        return part
+    status = "played" if part.status == "faulted" else part.status
+    unsaid: dict[str, Any] = {
+        "faults": [],
+        "endings": {},
+        "sandboxes": 0,
+        "seconds": 0.0,
+        **dict.fromkeys(MEASURED_AMOUNTS),
+    }
+    return part.model_copy(update={"status": status, **unsaid})
 
 
 def _coarse_board(board: LeaderboardPart, order: Mapping[str, int]) -> LeaderboardPart:

@@ -1,7 +1,7 @@
 """The gate for what leaves the house: before labels are released (A2), and ever."""
 
 import json
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, get_args
 
@@ -290,6 +290,36 @@ def test_faults_of_a_hidden_model_are_not_counted():
     assert {
         part.side for part in redaction.redact_results(results_of(submissions=parts)).submissions if part.faults
     } == ({Side.ATTACK, Side.DEFENCE})
+
+
+def test_nothing_that_a_hidden_model_does_is_seen_before_the_release():
+    """Models that answer, fail and take time differently leave one document where the hundredths are the same (C9)."""
+
+    def played(number: int) -> Any:
+        inside = results_of(coarse=True)
+        used = dict.fromkeys(redaction.MEASURED_AMOUNTS, 1000 * number)
+        parts = [
+            part.model_copy(
+                update={
+                    "status": "faulted" if number % 2 else "played",
+                    "faults": part.faults[: number % 2],
+                    "endings": {"exit": number},
+                    "sandboxes": number,
+                    "seconds": float(number),
+                    **used,
+                }
+            )
+            if part.side is Side.DEFENCE
+            else part
+            for part in inside.submissions
+        ]
+        cells = [replace(cell, held=number, fooled=cell.total - number) for cell in inside.cells]
+        jobs = [replace(job, seconds=float(number)) for job in inside.jobs]
+        return inside.model_copy(update={"submissions": parts, "cells": cells, "jobs": jobs})
+
+    shown = [redaction.redact_results(played(number)).model_dump_json() for number in (1, 2, 7)]
+    assert len({*shown}) == 1
+    assert played(1).model_dump_json() != played(2).model_dump_json()
 
 
 def test_limits_tell_no_more_than_the_rounded_number():
