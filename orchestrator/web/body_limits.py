@@ -8,7 +8,7 @@ from orchestrator.web.settings import FORM_BYTES
 from orchestrator.web.uploads import PART_BYTES
 
 _PARTS = "/api/v1/uploads/"
-_FILES = re.compile(r"/my/[^/]+/submit/")
+_FILES = re.compile(r"/my/[^/]+/(submit|pictures)/")
 """Where a form takes a file."""
 _WORDS_BYTES = 1024 * 1024
 """What the fields of a form, or a JSON document, may take."""

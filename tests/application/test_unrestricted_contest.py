@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 
 from orchestrator.application.contests import seasons
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
+from orchestrator.application.contests.worker import Done, Work, Worker
+from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.cli.app import app
 from orchestrator.errors import Rejected, StoreFault
 from orchestrator.formats.unrestricted import commands, events
@@ -144,3 +146,18 @@ def test_tick_needs_a_contest_with_weeks(tmp_path) -> None:
     assert done.exit_code == 2
     assert "for the format unrestricted" in " ".join(done.output.split())
     assert CliRunner().invoke(app, ["tick", str(tmp_path)]).exit_code == 2
+
+
+def test_a_worker_runs_what_is_due(tmp_path) -> None:
+    """A worker that comes three weeks late opens the first week and closes all that are over, and says each."""
+    found = ContestFolder(tmp_path / "weeks")
+    found.create()
+    found.file.write_text(json.dumps(FILE))
+    seasons.open_contest(found.path, clock=lambda: START)
+    done: list[Done] = []
+    how = RunOptions(backend="process", allow_unisolated=True)
+    late = CLOSE + timedelta(weeks=2)
+    Worker(Work(found.path, how, once=True, clock=lambda: late, tell=done.append)).run()
+    closed = [f"close:2027-W{number:02}" for number in (3, 4, 5)]
+    assert [(each.what, each.id) for each in done if each.id in closed] == [("time", each) for each in closed]
+    assert [kind for kind, _ in entries(found)].count("week_closed") == 3

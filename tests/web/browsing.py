@@ -139,9 +139,10 @@ class Person:
         path = f"//button[normalize-space()={words!r}] | //a[normalize-space()={words!r}]"
         page = self.driver.find_element(By.TAG_NAME, "html")
         self.driver.find_element(By.XPATH, path).click()
-        chromium.wait(self.driver, lambda: self._is_new(page), f"the page after {words!r}")
+        chromium.wait(self.driver, lambda: self.is_new(page), f"the page after {words!r}")
 
-    def _is_new(self, page: WebElement) -> bool:
+    def is_new(self, page: WebElement) -> bool:
+        """Returns whether an element is of a page that is gone, and another page is there."""
         try:
             page.is_enabled()
         except StaleElementReferenceException:

@@ -3,16 +3,21 @@
 import json
 import re
 import shutil
+from datetime import timedelta
 
 import pytest
 from django.test import override_settings
+from selenium.webdriver.common.by import By
 
 from orchestrator.bundles.receipts import verify_receipt
 from orchestrator.formats.unrestricted import events
 from orchestrator.web.settings import WebSettings
+from tests import chromium
 
 from . import week_world
+from .browsing import AXE, SCHEMES, WIDE, Person, Service
 from .conftest import ADDRESS, acts, close_site
+from .test_questionnaire import serving_here
 from .week_world import PEOPLE, ROLES, SECOND, SIDE, TEAMS, WEEK, WeekWorld, png
 
 PARAMETER = re.compile(r"<(?:\w+):(\w+)>")
@@ -180,6 +185,49 @@ def test_a_team_hands_in_a_picture_and_gets_a_genuine_receipt(world, tmp_path) -
     assert ledger_entry == len(acts(world.folder, object))
 
 
+def program(world, name: str):
+    """Returns somebody's programs: a function that sends a request to the API with their token."""
+    from django.test import Client
+
+    from orchestrator.web import tokens
+    from orchestrator.web.models import Account
+
+    account, day = Account.objects.get(person=PEOPLE[name]), timedelta(days=1)
+    token = tokens.issue(account, "laptop", tokens.Scope.SUBMIT, now=world.now, lifetime=day)
+    client = Client(HTTP_HOST="127.0.0.1:8000", headers={"Authorization": f"Bearer {token}"})
+
+    def send(path: str, data: bytes | None = None):
+        address = f"/api/v1{path}"
+        return client.get(address) if data is None else client.post(address, data, content_type="image/png")
+
+    return send
+
+
+def test_programs_hand_in_pictures_and_read_weeks(world) -> None:
+    """A new picture is 201 and the same again 200; a receipt is for its team, and an open week has no pictures."""
+    send = program(world, "Fay")
+    first = send("/pictures?team=foxes", png(78))
+    assert (first.status_code, send("/pictures?team=foxes", png(78)).status_code) == (201, 200)
+    picture = first.json()["id"]
+    assert picture in [each["id"] for each in send("/pictures?team=foxes").json()]
+    assert send(f"/pictures/{picture}/receipt").json()["submission"] == picture
+    others = program(world, "Oda")
+    assert others(f"/pictures/{picture}/receipt").status_code == 404
+    assert others("/pictures?team=foxes", png(79)).status_code == 404
+    assert others("/pictures?team=owls", png(79)).status_code == 409
+    assert [each["pictures"] for each in others("/weeks").json()] == [None, 5]
+    assert (others("/weeks/2027-W04/pictures").status_code, len(others(f"/weeks/{WEEK}/pictures").json())) == (404, 5)
+
+
+def test_programs_of_a_conflicted_member_find_no_trace(world) -> None:
+    """With the token of b1 the picture of the appeal is in no week, and is not counted."""
+    send, picture = program(world, "Bea"), world.pictures["kites"]
+    for path in ("/weeks", f"/weeks/{WEEK}/pictures"):
+        assert picture not in send(path).content.decode()
+    counts = [program(world, name)("/weeks").json()[1]["pictures"] for name in ("Bea", "Bo")]
+    assert counts[0] < counts[1] == 5
+
+
 def test_a_rater_is_asked_by_lease_and_the_ruling_is_mailed(world, mails) -> None:
     """Three raters answer about the same picture; the fourth look finds nothing; its team gets a mail with the end."""
     waits = world.pictures["waits"]
@@ -299,3 +347,92 @@ def test_a_declared_conflict_hides_the_cases_of_the_team(world) -> None:
     assert client.post("/board/conflicts/", declare).status_code == 302
     assert client.get(f"/pictures/{picture}/").status_code == 404
     assert picture not in client.get(f"/weeks/{WEEK}/").content.decode()
+
+
+@pytest.fixture
+def person(world, require, tmp_path):
+    """Somebody at a browser, who is nobody yet, at the site of the contest."""
+    if reason := chromium.lacking():
+        require("chromium", reason)
+    with serving_here() as address, chromium.browser(tmp_path / "profile", tmp_path, {}) as driver:
+        yield Person(driver, Service(address, None, tmp_path / "log"))
+
+
+def become(person, world, name: str) -> None:
+    """Has the person at the browser be somebody else."""
+    person.take_session(world.client(name).cookies["session"].value if name else "")
+
+
+@pytest.mark.slow
+def test_one_week_in_a_browser(person, world, tmp_path) -> None:
+    """A picture is handed in, hidden until the close, judged, and public; and the board decides an appeal."""
+    from orchestrator.web.contest_site import current_site
+
+    file, found = tmp_path / "bird.png", []
+    file.write_bytes(png(80))
+    become(person, world, "Fay")
+    person.go("/my/foxes/pictures/")
+    person.driver.find_element(By.NAME, "file").send_keys(str(file))
+    person.press("Hand in this picture")
+    picture = acts(world.folder, events.PictureReceived)[-1].picture
+    assert f"The picture {picture} was received." in person.driver.page_source
+    found += looked_at(person)
+    become(person, world, "")
+    person.go("/weeks/")
+    assert "not told before the close" in person.driver.page_source
+    world.now = SECOND + timedelta(days=7)
+    contest = current_site().unrestricted()
+    assert "close:2027-W04" in [each.id for each in contest.tick(world.now)]
+    become(person, world, "Rae")
+    person.go("/judge/")
+    for _ in range(3):  # `waits` of the first week, and two pictures of the second
+        for choice in ("presence.bird:definitely_yes", "presence.bicycle:definitely_no"):
+            choose(person, choice)
+        found += looked_at(person)
+        send_answers(person)
+        person.fill(**{"box.left": "0", "box.top": "0", "box.right": str(SIDE), "box.bottom": str(SIDE)})
+        for statement in ("complete", "unoccluded", "real"):
+            choose(person, f"statements.{statement}:true")
+        found += looked_at(person)
+        send_answers(person)
+    assert person.heading() == "Nothing waits for you"
+    assert picture in [each.picture for each in acts(world.folder, events.PictureRated)]
+    for name in ("Bo", "Bix"):
+        become(person, world, name)
+        person.go(f"/board/cases/appeal:{world.appeals['kites']}/")
+        person.driver.find_element(By.XPATH, "//tr[contains(., 'not valid')]//button[@value='for']").click()
+        chromium.wait(person.driver, lambda: "It is on the record." in person.driver.page_source, "the vote")
+    reason = "//form[.//button[contains(., 'Note: It is not valid')]]//textarea"
+    person.driver.find_element(By.XPATH, reason).send_keys("It is a drawing.")
+    found += looked_at(person)
+    person.press("Note: It is not valid")
+    assert [each.reason for each in acts(world.folder, events.AppealRuled)] == ["It is a drawing."]
+    become(person, world, "")
+    for path in (f"/pictures/{picture}/", "/weeks/2027-W04/", "/standing/", "/money/"):
+        person.go(path)
+        found += looked_at(person)
+    assert found == []
+    assert person.console() == []
+
+
+def choose(person, choice: str) -> None:
+    """Chooses an answer, as NAME:VALUE."""
+    name, _, value = choice.partition(":")
+    person.driver.find_element(By.CSS_SELECTOR, f"input[name='{name}'][value='{value}']").click()
+
+
+def send_answers(person) -> None:
+    """Sends a step of the questionnaire once its picture was on the screen, and waits for the page that follows."""
+    driver = person.driver
+    form = driver.find_element(By.ID, "rating")
+    chromium.wait(driver, lambda: form.get_attribute("data-painted"), "a picture")
+    driver.find_element(By.CSS_SELECTOR, "#rating button[type=submit]").click()
+    chromium.wait(driver, lambda: person.is_new(form), "the next step")
+
+
+def looked_at(person) -> list[str]:
+    """Returns what keeps somebody from using the page that is shown: axe's findings where it is here, and its width."""
+    if AXE.exists():
+        return person.problems(SCHEMES[0], WIDE)
+    person.look(SCHEMES[0], WIDE)
+    return [f"{person.path} is too wide"] if person.overflow() > 0 else []

@@ -17,7 +17,7 @@ from orchestrator.ledger.stores.base import array_digest, format_time, get_array
 from orchestrator.picture_files.decode import decode_picture
 from orchestrator.picture_files.picture import PictureRefused
 
-MAX_PICTURE_BYTES = 8 * 1024**2
+MAX_PICTURE_BYTES = 1024**2
 """The largest file of a picture."""
 _ID_BYTES = 8
 

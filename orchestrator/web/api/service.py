@@ -2,7 +2,7 @@
 
 from ninja import NinjaAPI
 
-from orchestrator.web.api import device_routes, problems, public_routes, team_routes, upload_routes
+from orchestrator.web.api import device_routes, problems, public_routes, team_routes, upload_routes, week_routes
 
 api = NinjaAPI(
     title="Sparring",
@@ -11,6 +11,12 @@ api = NinjaAPI(
     docs_url=None,  # its page loads scripts from elsewhere
     urls_namespace="api",
 )
-for _router in (public_routes.router, team_routes.router, upload_routes.router, device_routes.router):
+for _router in (
+    public_routes.router,
+    team_routes.router,
+    upload_routes.router,
+    device_routes.router,
+    week_routes.router,
+):
     api.add_router("", _router)
 problems.register(api)

@@ -1,0 +1,97 @@
+"""Weeks and pictures of an unrestricted contest; in every other contest they are not there (404)."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router, Status
+from pydantic import TypeAdapter
+
+from orchestrator.application.contests import unrestricted_views
+from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
+from orchestrator.application.contests.unrestricted_views import PictureView, Viewer, WeekView
+from orchestrator.application.grading import attack_pictures
+from orchestrator.bundles.receipts import encode_receipt
+from orchestrator.formats.unrestricted.state import State
+from orchestrator.web.api.access import PUBLIC, READ, SUBMIT, Caller, caller_of
+from orchestrator.web.api.problems import unknown
+from orchestrator.web.rate_limits import RequestKind
+
+router = Router(auth=PUBLIC, tags=["weeks"])
+_PICTURES: TypeAdapter[list[PictureView]] = TypeAdapter(list[PictureView])
+_WEEKS: TypeAdapter[list[WeekView]] = TypeAdapter(list[WeekView])
+
+
+@router.get("/weeks", response=list[WeekView])
+def weeks(request: HttpRequest) -> Any:
+    """The weeks, the latest first. `pictures` is null while a week is open."""
+    caller = caller_of(request)
+    contest, now = _contest(caller), caller.site.clock()
+    viewer = _viewer(caller, contest)
+    return _WEEKS.dump_python(contest.read(lambda state: unrestricted_views.weeks(state, viewer, now)), mode="json")
+
+
+@router.get("/weeks/{week}/pictures", response=list[PictureView])
+def pictures_of_week(request: HttpRequest, week: str) -> Any:
+    """The pictures of a closed week with their rulings, and what raters and defences answered."""
+    caller = caller_of(request)
+    contest, now = _contest(caller), caller.site.clock()
+    viewer = _viewer(caller, contest)
+    found = contest.read(lambda state: unrestricted_views.pictures_of_week(state, viewer, week, now))
+    if found is None:
+        raise unknown("week")
+    return _PICTURES.dump_python(found, mode="json")
+
+
+@router.get("/pictures", response=list[PictureView], auth=READ)
+def own_pictures(request: HttpRequest, team: str) -> Any:
+    """The pictures of one's team, the latest first."""
+    caller = caller_of(request)
+    contest = _contest(caller)
+    name = caller.require_team(team)
+    return _PICTURES.dump_python(
+        contest.read(lambda state: unrestricted_views.pictures_of_team(state, name)), mode="json"
+    )
+
+
+@router.post("/pictures", response={200: PictureView, 201: PictureView}, auth=SUBMIT)
+def hand_in(request: HttpRequest, team: str) -> Status[Any]:
+    """Hands in a picture: the body is a PNG. The same file again is the picture that is known (200)."""
+    caller = caller_of(request)
+    contest = _contest(caller)
+    name = caller.require_team(team)
+    caller.spend(RequestKind.SUBMISSION, f"team {name}")
+    shape, data = attack_pictures.task_shape(caller.site.contest()), request.body
+    known = contest.read(lambda state: frozenset(state.pictures))
+    now = caller.site.clock()  # once the last byte is here
+    picture = attack_pictures.hand_in_picture(contest, shape, caller.actor.person, name, data, now)
+
+    def view(state: State) -> PictureView:
+        return unrestricted_views.picture_view(state, state.pictures[picture])
+
+    return Status(200 if picture in known else 201, _PICTURES.dump_python([contest.read(view)], mode="json")[0])
+
+
+@router.get("/pictures/{picture}/receipt", auth=READ)
+def receipt(request: HttpRequest, picture: str) -> HttpResponse:
+    """The signed receipt of a picture of one's team, byte for byte."""
+    caller = caller_of(request)
+    contest = _contest(caller)
+    team = contest.read(lambda state: state.pictures[picture].team if picture in state.pictures else "")
+    if team not in caller.actor.teams:
+        raise unknown("picture")
+    made = attack_pictures.picture_receipt(contest, caller.site.contest().file.contest, picture)
+    return HttpResponse(encode_receipt(made.document()), content_type="application/json")
+
+
+def _contest(caller: Caller) -> UnrestrictedContest:
+    """Returns the contest. Raises ApiProblem (404) where it is of another format."""
+    found = caller.site.unrestricted()
+    if found is None:
+        raise unknown("week")
+    return found
+
+
+def _viewer(caller: Caller, contest: UnrestrictedContest) -> Viewer:
+    """Returns who asks: to a member of the board, cases of a conflict are not there (U8)."""
+    actor = caller.actor
+    return contest.read(lambda state: unrestricted_views.viewer_of(state, actor.person, actor.teams))
