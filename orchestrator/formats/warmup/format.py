@@ -133,15 +133,12 @@ class Warmup(Format[WarmupRules]):
 
     def notes(self, observed: Observations) -> list[str]:
         """Returns what a reader of the board has to know: withheld scores (B8), and sizes that are reduced (B2)."""
-        notes = []
-        for defence in observed.roster.by_side(Side.DEFENCE):
-            scores = observed.scores_of(defence.id).get(Cell(defence.id))
-            if _withholds(scores):
-                found = _values(_distinct_scores(scores))
-                notes.append(
-                    f"{defence.id} withholds its scores, with {found} on all clean pictures. Attacks that follow "
-                    "scores learn little from it, and its accuracy under them says little."
-                )
+        notes = [
+            f"{defence.id} withholds its scores, with {found} on all clean pictures. Attacks that follow scores learn "
+            "little from it, and its accuracy under them says little."
+            for defence in observed.roster.by_side(Side.DEFENCE)
+            if (found := _withheld_scores(observed, defence))
+        ]
         if observed.labels is not None:
             count = len(observed.labels)
             notes += [
@@ -176,7 +173,7 @@ class Warmup(Format[WarmupRules]):
             score=None if worst is None else worst.accuracy * _PERCENT,
             interval=None if worst is None else _interval(worst),
             reason=self._unranked_reason(observed, defence, speed) or ("" if complete else "not played yet"),
-            remark=self._remark(observed, defence, scores.get(Cell(defence.id))),
+            remark=self._remark(observed, defence),
             values=values,
             receipt_number=observed.eligibility(defence.id).receipt_number,
             submitted=defence.submitted,
@@ -190,11 +187,11 @@ class Warmup(Format[WarmupRules]):
         reading = self.rules.coverage
         return accuracy_at_coverage(valid[attacked].astype(np.float64), labels[attacked], reading=reading)
 
-    def _remark(self, observed: Observations, defence: Submission, scores: Scores | None) -> str:
+    def _remark(self, observed: Observations, defence: Submission) -> str:
         """Returns what the board has to say of a defence that is ranked all the same (B8)."""
         found = [f"finding {finding.id}" for finding in observed.findings if finding.submission == defence.id]
-        if _withholds(scores):
-            found.append(f"scores withheld: {_values(_distinct_scores(scores))}")
+        if withheld := _withheld_scores(observed, defence):
+            found.append(f"scores withheld: {withheld}")
         return "; ".join(found)
 
     def _unranked_reason(self, observed: Observations, defence: Submission, speed: float | None) -> str:
@@ -214,13 +211,18 @@ def _rounded(speed: float) -> Fraction:
     return Fraction(round(speed)) if speed >= 100 else Fraction(round(10 * speed), 10)  # noqa: PLR2004
 
 
-def _withholds(scores: Scores | None) -> bool:
-    """Returns whether the scores of clean pictures [n, 2] tell an attack hardly more than the labels."""
+def _withheld_scores(observed: Observations, defence: Submission) -> str:
+    """Returns how few scores a defence has where those of clean pictures tell an attack hardly more than the labels.
+
+    Empty where they tell more, and where not every clean picture was played (A7): that says nothing of its scores.
+    """
+    cell = Cell(defence.id)
+    scores, answers = observed.scores_of(defence.id).get(cell), observed.answers_of(defence.id).get(cell)
     distinct = _distinct_scores(scores)
-    return scores is not None and distinct is not None and distinct <= min(FEW_SCORES, len(scores) // 2)
-
-
-def _values(distinct: int | None) -> str:
+    if scores is None or distinct is None or answers is None or (answers == NOT_PLAYED).any():
+        return ""
+    if distinct > min(FEW_SCORES, len(scores) // 2):
+        return ""
     return "1 distinct value" if distinct == 1 else f"{distinct} distinct values"
 
 
