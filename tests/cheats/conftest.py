@@ -257,11 +257,16 @@ CAUGHT = {"cheat": "replay", "prevented": "prevented", "honest": "honest"}
 """The names by which a test asks for programs, and which those are."""
 
 
+def _group(cheat: Cheat) -> pytest.MarkDecorator:
+    """Returns the mark that keeps tests of the same contests on one worker, which plays each contest once."""
+    return pytest.mark.xdist_group(f"cheats-{cheat.expects.backend}")
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Gives a test every program of the kind that it asks for, and every seed."""
     for name in CAUGHT.keys() & set(metafunc.fixturenames):
         cheats = [cheat for cheat in catalogue() if cheat.expects.outcome == CAUGHT[name]]
-        metafunc.parametrize(name, cheats, ids=lambda cheat: cheat.name)
+        metafunc.parametrize(name, [pytest.param(cheat, marks=_group(cheat), id=cheat.name) for cheat in cheats])
     if "seed" in metafunc.fixturenames:
         metafunc.parametrize("seed", SEEDS, ids=lambda seed: f"seed{seed}")
 
