@@ -100,13 +100,19 @@ def shared_data(require: Require) -> Path:
 
 
 @pytest.fixture(scope="session")
-def database_url(require: Require) -> Iterator[str]:
-    """The URL of a PostgreSQL database of the tests' own; each ledger takes a schema of its own in it."""
+def database_server(require: Require) -> Iterator[str]:
+    """The URL of a PostgreSQL server of the tests' own."""
     programs = postgresql.programs()
     if programs is None:
         require("postgresql", f"there is no PostgreSQL in {postgresql.PROGRAMS}; apt-get install postgresql")
     with postgresql.server(programs) as url:
         yield url
+
+
+@pytest.fixture
+def database_url(database_server: str) -> str:
+    """The URL of a PostgreSQL database of the test's own."""
+    return postgresql.new_database(database_server)
 
 
 @pytest.fixture

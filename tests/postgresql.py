@@ -1,6 +1,7 @@
 """A PostgreSQL server of the tests' own: in a temporary folder, on a socket there, stopped with the tests."""
 
 import os
+import secrets
 import signal
 import subprocess
 import tempfile
@@ -8,6 +9,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
 
 PROGRAMS = Path("/usr/lib/postgresql")
 """Where Debian puts each version's programs, in VERSION/bin."""
@@ -40,6 +44,14 @@ def server(programs: Path) -> Iterator[str]:
         finally:
             process.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
             process.wait()
+
+
+def new_database(server: str) -> str:
+    """Makes an empty database on a server, and returns its URL."""
+    name = f"test_{secrets.token_hex(8)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return urlsplit(server)._replace(path=f"/{name}").geturl()
 
 
 def _await(process: subprocess.Popen[bytes], ready: list[str], log: Path) -> None:

@@ -1,12 +1,9 @@
 """A contest served in this process: Django's test client, people with accounts, and their roles."""
 
 import os
-import secrets
 import shutil
 from contextlib import contextmanager
-from urllib.parse import urlsplit
 
-import psycopg
 import pytest
 
 from orchestrator.application.contests import seasons
@@ -22,21 +19,11 @@ from . import world as worlds
 ADDRESS = "http://127.0.0.1:8000"
 
 
-@pytest.fixture
-def database(require):
-    """A PostgreSQL of the test's own, in which the service never was."""
-    programs = postgresql.programs()
-    if programs is None:
-        require("postgresql", f"there is no PostgreSQL in {postgresql.PROGRAMS}; apt-get install postgresql")
-    with postgresql.server(programs) as url:
-        yield url
-
-
 @pytest.fixture(scope="session")
 def accounts_database(request) -> str | None:
     """Where accounts are: a PostgreSQL where `SPARRING_TEST_DATABASE` says so, else None, a file."""
     wanted = os.environ.get("SPARRING_TEST_DATABASE", "sqlite")
-    return {"sqlite": lambda: None, "postgresql": lambda: request.getfixturevalue("database_url")}[wanted]()
+    return {"sqlite": lambda: None, "postgresql": lambda: request.getfixturevalue("database_server")}[wanted]()
 
 
 @pytest.fixture
@@ -44,12 +31,7 @@ def new_database(accounts_database):
     """Returns `new_database()`: where a contest has its ledger, a new database there; None: in its folder."""
 
     def make() -> str | None:
-        if accounts_database is None:
-            return None
-        name = f"cup_{secrets.token_hex(8)}"
-        with psycopg.connect(accounts_database, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        return urlsplit(accounts_database)._replace(path=f"/{name}").geturl()
+        return None if accounts_database is None else postgresql.new_database(accounts_database)
 
     return make
 

@@ -203,7 +203,7 @@ class Workers:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request) -> str | None:
     """Where ledger and accounts are: in files, or in a PostgreSQL of the test's own."""
-    return request.getfixturevalue("database") if request.param == "postgresql" else None
+    return request.getfixturevalue("database_url") if request.param == "postgresql" else None
 
 
 @pytest.fixture

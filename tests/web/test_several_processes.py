@@ -42,9 +42,9 @@ print(json.dumps({"session": client.cookies["session"].value, "invitation": path
 
 
 @pytest.fixture
-def cup(tmp_path, database):
+def cup(tmp_path, database_url):
     """A contest whose ledger is in that database."""
-    seasons.create_contest(tmp_path / "cup", "tournament", database=database)
+    seasons.create_contest(tmp_path / "cup", "tournament", database=database_url)
     return tmp_path / "cup"
 
 
@@ -103,14 +103,14 @@ def waiting_at_the_lock(held: psycopg.Connection) -> int:
     return held.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").fetchone()[0]
 
 
-def test_two_processes_make_the_tables_one_after_the_other(cup, database):
+def test_two_processes_make_the_tables_one_after_the_other(cup, database_url):
     """Both get there before either may begin; then both come up, and sign sessions with one key."""
     from orchestrator.web.setup import SET_UP_LOCK
 
     ports = free_ports(2)
-    with psycopg.connect(database, autocommit=True) as held:
+    with psycopg.connect(database_url, autocommit=True) as held:
         held.execute("SELECT pg_advisory_lock(%s)", [SET_UP_LOCK])
-        with serving(cup, database, ports) as processes:
+        with serving(cup, database_url, ports) as processes:
             until = time.monotonic() + PATIENCE
             while waiting_at_the_lock(held) < len(ports):
                 assert [each.poll() for each in processes] == [None, None]
@@ -125,13 +125,13 @@ def test_two_processes_make_the_tables_one_after_the_other(cup, database):
             assert waiting_at_the_lock(held) == 0
 
 
-def test_what_is_done_through_one_process_holds_in_the_other(cup, database):
+def test_what_is_done_through_one_process_holds_in_the_other(cup, database_url):
     """Somebody signed in elsewhere is signed in at both; a role that one of them noted opens pages of the other."""
     first, second = ports = free_ports(2)
-    with serving(cup, database, ports) as processes:
+    with serving(cup, database_url, ports) as processes:
         for process, port in zip(processes, ports, strict=True):
             await_health(process, port)
-        words = [sys.executable, "-c", SIGN_UP, str(cup), database]
+        words = [sys.executable, "-c", SIGN_UP, str(cup), database_url]
         made = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
         cookies = {"session": made["session"]}
         assert [ask(port, "/account/", cookies)[0] for port in ports] == [200, 200]
