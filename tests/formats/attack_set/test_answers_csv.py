@@ -1,6 +1,7 @@
 """Tables of answers: what the page saves is read, anything else is refused with its lines."""
 
 import pytest
+from pydantic import ValidationError
 
 from orchestrator.errors import Rejected
 from orchestrator.formats.attack_set.grading.answers_csv import COLUMNS, read_answers_csv
@@ -43,6 +44,9 @@ def test_a_table_is_read(end, mark) -> None:
         ),
         pytest.param(f"{HEADER}\n{QUALITY.replace(',5,', ',6,')}", "line 2: grade: Input should be less", id="grade"),
         pytest.param(f"{HEADER}\n{VALID.replace('1200', '1.2E+3x')}", "line 2: milliseconds", id="milliseconds"),
+        pytest.param(
+            f"{HEADER}\n{VALID.replace('1200', '9' * 400)}", "line 2: milliseconds", id="milliseconds-of-400-digits"
+        ),
         pytest.param(f"{HEADER}\n{VALID}\n{NONE.replace('-7', '-8')}", "column rater: several", id="two-raters"),
         pytest.param(f"{HEADER}\n{VALID.replace(PLAN, 'x')}", "line 2: plan: String should match", id="plan"),
     ],
@@ -52,6 +56,14 @@ def test_anything_else_is_refused(text, problem) -> None:
     with pytest.raises(Rejected) as refused:
         read_answers_csv(text)
     assert str(refused.value.problems[0]).startswith(problem)
+
+
+@pytest.mark.parametrize("milliseconds", [2**53, int("9" * 400)])
+def test_a_time_beyond_any_page_is_refused(milliseconds) -> None:
+    """Quantiles of answer times are of 64-bit floats, and the ledger's JSON holds no larger number exactly."""
+    with pytest.raises(ValidationError, match="milliseconds"):
+        Answer(token="0" * 16, grade=5, milliseconds=milliseconds)
+    assert Answer(token="0" * 16, grade=5, milliseconds=2**53 - 1).milliseconds == 2**53 - 1
 
 
 def test_all_bad_lines_are_named() -> None:

@@ -13,6 +13,10 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 RaterId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 
 
+MAXIMUM_MILLISECONDS = 2**53 - 1
+"""More is no number of the page's, and none that arithmetic with 64-bit floats can take."""
+
+
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -70,7 +74,7 @@ class Answer(_File):
     """For validity: whether it is a proper picture."""
     grade: Annotated[int, Field(ge=1, le=5)] | None = None
     """For quality: 5 is no difference seen, 1 a very annoying one."""
-    milliseconds: Annotated[int, Field(ge=0)]
+    milliseconds: Annotated[int, Field(ge=0, le=MAXIMUM_MILLISECONDS)]
     """From the moment when the pictures were painted to the answer."""
     device_pixel_ratio: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
