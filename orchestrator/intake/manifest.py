@@ -55,7 +55,7 @@ class Manifest(BaseModel):
     """Whether it can use a GPU."""
     licence: Annotated[str, Field(max_length=100)] = ""
     """SPDX id (rule A6)."""
-    source: Annotated[str, Field(max_length=500)] = ""
+    source: Annotated[str, Field(max_length=500), AfterValidator(reject_control_characters)] = ""
     """Where its source is published (rule A6)."""
 
 

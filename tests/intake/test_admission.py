@@ -5,6 +5,7 @@ import pytest
 from orchestrator.domain.submissions import Side, Submission
 from orchestrator.errors import BackendUnavailable, Problem, Rejected
 from orchestrator.intake.admission import admit_entries, describe_roster
+from orchestrator.intake.manifest import read_manifest
 from orchestrator.sandboxes.base import Image
 
 MANIFEST = "sparring: 1\nname: {name}\nside: {side}\ncommand: [python, player.py]\n"
@@ -165,3 +166,12 @@ def test_a_roster_can_be_described_without_a_backend(contest, entries):
     """Validation reads the manifests and leaves the identities empty."""
     found = describe_roster(contest(submissions="[{folder: a}, {folder: d}]", **NO_FLOOR))
     assert [(s.id, s.side, s.digest) for s in found] == [("attacker", "attack", ""), ("defender", "defence", "")]
+
+
+@pytest.mark.parametrize("character", [r"\0", r"\x1b[2J", r"\n"], ids=["nul", "escape", "line-end"])
+def test_a_source_address_has_no_control_character(tmp_path, character):
+    """It is published, on pages and in bundles, and stands in one cell of a table."""
+    text = MANIFEST.format(name="x", side="attack")
+    (tmp_path / "submission.yaml").write_text(f'{text}source: "https://example.org/{character}"\n')
+    with pytest.raises(Rejected, match="source: a control character"):
+        read_manifest(tmp_path)
