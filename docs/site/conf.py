@@ -51,6 +51,7 @@ navigation = {
                 "docs/your-own-model",
                 "A season to play </examples/tournament/README>",
                 "An attack-set contest to play </examples/attack-set/README>",
+                "An unrestricted contest to play </examples/unrestricted/README>",
                 "docs/gallery",
             ],
         ),

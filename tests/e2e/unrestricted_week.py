@@ -190,7 +190,7 @@ class PlayedContest:
 
 def play_week(contest: PlayedContest) -> None:
     """Plays a contest from its first defence to a break, and to the end of its last week."""
-    contest.seat(b1="one@uni.example", b2="two@lab.example", b3="three@firm.example")
+    contest.seat(b1="one@uni.example", b2="two@lab.example", b3="three@firm.example", b4="four@owls.example")
     for team in ("owls", "foxes"):
         contest.add_team(team)
     for name, label in DEFENCES.items():
