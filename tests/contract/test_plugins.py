@@ -18,7 +18,7 @@ KINDS = tuple(sorted(plugins.PACKAGES))
 FOUND = {
     "datasets": ["digits", "folder", "idx", "npz", "zip"],
     "executors": ["kubernetes", "local"],
-    "formats": ["attack_set", "tournament", "warmup"],
+    "formats": ["attack_set", "tournament", "unrestricted", "warmup"],
     "sandboxes": ["docker", "pod", "process", "runc"],
     "stores": ["folder", "memory", "sql"],
 }
