@@ -25,18 +25,25 @@ class ProgressWatch:
 
     def __init__(self, bar: Progress) -> None:
         self._bar, self._task = bar, bar.add_task("playing", total=None)
+        self._planned: frozenset[str] = frozenset()
+        self._finished: set[str] = set()
         self.steps_played = 0
         """So many were played."""
 
     def __call__(self, event: events.Event) -> None:
         """Takes notice of an event."""
         if isinstance(event, events.PlanMade):
-            self._bar.update(self._task, total=len(event.jobs))
+            self._planned = frozenset(job.id for job in event.jobs)
+            self._show("playing")
         elif isinstance(event, events.JobFinished):
-            description = f"{event.stage} {safe_text(event.submission, 40)}"
-            self._bar.update(self._task, advance=1, description=description)
+            self._finished.add(event.job)
+            self._show(f"{event.stage} {safe_text(event.submission, 40)}")
         elif isinstance(event, events.StepFinished):
             self.steps_played += 1
+
+    def _show(self, description: str) -> None:
+        done = len(self._planned & self._finished)
+        self._bar.update(self._task, total=len(self._planned), completed=done, description=description)
 
 
 @contextmanager
@@ -101,6 +108,17 @@ def print_alarms(document: Results, indent: str = "") -> None:
     for part in document.waiting:
         reason = f"{part.stage} {part.code}: {safe_text(part.message, 1000)}"
         out.print(f"{indent}[bold red]waits:[/] {safe_text(part.submission)}, {reason}", soft_wrap=True)
+
+
+def print_failed_baselines(documents: list[Results]) -> None:
+    """Says on stderr, as the last words, that leaderboards mean nothing, and what explains the faults of baselines."""
+    parts = [part for document in documents for part in document.submissions if part.baseline]
+    commands = [
+        f"`sparring explain {code}`" for code in sorted({fault.code for part in parts for fault in part.faults})
+    ]
+    remedy = f"; {' and '.join(commands)} say what to do" if commands else ""
+    text = f"the leaderboards mean nothing, since baselines failed (see the alarms above them){remedy}"
+    console.print_sentences(err, f"[bold red]failed:[/] {text}")
 
 
 def print_season(documents: list[Results], *, as_json: bool) -> None:

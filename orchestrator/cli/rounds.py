@@ -388,7 +388,10 @@ def _raise_exit(documents: list[Results], parked: list[JobsParked], *, as_json: 
         raise parked[0]
     if parked:
         raise typer.Exit(console.ExitCode.INFRASTRUCTURE)
-    if any(document.alarms for document in documents):
+    alarmed = [document for document in documents if document.alarms]
+    if alarmed and not as_json:
+        results_output.print_failed_baselines(alarmed)
+    if alarmed:
         raise typer.Exit(console.ExitCode.FAILED)
 
 

@@ -8,10 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator.application.rounds import play_rounds
-from orchestrator.cli import round_watch
+from orchestrator.cli import results_output, round_watch
 from orchestrator.cli import rounds as commands
 from orchestrator.cli.app import app
 from orchestrator.errors import ClusterUnavailable, Problem, Rejected, UsageError
+from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.round_folder import RoundFolder
 
 pytestmark = pytest.mark.xdist_group("rounds")  # its round is played once
@@ -96,6 +97,17 @@ def test_a_round_that_is_finished_says_so(contest, played) -> None:
     assert "complete, nothing was played" in again.stdout
     assert "complete, nothing was played" not in first.stdout
     assert json.loads(sparring("round", "run", contest, "--out", out, "--json").stdout)["complete"]
+
+
+def test_the_progress_of_a_round_that_goes_on_begins_where_it_is(contest, played) -> None:
+    """The bar knows how many jobs there are and how many were finished before, though no plan is made again."""
+    bar = results_output.open_bar()
+    watch = results_output.ProgressWatch(bar)
+    options = play_rounds.RunOptions(allow_unisolated=True)
+    play_rounds.play_round(Contest(contest), played[0], options, watch)
+    [shown] = bar.tasks
+    assert shown.completed == shown.total == len(play_rounds.read_round(played[0])[0].round.planned_jobs)
+    assert watch.steps_played == 0
 
 
 def test_the_state_is_not_wrapped(played, monkeypatch) -> None:

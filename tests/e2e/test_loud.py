@@ -25,7 +25,7 @@ def with_baseline(lab, baseline, *players):
 
 
 def test_a_baseline_that_fails_throughout_is_loud(process_lab) -> None:
-    """It is the first thing in the terminal and on the page, stands in results.json, and the command exits with 1."""
+    """It is said first and last in the terminal, first on the page, and in results.json, and the exit code is 1."""
     path = with_baseline(process_lab, "defence_dies_loading", "attack_noop", "defence_honest")
     out = process_lab.folder / "out"
 
@@ -33,6 +33,8 @@ def test_a_baseline_that_fails_throughout_is_loud(process_lab) -> None:
 
     assert done.exit_code == 1, done.output
     assert done.stdout.splitlines()[0].startswith("alarm: The baseline defence_dies_loading failed on every picture")
+    assert done.stderr.splitlines()[-1].startswith("failed: the leaderboards mean nothing, since baselines failed")
+    assert "sparring explain" in done.stderr.splitlines()[-1]
     results = play_rounds.round_results(out)
     assert results.complete
     assert len(results.alarms) == 1

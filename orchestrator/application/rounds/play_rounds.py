@@ -14,6 +14,7 @@ from orchestrator.application.rounds import entry_images, execution_target, repl
 from orchestrator.application.rounds.assemble_context import assemble_context
 from orchestrator.application.rounds.execution_target import ExecutionTarget, TargetSession
 from orchestrator.application.rounds.replay_cost import ReplayForecast
+from orchestrator.domain import events
 from orchestrator.domain.access import MAX_TRANSCRIPT_BYTES, AccessKind
 from orchestrator.domain.contest_format import Format, RoundOfSeason
 from orchestrator.domain.ids import digest
@@ -247,6 +248,7 @@ def play_task(
             for array in (context.samples.pixels, context.samples.labels):
                 put_array(context.blobs, array)  # where a power cut damaged them
         runner.invalidate_damaged()
+        _announce_record(record, watch)
         runner.admit_new()
         cells = part.cells(context.roster)
         how.announce_replays(replay_cost.forecast_replays(context, cells))
@@ -255,6 +257,14 @@ def play_task(
         ledger.close()
         with suppress(InfrastructureFault):  # what could not be ended while the engine was away; else the next sweep
             place.backend.clean_up(ended_run=context.run)
+
+
+def _announce_record(record: RoundView, watch: EventCallback) -> None:
+    """Shows `watch` the plan and the finished jobs of a round that goes on: its progress begins where the round is."""
+    if record.round.planned_jobs:
+        watch(events.PlanMade(jobs=list(record.round.planned_jobs)))
+        for finished in record.round.finished_jobs.values():
+            watch(finished)
 
 
 def read_round(out: Path) -> tuple[RoundView, str]:
