@@ -274,9 +274,9 @@ class Format(ABC, Generic[R]):
         """Returns how people grade pictures, None where nobody does (C7). Default: None."""
         return None
 
-    def publish_problems(self, season: Season, *, full: bool) -> list[Problem]:
-        """Returns why no bundle, or no full one, may be published now. Default: nothing."""
-        del season, full
+    def publish_problems(self, season: Season, *, full: bool, pictures: bool) -> list[Problem]:
+        """Returns why no bundle, no full one, or none with pictures, may be published now. Default: nothing."""
+        del season, full, pictures
         return []
 
     def measure_pictures(self, originals: Pixels, pictures: Pixels) -> dict[str, float]:

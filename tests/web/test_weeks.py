@@ -272,10 +272,11 @@ def test_no_more_raters_are_asked_than_are_missing(world) -> None:
 
 
 def test_the_board_decides_an_appeal_on_its_pages(world) -> None:
-    """Two members vote, one notes the decision with a public reason, and the case is not there any more."""
+    """Two members read the appeal and vote, one notes the decision; then its reason is public, and the case is gone."""
     case = f"/board/cases/appeal:{world.appeals['kites']}/"
     question = f"appeal:{world.appeals['kites']}:invalid"
-    decide = {"act": "decide", "question": question, "reason": "It is a drawing."}
+    decide = {"act": "decide", "question": question, "reason": "Drawings are no photographs."}
+    assert "It is a drawing." in world.client("Bo").get(case).content.decode()
     early = world.client("Bo").post(case, decide)
     assert (early.status_code, "have to" in early.content.decode()) == (409, True)
     for name in ("Bo", "Bix"):
@@ -284,6 +285,9 @@ def test_the_board_decides_an_appeal_on_its_pages(world) -> None:
     [ruled] = acts(world.folder, events.AppealRuled)
     assert (ruled.class_name, ruled.vote.recused) == (None, {"b1": "person (kites)"})
     assert world.client("Bo").get(case).status_code == 404
+    public = world.client().get(f"/pictures/{world.pictures['kites']}/").content.decode()
+    assert "Drawings are no photographs." in public
+    assert "It is a drawing." not in public
 
 
 def test_an_appeal_is_filed_and_mailed_to_who_may_judge_it(world, mails) -> None:

@@ -39,8 +39,9 @@ class Choice:
 class Case:
     """One case: what it asks, what can be chosen, and what it is about.
 
-    `picture` and `defences` are ids. `appeal` is one whose panel may still be called, "" otherwise. `confirmations` are
-    the defences on whose worklist the picture is (U11).
+    `picture` and `defences` are ids. `objection` is what the team says that appeals, and `appeal` the id of an appeal
+    whose panel may still be called; "" otherwise. `confirmations` are the defences on whose worklist the picture is
+    (U11).
     """
 
     id: str
@@ -49,6 +50,7 @@ class Case:
     picture: str = ""
     defences: tuple[str, ...] = ()
     source: str = ""
+    objection: str = ""
     appeal: str = ""
     confirmations: tuple[str, ...] = ()
 
@@ -80,6 +82,7 @@ def find_case(state: State, member: str, case: str, now: datetime) -> Case | Non
         picture=picture.id if picture else "",
         defences=tuple(named),
         source=state.defences[subject].source if kind == "readable" else "",
+        objection=appeal.text if appeal else "",
         appeal=appeal.id if appeal and not (appeal.has_panel or appeal.decided) else "",
         confirmations=tuple(
             each.id

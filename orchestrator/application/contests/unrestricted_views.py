@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from orchestrator.domain.name_matching import person_key
-from orchestrator.formats.unrestricted.state import Defence, Picture, PictureStatus, State
+from orchestrator.formats.unrestricted.state import Decision, Defence, Picture, PictureStatus, State
 from orchestrator.formats.unrestricted.validity import Rating
 from orchestrator.formats.unrestricted.visibility import is_recused, visible_pictures
 
@@ -59,6 +59,7 @@ class PictureView:
     reasons: tuple[str, ...]
     ratings: tuple[RatingView, ...]
     answers: tuple[AnswerView, ...]
+    decisions: tuple[Decision, ...]
     appeals: int
 
 
@@ -153,6 +154,7 @@ def picture_view(state: State, picture: Picture) -> PictureView:
         answers=tuple(
             _answer_view(state, each, picture) for each in state.defences.values() if picture.id in each.answers
         ),
+        decisions=tuple(picture.decisions),
         appeals=len(picture.appeals),
     )
 

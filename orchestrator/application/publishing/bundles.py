@@ -59,7 +59,7 @@ def publish_bundle(
         StoreFault: the record is damaged, or the key is not the contest's.
         NotGenuine: what was written does not hold.
     """
-    require_publishable(admin, kind, unfinished=unfinished)
+    require_publishable(admin, kind, pictures=pictures, unfinished=unfinished)
     if pictures and kind != "full":
         raise UsageError("a sealed bundle holds no pictures; give --full with --pictures")
     pictures = pictures or (kind == "full" and admin.contest.format.judges_pictures)
@@ -132,7 +132,9 @@ def resolve_rules(season: Season, opened: events.RoundOpened) -> tuple[Format[An
     return found, season_fold.season_state(found, season, opened)
 
 
-def require_publishable(admin: ContestAdmin, kind: BundleKind, *, unfinished: bool = False) -> None:
+def require_publishable(
+    admin: ContestAdmin, kind: BundleKind, *, pictures: bool = False, unfinished: bool = False
+) -> None:
     """Raises what keeps a bundle from being published, as far as nothing has to be written to know it.
 
     Raises:
@@ -149,7 +151,7 @@ def require_publishable(admin: ContestAdmin, kind: BundleKind, *, unfinished: bo
         raise UsageError(
             f"the boards of {rules.name} follow from scores, which a sealed bundle cannot hold; give --full"
         )
-    if problems := rules.publish_problems(admin.season, full=kind == "full"):
+    if problems := rules.publish_problems(admin.season, full=kind == "full", pictures=pictures):
         raise Rejected(f"contest {admin.folder.path}", problems)
 
 

@@ -132,12 +132,13 @@ class AttackSet(Format[AttackSetRules]):
         """Returns how people grade, where the rules ask them to (C7)."""
         return None if self.rules.grading is None else AttackSetGrading(self.rules.grading)
 
-    def publish_problems(self, season: Season, *, full: bool) -> list[Problem]:
+    def publish_problems(self, season: Season, *, full: bool, pictures: bool) -> list[Problem]:
         """Returns that scores are not released.
 
         A bundle would show raters at work whose pictures they grade (C7), and a full one shows teams the hidden model's
         answers (C9).
         """
+        del pictures
         events = [event for event, _ in season.format_events]
         released = any(isinstance(event, ScoresReleased) for event in events)
         planned = any(isinstance(event, GradingPlanned) for event in events)

@@ -21,6 +21,7 @@ from orchestrator.formats.unrestricted.recusal import Conflict, waivers_left
 from orchestrator.formats.unrestricted.rules import UnrestrictedRules
 from orchestrator.formats.unrestricted.state import (
     Appeal,
+    Decision,
     Defence,
     DefenceStatus,
     Picture,
@@ -243,6 +244,8 @@ def _decide(state: State, picture: Picture, class_name: str | None, at: datetime
 
 def _report_decided(state: State, event: events.ReportDecided, at: datetime) -> None:
     picture = state.pictures[event.picture]
+    outcome = "withheld" if event.withhold else "report dismissed"
+    picture.decisions.append(Decision(at, "board", outcome, event.reason))
     if event.withhold:
         picture.withheld = True
         _decide(state, picture, None, at)
@@ -253,6 +256,7 @@ def _report_decided(state: State, event: events.ReportDecided, at: datetime) -> 
 
 def _picture_overruled(state: State, event: events.PictureOverruled, at: datetime) -> None:
     picture = state.pictures[event.picture]
+    picture.decisions.append(Decision(at, "board", _outcome(event.class_name), event.reason))
     _decide(state, picture, event.class_name, at)
     picture.appeals, picture.settled = [], False
     state.unsettled[picture.id] = None
@@ -265,11 +269,15 @@ def _picture_settled(state: State, event: events.PictureSettled, _: datetime) ->
         _await_breaks(state, defence, [event.picture])
 
 
+def _outcome(class_name: str | None) -> str:
+    return "invalid" if class_name is None else f"valid: {class_name}"
+
+
 # Appeals
 
 
 def _picture_appealed(state: State, event: events.PictureAppealed, _: datetime) -> None:
-    state.appeals[event.appeal] = Appeal(event.appeal, event.picture, event.team)
+    state.appeals[event.appeal] = Appeal(event.appeal, event.picture, event.team, event.text)
     state.open_appeals[event.appeal] = None
     state.pictures[event.picture].appeals.append(event.appeal)
 
@@ -283,6 +291,8 @@ def _appeal_ruled(state: State, event: events.AppealRuled, at: datetime) -> None
     picture = state.pictures[appeal.picture]
     appeal.decided = True
     del state.open_appeals[appeal.id]
+    by = "panel" if event.vote is None else "board"
+    picture.decisions.append(Decision(at, by, _outcome(event.class_name), event.reason))
     ruled_at = picture.ruled_at or at
     _decide(state, picture, event.class_name, ruled_at)
 

@@ -90,20 +90,30 @@ class Unrestricted(Format[UnrestrictedRules]):
         """Returns who is asked about which pictures, by the whole ledger."""
         return ContestFold(self.rules, redacted=redacted)
 
-    def publish_problems(self, season: Season, *, full: bool) -> list[Problem]:
-        """Returns that pictures of the open week were received: a ledger tells who handed them in (U5)."""
+    def publish_problems(self, season: Season, *, full: bool, pictures: bool) -> list[Problem]:
+        """Returns that pictures of the open week were received, or that the board withheld some that would be shown.
+
+        A ledger tells who handed in what (U5).
+        """
         del full
-        received = 0
+        received = withheld = 0
         for event, _ in season.format_events:
             match event:
                 case events.PictureReceived():
                     received += 1
                 case events.WeekClosed():
                     received = 0
-        if not received:
-            return []
-        what = f"{counted_noun(received, 'picture')} of the open week are in the ledger, and nobody may know (U5)"
-        return [Problem("week", what, "publish when the week has closed, before the first picture of the next one")]
+                case events.ReportDecided(withhold=True):
+                    withheld += 1
+        problems = []
+        if received:
+            what = f"{counted_noun(received, 'picture')} of the open week are in the ledger, and nobody may know (U5)"
+            remedy = "publish when the week has closed, before the first picture of the next one"
+            problems.append(Problem("week", what, remedy))
+        if withheld and pictures:
+            what = f"the board withheld {counted_noun(withheld, 'picture')}, and a bundle with pictures would show them"
+            problems.append(Problem("pictures", what, "publish without --pictures"))
+        return problems
 
     def schedule(self, roster: Roster, where: RoundOfSeason | None = None) -> tuple[Cell, ...]:
         """Returns that every defence of a round classifies its pictures."""

@@ -90,6 +90,19 @@ class Defence:
         return not self.source
 
 
+@dataclass(frozen=True)
+class Decision:
+    """What the board or a panel decided about a picture, with the reason for everybody (U8).
+
+    `by` is "board" or "panel"; `outcome` is "valid: CLASS", "invalid", "withheld" or "report dismissed".
+    """
+
+    at: datetime
+    by: str
+    outcome: str
+    reason: str
+
+
 @dataclass
 class Picture:
     """A picture that a team handed in. `appeals` are those against its ruling, `withheld` whether its pixels are."""
@@ -114,6 +127,8 @@ class Picture:
     withheld: bool = False
     members: set[str] = field(default_factory=set)
     """Members of the board who voted about it: they do not confirm its rejection (U11)."""
+    decisions: list[Decision] = field(default_factory=list)
+    """What was decided about it after its raters, in order (U8)."""
 
     @property
     def is_rejected(self) -> bool:
@@ -133,6 +148,8 @@ class Appeal:
     id: str
     picture: str
     team: str
+    text: str = ""
+    """What the team says, "" in a ledger as everybody sees it."""
     has_panel: bool = False
     panel: list[Rating] = field(default_factory=list)
     decided: bool = False

@@ -54,3 +54,16 @@ def test_labels_are_revealed_once_the_last_week_has_closed() -> None:
     season.apply(events.WeekClosed(actor="desk", week="2027-W03", pictures=["0" * 16]), "2027-01-22T23:00:00Z")
     found = [(each.name, each.reveals_labels) for each in contest.rounds(season, "digits")]
     assert found == [("eligibility-d1", True), ("week-2027-w03", True)]
+
+
+def test_pictures_that_the_board_withheld_are_in_no_bundle() -> None:
+    """Once one is withheld `--pictures` is refused. A dismissed report withholds nothing."""
+    contest, season = Contest(TEMPLATE).format, Season()
+    vote = {"eligible": [], "recused": {}, "in_favour": [], "against": []}
+    for number, withhold in enumerate((False, True)):
+        assert contest.publish_problems(season, full=True, pictures=True) == []
+        body = {"picture": f"{number:016x}", "withhold": withhold, "vote": vote, "reason": "We looked at it."}
+        season.apply(events.ReportDecided(actor="desk", **body), "2027-01-19T09:00:00Z")
+    assert contest.publish_problems(season, full=True, pictures=False) == []
+    [problem] = contest.publish_problems(season, full=True, pictures=True)
+    assert "withheld 1 picture" in problem.what
