@@ -79,12 +79,14 @@ class SeasonRound:
     """A round of a season on one task: one that was played, or one that may come.
 
     `blocked` says why it cannot be played yet, empty where it can. `reveals_labels`: whether nothing that needs the
-    hidden labels comes after it, so that a full bundle may be published once it was played.
+    hidden labels comes after it, so that a full bundle may be published once it was played. `automatic`: whether a
+    worker plays it without being asked.
     """
 
     name: str
     blocked: str = ""
     reveals_labels: bool = False
+    automatic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

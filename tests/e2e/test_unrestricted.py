@@ -1,20 +1,22 @@
 """An unrestricted contest, played with programs from the first defence to a verified bundle (U1 to U13)."""
 
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from orchestrator.application.contests import seasons
+from orchestrator.application.contests.worker import Done, Work, Worker
 from orchestrator.application.publishing import bundles
 from orchestrator.domain.contest_events import ContestEvent
 from orchestrator.domain.ids import picture_seeds
 from orchestrator.errors import NotGenuine, UsageError
-from orchestrator.formats.unrestricted import events
+from orchestrator.formats.unrestricted import commands, events
 from orchestrator.formats.unrestricted.round_names import OTHER_SEEDS
 from orchestrator.ledger.contest_folder import ContestFolder
 
-from .unrestricted_week import DARK, GREY, UNSURE, PlayedContest, play_week
+from .unrestricted_week import DARK, DEFENCES, GREY, UNSURE, PlayedContest, play_week, square
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("unrestricted")]
 
@@ -130,3 +132,27 @@ def test_verify_finds_what_was_forged(contest, tmp_path, kind, changes, message)
     path = forged(contest, tmp_path / "contest", kind, **changes)
     with pytest.raises(NotGenuine, match=message):
         published(path, tmp_path / "full")
+
+
+def test_a_worker_plays_what_follows_from_a_decision_and_a_close(tmp_path) -> None:
+    """Nobody requests a round: a readable defence is tested, and a closed week is played, each once."""
+    made = PlayedContest(tmp_path)
+    made.seat(b1="one@uni.example", b2="two@lab.example", b3="three@firm.example")
+    for team in ("owls", "foxes"):
+        made.add_team(team)
+    made.submit("plain", DEFENCES["plain"], "owls")
+
+    def work() -> list[str]:
+        done: list[Done] = []
+        Worker(Work(made.path, made.how, once=True, clock=made.clock, tell=done.append)).run()
+        return [f"{each.outcome} {each.text}" for each in done if each.what == "round"]
+
+    assert work() == ["played eligibility-plain"]
+    made.wait(days=6)
+    made.act(commands.admit_attacker, actor="desk", team="foxes", preprint="https://arxiv.example/1")
+    made.upload(GREY, square(128))
+    assert work() == []
+    made.now += timedelta(days=7)  # the worker closes the week
+    assert work() == ["played week-2027-w04"]
+    assert [event.week for event in recorded(made, events.AnswersRecorded)] == ["2027-W04"]
+    assert work() == []

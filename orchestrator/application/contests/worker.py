@@ -1,6 +1,7 @@
 """A worker: does what a contest's ledger asks for. It admits what arrived, and plays the rounds that were requested.
 
-In an unrestricted contest it also runs what time has made necessary: weeks close, and stakes end.
+In an unrestricted contest it also runs what time has made necessary, such as closing a week, and requests the rounds
+that follow from it.
 
 What waits is known from the ledger alone, and each arrival and each request is held by a lock that the kernel takes
 back from a killed process. So any number of workers may run on a contest, and be killed: nothing is done twice, and
@@ -10,6 +11,7 @@ nothing is lost.
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -115,6 +117,8 @@ class Worker:
         self._broken: Exception | None = None
         self._weeks: UnrestrictedContest | None = None
         """What becomes due by time, None until it is asked for, and in other formats."""
+        self._requested: set[tuple[str, str]] = set()
+        """Rounds, by name and task, that it requested: one that failed waits for somebody who looks at it."""
         self._admissions, self._rounds = _Delays(work.once), _Delays(work.once)
 
     def run(self) -> None:
@@ -139,6 +143,8 @@ class Worker:
             self._await(admissions)
         if self._broken is not None:
             raise self._broken
+        if self._work.once:
+            self._loop(self._play_next, self._rounds)  # what the other thread made necessary at last
         for delays in (self._admissions, self._rounds):
             if self._work.once and delays.last_fault is not None:
                 raise delays.last_fault
@@ -227,6 +233,7 @@ class Worker:
 
     def _play_next(self, admin: ContestAdmin) -> bool:
         """Plays the first round that was requested; returns whether there was one."""
+        self._request_automatic(admin)
         for request in self._rounds.due(admin.season.round_requests):
             folder = admin.folder.path / REQUESTS / request
             try:
@@ -245,6 +252,17 @@ class Worker:
                 continue
             return True
         return False
+
+    def _request_automatic(self, admin: ContestAdmin) -> None:
+        """Requests every round that is played without being asked for, and that nobody played or requested."""
+        for task in admin.contest.file.all_tasks:
+            for each in admin.contest.format.rounds(admin.season, task.name):
+                key = (each.name, task.name)
+                if not each.automatic or each.blocked or key in self._requested | admin.season.played_rounds.keys():
+                    continue
+                self._requested.add(key)
+                with suppress(UsageError):  # somebody requested it
+                    round_requests.request_round(admin, each.name, task.name)
 
     def _play(self, admin: ContestAdmin, request: str) -> None:
         """Plays a request that this worker holds, and closes it. Raises Busy, InfrastructureFault: it stays open."""

@@ -84,7 +84,7 @@ class Unrestricted(Format[UnrestrictedRules]):
                     week_is_open = False
                 case events.WeekOpened():
                     week_is_open = True
-        return [SeasonRound(name, reveals_labels=not week_is_open) for name in found]
+        return [SeasonRound(name, reveals_labels=not week_is_open, automatic=True) for name in found]
 
     def ledger_fold(self, *, redacted: bool = False) -> ContestFold:
         """Returns who is asked about which pictures, by the whole ledger."""
