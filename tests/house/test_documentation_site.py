@@ -178,17 +178,29 @@ def test_docstrings_are_converted(convert, markdown, expected) -> None:
     assert convert(markdown) == expected
 
 
-def test_a_mistake_fails_the_build(root, files, tmp_path) -> None:
-    """Links to a file and to a heading that are not there, and a page without a place in the navigation, are errors."""
-    for path in files:
-        copy = tmp_path / "copy" / path.relative_to(root)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, copy)
-    docs = tmp_path / "copy" / "docs"
-    with (docs / "glossary.md").open("a", encoding="utf-8") as glossary:
+def test_a_mistake_fails_the_build(root, tmp_path) -> None:
+    """Links to a file and to a heading that are not there, and a page without a place in the navigation, are errors.
+
+    A site of three pages is enough for that: its configuration is ours, with another navigation.
+    """
+    copy = tmp_path / "copy"
+    shutil.copytree(root / "docs" / "site", copy / "docs" / "site", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(root / "Makefile", copy)
+    with (copy / "docs" / "site" / "conf.py").open("a", encoding="utf-8") as configuration:
+        configuration.write('\nnavigation = {"README": [("listed", ["docs/glossary", "docs/commands"])]}\n')
+    for page, text in {
+        "README.md": "# Sparring\n",
+        "docs/commands.md": "# Commands\n\n## A heading\n",
+        "docs/glossary.md": "# Glossary\n\n[fine](commands.md#a-heading)\n",
+    }.items():
+        (copy / page).write_text(text, "utf-8")
+    options = ("--builder", "dummy")
+    done = build(copy, tmp_path / "fine", *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    with (copy / "docs" / "glossary.md").open("a", encoding="utf-8") as glossary:
         glossary.write("\n[one](no-such-page.md), [two](commands.md#no-such-heading), [three](../no-such-file.py)\n")
-    (docs / "forgotten.md").write_text("# Forgotten\n", "utf-8")
-    done = build(tmp_path / "copy", tmp_path / "out", "--builder", "dummy")
+    (copy / "docs" / "forgotten.md").write_text("# Forgotten\n", "utf-8")
+    done = build(copy, tmp_path / "wrong", *options)
     assert done.returncode != 0
     for mistake in ("no-such-page.md", "no-such-heading", "no-such-file.py", "forgotten.md"):
         assert [line for line in done.stderr.splitlines() if mistake in line and "WARNING" in line], done.stderr
