@@ -151,7 +151,7 @@ def present(require) -> None:
 
 @pytest.mark.docker
 def test_the_image_is_small_and_plain(require):
-    """It has no PyTorch, runs as a user of its own, is below 550 MB, and starts the command."""
+    """It has no PyTorch and no scikit-learn, runs as a user of its own, is below 550 MB, and starts the command."""
     present(require)
     words = ["docker", "image", "inspect", "-f", "{{.Config.User}} {{.Size}}", IMAGE]
     user, size = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
@@ -160,7 +160,7 @@ def test_the_image_is_small_and_plain(require):
     alone = ["docker", "run", "--rm", "--network", "none", "--read-only"]
     shown = subprocess.run([*alone, IMAGE, "--help"], capture_output=True, text=True, check=True)
     assert "Usage" in shown.stdout
-    program = ["-c", "import importlib.util as u; print(u.find_spec('torch'), u.find_spec('docker'))"]
+    program = ["-c", "import importlib.util as u; print(u.find_spec('torch'), u.find_spec('sklearn'))"]
     found = subprocess.run(
         [*alone, "--entrypoint", "python3", IMAGE, *program], capture_output=True, text=True, check=True
     )
