@@ -1,6 +1,7 @@
 """What every test may ask for."""
 
 import gc
+import importlib
 import os
 import shutil
 import subprocess
@@ -23,6 +24,12 @@ settings.load_profile("patient")
 
 _WHOLE_ROUNDS = Path(__file__).with_name("e2e")
 Require = Callable[[str, str], NoReturn]
+
+
+def pytest_configure() -> None:
+    """Makes the consoles of the commands while COLUMNS is not set: Rich would keep its value, whatever a test sets."""
+    os.environ.pop("COLUMNS", None)
+    importlib.import_module("orchestrator.cli.console")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from orchestrator import resources
 from orchestrator.application.rounds import replay_cost
-from orchestrator.cli import console, replay_output
+from orchestrator.cli import replay_output
 from orchestrator.cli.app import app
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.tasks import Isolation, Limits
@@ -25,8 +25,7 @@ SAMPLE = Path(__file__).parents[1] / "reports" / "round.json"
 @pytest.fixture
 def wide(monkeypatch):
     """Terminals on which no table folds a name."""
-    for stream in (console.out, console.err):
-        monkeypatch.setattr(stream, "width", 250)
+    monkeypatch.setenv("COLUMNS", "250")
 
 
 def setting(**changes):

@@ -9,9 +9,13 @@ from orchestrator.scoring.results_file import ColumnPart, ValuePart
 from tests.reports.pages import results_of
 
 
-@pytest.mark.parametrize(("count", "tables"), [(results_output.WIDE_BOARD, 1), (results_output.WIDE_BOARD + 5, 4)])
-def test_a_board_of_many_columns_is_several_tables(capsys, count, tables) -> None:
-    """Each number of it is printed whole on 80 columns, and none of a board that has few is moved."""
+@pytest.mark.parametrize(
+    ("width", "count", "tables"),
+    [(180, results_output.WIDE_BOARD, 1), (80, results_output.WIDE_BOARD, 2), (80, results_output.WIDE_BOARD + 5, 4)],
+)
+def test_a_board_of_many_columns_is_several_tables(capsys, monkeypatch, width, count, tables) -> None:
+    """Each number of it is printed whole, and a board that fits is one table."""
+    monkeypatch.setenv("COLUMNS", str(width))
     results = results_of()
     columns = [ColumnPart(name=f"c{n}", title=f"C{n}", unit="", more_is_better=None, measure="") for n in range(count)]
     values = {f"c{n}": ValuePart(value=n + 0.125, exact=None, interval=None) for n in range(count)}
@@ -33,8 +37,9 @@ def matrix_lines(results, capsys) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line.strip()]
 
 
-def test_the_matrix_has_a_row_for_each_attack(capsys) -> None:
+def test_the_matrix_has_a_row_for_each_attack(capsys, monkeypatch) -> None:
     """Attacks are rows and defences columns, as on the pages, whichever are more."""
+    monkeypatch.setenv("COLUMNS", "80")
     results = results_of()
     lines = matrix_lines(results, capsys)
     assert lines[0] == ["attack", *dict.fromkeys(cell.defence for cell in results.cells)]

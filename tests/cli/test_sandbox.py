@@ -7,7 +7,6 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator import composition
-from orchestrator.cli import console
 from orchestrator.cli.app import app
 from orchestrator.domain.policy import Network
 from orchestrator.errors import BackendUnavailable
@@ -76,7 +75,7 @@ def test_what_gets_through_fails_the_command(engine, monkeypatch) -> None:
 
 def test_the_process_backend_is_never_fine(monkeypatch) -> None:
     """Where there is no wall nothing is run, the table says so, and the exit code is 1."""
-    monkeypatch.setattr(console.out, "width", 180)
+    monkeypatch.setenv("COLUMNS", "180")
     done = sparring("sandbox", "check", "--backend", "process", "--only", "privilege", "--only", "memory")
     assert done.exit_code == 1
     assert "contains nothing" in done.stdout

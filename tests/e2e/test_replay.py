@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.cli import console
 from orchestrator.cli.app import app
 
 from .conftest import IMAGE
@@ -101,7 +100,7 @@ def test_the_recorded_seeds_can_be_repeated(played) -> None:
 
 def test_people_can_read_it(played, monkeypatch) -> None:
     """The text has the kind, the image, the sequence with cells, pictures, answers then and now, and the outcome."""
-    monkeypatch.setattr(console.out, "width", 200)  # no name is folded
+    monkeypatch.setenv("COLUMNS", "200")  # no name is folded
     results, out = played
     found = finding(results, "defence_counter")
     done = replay(results, out, "defence_counter")
