@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from orchestrator.domain import events
 from orchestrator.domain.assignment import PartialStep
-from orchestrator.domain.ids import picture_seeds
 from orchestrator.domain.outcomes import NOT_ASKED
 from orchestrator.domain.plan import Cell, Job, Stage
 from orchestrator.domain.samples import AdversarialExamples, Pixels
@@ -27,7 +26,7 @@ from orchestrator.execution.round_context import RoundContext
 from orchestrator.integrity import findings
 from orchestrator.integrity.replay_session import DefencePlay, ReplaySession, SessionPurpose
 from orchestrator.ledger.read_model import RoundView
-from orchestrator.ledger.stores.base import Blobs, array_digest, put_array
+from orchestrator.ledger.stores.base import Blobs, put_array
 
 QUESTIONS_PER_STEP = 100
 """Questions to a defence between two entries in the ledger, in whole batches."""
@@ -264,8 +263,7 @@ class JobSteps:
     def _seeds(self, cell: Cell) -> list[int]:
         """Returns the seed of each of a cell's pictures (U13)."""
         if cell not in self._seeds_by_cell:
-            digests = (array_digest(picture) for picture in self._pictures(cell))
-            self._seeds_by_cell[cell] = picture_seeds(self._context.secret, cell.defence, digests)
+            self._seeds_by_cell[cell] = self._context.seeds_for(cell.defence, self._pictures(cell))
         return self._seeds_by_cell[cell]
 
     def _examples_of(self, cell: Cell) -> AdversarialExamples:

@@ -1,11 +1,11 @@
 """What stays the same through a round: everything that its jobs share."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.domain.access import Access
-from orchestrator.domain.ids import derive_seed, digest
+from orchestrator.domain.ids import derive_seed, digest, picture_seeds
 from orchestrator.domain.organizer_attacks import OrganizerAttack
 from orchestrator.domain.outcomes import OnMissing, OnViolation
 from orchestrator.domain.policy import SandboxPolicy
@@ -15,7 +15,7 @@ from orchestrator.domain.tasks import Isolation, Limits, Task
 from orchestrator.execution.gate import Gate
 from orchestrator.integrity.findings import CheckParameters
 from orchestrator.integrity.power import SamplingDesign
-from orchestrator.ledger.stores.base import Blobs
+from orchestrator.ledger.stores.base import Blobs, array_digest
 from orchestrator.protocol.messages import BudgetHeader, LimitsHeader, QueriesHeader, TaskHeader, Want
 from orchestrator.sandboxes.base import Backend, Image
 
@@ -74,6 +74,10 @@ class RoundContext:
     def limits(self) -> Limits:
         """The amounts in the policy."""
         return self.policy.limits
+
+    def seeds_for(self, defence: str, pictures: Iterable[Pixels]) -> list[int]:
+        """Returns the seed of each picture [c, h, w] for a defence that may use chance (U13)."""
+        return picture_seeds(self.secret, defence, map(array_digest, pictures))
 
     def gate(self) -> Gate:
         """Returns what checks every candidate of an attack. Raises ValueError where the task has no budget."""

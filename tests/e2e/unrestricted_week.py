@@ -28,7 +28,7 @@ CONTEST = """sparring: 1
 contest: weeks
 title: Dark or bright
 format: unrestricted
-trial_pictures: 0
+trial_pictures: 4
 task:
   name: squares
   dataset: {kind: npz, path: squares.npz, classes: [dark, bright]}

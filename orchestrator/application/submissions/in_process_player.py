@@ -119,7 +119,9 @@ class InProcessPlayer:
             raise UsageError("an attack classifies nothing; ask perturb")
         limits = self._context.limits
         asked = self.samples.first(limits.classify_batch).pixels if pixels is None else pixels
-        return self._run(lambda: self._player.classify(asked, limits))
+        context = self._context
+        seeds = context.seeds_for("", asked) if context.allows_chance else None
+        return self._run(lambda: self._player.classify(asked, limits, seeds))
 
     def _run(self, ask: Callable[[], T]) -> T:
         """Runs `ask` in another thread, and the player's code that it asks for in this one."""

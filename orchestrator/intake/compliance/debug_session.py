@@ -90,7 +90,9 @@ class DebugSession:
                 ):
                     pass
             else:
-                self._player.classify(pixels, self._context.limits)
+                context = self._context
+                seeds = context.seeds_for(self._submission.id, pixels) if context.allows_chance else None
+                self._player.classify(pixels, context.limits, seeds)
         except SubmissionFault:
             self.close()
             raise

@@ -187,12 +187,14 @@ class TrialMatch:
         return f"{_pictures_text(len(pixels))} in {spent:.2f} s of {limit:g} s{asked}"
 
     def _classify(self, player: Player, pixels: Pixels) -> str:
-        limits, clock = self._context.limits, self._context.clock
+        context, limits, clock = self._context, self._context.limits, self._context.clock
         answers: list[int] = []
         total = 0.0
         for start in range(0, len(pixels), limits.classify_batch):
+            some = pixels[start : start + limits.classify_batch]
+            seeds = context.seeds_for(self._submission.id, some) if context.allows_chance else None
             started_at = clock()
-            answered = player.classify(pixels[start : start + limits.classify_batch], limits)
+            answered = player.classify(some, limits, seeds)
             spent = clock() - started_at
             total += spent
             self._note_share(spent / limits.classify_seconds)
