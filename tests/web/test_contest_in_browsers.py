@@ -77,7 +77,7 @@ def see(who: Person, name: str) -> None:
 
 def link_on(who: Person) -> str:
     """Returns the link of an invitation that a page shows once."""
-    found = re.search(r"http\S+/invitations/\w[\w-]*/", who.driver.find_element(By.TAG_NAME, "body").text)
+    found = re.search(r"http\S+/invitations/[\w-]+/", who.driver.find_element(By.TAG_NAME, "body").text)
     assert found is not None
     return found[0]
 
