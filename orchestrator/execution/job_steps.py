@@ -261,9 +261,9 @@ class JobSteps:
         return self._pictures_by_cell[cell]
 
     def _seeds(self, cell: Cell) -> list[int]:
-        """Returns the seed of each of a cell's pictures (U13)."""
+        """Returns the seed of each of a cell's pictures (U13); none where a defence may use no chance."""
         if cell not in self._seeds_by_cell:
-            self._seeds_by_cell[cell] = self._context.seeds_for(cell.defence, self._pictures(cell))
+            self._seeds_by_cell[cell] = self._context.seeds_for(cell.defence, self._pictures(cell)) or []
         return self._seeds_by_cell[cell]
 
     def _examples_of(self, cell: Cell) -> AdversarialExamples:

@@ -75,8 +75,10 @@ class RoundContext:
         """The amounts in the policy."""
         return self.policy.limits
 
-    def seeds_for(self, defence: str, pictures: Iterable[Pixels]) -> list[int]:
-        """Returns the seed of each picture [c, h, w] for a defence that may use chance (U13)."""
+    def seeds_for(self, defence: str, pictures: Iterable[Pixels]) -> list[int] | None:
+        """Returns the seed of each picture [c, h, w] for a defence, None where it may use no chance (U13)."""
+        if not self.allows_chance:
+            return None
         return picture_seeds(self.secret, defence, map(array_digest, pictures))
 
     def gate(self) -> Gate:

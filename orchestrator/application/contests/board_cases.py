@@ -184,7 +184,7 @@ def _title(state: State, case: str) -> str:
 
 
 def _confirmable(state: State, defence: Defence) -> bool:
-    return bool(state.worklist(defence)) and defence.status in (DefenceStatus.STAKED, DefenceStatus.EXPIRED)
+    return defence.status in (DefenceStatus.STAKED, DefenceStatus.EXPIRED) and bool(state.worklist(defence))
 
 
 def _readability(state: State) -> Iterator[CaseLine]:
@@ -221,7 +221,7 @@ def _appeals(state: State) -> Iterator[CaseLine]:
 def _confirmations(state: State) -> Iterator[CaseLine]:
     found: dict[str, list[str]] = {}
     for defence in state.defences.values():
-        if defence.status in (DefenceStatus.STAKED, DefenceStatus.EXPIRED):
+        if _confirmable(state, defence):
             for picture in state.worklist(defence):
                 found.setdefault(picture, []).append(defence.id)
     for picture, defences in found.items():

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -85,7 +84,7 @@ class UnrestrictedContest:
 
     def propose(self, event: FormatEvent, now: datetime) -> None:
         """Appends an event that somebody asks for, if it may happen now. Raises like `act`."""
-        self.act(partial(_propose, event=event), now)
+        self.act(lambda state, at: commands.propose(state, at, event), now)
 
     def tick(self, now: datetime) -> list[Action]:
         """Runs what time has made necessary, and returns it in order: nothing where it was run before.
@@ -205,10 +204,6 @@ def unrestricted_rules(contest: Contest) -> UnrestrictedRules | None:
     """Returns the rules of an unrestricted contest, None for a contest of another format."""
     rules = contest.format.rules
     return rules if isinstance(rules, UnrestrictedRules) else None
-
-
-def _propose(state: State, now: datetime, *, event: FormatEvent) -> Result:
-    return commands.propose(state, now, event)
 
 
 def _events(actions: list[Action]) -> Iterator[FormatEvent]:

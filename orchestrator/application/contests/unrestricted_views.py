@@ -88,7 +88,7 @@ def viewer_of(state: State, person: str, teams: Iterable[str]) -> Viewer:
 def weeks(state: State, viewer: Viewer, now: datetime) -> list[WeekView]:
     """Returns the weeks, the latest first; their pictures are counted without the cases of a conflict."""
     counts: dict[str, int] = {}
-    for each in _seen(state, viewer, now):
+    for each in visible_pictures(state, member=viewer.member, today=now):
         counts[each.week] = counts.get(each.week, 0) + 1
     return [
         WeekView(each.id, each.opens, each.closes, counts.get(each.id, 0) if each.id in state.closed_weeks else None)
@@ -157,10 +157,6 @@ def picture_view(state: State, picture: Picture) -> PictureView:
         decisions=tuple(picture.decisions),
         appeals=len(picture.appeals),
     )
-
-
-def _seen(state: State, viewer: Viewer, now: datetime) -> list[Picture]:
-    return visible_pictures(state, member=viewer.member, today=now)
 
 
 def _may_appeal(state: State, picture: Picture, now: datetime) -> bool:

@@ -258,7 +258,8 @@ class Worker:
         for task in admin.contest.file.all_tasks:
             for each in admin.contest.format.rounds(admin.season, task.name):
                 key = (each.name, task.name)
-                if not each.automatic or each.blocked or key in self._requested | admin.season.played_rounds.keys():
+                known = key in self._requested or key in admin.season.played_rounds
+                if known or not each.automatic or each.blocked:
                     continue
                 self._requested.add(key)
                 with suppress(UsageError):  # somebody requested it

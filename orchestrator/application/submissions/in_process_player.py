@@ -119,8 +119,7 @@ class InProcessPlayer:
             raise UsageError("an attack classifies nothing; ask perturb")
         limits = self._context.limits
         asked = self.samples.first(limits.classify_batch).pixels if pixels is None else pixels
-        context = self._context
-        seeds = context.seeds_for("", asked) if context.allows_chance else None
+        seeds = self._context.seeds_for("", asked)
         return self._run(lambda: self._player.classify(asked, limits, seeds))
 
     def _run(self, ask: Callable[[], T]) -> T:

@@ -90,9 +90,8 @@ class DebugSession:
                 ):
                     pass
             else:
-                context = self._context
-                seeds = context.seeds_for(self._submission.id, pixels) if context.allows_chance else None
-                self._player.classify(pixels, context.limits, seeds)
+                seeds = self._context.seeds_for(self._submission.id, pixels)
+                self._player.classify(pixels, self._context.limits, seeds)
         except SubmissionFault:
             self.close()
             raise

@@ -187,12 +187,12 @@ class TrialMatch:
         return f"{_pictures_text(len(pixels))} in {spent:.2f} s of {limit:g} s{asked}"
 
     def _classify(self, player: Player, pixels: Pixels) -> str:
-        context, limits, clock = self._context, self._context.limits, self._context.clock
+        limits, clock = self._context.limits, self._context.clock
         answers: list[int] = []
         total = 0.0
         for start in range(0, len(pixels), limits.classify_batch):
             some = pixels[start : start + limits.classify_batch]
-            seeds = context.seeds_for(self._submission.id, some) if context.allows_chance else None
+            seeds = self._context.seeds_for(self._submission.id, some)
             started_at = clock()
             answered = player.classify(some, limits, seeds)
             spent = clock() - started_at
