@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator.application.contests import package_submission, picture_submission, rejudging, seasons
+from orchestrator.application.contests import package_submission, picture_submission, rejudging, report_writer, seasons
 from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest, validated
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions
@@ -300,8 +300,8 @@ def board(
     with seasons.administer(folder) as admin:
         results = seasons.latest_results(admin, phase, task)
         number, head = admin.entry_count, admin.head
-    if not results:
-        raise UsageError(f"no round was played in {folder}; run `sparring round run {folder} initial`")
+        if not results:
+            raise report_writer.nothing_played(admin)
     results_output.print_season(results, as_json=as_json)
     if not as_json:
         out.print(f"head     {head}, entry {number} of the contest's ledger: publish it, or keep it", soft_wrap=True)

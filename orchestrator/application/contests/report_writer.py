@@ -59,9 +59,16 @@ def write_contest_report(admin: ContestAdmin, *, with_parquet: bool = False) -> 
     with admin.folder.writing():
         every = tuple(play_rounds.write_results_locked(folder) for folder in admin.played_rounds())
         if not every:
-            folder = admin.folder.path
-            raise UsageError(f"no round was played in {folder}; run `sparring round run {folder} initial`")
+            raise nothing_played(admin)
         return _write_site(admin.folder.path, every, read_history(admin.folder), with_parquet=with_parquet)
+
+
+def nothing_played(admin: ContestAdmin) -> UsageError:
+    """Returns what to say where there is no result yet, with the round that is played first, if there is one."""
+    folder, contest = admin.folder.path, admin.contest
+    rounds = contest.format.rounds(admin.season, contest.file.all_tasks[0].name)
+    remedy = f"run `sparring round run {folder} {rounds[0].name}`" if rounds else "it has no round yet"
+    return UsageError(f"no round was played in {folder}; {remedy}")
 
 
 def update_reports(admin: ContestAdmin) -> None:

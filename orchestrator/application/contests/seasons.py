@@ -212,7 +212,9 @@ def task_round(admin: ContestAdmin, phase: str, task: str, backend: Backend, *, 
     contest = admin.contest
     rounds: dict[str, SeasonRound] = {each.name: each for each in contest.format.rounds(admin.season, task)}
     if phase not in rounds:
-        raise UsageError(f"the format {contest.file.format} has no round {phase!r}; it has {', '.join(rounds)}")
+        raise UsageError(
+            f"the format {contest.file.format} has no round {phase!r}; it has {', '.join(rounds) or 'none yet'}"
+        )
     if blocked := rounds[phase].blocked:
         remedy = "run `sparring round promote` first" if contest.format.promotes_from else "see `sparring board`"
         raise UsageError(f"the round {phase!r} cannot be played: {blocked}; {remedy}")

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from orchestrator import resources
 from orchestrator.application.contests import seasons
+from orchestrator.cli.app import app
 from orchestrator.domain.season import Season
 from orchestrator.errors import Rejected
 from orchestrator.formats.unrestricted import events
@@ -22,6 +24,22 @@ def test_the_template_is_a_contest_that_can_be_opened(tmp_path: Path) -> None:
     [task], _ = admission.check_contest(contest)
     assert (task.classes, task.count) == (("six", "seven"), 40)
     assert contest.format.rounds(season, task.name) == []
+
+
+def test_a_contest_without_a_round_says_so(tmp_path: Path) -> None:
+    """Commands name no round where there is none yet."""
+    path = tmp_path / "league"
+    seasons.create_contest(path, "unrestricted")
+    for words, said in (
+        (("board", path), "no round was played in"),
+        (("report", path), "it has no round yet"),
+        (("round", "run", path, "initial", "--allow-unisolated"), "it has none yet"),
+        (("round", "request", path, "initial"), "there is none yet"),
+    ):
+        done = CliRunner().invoke(app, [str(word) for word in words])
+        text = " ".join(done.stderr.split())
+        assert (done.exit_code, said in text) == (2, True), text
+        assert "round run" not in text
 
 
 def test_a_task_of_other_classes_than_raters_are_asked_about_is_refused(tmp_path: Path) -> None:
