@@ -142,8 +142,9 @@ WEEK_PAGES: Sequence[Page] = (
     Page("judge/pictures/<str:token>/", judging.picture, "judge-picture", Right.RATER),
     Page("board/", board.cases, "board", Right.BOARD),
     Page("board/conflicts/", board.conflicts, "board-conflicts", Right.BOARD),
-    Page("board/cases/<str:case>/", board.case, "board-case", Right.BOARD),
-    Page("board/cases/<str:case>/picture/", board.case_picture, "board-case-picture", Right.BOARD),
+    # A case may name a team, and a team's name may have a slash.
+    Page("board/cases/<path:case>/", board.case, "board-case", Right.BOARD),
+    Page("board/pictures/<path:case>/", board.case_picture, "board-case-picture", Right.BOARD),
 )
 """The pages of an unrestricted contest; in a contest of another format they are not there (404)."""
 

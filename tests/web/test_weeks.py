@@ -1,5 +1,6 @@
 """The pages of an unrestricted contest: who may open what, what is hidden until the close, and a case of a conflict."""
 
+import html
 import json
 import re
 import shutil
@@ -9,7 +10,9 @@ import pytest
 from django.test import override_settings
 from selenium.webdriver.common.by import By
 
+from orchestrator.application.contests import seasons
 from orchestrator.bundles.receipts import verify_receipt
+from orchestrator.domain.contest_events import PersonRecord
 from orchestrator.formats.unrestricted import events
 from orchestrator.web.settings import WebSettings
 from tests import chromium
@@ -151,6 +154,20 @@ def test_a_conflicted_member_finds_no_trace_of_the_case(world) -> None:
     assert seen > 10
     assert "Appeals" not in client.get("/board/").content.decode()
     assert client.get(f"/pictures/{picture}/file/").status_code == 404
+
+
+def test_no_name_of_a_team_takes_the_cases_from_the_board(world) -> None:
+    """Each team waits for its admission under a link of its own, whatever it is called."""
+    names = ("a/b", "x/picture", "50%?#&", "é:valid", "a+b", "//")
+    with seasons.administer(world.folder, "desk", world.clock) as admin:
+        for number, name in enumerate(names):
+            admin.add_team(name, [PersonRecord(id=f"p{number}@z.example", name=f"P{number}")])
+    client = world.client("Bo")
+    page = client.get("/board/")
+    assert page.status_code == 200
+    for name in names:
+        [link] = re.findall(rf'href="([^"]*)"><bdi>{re.escape(html.escape(name))}</bdi>', page.content.decode())
+        assert f"<h1><bdi>May {html.escape(name)} attack" in client.get(html.unescape(link)).content.decode(), link
 
 
 def test_a_recused_member_cannot_vote_by_the_form(world) -> None:
@@ -306,7 +323,7 @@ def test_a_reported_picture_is_shown_to_the_board_and_withheld(world) -> None:
     """After two votes its pixels are shown to nobody, and its ruling is on its page."""
     picture = world.pictures["reported"]
     case = f"/board/cases/report:{picture}/"
-    assert world.client("Bo").get(f"{case}picture/")["Content-Type"] == "image/png"
+    assert world.client("Bo").get(f"/board/pictures/report:{picture}/")["Content-Type"] == "image/png"
     for name in ("Bo", "Bix"):
         world.client(name).post(case, {"act": "vote", "question": f"report:{picture}:withhold", "vote": "for"})
     decide = {"act": "decide", "question": f"report:{picture}:withhold", "reason": "Nobody has to see it."}

@@ -170,11 +170,11 @@ def _questions(state: State, case: str) -> list[tuple[str, str]]:
 
 def _title(state: State, case: str) -> str:
     kind, _, subject = case.partition(":")
-    about = state.appeals[subject].picture if kind == "appeal" else " and ".join(subject.split("+"))
+    about = state.appeals[subject].picture if kind == "appeal" else subject
     words = {
         "readable": f"Is the code of {about} readable?",
         "admit": f"May {about} attack without a preprint?",
-        "stake": f"Stake {about}",
+        "stake": f"Stake {subject.replace('+', ' and ')}",
         "report": f"The reported picture {about}",
         "appeal": f"The appeal about the picture {about}",
         "overrule": f"The ruling on the picture {about}",
