@@ -1,4 +1,4 @@
-"""A real browser of a test's own: Chromium without a window, with a profile in a folder, stopped with the test."""
+"""A real browser of the tests' own: Chromium without a window, with a profile in a folder."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -45,6 +45,21 @@ def browser(profile: Path, downloads: Path, preferences: Mapping[str, Any]) -> I
         yield driver
     finally:
         driver.quit()
+
+
+def start_afresh(driver: webdriver.Chrome, downloads: Path) -> None:
+    """Gives a running browser one new tab that knows nothing of pages opened before, and a folder for saved files."""
+    before = driver.window_handles
+    driver.switch_to.new_window("tab")
+    tab = driver.current_window_handle
+    for each in before:
+        driver.switch_to.window(each)
+        driver.close()
+    driver.switch_to.window(tab)
+    # All pages that are opened from files share one storage.
+    driver.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "all"})
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)})
+    driver.get_log("browser")
 
 
 def wait(driver: webdriver.Chrome, found: Callable[[], Any], what: str) -> Any:

@@ -4,7 +4,7 @@ import base64
 import io
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
+from functools import cache
 
 import numpy as np
 import pytest
@@ -57,16 +57,19 @@ def sheet_of(*tasks: GradingTask, practice: int = 0, **changes: object) -> Sheet
     return Sheet.model_validate(values | changes)
 
 
-@pytest.fixture
-def open_browser(require, tmp_path) -> Iterator[Callable[..., chromium.webdriver.Chrome]]:
-    """Returns `open_browser(profile, **preferences)`, which starts a browser of the test's own with that profile."""
+@pytest.fixture(scope="module")
+def running_browser(require, tmp_path_factory) -> Iterator[Callable[[dict[str, object]], chromium.webdriver.Chrome]]:
+    """Returns `running_browser(preferences)`: the browser with those, which runs until the module's tests are done.
+
+    A browser takes seconds to start: more than most tests take in it.
+    """
     if reason := chromium.lacking():
         require("chromium", reason)
-    downloads: Path = tmp_path / "downloads"
-    downloads.mkdir()
     with ExitStack() as started:
 
-        def start(profile: str = "profile", preferences: dict[str, object] | None = None) -> chromium.webdriver.Chrome:
-            return started.enter_context(chromium.browser(tmp_path / profile, downloads, preferences or {}))
+        @cache
+        def running(preferences: frozenset[tuple[str, object]]) -> chromium.webdriver.Chrome:
+            folder = tmp_path_factory.mktemp("browser")
+            return started.enter_context(chromium.browser(folder / "profile", folder, dict(preferences)))
 
-        yield start
+        yield lambda preferences: running(frozenset(preferences.items()))

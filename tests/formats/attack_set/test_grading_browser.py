@@ -21,11 +21,12 @@ WITHOUT_SCRIPTS = {"profile.managed_default_content_settings.javascript": 2}
 
 
 @pytest.fixture
-def rater(open_browser, tmp_path):
-    """Returns `rater(sheet, profile, preferences)`: a rater with the page open in a browser of that profile."""
+def rater(running_browser, tmp_path):
+    """Returns `rater(sheet, preferences)`: a rater with the page open in a browser that has not seen it before."""
 
-    def start(sheet, profile="profile", preferences=None) -> Rater:
-        person = Rater(open_browser(profile, preferences), sheet, tmp_path)
+    def start(sheet, preferences=None) -> Rater:
+        person = Rater(running_browser(preferences or {}), sheet, tmp_path)
+        chromium.start_afresh(person.driver, person.downloads)
         person.open()
         return person
 
@@ -306,7 +307,7 @@ def test_a_saved_file_goes_on_in_a_fresh_browser(rater) -> None:
     one.await_painted(token(2))
     one.driver.find_element(By.CSS_SELECTOR, "footer [data-save=json]").click()
     assert said(one.saved().answers) == [(1, None, None, 1)]
-    other = rater(sheet, "fresh")
+    other = rater(sheet)
     assert other.text("begin") == "Begin"
     other.element("load").send_keys(str(one.downloads / "answers-rater-7.json"))
     chromium.wait(other.driver, lambda: other.text("begin") == "Go on", "the file is loaded")
@@ -394,7 +395,8 @@ def test_a_break_is_proposed_after_a_session(rater) -> None:
 @pytest.mark.parametrize("size", [10, 16, 32])
 def test_any_font_size_can_be_read(rater, size) -> None:
     """In the narrowest window that is fit, nothing is cut off, and the pictures keep their size."""
-    one = rater(sheet_of(VALID, QUALITY), preferences={"webkit.webprefs.default_font_size": size})
+    one = rater(sheet_of(VALID, QUALITY))
+    one.driver.execute_cdp_cmd("Page.setFontSizes", {"fontSizes": {"standard": size}})
     overflow = "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
     gutter = one.driver.execute_script("return window.innerWidth - document.documentElement.clientWidth")
     one.resize(536 + gutter, 700)
