@@ -20,7 +20,8 @@ MODELS = {"clean": "cifar_resnet_clean", "robust": "cifar_resnet_fgsm_at"}
 ATTACKS = ("fgsm", "bim", "pgd")
 CLEAN = {"clean": 836, "robust": 610}
 CORRECT = {"clean": {"fgsm": 21, "bim": 0, "pgd": 0}, "robust": {"fgsm": 374, "bim": 349, "pgd": 347}}
-TOLERANCE = {"fgsm": 0, "bim": 0, "pgd": 5}
+TOLERANCE = {"fgsm": 2, "bim": 2, "pgd": 5}
+"""Pictures on the boundary: processors add in different orders, so one may change its side on another machine."""
 
 
 @pytest.mark.data

@@ -165,12 +165,15 @@ def test_networks_read_photographs_as_the_reference_says(models, reference, phot
     "case", [("clean", "fgsm", 21), pytest.param(("fgsm_at", "bim", 349), marks=pytest.mark.slow)], ids=str
 )
 def test_counts_on_photographs_are_the_reference_numbers(attacks, models, reference, photographs, case):
-    """With epsilon 8 in batches of 64, exactly as many of 1000 pictures stay correct as model.json says."""
+    """With epsilon 8 in batches of 64, as many of 1000 pictures stay correct as model.json says.
+
+    Up to two: processors add in different orders, so a picture on the boundary may change its side on another machine.
+    """
     name, attack, expected = case
     (pixels, labels), network, move = photographs, reference(name), getattr(attacks, attack)
     batches = [slice(start, start + 64) for start in range(0, len(pixels), 64)]
     made = np.concatenate([move(network, pixels[batch], labels[batch], 8) for batch in batches])
-    assert correct(models, network, made, labels) == expected
+    assert abs(correct(models, network, made, labels) - expected) <= 2
 
 
 def test_importing_the_attacks_leaves_the_pipes_alone(attacks, capfd):
