@@ -24,6 +24,7 @@ from orchestrator.errors import BackendUnavailable
 from orchestrator.intake.contest_file import Contest
 from orchestrator.intake.yaml_file import YamlFile
 from orchestrator.scoring.results_file import FindingPart, Results
+from tests.small_image import BASE, small_base_image
 
 ZOO = Path(__file__).parent
 ATTACKER = ZOO.parent / "e2e" / "players" / "player.py"
@@ -241,7 +242,7 @@ def _built(context: Path, words: list[str]) -> str:
     """Builds a player's image and returns its tag."""
     tag = f"{IMAGE}:{context.name}-{'-'.join(words)}"
     command = json.dumps(["python", "/player/player.py", *words])
-    (context / "Dockerfile").write_text(f"FROM sparring/base:cpu\nCOPY *.py /player/\nCMD {command}\n")
+    (context / "Dockerfile").write_text(f"FROM {small_base_image()}\nCOPY *.py /player/\nCMD {command}\n")
     subprocess.run(
         ["docker", "build", "--quiet", "--network", "none", "--tag", tag, str(context)],
         check=True,
@@ -291,6 +292,6 @@ def zoo(tmp_path_factory: pytest.TempPathFactory, require) -> Zoo:
         composition.make_backend(CONTAINERS, folder).require_available()
     except BackendUnavailable as error:
         require(CONTAINERS, f"{error}; .ci/engine.sh starts one")
-    if subprocess.run(["docker", "image", "inspect", "sparring/base:cpu"], capture_output=True, check=False).returncode:
-        require("docker", "the engine has no sparring/base:cpu: make images")
+    if subprocess.run(["docker", "image", "inspect", BASE], capture_output=True, check=False).returncode:
+        require("docker", f"the engine has no {BASE}: make images")
     return Zoo(folder)

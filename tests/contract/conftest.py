@@ -21,10 +21,10 @@ from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import BackendUnavailable
 from orchestrator.sandboxes.base import Backend, BackendSettings, Image, ImageSource, Sandbox, SandboxSpec
+from tests.small_image import BASE, small_base_image
 
 from .pods import RUNNER, Pods
 
-BASE = "sparring/base:cpu"
 PLAYERS = Path(__file__).with_name("players")
 NAMES = plugins.plugin_names("sandboxes")
 MARKS = {"docker": pytest.mark.docker, "pod": pytest.mark.docker, "runc": pytest.mark.docker}
@@ -66,7 +66,7 @@ def test_image(engine, require) -> str:
     """An image with python3."""
     if not engine.images.list(BASE):
         require("docker", f"there is no {BASE}: make images")
-    return BASE
+    return small_base_image()
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from orchestrator.intake.build_record import BuildRecord
 from orchestrator.intake.contest_file import Contest
 from orchestrator.intake.source_tree import scan_folder
 from orchestrator.scoring.results_file import Results
+from tests.small_image import BASE, small_base_image
 
 PLAYER = Path(__file__).parent / "players" / "player.py"
 SEASON = Path(__file__).resolve().parents[2] / "examples" / "tournament" / "season.py"
@@ -92,7 +93,7 @@ class Lab:
     def _image(self, side: str, behaviour: str) -> str:
         tag = f"{IMAGE}:{side}-{behaviour}"
         command = json.dumps(["python", "/player/player.py", side, behaviour])
-        recipe = f"FROM sparring/base:cpu\nCOPY player.py /player/\nCMD {command}\n"
+        recipe = f"FROM {small_base_image()}\nCOPY player.py /player/\nCMD {command}\n"
         context = self.folder / "context"
         context.mkdir(exist_ok=True)
         shutil.copy(self.player, context / "player.py")
@@ -127,10 +128,10 @@ def _engine_has(image: str) -> bool:
 
 @pytest.fixture(scope="session")
 def base_image(require) -> str:
-    """The base image of all players; without it (or an engine) there is nothing to play in containers."""
-    if not _engine_has("sparring/base:cpu"):
-        require("docker", "no engine answers, or it has no sparring/base:cpu: run .ci/engine.sh and make images")
-    return "sparring/base:cpu"
+    """What players of the tests stand on; without it (or an engine) there is nothing to play in containers."""
+    if not _engine_has(BASE):
+        require("docker", f"no engine answers, or it has no {BASE}: run .ci/engine.sh and make images")
+    return small_base_image()
 
 
 @pytest.fixture(scope="session")

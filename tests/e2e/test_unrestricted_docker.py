@@ -12,11 +12,12 @@ from orchestrator.application.publishing import bundles
 from orchestrator.application.rounds.play_rounds import RunOptions, ready_backend
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import BackendUnavailable
+from tests.small_image import small_base_image
 
 from .unrestricted_week import GREY, PlayedContest, play_week
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.xdist_group("unrestricted-docker")]
-RECIPE = 'FROM sparring/base:cpu\nCOPY player.py protocol.py /player/\nWORKDIR /player\nCMD ["python", "player.py"]\n'
+RECIPE = 'FROM {base}\nCOPY player.py protocol.py /player/\nWORKDIR /player\nCMD ["python", "player.py"]\n'
 
 
 class ContainerContest(PlayedContest):
@@ -25,7 +26,7 @@ class ContainerContest(PlayedContest):
     def submit_folder(self, folder: Path, team: str) -> None:
         """Builds the image of a folder, and hands it in; where its code is, its team says afterwards (U3)."""
         tag = f"sparring-test/unrestricted-{folder.name}"
-        (folder / "Dockerfile").write_text(RECIPE, "utf-8")
+        (folder / "Dockerfile").write_text(RECIPE.format(base=small_base_image()), "utf-8")
         subprocess.run(
             ["docker", "build", "--quiet", "--network", "none", "--tag", f"{tag}:cpu", str(folder)],
             check=True,

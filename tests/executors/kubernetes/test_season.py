@@ -30,6 +30,7 @@ from orchestrator.domain.submissions import Side
 from orchestrator.errors import Rejected
 from tests.e2e.conftest import PLAYER, base_image, quarters
 from tests.oci.fake_registry import Registry
+from tests.small_image import small_base_image
 
 from .contest_on_cluster import Stage, staged
 
@@ -73,7 +74,7 @@ class Season:
         shutil.copy(PLAYER, folder / "player.py")
         command = json.dumps(["python", "player.py", side, behaviour])
         (folder / "Dockerfile").write_text(
-            f"FROM sparring/base:cpu\nLABEL test={self.mark}\nWORKDIR /player\nCOPY player.py .\nCMD {command}\n"
+            f"FROM {small_base_image()}\nLABEL test={self.mark}\nWORKDIR /player\nCOPY player.py .\nCMD {command}\n"
         )
         subprocess.run(
             ["docker", "build", "--quiet", "--network", "none", "--tag", self.tag(name), str(folder)],

@@ -1,0 +1,74 @@
+"""An image like sparring/base:cpu without what no player of the tests needs.
+
+Each determinism check in containers copies an image's files, which takes the engine seconds of processor time a copy.
+With a third of the files the tests that play rounds take half as long.
+"""
+
+import fcntl
+import json
+import shlex
+import subprocess
+import tarfile
+import tempfile
+from functools import cache
+from pathlib import Path
+
+BASE = "sparring/base:cpu"
+_NAME = "sparring-test/small-base"
+_LIBRARIES = "usr/lib/x86_64-linux-gnu/"
+_DROPPED = (
+    *("usr/share/", "usr/sbin/", "var/lib/", "var/cache/", "usr/lib/apt", "usr/lib/systemd", "usr/lib/terminfo"),
+    *("usr/bin/apt", "usr/bin/openssl", "usr/bin/perl", "usr/lib/python3/dist-packages"),
+    *(f"usr/lib/python3.11/{name}" for name in ("distutils", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "test")),
+    *(f"opt/packages/{name}" for name in ("PIL", "pillow", "bin")),
+    *(f"opt/packages/numpy/{name}" for name in ("distutils", "f2py", "typing")),
+    *(f"{_LIBRARIES}{name}" for name in ("gconv", "perl", "security")),
+    *(f"{_LIBRARIES}lib{name}" for name in ("apt", "db-", "gnutls", "p11", "unistring")),
+)
+"""Beginnings of names of files that are left out."""
+
+
+@cache
+def small_base_image() -> str:
+    """Returns the tag of the small image of the base image that the engine has; makes it where it is not there.
+
+    Raises:
+        subprocess.CalledProcessError: the engine has no base image.
+    """
+    about = json.loads(_docker("image", "inspect", "--format", "{{json .}}", BASE))
+    tag = f"{_NAME}:{about['Id'].removeprefix('sha256:')[:16]}"
+    with (Path(tempfile.gettempdir()) / "sparring-test-small-base.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several workers want it at once
+        if not _docker("images", "--quiet", tag):
+            _make(tag, about["Config"])
+    return tag
+
+
+def _make(tag: str, configuration: dict) -> None:
+    changes = [
+        f"ENV {name}={shlex.quote(value)}" for name, _, value in (e.partition("=") for e in configuration["Env"])
+    ]
+    changes += [f"USER {configuration['User']}", f"WORKDIR {configuration['WorkingDir']}"]
+    changes.append(f"CMD {json.dumps(configuration['Cmd'])}")
+    container = _docker("create", BASE)
+    try:
+        export = subprocess.Popen(["docker", "export", container], stdout=subprocess.PIPE)
+        words = [word for change in changes for word in ("--change", change)]
+        load = subprocess.Popen(
+            ["docker", "import", *words, "-", tag], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        )
+        with (
+            tarfile.open(fileobj=export.stdout, mode="r|") as whole,
+            tarfile.open(fileobj=load.stdin, mode="w|") as small,
+        ):
+            for member in whole:
+                if not member.name.startswith(_DROPPED) and "/tests/" not in member.name:
+                    small.addfile(member, whole.extractfile(member) if member.isreg() else None)
+        load.stdin.close()
+        assert (export.wait(), load.wait()) == (0, 0), "the engine did not make the small image"
+    finally:
+        _docker("rm", container)
+
+
+def _docker(*words: str) -> str:
+    return subprocess.run(["docker", *words], check=True, capture_output=True, text=True).stdout.strip()
