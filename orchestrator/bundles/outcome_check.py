@@ -1,6 +1,7 @@
 """Whether what a format noted of a round's boards follows from them, such as who was promoted (A4, A11, A12, A16)."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from orchestrator.bundles import comparison
@@ -35,13 +36,16 @@ def check_outcomes(
     """
     season, checked = Season(), 0
     fold, at = _ledger_fold(contest_state, rounds, judge), datetime.min.replace(tzinfo=UTC)
+    recorded = _RecordedRounds(rounds, judge)
     for link, event in zip(contest_state.entries, contest_state.events, strict=True):
         if fold is not None:
             # An entry that is withheld in part has no time: it was not before the one that is before it.
             at = datetime.fromisoformat(link.time) if link.time else at
             place = f"{CONTEST} entry {link.seq}"
             if isinstance(event, FormatEvent) and (name := event.recorded_round()) and not sealed:
-                checked += _was_observed(fold, season, event, name, rounds, judge, place)
+                checked += recorded.was_observed(fold, season, event, name, place)
+            else:
+                recorded.forget()
             try:
                 fold.learn(event, at)
             except Rejected as error:
@@ -88,25 +92,35 @@ def _ledger_fold(
     return None
 
 
-def _was_observed(
-    fold: LedgerFold,
-    season: Season,
-    event: FormatEvent,
-    name: str,
-    rounds: Mapping[tuple[str, str], ViewAtHead],
-    judge: RulesResolver,
-    place: str,
-) -> bool:
-    """Returns whether it is known that an event is what a round came to. Raises NotGenuine where it is not."""
-    sources = [source for source in season.played_rounds if source[0] == name]
-    if not sources:
-        raise NotGenuine(place, f"is a {event.kind} event of a round that was not played yet")
-    record = rounds[sources[0]](season.played_rounds[sources[0]].head)
-    opening = record.round.opening if record else None
-    if record is None or opening is None:
-        return False
-    contest_format, standings = resolve_checked_rules(judge, season, opening)
-    observed = RoundScoring(record, contest_format, standings).observations()
-    if event not in fold.round_events(name, observed, event.actor):
-        raise NotGenuine(place, f"is not what the round {name} came to: another one follows from its answers")
-    return True
+@dataclass
+class _RecordedRounds:
+    """What rounds came to. The events of one round stand together in a ledger: it is scored once for all of them."""
+
+    rounds: Mapping[tuple[str, str], ViewAtHead]
+    judge: RulesResolver
+    _round: tuple[str, str, str] | None = None
+    """The name and the head of the round that was scored last, and who recorded it."""
+    _events: tuple[FormatEvent, ...] = ()
+    """What it came to before the first of them was learned: none of them changes what another one says."""
+
+    def forget(self) -> None:
+        """Notes that something else happened, after which a round may come to something else."""
+        self._round = None
+
+    def was_observed(self, fold: LedgerFold, season: Season, event: FormatEvent, name: str, place: str) -> bool:
+        """Returns whether it is known that an event is what a round came to. Raises NotGenuine where it is not."""
+        sources = [source for source in season.played_rounds if source[0] == name]
+        if not sources:
+            raise NotGenuine(place, f"is a {event.kind} event of a round that was not played yet")
+        head = season.played_rounds[sources[0]].head
+        if self._round != (name, head, event.actor):
+            record = self.rounds[sources[0]](head)
+            opening = record.round.opening if record else None
+            if record is None or opening is None:
+                return False
+            contest_format, standings = resolve_checked_rules(self.judge, season, opening)
+            observed = RoundScoring(record, contest_format, standings).observations()
+            self._round, self._events = (name, head, event.actor), fold.round_events(name, observed, event.actor)
+        if event not in self._events:
+            raise NotGenuine(place, f"is not what the round {name} came to: another one follows from its answers")
+        return True

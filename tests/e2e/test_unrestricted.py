@@ -9,12 +9,15 @@ import pytest
 from orchestrator.application.contests import seasons
 from orchestrator.application.contests.worker import Done, Work, Worker
 from orchestrator.application.publishing import bundles
+from orchestrator.bundles import outcome_check
 from orchestrator.domain.contest_events import ContestEvent
+from orchestrator.domain.contest_format import Observations
 from orchestrator.domain.ids import picture_seeds
 from orchestrator.errors import NotGenuine, UsageError
 from orchestrator.formats.unrestricted import commands, events
 from orchestrator.formats.unrestricted.round_names import OTHER_SEEDS
 from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.scoring.round_scoring import RoundScoring
 
 from .unrestricted_week import DARK, DEFENCES, GREY, UNSURE, PlayedContest, play_week, square
 
@@ -101,9 +104,17 @@ def forged(contest: PlayedContest, path: Path, kind: type, *, time: str = "", **
     return path
 
 
-def test_a_published_week_is_verified(contest, tmp_path) -> None:
-    """A stranger folds the ledger again, and finds the recorded answers in those of the rounds."""
+def test_a_published_week_is_verified(contest, tmp_path, monkeypatch) -> None:
+    """A stranger folds the ledger again, and finds the recorded answers in those of the rounds: each is scored once."""
     shutil.copytree(contest.path, tmp_path / "contest")
+    scored = []
+
+    class CountedScoring(RoundScoring):
+        def observations(self) -> Observations:
+            scored.append(self)
+            return super().observations()
+
+    monkeypatch.setattr(outcome_check, "RoundScoring", CountedScoring)
     found = published(tmp_path / "contest", tmp_path / "full").verification
     assert found.outcomes == 4  # two tests and the answers of two defences
     assert found.rounds == [
@@ -111,6 +122,7 @@ def test_a_published_week_is_verified(contest, tmp_path) -> None:
         "rounds/eligibility-dice/squares",
         "rounds/week-2027-w04/squares",
     ]
+    assert len(scored) == len(found.rounds)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +134,7 @@ def test_a_published_week_is_verified(contest, tmp_path) -> None:
         (events.PictureRated, {"picture": DARK}, "r3 rated 0000000000000002 before"),
         (events.DefenceBroken, {"picture": UNSURE}, "needs a settled valid picture"),
         (events.PictureReceived, {"time": "2027-01-30T09:00:00.000+00:00"}, "no week is open at this time"),
-        (events.AnswersRecorded, {"answers": {GREY: "dark", DARK: "dark", UNSURE: "dark"}}, "is not what the round"),
+        (events.AnswersRecorded, {"answers": {GREY: "dark", DARK: "bright", UNSURE: "dark"}}, "is not what the round"),
         (events.DefenceTested, {"right": 9, "abstained": 1}, "is not what the round eligibility-dice came to"),
     ],
     ids=["decision", "recused vote", "payment", "rating", "break", "late picture", "answers", "test"],

@@ -113,7 +113,7 @@ def decision(question: str, reason: str, actor: str, batch: str) -> Command | No
         "report": lambda: partial(
             commands.decide_report, actor=actor, picture=name, withhold=outcome == "withhold", reason=reason
         ),
-        "withhold": lambda: partial(commands.withhold_prize, actor=actor, award=subject, reason=reason[:200]),
+        "withhold": lambda: partial(commands.withhold_prize, actor=actor, award=subject, reason=reason),
     }
     return made[kind]() if kind in made else None
 

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from orchestrator.domain.contest_events import FormatEvent, Handle
-from orchestrator.formats.unrestricted.money import MAX_UNITS, Transfer, TransferKind
+from orchestrator.formats.unrestricted.money import MAX_UNITS, REASON_LIMIT, Transfer, TransferKind
 from orchestrator.formats.unrestricted.questionnaire import Answers
 from orchestrator.formats.unrestricted.recusal import ConflictSource
 from orchestrator.formats.unrestricted.round_names import OTHER_SEEDS, eligibility_round, week_round
@@ -21,7 +21,7 @@ Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 ClassName = Annotated[str, Field(min_length=1, max_length=100)]
 Team = Annotated[str, Field(min_length=1, max_length=120)]
 Line = Annotated[str, Field(max_length=500)]
-PublicReason = Annotated[str, Field(min_length=1, max_length=2000)]
+PublicReason = Annotated[str, Field(min_length=1, max_length=REASON_LIMIT)]
 
 
 class _Record(BaseModel):
@@ -370,7 +370,7 @@ class PrizeWithheld(FormatEvent):
     kind: Literal["unrestricted.prize_withheld"] = "unrestricted.prize_withheld"
     award: Line
     vote: Vote
-    reason: Annotated[str, Field(min_length=1, max_length=200)]
+    reason: PublicReason
 
 
 EVENT_TYPES: tuple[type[FormatEvent], ...] = (

@@ -21,6 +21,9 @@ from orchestrator.errors import Problem
 MAX_UNITS = 2**53 - 1
 """The largest amount: larger integers are not exact in RFC 8785 JSON, which ledgers are hashed in."""
 NOTE_LIMIT = 200
+"""The longest reference of a payment, in characters."""
+REASON_LIMIT = 2000
+"""The longest reason that the board publishes, in characters."""
 
 _TWO_DECIMALS = """
     AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CNY COP CRC CUP

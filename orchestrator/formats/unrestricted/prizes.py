@@ -19,6 +19,7 @@ from orchestrator.formats.unrestricted.money import (
     NOTE_LIMIT,
     OUTSIDE,
     POOL,
+    REASON_LIMIT,
     Books,
     Claim,
     Money,
@@ -283,6 +284,8 @@ def pay(books: Books, award: str, reference: str) -> tuple[Transfer, ...] | Prob
 
     Paying itself is outside the software. `reference` is such as the number of the bank transfer; it is published.
     """
+    if not reference.strip() or printable(reference, NOTE_LIMIT) != reference:
+        return Problem(printable(award), "needs a reference", f"write 1 to {NOTE_LIMIT} printing characters")
     return _settle(books, TransferKind.PAID, award, reference)
 
 
@@ -291,6 +294,8 @@ def withhold(books: Books, award: str, reason: str) -> tuple[Transfer, ...] | Pr
 
     The amount goes back to the half that it came from. A refund cannot be withheld: it is the team's own money.
     """
+    if not reason.strip() or len(reason) > REASON_LIMIT:
+        return Problem(printable(award), "needs a reason", f"write 1 to {REASON_LIMIT} characters")
     return _settle(books, TransferKind.WITHHELD, award, reason)
 
 
@@ -330,11 +335,8 @@ def end_contest(
 
 
 def _settle(books: Books, kind: TransferKind, award: str, note: str) -> tuple[Transfer, ...] | Problem:
-    place = printable(award, NOTE_LIMIT)
-    if not note.strip() or printable(note, NOTE_LIMIT) != note:
-        return Problem(place, "needs a reference or a reason", f"write 1 to {NOTE_LIMIT} printing characters")
     if (found := books.transfers.get(award)) is None:
-        return Problem(place, "there is no such award", "see the statement of accounts")
+        return Problem(printable(award), "there is no such award", "see the statement of accounts")
     target = OUTSIDE
     if kind is TransferKind.WITHHELD:
         target = DEFENDERS if found.kind is TransferKind.DEFENCE_PRIZE else ATTACKERS

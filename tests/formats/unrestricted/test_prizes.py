@@ -276,7 +276,9 @@ def test_a_prize_is_paid_or_withheld_once(staked) -> None:
     assert isinstance(pay(paid, "break_prize:d1:t1", "bank 18"), Problem)
     assert isinstance(withhold(paid, "break_prize:d1:t1", "cheating"), Problem)
     assert isinstance(pay(books, "break_prize:d1:t2", "bank 17"), Problem)
-    back = _posted(books, withhold(books, "break_prize:d1:t1", "cheating"))
+    for reason in ("", " ", "x" * 2001):
+        assert isinstance(withhold(books, "break_prize:d1:t1", reason), Problem)
+    back = _posted(books, withhold(books, "break_prize:d1:t1", "They cheated:\n" + "x" * 1986))
     assert (back.balance("team:t1"), back.balance(ATTACKERS)) == (0, 50_001)
     refunded = _posted(staked, end_stake(staked, _defence("d2")))
     assert isinstance(withhold(refunded, "stake_refunded:d2", "cheating"), Problem)
