@@ -11,6 +11,7 @@ from rich.table import Table
 
 from orchestrator.application.contests import rejudging
 from orchestrator.application.contests.rejudging import RejudgedRound
+from orchestrator.application.contests.unrestricted_views import BoardTable
 from orchestrator.application.rounds.play_rounds import ReportPaths
 from orchestrator.cli import console, replay_output
 from orchestrator.cli.console import err, out, safe_text
@@ -63,6 +64,28 @@ def open_bar() -> Progress:
         TimeElapsedColumn(),
     )
     return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+
+
+def print_standing(boards: Sequence[BoardTable], *, as_json: bool) -> None:
+    """Prints boards that are those of no round: how an unrestricted contest stands."""
+    if as_json:
+        console.print_json(
+            [
+                {"title": each.title, "rows": [dict(zip(each.heads, row, strict=True)) for row in each.rows]}
+                for each in boards
+            ]
+        )
+        return
+    for board in boards:
+        out.print(f"[bold]{safe_text(board.title)}[/]")
+        cells = [[safe_text(row[place]) for row in board.rows] for place in range(len(board.heads))]
+        last = len(board.heads) - 1
+        columns = [
+            Column(head.lower(), own, is_number=place not in (1, last), is_sentence=place == last)
+            for place, (head, own) in enumerate(zip(board.heads, cells, strict=True))
+        ]
+        for table in fitting_tables(columns, 1):
+            out.print(table)
 
 
 def print_if_idle(documents: list[Results], watched: ProgressWatch) -> None:

@@ -1,6 +1,7 @@
 """A contest in a folder: its teams, what they submit, who goes on, and the boards."""
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +9,8 @@ import typer
 
 from orchestrator.application.contests import package_submission, picture_submission, rejudging, report_writer, seasons
 from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest, validated
+from orchestrator.application.contests.unrestricted_contest import open_unrestricted
+from orchestrator.application.contests.unrestricted_views import board_table
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.bundles.receipts import Receipt
@@ -289,11 +292,24 @@ def board(
     ] = None,
     phase: Annotated[str | None, typer.Option("--round", help="The round; default: the latest played.")] = None,
     task: Task = None,
+    as_of: Annotated[
+        datetime | None,
+        typer.Option(
+            "--as-of", formats=["%Y-%m-%d"], help="The standing of an unrestricted contest when this day was over."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show the boards of a contest, task by task: of a folder, or what everybody may see of a site."""
     if (folder is None) == (source is None):
         raise UsageError("give either DIR or --from")
+    if as_of is not None:
+        if folder is None or phase is not None or task is not None:
+            raise UsageError("--as-of shows the standing of a contest in DIR; leave --from, --round and --task out")
+        with open_unrestricted(folder) as contest:
+            found = contest.boards_of_day(as_of.date(), seasons.now())
+        results_output.print_standing([board_table(each) for each in found], as_json=as_json)
+        return
     if folder is None:
         remote.print_boards(source or "", phase, task, as_json=as_json)
         return

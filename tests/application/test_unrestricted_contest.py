@@ -12,7 +12,7 @@ from orchestrator.application.contests.unrestricted_contest import UnrestrictedC
 from orchestrator.application.contests.worker import Done, Work, Worker
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.cli.app import app
-from orchestrator.errors import Rejected, StoreFault
+from orchestrator.errors import Rejected, StoreFault, UsageError
 from orchestrator.formats.unrestricted import commands, events
 from orchestrator.formats.unrestricted.rules import UnrestrictedRules
 from orchestrator.ledger.contest_folder import ContestFolder
@@ -137,6 +137,40 @@ def test_tick_by_command(folder, monkeypatch) -> None:
     first = CliRunner().invoke(app, ["tick", str(folder.path), "--json"])
     assert json.loads(first.output)["actions"] == [{"id": "close:2027-W03", "events": 2}]
     assert CliRunner().invoke(app, ["tick", str(folder.path)]).output == "nothing is due\n"
+
+
+def test_the_boards_of_a_day_are_those_of_its_end(folder) -> None:
+    """A day that is over keeps its boards whatever follows; today's are as they are now, and other days have none."""
+    contest = opened(folder)
+    upload(contest, 1, START)
+    close_day = CLOSE.date()
+    contest.tick(CLOSE + timedelta(hours=30))  # late: the picture is public, and on the board, on the third day
+
+    def pictures_on(day) -> list[int]:
+        _, attackers = contest.boards_of_day(day, CLOSE + timedelta(days=3))
+        return [row.values["pictures"].number for row in attackers.rows]
+
+    assert [pictures_on(close_day + timedelta(days=days)) for days in (0, 1, 2, 3)] == [[], [], [1], [1]]
+    upload(contest, 2, CLOSE + timedelta(days=3))
+    contest.tick(CLOSE + timedelta(days=7))
+    assert contest.read(lambda state: len(state.closed_weeks)) == 2
+    assert pictures_on(close_day + timedelta(days=2)) == [1]
+    for day in (START.date() - timedelta(days=1), close_day + timedelta(days=5)):
+        with pytest.raises(UsageError, match="when the contest was opened"):
+            contest.boards_of_day(day, CLOSE + timedelta(days=3))
+    contest.close()
+
+
+def test_board_as_of_by_command(folder, monkeypatch) -> None:
+    """`sparring board DIR --as-of DAY` prints both boards, and a day that is none of the contest's is exit code 2."""
+    folder.file.write_text(json.dumps(FILE))
+    monkeypatch.setattr(seasons, "now", lambda: CLOSE + timedelta(days=1))
+    done = CliRunner().invoke(app, ["board", str(folder.path), "--as-of", "2027-01-18", "--json"])
+    boards = json.loads(done.stdout)
+    assert [(each["title"], [row["Defences"] for row in each["rows"]]) for each in boards[:1]] == [("Defences", ["d1"])]
+    assert "published" in CliRunner().invoke(app, ["board", str(folder.path), "--as-of", "2027-01-18"]).stdout
+    for wrong in (("--as-of", "2027-01-17"), ("--as-of", "yesterday"), ("--as-of", "2027-01-18", "--round", "w")):
+        assert CliRunner().invoke(app, ["board", str(folder.path), *wrong]).exit_code == 2
 
 
 def test_tick_needs_a_contest_with_weeks(tmp_path) -> None:

@@ -350,6 +350,21 @@ def test_a_defence_is_staked_with_reasons_and_the_money_is_on_its_page(world) ->
     assert PEOPLE["Fay"] not in standing
 
 
+def test_the_standing_of_another_day_is_shown(world) -> None:
+    """`?day=` shows what stood when that day was over; a day before the contest, or none, is told as a fault."""
+
+    def rows(**asked: str) -> tuple[int, str]:
+        found = world.client().get("/standing/", asked)
+        return found.status_code, found.content.decode()
+
+    status, first_day = rows(day="2027-01-18")
+    assert (status, "when 2027-01-18 was over" in first_day, "None yet." in first_day) == (200, True, True)
+    assert "foxes" not in first_day
+    assert "foxes" in rows(day="2027-01-25")[1]
+    assert rows(day="2027-01-17")[0] == 400
+    assert rows(day="soon")[0] == 400
+
+
 def test_organizers_seat_members_and_admit_teams(world) -> None:
     """The desk notes a preprint; a refused act says why."""
     client = world.client("Org")

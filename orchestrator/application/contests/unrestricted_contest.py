@@ -7,27 +7,33 @@ due is noted once.
 """
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from itertools import islice
+from contextlib import closing, contextmanager
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TypeVar
 
 from orchestrator.domain.contest_events import ContestEvent, FormatEvent
+from orchestrator.domain.leaderboard import Leaderboard
 from orchestrator.errors import Rejected, StoreFault, UsageError
 from orchestrator.formats.unrestricted import commands, due
+from orchestrator.formats.unrestricted.boards import boards
 from orchestrator.formats.unrestricted.commands import Refusal, Result
 from orchestrator.formats.unrestricted.due import Action
 from orchestrator.formats.unrestricted.events import PictureReceived
-from orchestrator.formats.unrestricted.fold import apply
+from orchestrator.formats.unrestricted.fold import apply, fold
 from orchestrator.formats.unrestricted.money import Transfer
 from orchestrator.formats.unrestricted.rules import UnrestrictedRules
 from orchestrator.formats.unrestricted.state import State
+from orchestrator.formats.unrestricted.weeks import first_instant, local_day
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.stores.base import Ledger, LedgerEntry, format_time
 
+_DAYS_KEPT = 64
+"""The boards of so many days are kept by a process that is asked for them again and again."""
 T = TypeVar("T")
 Command = Callable[[State, datetime], Result]
 """What somebody asks for: given the state and the time, it returns the events to append, or why not."""
@@ -44,6 +50,9 @@ class UnrestrictedContest:
         """Raises StoreFault where the ledger is damaged, Rejected where an event of it may not have happened."""
         self.folder, self._rules = folder, rules
         self._lock = threading.Lock()
+        self._past_lock = threading.Lock()
+        self._past: OrderedDict[date, tuple[Leaderboard, ...]] = OrderedDict()
+        """The boards of days that are over: nothing is noted of them any more."""
         self._ledger: Ledger = folder.ledger()
         try:
             self._fold()
@@ -100,6 +109,32 @@ class UnrestrictedContest:
             actions = list(due.catch_up(self._state, at))
             self._append(tuple(_events(actions)), at)
         return actions
+
+    def boards_of_day(self, day: date, now: datetime) -> tuple[Leaderboard, ...]:
+        """Returns the boards as they were when a day of the contest's zone was over: those of the ledger up to then.
+
+        The boards of today are as they are now. Raises UsageError for a day before the contest or after today.
+        """
+        zone, opened_at = self.read(lambda state: (state.zone, state.opened_at or state.at))
+        first, today = local_day(opened_at, zone), local_day(now, zone)
+        if not first <= day <= today:
+            raise UsageError(f"{day} is not from {first}, when the contest was opened, to {today}, which is today")
+        if day == today:
+            return self.read(boards)
+        with self._past_lock:
+            if day not in self._past:
+                self._past[day] = self._boards_before(first_instant(day + timedelta(days=1), zone))
+            self._past.move_to_end(day)
+            while len(self._past) > _DAYS_KEPT:
+                self._past.popitem(last=False)
+            return self._past[day]
+
+    def _boards_before(self, end: datetime) -> tuple[Leaderboard, ...]:
+        """Returns the boards of the ledger before an instant, from a ledger of its own: others go on meanwhile."""
+        with closing(self.folder.ledger()) as ledger:
+            dated = ((each.event, datetime.fromisoformat(each.time)) for each in ledger.read())
+            before = takewhile(lambda entry: entry[1] < end, dated)
+            return boards(fold(self._rules, ((event, at) for event, at in before if isinstance(event, ContestEvent))))
 
     def entry_of(self, picture: str) -> tuple[int, str] | None:
         """Returns the number and the hash of the entry that received a picture, None where there is none."""
@@ -190,8 +225,8 @@ def open_unrestricted(path: Path) -> Iterator[UnrestrictedContest]:
     contest = Contest(folder.file)
     if (rules := unrestricted_rules(contest)) is None:
         raise UsageError(
-            f"{path} is a contest of the format {contest.file.format}, in which nothing becomes due by time; "
-            "`sparring tick` is for the format unrestricted"
+            f"{path} is a contest of the format {contest.file.format}, in which nothing becomes due by time and "
+            "no day has a standing; weeks are for the format unrestricted"
         )
     found = UnrestrictedContest(folder, rules)
     try:

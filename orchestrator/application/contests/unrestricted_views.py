@@ -6,7 +6,9 @@ Each function takes the state and returns values that keep nothing of it.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from fractions import Fraction
 
+from orchestrator.domain.leaderboard import Leaderboard, Row
 from orchestrator.domain.name_matching import person_key
 from orchestrator.formats.unrestricted.state import Decision, Defence, Picture, PictureStatus, State
 from orchestrator.formats.unrestricted.validity import Rating
@@ -71,6 +73,15 @@ class WeekView:
     opens: datetime
     closes: datetime
     pictures: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoardTable:
+    """A board as its table shows it: heads, and rows of texts, of which the second is whose row it is."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
 def member_names(state: State, person: str) -> tuple[str, ...]:
@@ -183,3 +194,23 @@ def _answer_view(state: State, defence: Defence, picture: Picture) -> AnswerView
     breaks = state.breaks(defence, picture)
     words = "no answer" if fault else answer or "abstains"
     return AnswerView(defence.id, words, breaks, breaks and state.lucky(defence, picture))
+
+
+def board_table(board: Leaderboard) -> BoardTable:
+    """Returns a board as its table shows it."""
+    columns = [f"{each.title} ({each.unit})" if each.unit else each.title for each in board.columns]
+    heads = ("Rank", board.title, f"{board.measure}", *columns, "Remarks")
+    return BoardTable(board.title, heads, tuple(_row(board, each) for each in board.rows))
+
+
+def _row(board: Leaderboard, row: Row) -> tuple[str, ...]:
+    numbers = [row.values[each.name].number if each.name in row.values else None for each in board.columns]
+    no_prize = f"no prize: {row.no_prize}" if row.no_prize else ""
+    remarks = "; ".join(each for each in (row.remark, row.reason, no_prize) if each)
+    return (str(row.rank or "-"), row.submission, _number(row.score), *map(_number, numbers), remarks)
+
+
+def _number(value: Fraction | int | None) -> str:
+    if value is None:
+        return "-"
+    return str(int(value)) if value == int(value) else f"{float(value):.2f}"

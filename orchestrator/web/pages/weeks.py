@@ -1,28 +1,21 @@
 """What everybody sees of an unrestricted contest: weeks and their pictures, how defences and attackers stand, money."""
 
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Sequence
 
+from django import forms
 from django.http import Http404, HttpResponseBase
 
 from orchestrator.application.contests import unrestricted_views
 from orchestrator.application.grading.attack_pictures import picture_png
-from orchestrator.domain.leaderboard import Leaderboard, Row
+from orchestrator.domain.leaderboard import Leaderboard
+from orchestrator.errors import UsageError
 from orchestrator.formats.unrestricted.boards import boards
 from orchestrator.formats.unrestricted.money import SPLIT_RULE, format_units
 from orchestrator.formats.unrestricted.statement import monthly_statements
 from orchestrator.web.rights import Visit
+from orchestrator.web.team_forms import problem_text
 from orchestrator.web.templating import render
 from orchestrator.web.weeks import contest_of, png, viewer_of
-
-
-@dataclass(frozen=True, slots=True)
-class BoardTable:
-    """A board as its table shows it: heads, and rows of texts."""
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def weeks(visit: Visit) -> HttpResponseBase:
@@ -63,10 +56,37 @@ def picture_file(visit: Visit, picture_id: str) -> HttpResponseBase:
     return png(picture_png(contest, picture_id), is_public=found.is_public and not viewer.member)
 
 
+class DayForm(forms.Form):
+    """Asks for the standing of another day."""
+
+    day = forms.DateField(
+        label="Day",
+        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
+        input_formats=["%Y-%m-%d"],
+        help_text="A day of the contest's time zone. You see what stood when it was over.",
+    )
+
+
 def standing(visit: Visit) -> HttpResponseBase:
-    """How long each defence has held, and which team broke how many."""
-    tables = contest_of(visit).read(lambda state: [_table(each) for each in boards(state)])
-    return render(visit, "weeks/standing.html.j2", boards=tables)
+    """How long each defence has held, and which team broke how many: now, or when the day `?day=` was over."""
+    contest, problem, now = contest_of(visit), "", visit.site.clock()
+    form = DayForm(visit.request.GET if "day" in visit.request.GET else None)
+    day = form.cleaned_data["day"] if form.is_valid() else None
+    found: Sequence[Leaderboard] = contest.read(boards)
+    if day is not None:
+        try:
+            found = contest.boards_of_day(day, now)
+        except UsageError as error:
+            day, problem = None, problem_text(error)
+    return render(
+        visit,
+        "weeks/standing.html.j2",
+        status=400 if problem or (form.is_bound and not form.is_valid()) else 200,
+        boards=[unrestricted_views.board_table(each) for each in found],
+        form=form,
+        day=day,
+        problem=problem,
+    )
 
 
 def money(visit: Visit) -> HttpResponseBase:
@@ -82,22 +102,3 @@ def money(visit: Visit) -> HttpResponseBase:
         split_rule=SPLIT_RULE,
         pays=bool(currency),
     )
-
-
-def _table(board: Leaderboard) -> BoardTable:
-    columns = [f"{each.title} ({each.unit})" if each.unit else each.title for each in board.columns]
-    heads = ("Rank", board.title, f"{board.measure}", *columns, "Remarks")
-    return BoardTable(board.title, heads, tuple(_row(board, each) for each in board.rows))
-
-
-def _row(board: Leaderboard, row: Row) -> tuple[str, ...]:
-    numbers = [row.values[each.name].number if each.name in row.values else None for each in board.columns]
-    no_prize = f"no prize: {row.no_prize}" if row.no_prize else ""
-    remarks = "; ".join(each for each in (row.remark, row.reason, no_prize) if each)
-    return (str(row.rank or "-"), row.submission, _number(row.score), *map(_number, numbers), remarks)
-
-
-def _number(value: Fraction | int | None) -> str:
-    if value is None:
-        return "-"
-    return str(int(value)) if value == int(value) else f"{float(value):.2f}"
