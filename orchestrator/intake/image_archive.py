@@ -23,6 +23,7 @@ from orchestrator.errors import Problem, Rejected
 from orchestrator.folder_walk import EntryKind, walk_folder
 from orchestrator.intake.archive import MAX_PROBLEMS, ArchiveBounds
 from orchestrator.intake.tar_stream import TarStream
+from orchestrator.oci.manifests import UnusableImageError, parse_configuration
 from orchestrator.sandboxes.base import ImageLayer
 
 MAX_DOCUMENT_BYTES = 4 * 1024**2
@@ -66,15 +67,6 @@ class _Manifest(_Document):
     schema_version: Annotated[Literal[2], Field(alias="schemaVersion")]
     config: _Descriptor
     layers: Annotated[list[_Descriptor], Field(min_length=1, max_length=128)]
-
-
-class _RootFs(_Document):
-    type: Literal["layers"]
-    diff_ids: list[Digest]
-
-
-class _Config(_Document):
-    rootfs: _RootFs
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,19 +114,27 @@ class _LayoutReader:
         self._read_model("oci-layout", _Layout)
         index = self._read_model("index.json", _Index)
         manifest = self._read_blob_model(index.manifests[0], _Manifest)
-        diff_ids = self._read_blob_model(manifest.config, _Config).rootfs.diff_ids
-        if len(diff_ids) != len(manifest.layers):
-            raise MalformedArchive(
-                f"{len(manifest.layers)} layers, its configuration names {len(diff_ids)}", _PACK_REMEDY
-            )
+        config, diff_ids = self._read_config(manifest)
         named = {each.digest for each in (index.manifests[0], manifest.config, *manifest.layers)}
         self._require_no_extra_files(named)
         layers = []
         for number, (descriptor, diff_id) in enumerate(zip(manifest.layers, diff_ids, strict=True), start=1):
             self._place = f"image layer {number}"
             layers.append(self._read_layer(descriptor, diff_id))
-        config: dict[str, Any] = json.loads(self._blob_path(manifest.config.digest).read_bytes())
         return ImageParts(config, tuple(layers))
+
+    def _read_config(self, manifest: _Manifest) -> tuple[dict[str, Any], list[str]]:
+        """Returns the configuration, which every parser reads alike, and the digests of the layers that it names.
+
+        Its author's engine takes a key in any case, and makes one of two: it would have played another image.
+        """
+        data = self._read_blob(manifest.config)
+        try:
+            parsed = parse_configuration(data, len(manifest.layers))
+        except UnusableImageError as error:
+            problem = error.problem
+            raise MalformedArchive(f"{problem.place}: {problem.what}", _PACK_REMEDY) from None
+        return json.loads(data), parsed.rootfs.diff_ids
 
     def _read_model(self, name: str, kind: type[M], text: bytes | None = None) -> M:
         """Returns a small JSON file of the layout as a model."""
@@ -150,15 +150,19 @@ class _LayoutReader:
             raise MalformedArchive(f"{place}: {first['msg']}", _PACK_REMEDY) from None
 
     def _read_blob_model(self, descriptor: _Descriptor, kind: type[M]) -> M:
-        """Returns a blob as a model, once its bytes are what its name says."""
-        name = str(self._blob_path(descriptor.digest).relative_to(self._layout))
-        path = self._layout / name
-        self._place = f"image {name[-20:]}"
+        """Returns a blob as a model."""
+        data = self._read_blob(descriptor)
+        return self._read_model(str(self._blob_path(descriptor.digest).relative_to(self._layout)), kind, data)
+
+    def _read_blob(self, descriptor: _Descriptor) -> bytes:
+        """Returns the bytes of a document, once they are what its name says."""
+        path = self._blob_path(descriptor.digest)
+        self._place = f"image {str(path)[-20:]}"
         if not path.is_file() or path.stat().st_size > MAX_DOCUMENT_BYTES:
             raise MalformedArchive(f"missing, or more than {MAX_DOCUMENT_BYTES} bytes", _PACK_REMEDY)
         data = path.read_bytes()
         self._require_digest(descriptor.digest, hashlib.sha256(data).hexdigest(), descriptor.size, len(data))
-        return self._read_model(name, kind, data)
+        return data
 
     def _blob_path(self, digest: str) -> Path:
         return self._layout / "blobs" / "sha256" / digest.removeprefix("sha256:")

@@ -43,7 +43,8 @@ class Layout:
 
     def write(self) -> "Layout":
         """Writes what is not there yet."""
-        described = {"config": self.blob(CONFIG, json.dumps(self.config).encode()), "layers": self.layers}
+        config = self.config if "digest" in self.config else self.blob(CONFIG, json.dumps(self.config).encode())
+        described = {"config": config, "layers": self.layers}
         text = json.dumps({**described, **self.manifest}).encode()
         (self.folder / "index.json").write_text(json.dumps({"manifests": [self.blob(MANIFEST, text)], **self.index}))
         return self
@@ -168,7 +169,7 @@ def test_a_layer_that_inflates_to_another_is_noticed(refused, layout, make) -> N
     [
         (
             lambda made: made.config["rootfs"]["diff_ids"].append("sha256:" + "0" * 64),
-            "1 layers, its configuration names 2",
+            "it names 2 layers, and the manifest 1",
         ),
         (lambda made: made.config["rootfs"].update(diff_ids=["../x"]), "rootfs.diff_ids.0"),
         (lambda made: made.config.pop("rootfs"), "rootfs: Field required"),
@@ -193,6 +194,25 @@ def test_a_layout_that_does_not_hold_together_is_refused(refused, layout, edit, 
     edit(made)
     text = refused(made=made.write())
     assert any(one in text for one in what.split("|")), text
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('{"config": {"Cmd": ["/x"]}, "config": {"Entrypoint": ["/y"]},', "a key occurs twice"),
+        ('{"config": {"Cmd": ["/x"], "Cmd": ["/y"]},', "a key occurs twice"),
+        ('{"config": {"Cmd": ["/x"]}, "Config": {"Cmd": ["/y"]},', "'Config' is spelt otherwise"),
+        ('{"config": {"Cmd": ["/x"], "entrypoint": ["/y"]},', "'entrypoint' is spelt otherwise"),
+        ('{"config": {"Cmd": ["/x"], "volume\u017f": {"/data": {}}},', "is spelt otherwise"),
+        ('{"config": {"Cmd": "/x"},', "config.Cmd"),
+    ],
+)
+def test_a_configuration_that_an_engine_reads_otherwise_is_refused(refused, layout, text, what) -> None:
+    """Engines take a key in any case, and merge what comes twice: what was tried there would not be what plays here."""
+    made = layout()
+    rest = {key: value for key, value in made.config.items() if key != "config"}
+    made.config = made.blob(CONFIG, (text + json.dumps(rest)[1:]).encode())
+    assert what in refused(made=made.write())
 
 
 def test_a_bomb_in_a_layer_ends_early(refused, layout) -> None:
