@@ -22,6 +22,7 @@ from . import postgresql
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
+_SOAK = bool(os.environ.get("SPARRING_SOAK"))
 _WHOLE_ROUNDS = Path(__file__).with_name("e2e")
 Require = Callable[[str, str], NoReturn]
 
@@ -48,11 +49,15 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks what plays whole rounds, and keeps the tests of one file that use the engine on one worker.
 
-    Tests with the engine share the names of their images.
+    Tests with the engine share the names of their images. What only `make soak` plays is left out.
     """
+    if not _SOAK:
+        left_out = [item for item in items if item.get_closest_marker("soak")]
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=left_out)
     for item in items:
         if item.path.is_relative_to(_WHOLE_ROUNDS):
             item.add_marker(pytest.mark.slow)

@@ -6,7 +6,7 @@ from orchestrator.domain.findings import FindingKind
 from orchestrator.sandboxes.docker import container_spec, verify_policy
 from orchestrator.sandboxes.linux import masked_paths
 
-from .conftest import CONTAINERS, REPLAY, SOAK
+from .conftest import CONTAINERS, REPLAY
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
@@ -55,6 +55,7 @@ def test_what_is_prevented_gains_nothing(zoo, prevented, seed) -> None:
     assert not played.findings(prevented.name), evidence(played, prevented.name)
 
 
+@pytest.mark.soak
 def test_a_host_name_of_its_own_would_be_caught(zoo, program, monkeypatch) -> None:
     """With the name that the engine gives each container, what the constant one prevents is cheated and found."""
     made = container_spec.container_options
@@ -66,6 +67,7 @@ def test_a_host_name_of_its_own_would_be_caught(zoo, program, monkeypatch) -> No
     cheats_and_is_caught(zoo, program("host-name"), "docker")
 
 
+@pytest.mark.soak
 def test_a_drawn_environment_would_be_caught(zoo, program) -> None:
     """Folders of the process backend have drawn names: what containers prevent is cheated there, and found."""
     cheats_and_is_caught(zoo, program("environment-variables"), "process")
@@ -74,7 +76,7 @@ def test_a_drawn_environment_would_be_caught(zoo, program) -> None:
 @pytest.mark.skipif(
     CONTAINERS != "docker", reason="where every sandbox has a mount of its own there is nothing to count"
 )
-@pytest.mark.skipif(not SOAK, reason="waits for minutes with one or two slots; `make soak` plays it")
+@pytest.mark.soak
 @pytest.mark.parametrize("slots", [1, 2])
 def test_a_readable_counter_would_be_caught(zoo, program, monkeypatch, slots, seed) -> None:
     """With the engine's own masks alone what the kernel remembers is cheated with, and found: replays have a copy.

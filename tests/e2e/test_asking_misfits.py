@@ -21,7 +21,11 @@ from .conftest import Lab, quarters
 
 pytestmark = pytest.mark.parametrize(
     "backend",
-    ["process", *(pytest.param(name, marks=pytest.mark.docker) for name in ("docker", "runc"))],
+    [
+        "process",
+        pytest.param("docker", marks=pytest.mark.docker),
+        pytest.param("runc", marks=[pytest.mark.docker, pytest.mark.soak]),
+    ],
     indirect=True,
     scope="module",
 )

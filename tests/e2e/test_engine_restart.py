@@ -167,7 +167,9 @@ def groups() -> list[Path]:
     return [path for one in cgroup_counters.hierarchies() for path in one.glob(f"sparring-*-{os.getpid()}-*")]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.soak), signal.SIGKILL], ids=["SIGTERM", "SIGKILL"]
+)
 def test_a_round_survives_its_engine(lab, own_engine, undisturbed, number) -> None:
     """Stopped and started twice at random moments of play: the same results, no fault, nothing left behind."""
     contest, out = Contest(lab.contest(*PLAYERS)), lab.folder / f"disturbed-{number.name}"

@@ -102,7 +102,7 @@ def entry(folder: Path, name: str, side: str, files: dict[str, str], words: list
     return {"folder": str(folder), "team": f"team {name}"}
 
 
-@pytest.mark.parametrize("batch", [8, 1])
+@pytest.mark.parametrize("batch", [8, pytest.param(1, marks=pytest.mark.soak)])
 def test_networks_near_their_boundary_are_not_accused(tmp_path, batch) -> None:
     """Each plays clean pictures that all lie at its boundary: 20 rounds with SPARRING_SOAK, else one."""
     np.savez(tmp_path / "boundary.npz", images=boundary(tmp_path), labels=np.arange(PICTURES) % 4)

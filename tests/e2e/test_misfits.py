@@ -137,9 +137,11 @@ def test_what_costs_no_picture_is_shown(lab) -> None:
         assert f"<code>{code}</code>" in page
 
 
-def test_cheats_are_found(lab) -> None:
+def test_cheats_are_found(process_lab) -> None:
     """A defence that draws at random is found, one that counts too; an honest one is not accused (A9, A10)."""
-    results = lab.play("attack_noop", "defence_honest", "defence_chance", "defence_counter", replay={"power": 0.99})
+    results = process_lab.play(
+        "attack_noop", "defence_honest", "defence_chance", "defence_counter", replay={"power": 0.99}
+    )
 
     found = {finding.submission: finding for finding in results.findings}
 

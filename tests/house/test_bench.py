@@ -21,12 +21,12 @@ import pytest
         pytest.param(
             ["round.py", "--pictures", "10", "--json"],
             {"pictures", "sandboxes", "bare_start_seconds", "overhead"},
-            marks=pytest.mark.slow,
+            marks=pytest.mark.soak,
         ),
         pytest.param(
             ["web.py", "--visitors", "2", "--uploads", "1", "--megabytes", "9", "--seconds", "1", "--json"],
             {"boards", "parts of uploads", "submissions", "memory MiB"},
-            marks=pytest.mark.slow,
+            marks=pytest.mark.soak,
         ),
     ],
     ids=lambda given: given[0] if isinstance(given, list) else "",

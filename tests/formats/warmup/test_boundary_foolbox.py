@@ -6,7 +6,6 @@ pictures, and in the soak run on all.
 
 import importlib.util
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -73,7 +72,7 @@ def test_another_walk_would_be_noticed(bench):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("SPARRING_SOAK"), reason="computes for ten minutes; `make soak` plays it")
+@pytest.mark.soak
 @pytest.mark.parametrize("setting", ["early", "full"])
 def test_ours_succeeds_as_often_as_foolbox(bench, setting):
     """On all pictures, by Fisher's exact test and by McNemar's; the record is of about half successes."""
