@@ -28,6 +28,7 @@ class AskedPicture:
         take_answers: takes the answers, as JSON has them, when all are there, and returns the page that follows.
         take_report: takes a report that the picture should be shown to nobody, and returns the page that follows.
         hidden: fields that the page sends along, such as the stamp of `orchestrator.web.rating`.
+        note: what the rater has to know of this picture, "" for nothing.
     """
 
     form: SteppedForm
@@ -36,6 +37,7 @@ class AskedPicture:
     take_answers: Callable[[Mapping[str, object]], HttpResponseBase]
     take_report: Callable[[], HttpResponseBase]
     hidden: Mapping[str, str]
+    note: str = ""
 
 
 def ask_about(visit: Visit, asked: AskedPicture) -> HttpResponseBase:

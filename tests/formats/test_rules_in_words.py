@@ -123,6 +123,11 @@ CHANGES: dict[str, tuple[type, dict[str, Any], dict[str, Any]]] = {
             "validity.minimum_iou_percent": 40,
             "validity.appeal_raters": 6,
             "validity.appeal_majority": 3,
+            "raters": {"practice_items": 3},
+            "raters.practice_items": 3,
+            "raters.hidden_percent": 0,
+            "raters.hidden_minimum": 20,
+            "raters.right_percent": 90,
             "classes": [
                 {"name": "cat", "depictions": "a drawing of a cat", "real": "real cat"},
                 {"name": "dog", "depictions": "a drawing of a dog", "real": "real dog"},

@@ -275,6 +275,33 @@ def test_a_rater_is_asked_by_lease_and_the_ruling_is_mailed(world, mails) -> Non
     assert "appealed against until" in told.body
 
 
+def test_a_rater_practises_first_and_is_tested_later(world, monkeypatch) -> None:
+    """Public pictures are practice, with a word on each; then they hide, who is wrong about them is not asked on."""
+    from orchestrator.application.grading import picture_raters
+
+    drawn = picture_raters.next_test
+    monkeypatch.setattr(picture_raters, "next_test", lambda rules, record, known, _: drawn(rules, record, known, 0))
+    file = json.loads((world.folder / "contest.yaml").read_text())
+    file["task"]["sample"] = file["task"]["dataset"] | {"split": "train"}
+    file["rules"] |= {"raters": {"practice_items": 1, "hidden_minimum": 2}}
+    (world.folder / "contest.yaml").write_text(json.dumps(file))
+    rae, said = world.client("Rae"), {"presence.bird": "definitely_no", "presence.bicycle": "definitely_no"}
+    pages = []
+    for _ in range(3):
+        page = rae.get("/judge/").content.decode()
+        [token] = re.findall(r'name="lease" value="(\w+)"', page)
+        assert rae.get(f"/judge/pictures/{token}/")["Content-Type"] == "image/png"
+        assert rae.post("/judge/", said | {"lease": token, "step": "presence"}).status_code == 303
+        pages.append(page)
+    last = rae.get("/judge/").content.decode()
+    assert ["Practice: " in page for page in pages] == [True, False, False]
+    assert ["Not so: the picture shows" in page for page in (*pages, last)] == [False, True, False, False]
+    assert [each.practice for each in acts(world.folder, events.RaterTested)] == [True, False, False]
+    assert "You are asked no more" in last
+    assert "asked no more" in world.client().get("/weeks/").content.decode()
+    assert "sha256:" not in "".join(pages)
+
+
 def test_no_more_raters_are_asked_than_are_missing(world) -> None:
     """While three raters have a picture, a fourth is asked about none."""
     from orchestrator.application.grading.picture_raters import AskedItem

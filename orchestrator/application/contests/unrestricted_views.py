@@ -107,6 +107,25 @@ def weeks(state: State, viewer: Viewer, now: datetime) -> list[WeekView]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class RaterView:
+    """A rater who was tested, as everybody sees them: by the hidden items answered before the last close (U6)."""
+
+    rater: str
+    hidden: int
+    right: int
+    is_removed: bool
+
+
+def raters(state: State) -> list[RaterView]:
+    """Returns the raters by their ids. What they answered about hidden items is told when the week has closed."""
+    return [
+        RaterView(name, *each.published, each.is_removed)
+        for name, each in sorted(state.raters.items())
+        if each.published[0] or each.is_removed
+    ]
+
+
 def pictures_of_week(state: State, viewer: Viewer, week: str, now: datetime) -> list[PictureView] | None:
     """Returns the pictures of a closed week, None where there is no such week or it is open (U5)."""
     if week not in state.closed_weeks:

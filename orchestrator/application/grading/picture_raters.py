@@ -1,29 +1,92 @@
 """Which picture of an unrestricted contest a rater is asked about, and what they answer (U6, U8)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
+from hashlib import sha256
 
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.application.grading.raters import rater_id
 from orchestrator.domain import recusal
 from orchestrator.domain.contest_events import Role
 from orchestrator.domain.name_matching import person_key
+from orchestrator.domain.samples import Pixels
 from orchestrator.errors import Problem, Rejected
 from orchestrator.formats.unrestricted import events
+from orchestrator.formats.unrestricted.boxes import PictureSize
 from orchestrator.formats.unrestricted.questionnaire import Answers
+from orchestrator.formats.unrestricted.rater_tests import KnownPicture, RaterRecord, is_right, next_test
 from orchestrator.formats.unrestricted.rating_form import RatingForm
 from orchestrator.formats.unrestricted.state import PictureStatus, State
 from orchestrator.formats.unrestricted.validity import Outcome
+from orchestrator.intake.contest_file import Contest
+from orchestrator.ledger.stores.base import array_digest
 
 
 @dataclass(frozen=True, slots=True)
 class AskedItem:
-    """A picture that raters are asked about, "" or the appeal whose panel is asked, and how many raters are missing."""
+    """A picture that raters are asked about, "" or the appeal whose panel is asked, and how many raters are missing.
+
+    `test` is the picture where its class is known (U6), whatever number of raters answer about it; `practice` whether
+    its rater is told then.
+    """
 
     picture: str
     appeal: str
     missing: int
+    test: KnownPicture | None = None
+    practice: bool = False
+
+
+_EVERYBODY = 10_000
+"""How many raters may be asked about a known picture at a time."""
+
+
+@lru_cache(maxsize=1)
+def known_pictures(contest: Contest) -> tuple[KnownPicture, ...]:
+    """Returns the pictures by which raters are tested: the public ones of the task, none where it has none.
+
+    Raises Rejected where they cannot be read, or have another shape than the task's.
+    """
+    samples = contest.load_public_samples(contest.only_task)
+    if samples is None:
+        return ()
+    size = PictureSize(*samples.shape[1:])
+    return tuple(
+        KnownPicture(place, array_digest(pixels), size, samples.classes[label])
+        for place, (pixels, label) in enumerate(zip(samples.pixels, samples.labels, strict=True))
+    )
+
+
+def known_picture_pixels(contest: Contest, place: int) -> Pixels:
+    """Returns the pixels of a known picture, u8 [c, h, w]. Raises Rejected where they cannot be read."""
+    samples = contest.load_public_samples(contest.only_task)
+    if samples is None:
+        raise Rejected("task", [Problem("task.sample", "is there no more", "put it back")])
+    pixels: Pixels = samples.pixels[place]
+    return pixels
+
+
+def asked_items(contest: UnrestrictedContest, person: str, known: Sequence[KnownPicture]) -> tuple[AskedItem, ...]:
+    """Returns what a rater may be asked about now, in the order of its urgency; a test of the rater stands alone.
+
+    A hidden item comes only where others wait that it can hide among.
+    """
+    key = contest.folder.key()
+    rater = rater_id(key, person)
+
+    def found(state: State) -> tuple[AskedItem, ...]:
+        record = state.raters.get(rater, RaterRecord())
+        items = tuple(open_items(state, rater))
+        answered = record.rated + record.practised + record.hidden
+        draw = int.from_bytes(sha256(key.sign(f"sparring hidden item\n{rater}\n{answered}".encode())).digest())
+        test = next_test(state.rules.raters, record, known, draw)
+        if test is None or not (items or test[1]):
+            return items
+        return (AskedItem(test[0].pixels, "", _EVERYBODY, *test),)
+
+    return contest.read(found)
 
 
 def rater_name(contest: UnrestrictedContest, person: str) -> str:
@@ -42,8 +105,15 @@ def rater_problems(state: State, person: str) -> list[Problem]:
     return found
 
 
+def is_removed(state: State, rater: str) -> bool:
+    """Returns whether a rater is asked no more: they were wrong about too many hidden items (U6)."""
+    return rater in state.raters and state.raters[rater].is_removed
+
+
 def open_items(state: State, rater: str) -> Iterator[AskedItem]:
     """Yields the pictures that a rater may be asked about, panels of appeals first, each in the ledger's order."""
+    if is_removed(state, rater):
+        return
     for name in state.open_appeals:
         appeal = state.appeals[name]
         missing = state.rules.validity.appeal_raters - len(appeal.panel)
@@ -61,9 +131,39 @@ def open_items(state: State, rater: str) -> Iterator[AskedItem]:
         yield AskedItem(name, "", ruling.more_raters if ruling else state.rules.validity.raters_per_picture)
 
 
-def form_of(state: State, picture: str) -> RatingForm:
+def form_of(state: State, item: AskedItem) -> RatingForm:
     """Returns what is asked about a picture."""
-    return RatingForm(state.questionnaire, state.pictures[picture].size)
+    return RatingForm(state.questionnaire, item.test.size if item.test else state.pictures[item.picture].size)
+
+
+def answer_test(
+    contest: UnrestrictedContest,
+    person: str,
+    test: KnownPicture,
+    answers: Answers | None,
+    now: datetime,
+    *,
+    practice: bool,
+) -> bool:
+    """Notes what a rater answers about a known picture, None for a report, and returns whether they are right.
+
+    Raises Rejected: this rater is not asked about it.
+    """
+    if problems := contest.read(lambda state: rater_problems(state, person)):
+        raise Rejected("rater", problems)
+    rater = rater_name(contest, person)
+    event = events.RaterTested(
+        actor=rater,
+        rater=rater,
+        pixels=test.pixels,
+        height=test.size.height,
+        width=test.size.width,
+        shows=test.shows,
+        answers=answers,
+        practice=practice,
+    )
+    contest.propose(event, now)
+    return is_right(answers, test.shows)
 
 
 def rate(

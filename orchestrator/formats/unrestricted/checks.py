@@ -12,6 +12,7 @@ from orchestrator.domain.contest_events import Role
 from orchestrator.domain.name_matching import person_key
 from orchestrator.errors import Problem
 from orchestrator.formats.unrestricted import events
+from orchestrator.formats.unrestricted.boxes import PictureSize
 from orchestrator.formats.unrestricted.money import Books, Transfer, TransferKind
 from orchestrator.formats.unrestricted.prizes import (
     Waiting,
@@ -26,6 +27,7 @@ from orchestrator.formats.unrestricted.prizes import (
     withhold,
 )
 from orchestrator.formats.unrestricted.questionnaire import Answers
+from orchestrator.formats.unrestricted.rater_tests import RaterRecord
 from orchestrator.formats.unrestricted.recusal import (
     COMPUTED,
     ConflictSource,
@@ -393,12 +395,34 @@ def _picture_rated(state: State, event: events.PictureRated, _: datetime) -> Obj
         yield f"{picture.id} is {picture.status}, and nobody is asked about it (U6)"
     elif picture.ruling is not None and picture.ruling.outcome is Outcome.REPORTED:
         yield "it was reported, and waits for the board"
-    if event.answers is not None and not _fits(state, event.answers, picture):
-        document = event.answers.model_dump(mode="json")
-        yield from (str(each) for each in state.questionnaire.problems(document, picture.size))
+    yield from _asked_on(state, event.rater)
+    yield from _answers(state, event.answers, picture.size)
 
 
-def _fits(state: State, answers: Answers, picture: Picture) -> bool:
+def _rater_tested(state: State, event: events.RaterTested, _: datetime) -> Objections:
+    record, rules = state.raters.get(event.rater, RaterRecord()), state.rules.raters
+    yield from _asked_on(state, event.rater)
+    yield from _class(state, event.shows)
+    if event.pixels in record.seen:
+        yield f"{event.rater} answered about it before"
+    if event.practice != (record.practised < rules.practice_items):
+        yield f"the first {rules.practice_items} are practice, and no later one is (U6)"
+    yield from _answers(state, event.answers, PictureSize(event.height, event.width))
+
+
+def _asked_on(state: State, rater: str) -> Objections:
+    if rater in state.raters and state.raters[rater].is_removed:
+        yield f"{rater} is asked no more: too many answers about pictures whose class is known were wrong (U6)"
+
+
+def _answers(state: State, answers: Answers | None, size: PictureSize) -> Objections:
+    """Yields why a rater's answers are none to what is asked about a picture of a size."""
+    if answers is not None and not _fits(state, answers, size):
+        document = answers.model_dump(mode="json")
+        yield from (str(each) for each in state.questionnaire.problems(document, size))
+
+
+def _fits(state: State, answers: Answers, size: PictureSize) -> bool:
     """Returns whether answers are what the questionnaire asks for; what is wrong with them says `problems`, slowly."""
     if answers.presence.keys() != state.class_names:
         return False
@@ -406,7 +430,7 @@ def _fits(state: State, answers: Answers, picture: Picture) -> bool:
     if (answers.box is not None, answers.statements is not None) != (asked, asked):
         return False
     box = answers.box
-    return box is None or (box.right <= picture.size.width and box.bottom <= picture.size.height)
+    return box is None or (box.right <= size.width and box.bottom <= size.height)
 
 
 def _published(picture: Picture) -> Objections:
@@ -662,6 +686,7 @@ _CHECKS: dict[type, Callable[[State, Any, datetime], Objections]] = {
     events.AttackerAdmitted: _attacker_admitted,
     events.PictureReceived: _picture_received,
     events.PictureRated: _picture_rated,
+    events.RaterTested: _rater_tested,
     events.ReportDecided: _report_decided,
     events.PictureOverruled: _picture_overruled,
     events.PictureSettled: _picture_settled,

@@ -239,6 +239,23 @@ class PictureRated(FormatEvent):
     appeal: Handle | Literal[""] = ""
 
 
+class RaterTested(FormatEvent):
+    """What a rater answered about a picture whose class is known, null where they report it (U6).
+
+    In `practice` they are told afterwards what it shows; other ones hide among the pictures of a week.
+    """
+
+    changes_boards: ClassVar[bool] = False
+    kind: Literal["unrestricted.rater_tested"] = "unrestricted.rater_tested"
+    rater: Name
+    pixels: Digest
+    height: Annotated[int, Field(ge=1, le=65_535)]
+    width: Annotated[int, Field(ge=1, le=65_535)]
+    shows: ClassName
+    answers: Answers | None
+    practice: bool
+
+
 class ReportDecided(FormatEvent):
     """The board looked at a picture that a rater reported: its pixels are withheld, or raters go on."""
 
@@ -389,6 +406,7 @@ EVENT_TYPES: tuple[type[FormatEvent], ...] = (
     AttackerAdmitted,
     PictureReceived,
     PictureRated,
+    RaterTested,
     ReportDecided,
     PictureOverruled,
     PictureSettled,

@@ -17,6 +17,7 @@ from orchestrator.formats.unrestricted.boxes import PictureSize
 from orchestrator.formats.unrestricted.checks import case_of, ineligible_because, problems, question_of
 from orchestrator.formats.unrestricted.money import Transfer
 from orchestrator.formats.unrestricted.prizes import pay, withhold
+from orchestrator.formats.unrestricted.rater_tests import RaterRecord, is_right
 from orchestrator.formats.unrestricted.recusal import Conflict, waivers_left
 from orchestrator.formats.unrestricted.rules import UnrestrictedRules
 from orchestrator.formats.unrestricted.state import (
@@ -121,6 +122,8 @@ def _week_closed(state: State, event: events.WeekClosed, _: datetime) -> None:
         state.pictures[picture].status = PictureStatus.RATING
         state.unsettled[picture] = None
     state.week_pictures = []
+    for record in state.raters.values():
+        record.published = (record.hidden, record.hidden_right)
 
 
 # Defences
@@ -218,11 +221,17 @@ def _picture_received(state: State, event: events.PictureReceived, at: datetime)
 
 def _picture_rated(state: State, event: events.PictureRated, at: datetime) -> None:
     picture, rating = state.pictures[event.picture], Rating(event.rater, event.answers)
+    state.raters.setdefault(event.rater, RaterRecord()).rated += 1
     if event.appeal:
         state.appeals[event.appeal].panel.append(rating)
         return
     picture.ratings.append(rating)
     _rule(state, picture, at)
+
+
+def _rater_tested(state: State, event: events.RaterTested, _: datetime) -> None:
+    record, right = state.raters.setdefault(event.rater, RaterRecord()), is_right(event.answers, event.shows)
+    record.learn(state.rules.raters, event.pixels, right=right, practice=event.practice)
 
 
 def _rule(state: State, picture: Picture, at: datetime) -> None:
@@ -377,6 +386,7 @@ _LEARN: dict[type, Callable[[State, Any, datetime], None]] = {
     events.AttackerAdmitted: _attacker_admitted,
     events.PictureReceived: _picture_received,
     events.PictureRated: _picture_rated,
+    events.RaterTested: _rater_tested,
     events.ReportDecided: _report_decided,
     events.PictureOverruled: _picture_overruled,
     events.PictureSettled: _picture_settled,

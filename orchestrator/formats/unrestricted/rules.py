@@ -14,6 +14,7 @@ from orchestrator.domain.contest_format import FormatRules
 from orchestrator.domain.findings import OnFinding
 from orchestrator.formats.unrestricted.money import MoneyText, halve
 from orchestrator.formats.unrestricted.questionnaire import BICYCLE, BIRD, ObjectClass
+from orchestrator.formats.unrestricted.rater_tests import RaterRules
 from orchestrator.formats.unrestricted.validity import ValidityRules
 from orchestrator.formats.unrestricted.weeks import Weekday, load_zone
 
@@ -106,6 +107,8 @@ class UnrestrictedRules(FormatRules):
     """How long a team may appeal, in days of 24 hours from the ruling on a picture (U8)."""
     validity: ValidityRules = ValidityRules()
     """What raters are asked to agree on, and the panel of an appeal (U6, U8)."""
+    raters: RaterRules = RaterRules()
+    """How raters are tested by pictures whose class is known (U6)."""
     classes: tuple[ObjectClass, ObjectClass] = (BIRD, BICYCLE)
     """The two classes, in the words in which raters are asked about them."""
     prizes: PrizeRules | None = None

@@ -3,6 +3,7 @@
 from orchestrator.domain.contest_format import RuleInWords, finding_in_words
 from orchestrator.domain.text import counted_noun
 from orchestrator.formats.unrestricted.money import SPLIT_RULE
+from orchestrator.formats.unrestricted.rater_tests import RaterRules
 from orchestrator.formats.unrestricted.recusal import MIN_QUORUM, WAIVERS
 from orchestrator.formats.unrestricted.rules import (
     ClosedDefences,
@@ -124,7 +125,18 @@ def _raters(rules: UnrestrictedRules, one: str, other: str) -> str:
         f"{validity.minimum_area_percent} % of the picture by the smallest box, is complete, not hidden by "
         f"anything, and real: no case of {_depictions(rules)}. One more rater answers where a box meets less than "
         f"{validity.minimum_iou_percent} % of the median box. "
-        "All answers are published with the ids of the raters."
+        f"{_tests(rules.raters)}All answers are published with the ids of the raters."
+    )
+
+
+def _tests(raters: RaterRules) -> str:
+    """Returns how raters are tested; contests without public pictures have nothing to test them by."""
+    practice = f"Where the task has public pictures, a rater answers {raters.practice_items} of them as practice. "
+    if not raters.hidden_percent:
+        return practice
+    return practice + (
+        f"Later about {raters.hidden_percent} % of what they are asked about are such, too. Who is right about fewer "
+        f"than {raters.right_percent} % of at least {raters.hidden_minimum} is asked no more. "
     )
 
 

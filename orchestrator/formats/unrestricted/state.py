@@ -17,6 +17,7 @@ from orchestrator.formats.unrestricted.boxes import PictureSize
 from orchestrator.formats.unrestricted.money import Books
 from orchestrator.formats.unrestricted.prizes import Break, Entrants, StakedDefence, Unsettled
 from orchestrator.formats.unrestricted.questionnaire import Questionnaire
+from orchestrator.formats.unrestricted.rater_tests import RaterRecord
 from orchestrator.formats.unrestricted.recusal import Board
 from orchestrator.formats.unrestricted.rules import OnFault, UnrestrictedRules
 from orchestrator.formats.unrestricted.validity import Judge, Outcome, Rating, Ruling
@@ -183,6 +184,8 @@ class State:
     """Defence and picture of every break by a settled picture that no event has noted."""
     valid: dict[str, None] = field(default_factory=dict)
     """The pictures that are valid now."""
+    raters: dict[str, RaterRecord] = field(default_factory=dict)
+    """What each rater answered so far (U6)."""
     receipts: dict[tuple[str, str], str] = field(default_factory=dict)
     """Team and digest of a file -> the picture that it became."""
     uploads: dict[tuple[str, date], int] = field(default_factory=dict)

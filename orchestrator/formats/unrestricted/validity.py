@@ -1,7 +1,6 @@
 """Whether a picture is valid, by what all of its raters answered (U6), and by an appeal's new raters (U8).
 
-Raters are known by their ids alone. What they answered in practice, or about hidden items that test the raters
-themselves, does not count.
+Raters are known by their ids alone. What tests the raters themselves is apart (`rater_tests`).
 """
 
 from collections import Counter
@@ -53,15 +52,6 @@ class ValidityRules(BaseModel):
         return self
 
 
-class ItemUse(StrEnum):
-    """What a picture was shown to a rater for."""
-
-    COUNTED = "counted"
-    PRACTICE = "practice"
-    HIDDEN = "hidden"
-    """To test the rater, who is not told."""
-
-
 @dataclass(frozen=True, slots=True)
 class Rating:
     """What one rater said of a picture: `answers` that fit the questionnaire, or None for a report.
@@ -71,7 +61,6 @@ class Rating:
 
     rater: str
     answers: Answers | None
-    use: ItemUse = ItemUse.COUNTED
 
 
 class Outcome(StrEnum):
@@ -249,8 +238,8 @@ class _View:
 
 
 def _counting(ratings: Sequence[Rating]) -> list[Rating]:
-    """Returns the ratings that count, by rater. Raises ValueError where a rater has two."""
-    counting = sorted((each for each in ratings if each.use is ItemUse.COUNTED), key=lambda each: each.rater)
+    """Returns the ratings, by rater. Raises ValueError where a rater has two."""
+    counting = sorted(ratings, key=lambda each: each.rater)
     times = Counter(each.rater for each in counting)
     if twice := [rater for rater, count in times.items() if count > 1]:
         raise ValueError(f"several ratings of {', '.join(twice)}; give the one that counts")

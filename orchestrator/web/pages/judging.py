@@ -4,6 +4,7 @@ A rater learns neither the team of a picture nor its id: its address has the tok
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse, HttpResponseBase
@@ -12,8 +13,10 @@ from django.urls import reverse
 
 from orchestrator.application.grading import picture_raters
 from orchestrator.application.grading.attack_pictures import picture_png
+from orchestrator.application.grading.graded_pictures import encode_png
 from orchestrator.application.grading.picture_raters import AskedItem
 from orchestrator.formats.unrestricted.questionnaire import Answers
+from orchestrator.formats.unrestricted.rater_tests import KnownPicture
 from orchestrator.formats.unrestricted.state import PictureStatus
 from orchestrator.web import leases, week_mails
 from orchestrator.web.pages.request_limits import limited
@@ -23,6 +26,12 @@ from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
 from orchestrator.web.weeks import attempt, contest_of, png
 
+_PRACTICE = "Practice: you are told what the picture shows when you have answered. It counts for nothing."
+_REMOVED = (
+    "You are asked no more: too many of your answers about pictures whose class is known were wrong. "
+    "What you answered before stays."
+)
+
 
 @limited(RequestKind.RATING)
 def judge(visit: Visit) -> HttpResponseBase:
@@ -31,14 +40,17 @@ def judge(visit: Visit) -> HttpResponseBase:
     if problems := contest.read(lambda state: picture_raters.rater_problems(state, person)):
         return _nothing(visit, "\n".join(map(str, problems)))
     rater = picture_raters.rater_name(contest, person)
-    taken = leases.take(rater, contest.read(lambda state: list(picture_raters.open_items(state, rater))))
+    if contest.read(lambda state: picture_raters.is_removed(state, rater)):
+        return _nothing(visit, _REMOVED)
+    known = picture_raters.known_pictures(visit.site.contest())
+    taken = leases.take(rater, picture_raters.asked_items(contest, person, known))
     if taken is None:
         return _nothing(visit, "")
     token, item = taken
     if visit.request.method == "POST" and visit.request.POST.get("lease") != token:
         messages.warning(visit.request, "That picture is not asked of you any more; here is the next one.")
         return _again()
-    form = contest.read(lambda state: picture_raters.form_of(state, item.picture))
+    form = contest.read(lambda state: picture_raters.form_of(state, item))
     asked = AskedPicture(
         form=form,
         picture=reverse("judge-picture", kwargs={"token": token}),
@@ -46,6 +58,7 @@ def judge(visit: Visit) -> HttpResponseBase:
         take_answers=lambda said: _answer(visit, item, said),
         take_report=lambda: _answer(visit, item, None),
         hidden={"lease": token},
+        note=_PRACTICE if item.practice else "",
     )
     return ask_about(visit, asked)
 
@@ -56,12 +69,18 @@ def picture(visit: Visit, token: str) -> HttpResponseBase:
     found = leases.picture_of(picture_raters.rater_name(contest, visit.actor.person), token)
     if found is None:
         raise Http404
+    for known in picture_raters.known_pictures(visit.site.contest()):
+        if known.pixels == found:
+            pixels = picture_raters.known_picture_pixels(visit.site.contest(), known.place)
+            return png(encode_png(pixels), is_public=False)
     return png(picture_png(contest, found), is_public=False)
 
 
 def _answer(visit: Visit, item: AskedItem, said: Mapping[str, object] | None) -> HttpResponseBase:
     contest, person = contest_of(visit), visit.actor.person
     answers = None if said is None else Answers.model_validate(said)
+    if item.test is not None:
+        return _answer_test(visit, item, item.test, answers)
     before = contest.read(lambda state: state.pictures[item.picture].status)
     problem = attempt(lambda now: picture_raters.rate(contest, person, item, answers, now), visit)
     leases.give_back(picture_raters.rater_name(contest, person))
@@ -69,6 +88,25 @@ def _answer(visit: Visit, item: AskedItem, said: Mapping[str, object] | None) ->
         messages.warning(visit.request, f"Your answer was not taken: {problem}")
     elif before is PictureStatus.RATING:
         week_mails.picture_ruled(visit.site, contest, item.picture)
+    return _again()
+
+
+def _answer_test(visit: Visit, item: AskedItem, test: KnownPicture, answers: Answers | None) -> HttpResponseBase:
+    """Notes an answer about a picture whose class is known; of practice its rater is told whether it was right."""
+    contest, person, right = contest_of(visit), visit.actor.person, False
+
+    def note(now: datetime) -> None:
+        nonlocal right
+        right = picture_raters.answer_test(contest, person, test, answers, now, practice=item.practice)
+
+    problem = attempt(note, visit)
+    leases.give_back(picture_raters.rater_name(contest, person))
+    if problem:
+        messages.warning(visit.request, f"Your answer was not taken: {problem}")
+    elif item.practice:
+        shown = contest.read(lambda state: next(each for each in state.rules.classes if each.name == test.shows))
+        told = f"the picture shows {shown.with_article}, and nothing of the other class."
+        (messages.success if right else messages.warning)(visit.request, f"{'Right' if right else 'Not so'}: {told}")
     return _again()
 
 

@@ -19,11 +19,11 @@ from orchestrator.web.weeks import contest_of, png, viewer_of
 
 
 def weeks(visit: Visit) -> HttpResponseBase:
-    """The weeks of the contest, the open one first."""
+    """The weeks of the contest, the open one first, and its raters."""
     contest, now = contest_of(visit), visit.site.clock()
     viewer = viewer_of(visit, contest)
     found = contest.read(lambda state: unrestricted_views.weeks(state, viewer, now))
-    return render(visit, "weeks/weeks.html.j2", weeks=found)
+    return render(visit, "weeks/weeks.html.j2", weeks=found, raters=contest.read(unrestricted_views.raters))
 
 
 def week(visit: Visit, week_id: str) -> HttpResponseBase:

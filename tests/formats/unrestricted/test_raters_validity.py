@@ -24,7 +24,7 @@ from orchestrator.formats.unrestricted.questionnaire import (
     Statements,
     parse_answers,
 )
-from orchestrator.formats.unrestricted.validity import ItemUse, Judge, Outcome, Rating, ValidityRules
+from orchestrator.formats.unrestricted.validity import Judge, Outcome, Rating, ValidityRules
 
 SIZE = PictureSize(height=200, width=100)
 YES, MAYBE, HARDLY, NO = Certainty
@@ -296,15 +296,6 @@ def test_u6_an_unsure_rater_rejects_before_any_box_is_compared() -> None:
     """No fourth rater is asked about boxes where the picture is rejected anyway."""
     found = JUDGE.rule_on_picture(ratings(answers(), answers(box=SLOPPY), answers(YES, HARDLY)))
     assert found.outcome is Outcome.INVALID
-
-
-def test_u6_practice_and_hidden_items_do_not_count() -> None:
-    """What raters answered in practice, or to hidden items, is as if it were not there."""
-    odd = [
-        Rating(rater, answers(NO, NO), use) for rater in ("r-1", "r-9") for use in (ItemUse.PRACTICE, ItemUse.HIDDEN)
-    ]
-    assert JUDGE.rule_on_picture([*ratings(*[answers()] * 3), *odd]).outcome is Outcome.VALID
-    assert JUDGE.rule_on_picture([*ratings(*[answers()] * 2), *odd]).more_raters == 1
 
 
 def test_a_reported_picture_waits_for_the_board() -> None:
