@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.bundles import encoding
 from orchestrator.domain.events import Digest, Event
+from orchestrator.domain.field_errors import field_errors
 from orchestrator.domain.ids import canonical_json
-from orchestrator.domain.text import printable
 from orchestrator.errors import NotGenuine, UsageError
 from orchestrator.ledger.event_registry import parse_event
 from orchestrator.ledger.stores.base import GENESIS, TIME_PATTERN, LedgerEntry, entry_hash, leaf_hash
@@ -96,9 +96,8 @@ def _chain_entry(value: Any, where: str, previous: str) -> ChainEntry:
     except UsageError as error:
         raise NotGenuine(where, str(error)) from None
     except ValidationError as error:
-        first = error.errors()[0]
-        at = ".".join(map(str, first["loc"]))
-        raise NotGenuine(where, f"is no entry of a ledger: {printable(at)}: {printable(str(first['msg']))}") from None
+        problem = field_errors(error)[0].problem()
+        raise NotGenuine(where, f"is no entry of a ledger: {problem.place}: {problem.what}") from None
     seq, stated = value["seq"], value["hash"]
     if entry_hash(previous, leaf) != stated:
         raise NotGenuine(where, "does not continue the chain: its hash is another")

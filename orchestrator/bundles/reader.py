@@ -19,6 +19,7 @@ from orchestrator.bundles.layout import (
     expected_files,
 )
 from orchestrator.bundles.packed_blobs import file_digest
+from orchestrator.domain.field_errors import field_errors
 from orchestrator.domain.ids import digest, parse_json
 from orchestrator.domain.text import printable
 from orchestrator.domain.versions import FORMAT_VERSION, unreadable_version
@@ -158,9 +159,9 @@ def parse_model(kind: type[M], value: object, place: str) -> M:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        first = error.errors()[0]
-        at = " ".join(printable(str(part), 80) for part in first["loc"])
-        raise NotGenuine(f"{place} {at}".strip(), printable(str(first["msg"]))) from None
+        first = field_errors(error)[0]
+        at = " ".join(printable(str(part), 80) for part in first.path)
+        raise NotGenuine(f"{place} {at}".strip(), first.what) from None
 
 
 def _read_signature(path: Path) -> tuple[bytes, str]:

@@ -7,11 +7,12 @@ from pathlib import Path
 from pydantic import AwareDatetime, BaseModel, ConfigDict, model_validator
 
 from orchestrator import resources
+from orchestrator.domain.field_errors import KeyPath
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import Problem, Rejected
 from orchestrator.intake import manifest
 from orchestrator.intake.manifest import Label, Slug
-from orchestrator.intake.yaml_file import KeyPath, YamlFile
+from orchestrator.intake.yaml_file import YamlFile
 
 
 class EntrySection(BaseModel):
@@ -35,7 +36,9 @@ class EntrySection(BaseModel):
         if self.pictures is not None:
             others = (self.folder, self.builtin, self.image)
             if any(others) or self.name is None or self.side is Side.DEFENCE:
-                raise ValueError("give `pictures` with `name` and without `folder`, `builtin` or `image`: an attack's")
+                raise ValueError(
+                    "`pictures` are an attack's and stand alone; give `name`, and no `folder`, `builtin` or `image`"
+                )
             return self
         if (
             self.folder is None
@@ -43,7 +46,8 @@ class EntrySection(BaseModel):
             and (self.image is None or self.name is None or self.side is None)
         ):
             raise ValueError(
-                "give `builtin`, or `folder`, or `image` with `name` and `side`, or `pictures` with `name`"
+                "nothing says what plays; give `builtin`, or `folder`, or `image` with `name` and `side`, "
+                "or `pictures` with `name`"
             )
         return self
 

@@ -6,6 +6,7 @@ plug-in brings its own keys.
 """
 
 import copy
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
@@ -31,6 +32,7 @@ from orchestrator import plugins
 from orchestrator.datasets.base import Dataset
 from orchestrator.domain.access import MAX_TRANSCRIPT_BYTES, Access, AccessKind, Transcript
 from orchestrator.domain.contest_format import Format
+from orchestrator.domain.field_errors import KeyPath
 from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.submissions import Side
@@ -40,7 +42,7 @@ from orchestrator.executors.kubernetes.settings import ClusterSettings
 from orchestrator.intake import contest_entries
 from orchestrator.intake.contest_entries import EntrySection
 from orchestrator.intake.manifest import Slug
-from orchestrator.intake.yaml_file import KeyPath, YamlFile
+from orchestrator.intake.yaml_file import YamlFile
 from orchestrator.integrity.power import SamplingDesign
 
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -48,7 +50,7 @@ PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 def _more_than_nothing(size: ByteSize) -> ByteSize:
     if size <= 0:
-        raise ValueError("input should be more than 0 bytes: to an engine 0 is no limit")
+        raise ValueError(f"{size} bytes are no limit to an engine; write more than 0, such as 512MiB")
     return size
 
 
@@ -72,13 +74,21 @@ class BudgetSection(_Section):
     epsilon: Annotated[Decimal, Field(gt=0, max_digits=12, decimal_places=3)]
     """In steps of 1/255."""
 
+    @field_validator("epsilon", mode="before")
+    @classmethod
+    def _no_fraction(cls, epsilon: object) -> object:
+        """Refuses `8/255`, with the number to write in its place."""
+        if isinstance(epsilon, str) and (found := re.fullmatch(r"\s*([0-9.]+)\s*/\s*255\s*", epsilon, re.ASCII)):
+            raise ValueError(f"{epsilon.strip()!r} is a fraction; write {found[1]}, in steps of 1/255")
+        return epsilon
+
     @field_validator("epsilon")
     @classmethod
     def _in_steps(cls, epsilon: Decimal, info: ValidationInfo) -> Decimal:
         """Refuses what was meant as a share of the range: within less than a step no value of a picture can change."""
         if info.data.get("norm") is Norm.LINF and epsilon < 1:
             steps = max(1, round(epsilon * 255))
-            raise ValueError(f"{epsilon} is less than one step of 1/255: did you mean {steps}, which is {steps}/255?")
+            raise ValueError(f"{epsilon} is less than one step of 1/255; did you mean {steps}, which is {steps}/255?")
         return epsilon
 
     def to_budget(self) -> Budget:
@@ -148,18 +158,24 @@ class AccessSection(_Section):
     def _options_apply(self) -> "AccessSection":
         access = self.to_access()
         if not access.shows_scores and (self.decimals is not None or self.top_score_only):
-            raise ValueError("decimals and top_score_only are for `kind: scores` and `kind: gradient`")
+            raise ValueError("decimals and top_score_only are for `kind: scores` and `kind: gradient`; leave them out")
         if not access.allows_queries and access.transcript is Transcript.FULL:
-            raise ValueError("`transcript: full` is for contests in which attacks query: `kind` is none")
+            raise ValueError(
+                "`transcript: full` is for contests in which attacks query, and `kind` is none; leave it out"
+            )
         for kind, price in (
             (AccessKind.DECISION, self.decision_price),
             (AccessKind.SCORES, self.scores_price),
             (AccessKind.GRADIENT, self.gradient_price),
         ):
             if price != 1 and kind not in access.prices:
-                raise ValueError(f"{kind}_price has no effect: with `kind: {self.kind}` nobody may ask for it")
+                raise ValueError(
+                    f"{kind}_price has no effect: with `kind: {self.kind}` nobody may ask for it; leave it out"
+                )
             if price > self.queries:
-                raise ValueError(f"{kind}_price is more than `queries`, so that nobody could ask for it")
+                raise ValueError(
+                    f"{kind}_price is more than `queries`, and nobody could ask for it; write at most {self.queries}"
+                )
         return self
 
     def to_access(self) -> Access:
@@ -232,12 +248,12 @@ class ContestFile(_Section):
     @model_validator(mode="after")
     def _tasks_named_once(self) -> "ContestFile":
         if self.task is not None and self.tasks:
-            raise ValueError("give `task`, or several under `tasks`, not both")
+            raise ValueError("both `task` and `tasks`; give `task`, or several under `tasks`")
         names = [task.name for task in self.all_tasks]
         if len(set(names)) != len(names):
-            raise ValueError("two tasks have the same name")
+            raise ValueError("two tasks have the same name; give each its own")
         if self.opens and self.closes and self.opens >= self.closes:
-            raise ValueError("`closes` is not after `opens`")
+            raise ValueError("`closes` is not after `opens`; give a later time")
         return self
 
     @property
@@ -397,7 +413,7 @@ class Contest:
         if self.format is None or Side.ATTACK not in self.format.programs or self._yaml.value_at(*place[:-1]) is None:
             return []
         remedy = "add it, such as `budget: {norm: linf, epsilon: 8}`"
-        return [self.problem_at(place, "field required", remedy)]
+        return [self.problem_at(place, "missing", remedy)]
 
     def _problems_in_other_files(self) -> list[Problem]:
         """Returns what is wrong with the pictures and the entries whose sections can be read."""
@@ -437,7 +453,7 @@ class Contest:
     def _find_datasets(self) -> tuple[dict[KeyPath, Any], list[Problem]]:
         tasks = self._yaml.value_at("tasks")
         if not tasks and self._yaml.value_at("task") is None:
-            return {}, [self.problem_at(("task",), "field required", "give `task`, or several under `tasks`")]
+            return {}, [self.problem_at(("task",), "missing", "give `task`, or several under `tasks`")]
         places: list[KeyPath] = [("task",)]
         places += [("tasks", number) for number in range(len(tasks) if isinstance(tasks, list) else 0)]
         datasets: dict[KeyPath, Any] = {}

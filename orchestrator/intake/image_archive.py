@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.archives.decompress import PieceReader, RatioLimit, SizeLimit, decompressed, with_observers
 from orchestrator.archives.members import PIECE_BYTES, MalformedArchive, Member, MemberKind
+from orchestrator.domain.field_errors import field_errors
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
 from orchestrator.folder_walk import EntryKind, walk_folder
@@ -145,9 +146,8 @@ class _LayoutReader:
         try:
             return kind.model_validate_json(text or path.read_bytes())
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise MalformedArchive(f"{place}: {first['msg']}", _PACK_REMEDY) from None
+            problem = field_errors(error)[0].problem("file")
+            raise MalformedArchive(f"{problem.place}: {problem.what}", _PACK_REMEDY) from None
 
     def _read_blob_model(self, descriptor: _Descriptor, kind: type[M]) -> M:
         """Returns a blob as a model."""

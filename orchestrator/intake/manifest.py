@@ -49,7 +49,13 @@ class Manifest(BaseModel):
     """How to start it in its folder; the image's command is the same. With `form: files` it is the adapter's."""
     labels_from: Literal[0, 1] = 0
     """With `form: files`: the number that a defence's first class has."""
-    image: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._/-]{0,200}(:[A-Za-z0-9._-]{1,100})?$")] = ""
+    image: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z0-9][a-z0-9._/-]{0,200}(:[A-Za-z0-9._-]{1,100})?$",
+            description="an image's name in lower case, such as team/entry:1",
+        ),
+    ] = ""
     """The tag under which `make images` or its authors build it."""
     gpu: bool = False
     """Whether it can use a GPU."""
@@ -95,7 +101,7 @@ def _cross_key_problems(file: YamlFile) -> list[Problem]:
     form, command, labels_from = (file.value_at(key) for key in ("form", "command", "labels_from"))
     problems = []
     if command is None and form != Form.FILES:
-        problems.append(file.problem_at(("command",), "field required", "say how it is started in its folder"))
+        problems.append(file.problem_at(("command",), "missing", "say how it is started in its folder"))
     if isinstance(command, list) and command and command[0] == "":
         problems.append(file.problem_at(("command", 0), "an empty word, which is no program", "name the program"))
     if labels_from is not None and form != Form.FILES:

@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
 
+from orchestrator.domain.field_errors import FieldError, dotted_path, field_errors
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
@@ -68,7 +68,7 @@ def read_metadata(folder: Path, side: Side | None = None) -> Metadata:
     try:
         metadata = Metadata.model_validate_json(data.removeprefix(b"\xef\xbb\xbf"))
     except ValidationError as error:
-        raise Rejected(str(path), [_validation_problem(each) for each in error.errors(include_url=False)]) from None
+        raise Rejected(str(path), [_validation_problem(each) for each in field_errors(error)]) from None
     problems = [*_type_problems(metadata, side), *_entry_point_problems(metadata, folder)]
     if problems:
         raise Rejected(str(path), problems)
@@ -85,11 +85,10 @@ def adapter_dockerfile(labels_from: Literal[0, 1] = 0) -> str:
     return f"{_DOCKERFILE}CMD {json.dumps(adapter_command(labels_from))}\n"
 
 
-def _validation_problem(error: ErrorDetails) -> Problem:
-    place = ".".join(str(part) for part in error["loc"])
-    message = printable(error["msg"], 200)
+def _validation_problem(error: FieldError) -> Problem:
+    place = dotted_path(error.path)
     remedy = 'one JSON object with "type" and "entry_point", both text'
-    return Problem(f"{FILE_NAME}{place and f', {printable(place, 60)}'}", message[:1].lower() + message[1:], remedy)
+    return Problem(f"{FILE_NAME}{place and f', {place}'}", error.what, remedy)
 
 
 def _type_problems(metadata: Metadata, side: Side | None) -> list[Problem]:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.archives.members import MalformedArchive
-from orchestrator.domain.text import printable
+from orchestrator.domain.field_errors import field_errors
 from orchestrator.intake.manifest import Slug
 
 FILE_NAME = "sparring-package.json"
@@ -46,10 +46,10 @@ def parse_package(data: bytes) -> Package:
     try:
         package = Package.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "file"
-        problem = printable(f"{place}: {first['msg']}", 160)
-        raise MalformedArchive(f"{FILE_NAME} is not as it should be: {problem}", _REMEDY) from None
+        problem = field_errors(error, Package)[0].problem("file")
+        raise MalformedArchive(
+            f"{FILE_NAME} is not as it should be: {problem.place}: {problem.what}", _REMEDY
+        ) from None
     paths = [member.path for member in package.members]
     if len(set(paths)) != len(paths):
         raise MalformedArchive(f"{FILE_NAME} lists a file twice", _REMEDY)

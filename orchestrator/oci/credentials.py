@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from orchestrator.domain.field_errors import dotted_path, field_errors
 from orchestrator.errors import UsageError
 from orchestrator.oci.references import DOCKER_HUB
 
@@ -77,7 +78,7 @@ class Credentials:
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror}; let this user read it") from error
         except ValidationError as error:
-            places = ", ".join(".".join(map(str, each["loc"])) for each in error.errors()[:3])
+            places = ", ".join(dotted_path(each.path) for each in field_errors(error)[:3])
             raise UsageError(
                 f"{path} is not docker's config.json (look at {places}); `docker login` writes it"
             ) from None

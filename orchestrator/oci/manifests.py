@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel, to_pascal
 
+from orchestrator.domain.field_errors import field_errors
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
 
@@ -283,6 +284,5 @@ def _validate(model: type[Model], given: Mapping[str, Any], place: str) -> Model
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        at = ".".join(map(str, first["loc"])) or "top"
-        raise UnusableImageError(place, f"{printable(at, 80)}: {printable(first['msg'], 160)}", _PUSH_REMEDY) from None
+        problem = field_errors(error)[0].problem()
+        raise UnusableImageError(place, f"{problem.place}: {problem.what}", _PUSH_REMEDY) from None

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, TypeAdapter, ValidationError
 
-from orchestrator.domain.text import printable
+from orchestrator.domain.field_errors import field_errors
 from orchestrator.errors import ProtocolFault
 from orchestrator.protocol.frames import SAFE_INTEGER, Frame
 
@@ -238,13 +238,9 @@ def parse_message(frame: Frame) -> PlayerMessage:
     try:
         return _player_message_adapter.validate_python(frame.header)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        unknown = first["type"] in {"union_tag_invalid", "union_tag_not_found"}
-        place = printable(".".join(map(str, first["loc"]))) or "type"
-        raise ProtocolFault(
-            "type" if unknown else "header",
-            f"header field {place}: {printable(first['msg'])}",
-        ) from None
+        problem = field_errors(error)[0].problem("type")
+        # Without a type that there is, nothing is known of the other fields: the error is at no field of the header.
+        raise ProtocolFault("type" if problem.place == "type" else "header", f"header field {problem}") from None
 
 
 def payload_array(frame: Frame, dtype: Dtype, shape: list[int]) -> NDArray[Any]:

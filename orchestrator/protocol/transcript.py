@@ -19,6 +19,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from orchestrator.domain.field_errors import field_errors
 from orchestrator.domain.text import printable
 from orchestrator.errors import ProtocolFault, UsageError
 from orchestrator.protocol import frames
@@ -146,9 +147,8 @@ def read_transcript(text: str) -> list[TranscriptEntry]:
         try:
             entries.append(TranscriptEntry.model_validate(_parse_line(number, line)))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"])) or "entry"
-            raise UsageError(f"line {number}: {printable(place)}: {printable(first['msg'])}") from None
+            problem = field_errors(error, TranscriptEntry)[0].problem("entry")
+            raise UsageError(f"line {number}: {problem}") from None
     return entries
 
 

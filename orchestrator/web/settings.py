@@ -60,7 +60,7 @@ class MailSettings(_Part):
 class OpenIdProvider(_Part):
     """A provider of OpenID Connect, such as a university's, through which people can sign in."""
 
-    id: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,40}$")]
+    id: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,40}$", description="lower case, digits and -")]
     name: str
     server: str
     """The address of its discovery document, or the part of it before `/.well-known/`."""

@@ -220,7 +220,7 @@ def test_correcting_changes_the_record_by_an_act(cup) -> None:
         (lambda desk: desk.add_team("Empty", []), "give its people, each once"),
         (
             lambda desk: desk.add_team("", [contest_events.PersonRecord(id="a", name="A")]),
-            "team: string should have at least 1",
+            "team: an empty text is too short",
         ),
     ],
 )

@@ -129,7 +129,7 @@ def test_every_entry_that_cannot_play_is_named(contest, entries, backend, submit
         f"line 9, submissions[0]: folder: there is no {tmp_path}/nowhere/submission.yaml; "
         "a path begins where the contest file lies"
     )
-    assert problems[2].startswith("line 10, submissions[1]: line 1, sparring: field required")
+    assert problems[2].startswith("line 10, submissions[1]: line 1, sparring: missing; add it")
     assert problems[-2] == "line 12, submissions[3]: a second 'attacker'; give one of them a `name:`"
     assert problems[-1] == (
         "line 13, submissions[4]: side: the contest file says attack, its submission.yaml defence; make them agree"

@@ -56,7 +56,7 @@ def test_the_command_follows(folder):
 def test_streams_are_the_default(refused):
     """Without `form` a command is needed, and metadata.json is not looked at."""
     said = SAID.replace("form: files\n", "")
-    expected = ["line 1, command: field required; say how it is started in its folder"]
+    expected = ["line 1, command: missing; say how it is started in its folder"]
     assert refused(said, b"nonsense") == expected
     assert refused(said + "form: stream\n") == expected
 
@@ -76,8 +76,8 @@ def test_all_problems_come_at_once(refused):
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        (SAID + "labels_from: 2\n", "line 5, labels_from: input should be 0 or 1, got 2"),
-        (SAID.replace("files", "tape"), "line 4, form: input should be 'stream' or 'files', got 'tape'"),
+        (SAID + "labels_from: 2\n", "line 5, labels_from: 2 is not allowed here"),
+        (SAID.replace("files", "tape"), "line 4, form: 'tape' is not allowed here"),
         (
             SAID.replace("files", "stream") + "command: [a]\nlabels_from: 0\n",
             "line 6, labels_from: is known only with `form: files`",
@@ -96,23 +96,23 @@ def test_what_does_not_fit_is_refused(refused, said, problem):
     """Keys that contradict each other are refused, each with its line and the remedy."""
     found = refused(said)
     assert problem in [each.split(";")[0] for each in found]
-    assert all(";" in each or "input should be" in each for each in found), "a problem without a remedy"
+    assert all(";" in each for each in found), "a problem without a remedy"
 
 
 @pytest.mark.parametrize(
     ("metadata", "problem"),
     [
-        (b"", "metadata.json: invalid JSON"),
-        (b"\xff\xfe", "metadata.json: invalid JSON"),
-        (b"[1]", "metadata.json: input should be an object"),
-        (b"[" * 60_000, "metadata.json: invalid JSON: recursion limit exceeded"),
+        (b"", "metadata.json: not JSON"),
+        (b"\xff\xfe", "metadata.json: not JSON"),
+        (b"[1]", "metadata.json: a list of 1 item is not a mapping"),
+        (b"[" * 60_000, "metadata.json: not JSON: recursion limit exceeded"),
         (b" " * 65_537, "metadata.json: more than 65536 bytes; shorten it"),
-        ({}, "metadata.json, type: field required"),
-        (GOOD | {"type": 7}, "metadata.json, type: input should be a valid string"),
+        ({}, "metadata.json, type: missing"),
+        (GOOD | {"type": 7}, "metadata.json, type: 7 is not text"),
         (GOOD | {"type": "targeted_attack"}, "metadata.json, type: targeted attacks have no contest here"),
         (GOOD | {"type": "\x1b[2J"}, r"metadata.json, type: '\\x1b[2J' is not known; one of attack, "),
-        (GOOD | {"entry_point": ""}, "metadata.json, entry_point: string should have at least 1 character"),
-        (GOOD | {"entry_point": "x" * 201}, "metadata.json, entry_point: string should have at most 200 characters"),
+        (GOOD | {"entry_point": ""}, "metadata.json, entry_point: an empty text is too short"),
+        (GOOD | {"entry_point": "x" * 201}, "metadata.json, entry_point: 201 characters are too many"),
         (GOOD | {"entry_point": "/bin/sh"}, "metadata.json, entry_point: '/bin/sh' leads out of the folder"),
         (GOOD | {"entry_point": "a/../../b"}, "metadata.json, entry_point: 'a/../../b' leads out of the folder"),
         (GOOD | {"entry_point": "run.sh\0"}, "leads out of the folder"),

@@ -51,17 +51,15 @@ def test_a_byte_order_mark_is_no_key(submitted):
 def test_every_problem_of_a_manifest_is_told(refused):
     """Wrong types, ranges, patterns, unknown and missing keys come together, each with its line."""
     text = "sparring: '1'\nname: A\ncommand: []\nimage: ../x\ngpu: maybe\nlicense: MIT\n"
-    pattern = "^[a-z0-9][a-z0-9._/-]{0,200}(:[A-Za-z0-9._-]{1,100})?$"
-    assert [problem.split(";")[0] for problem in refused(text)] == [
-        "line 1, sparring: input should be 1, got '1'",
-        "line 2, name: string should match pattern '^[a-z0-9][a-z0-9_-]{0,63}$', got 'A'",
-        "line 1, side: field required",
-        "line 3, command: list should have at least 1 item after validation, not 0, got a list of 0 items",
-        f"line 4, image: string should match pattern '{pattern}', got '../x'",
-        "line 5, gpu: input should be a valid boolean, unable to interpret input, got 'maybe'",
-        "line 6, license: unknown key",
+    assert refused(text) == [
+        "line 1, sparring: '1' is not allowed here; write 1",
+        "line 2, name: 'A' is not allowed here; write lower case, digits, - and _",
+        "line 1, side: missing; add it",
+        "line 3, command: a list of 0 items is too short; write at least 1 of them",
+        "line 4, image: '../x' is not allowed here; write an image's name in lower case, such as team/entry:1",
+        "line 5, gpu: 'maybe' is neither true nor false; write true or false",
+        "line 6, license: unknown key; did you mean 'licence'?",
     ]
-    assert refused(text)[1].endswith("got 'A'; write lower case, digits, - and _")
     assert refused(GOOD + "license: MIT\n") == ["line 5, license: unknown key; did you mean 'licence'?"]
 
 
@@ -139,14 +137,14 @@ def test_whatever_a_stranger_writes_is_a_refusal(refused, more):
 def test_a_merged_key_is_told_at_the_merge(refused):
     """A key that came in by `<<` has no line of its own; its problem stands at the line of the mapping around it."""
     [problem] = refused("<<: {name: A}\nsparring: 1\nside: attack\ncommand: [x]\n")
-    assert problem.startswith("line 1, name: string should match pattern")
+    assert problem.startswith("line 1, name: 'A' is not allowed here")
 
 
 def test_a_short_file_that_means_a_huge_one_costs_nothing(refused):
     """Aliases of aliases mean 5 * 10^9 items; they are neither counted out nor printed."""
     began = time.monotonic()
     found = refused(BOMB + "description: *a29\nlicence: *a29\n")
-    assert "description: input should be a valid string, got a list of 2 items" in found[0]
+    assert "description: a list of 2 items is not text" in found[0]
     assert sum(map(len, found)) < 10_000
     assert time.monotonic() - began < 5
 
@@ -275,5 +273,5 @@ def test_an_empty_word_is_no_program(refused):
 def test_a_nul_is_refused_in_a_command(refused):
     """No program can be given one."""
     assert refused(GOOD.replace("player.py", '"a\\0b"')) == [
-        "line 4, command[1]: a NUL character, which no program can be given: leave it out, got 'a\\x00b'"
+        "line 4, command[1]: a NUL character, which no program can be given; leave it out"
     ]

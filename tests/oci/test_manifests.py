@@ -38,13 +38,13 @@ def hostile(image: dict) -> dict[str, bytes | dict]:
         },
         "fetched from elsewhere": {**image, "layers": [with_url]},
         "a layer of type": {**image, "layers": [foreign]},
-        "layers.0.digest": {**image, "layers": [{**image["layers"][0], "digest": "sha256:../../x"}]},
+        "layers.0..digest": {**image, "layers": [{**image["layers"][0], "digest": "sha256:../../x"}]},
         "config.size": {**image, "config": {**image["config"], "size": -1}},
         "a configuration of 1099511627776 bytes": {**image, "config": {**image["config"], "size": 2**40}},
         "bytes where 5 were promised": {**image, "config": {**image["config"], "size": 5}},
         "more than 1048576 bytes": {**image, "annotations": {"a": "x" * 2**20}},
         "it names 1 layers": {**image, "layers": []},
-        "at most 1000": {**image, "layers": image["layers"] * 1001},
+        "a list of 1001 items is too long": {**image, "layers": image["layers"] * 1001},
     }
 
 

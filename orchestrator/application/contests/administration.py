@@ -19,6 +19,7 @@ from orchestrator.application.submissions import image_ownership, trial_matches
 from orchestrator.bundles.receipts import Receipt, encode_receipt
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_format import LedgerFold
+from orchestrator.domain.field_errors import first_field_error
 from orchestrator.domain.season import Entry, Season
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import printable
@@ -48,11 +49,7 @@ def validated(kind: type[S], **words: object) -> S:
     try:
         return kind.model_validate(words)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise UsageError(
-            f"{place}: {first['msg'].removeprefix('Value error, ').lower()}; say it in other words"
-        ) from None
+        raise UsageError(first_field_error(error, kind)) from None
 
 
 @dataclass(frozen=True, slots=True)

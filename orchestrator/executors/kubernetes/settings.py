@@ -4,11 +4,25 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, field_validator
 
-ObjectName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
+ObjectName = Annotated[
+    str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$", description="lower case, digits, - and .")
+]
 """The name of an object of Kubernetes (a DNS subdomain)."""
-LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
+LabelValue = Annotated[
+    str,
+    Field(
+        pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$",
+        description="at most 63 letters, digits, -, _ and .",
+    ),
+]
 """A label's value."""
-VolumePath = Annotated[str, Field(pattern=r"^([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?$")]
+VolumePath = Annotated[
+    str,
+    Field(
+        pattern=r"^([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?$",
+        description="a path without / at its beginning or end",
+    ),
+]
 """A path below a volume's root, without dots at the beginning of a part."""
 FIRST_PLAYER_UID, PLAYER_UIDS = 20_000, 40_000
 """Players' users: below 65,536, since a user namespace of a pod has no more."""
@@ -31,7 +45,9 @@ class ClusterSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    namespace: Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")] = "sparring"
+    namespace: Annotated[
+        str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$", description="lower case, digits and -")
+    ] = "sparring"
     """Where everything is made: a volume belongs to one namespace."""
     claim: ObjectName = "sparring-work"
     """The volume that drivers read and write, never a player; the controller has it under DIR."""
@@ -45,7 +61,9 @@ class ClusterSettings(BaseModel):
     """What is put before an image's name that has no registry in it; `none` where there is no registry to ask."""
     insecure_registries: list[str] = []
     """Registries, as host[:port], that are asked without TLS."""
-    platform: Annotated[str, Field(pattern=r"^[a-z0-9]+/[a-z0-9]+(/[a-z0-9]+)?$")] = "linux/amd64"
+    platform: Annotated[
+        str, Field(pattern=r"^[a-z0-9]+/[a-z0-9]+(/[a-z0-9]+)?$", description="a platform such as linux/amd64")
+    ] = "linux/amd64"
     """Which image of several is played."""
     max_jobs: Annotated[int, Field(ge=1, le=5000)] = 20
     """The most Jobs at a time."""

@@ -28,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from orchestrator.domain.assignment import Assignment, PartialStep
 from orchestrator.domain.events import CoreEvent, Event
+from orchestrator.domain.field_errors import field_errors
 from orchestrator.errors import PodUsedUp, StoreFault
 from orchestrator.files import write_whole
 
@@ -204,6 +205,7 @@ def _volume_fault(path: Path, error: OSError) -> StoreFault:
 
 
 def _format_fault(path: Path, error: ValidationError) -> StoreFault:
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return StoreFault(f"{path} is not what this version writes: {place}: {first['msg']}; use one version of the runner")
+    problem = field_errors(error)[0].problem()
+    return StoreFault(
+        f"{path} is not what this version writes: {problem.place}: {problem.what}; use one version of the runner"
+    )

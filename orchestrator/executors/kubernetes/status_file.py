@@ -12,6 +12,7 @@ from typing import Literal
 import structlog
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from orchestrator.domain.field_errors import field_errors
 from orchestrator.errors import StoreFault
 from orchestrator.executors.kubernetes.attempt_status import AttemptState, AttemptStatus
 from orchestrator.executors.kubernetes.labels import Attempt
@@ -116,4 +117,5 @@ def read_status(folder: Path) -> ControllerStatus | None:
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as error:
-        raise StoreFault(f"{folder / FILE_NAME} cannot be read: {error}; the next run writes it anew") from error
+        why = field_errors(error)[0].what if isinstance(error, ValidationError) else error.strerror
+        raise StoreFault(f"{folder / FILE_NAME} cannot be read: {why}; the next run writes it anew") from error

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pydantic import ValidationError
 
 from orchestrator.domain.contest_events import FormatEvent
+from orchestrator.domain.field_errors import field_errors
 from orchestrator.domain.human_grading import (
     GradedTask,
     GradingProgress,
@@ -193,8 +194,5 @@ def _read_file(text: str, *, csv: bool) -> AnswerFile:
         return AnswerFile.model_validate_json(text)
     except ValidationError as error:
         remedy = "hand in the file as the grading page saved it"
-        problems = [
-            Problem(".".join(str(part) for part in each["loc"]) or "file", each["msg"], remedy)
-            for each in error.errors(include_url=False)[:20]
-        ]
+        problems = [each.problem("file", remedy) for each in field_errors(error, AnswerFile)[:20]]
         raise Rejected("answers", problems) from None

@@ -53,5 +53,5 @@ class AttackSetRules(FormatRules):
     @classmethod
     def _some_format(cls, formats: tuple[PictureFormat, ...]) -> tuple[PictureFormat, ...]:
         if not formats or len(set(formats)) != len(formats):
-            raise ValueError("name at least one kind of file, and each once")
+            raise ValueError("no kind of file, or one twice; name at least one, and each once")
         return formats

@@ -35,7 +35,9 @@ class InitialRules(BaseModel):
     def _only_own_attacks(self) -> "InitialRules":
         own = [attack.name for attack in GRADIENT_ATTACKS]
         if self.crafted_on == "self" and (others := sorted(self.weights.keys() - set(own))):
-            raise ValueError(f"with `crafted_on: self` the weights are of {', '.join(own)}, not of {', '.join(others)}")
+            raise ValueError(
+                f"with `crafted_on: self` the weights are of {', '.join(own)}, not of {', '.join(others)}; name its own"
+            )
         return self
 
 

@@ -14,9 +14,9 @@ from orchestrator.formats.unrestricted.questionnaire import Answers
 from orchestrator.formats.unrestricted.recusal import ConflictSource
 from orchestrator.formats.unrestricted.round_names import OTHER_SEEDS, eligibility_round, week_round
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="letters, digits, ., _ and -")]
 """What a member of the board, a rater, a batch or a submission is called."""
-WeekId = Annotated[str, Field(pattern=r"^[0-9]{4}-W[0-9]{2}$")]
+WeekId = Annotated[str, Field(pattern=r"^[0-9]{4}-W[0-9]{2}$", description="a week such as 2026-W48")]
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 ClassName = Annotated[str, Field(min_length=1, max_length=100)]
 Team = Annotated[str, Field(min_length=1, max_length=120)]

@@ -15,6 +15,7 @@ from typing import Annotated, Self
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
+from orchestrator.domain.field_errors import show_value
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
 
@@ -62,9 +63,9 @@ class Money:
 
     def __post_init__(self) -> None:
         if self.currency not in EXPONENTS:
-            raise ValueError(f"{printable(self.currency, 20)!r} is no currency: write an ISO 4217 code such as EUR")
+            raise ValueError(f"{printable(self.currency, 20)!r} is no currency; write an ISO 4217 code such as EUR")
         if type(self.units) is not int or not 0 <= self.units <= MAX_UNITS:
-            raise ValueError(f"{self.units!r} is no amount: it is a whole number of smallest units, up to {MAX_UNITS}")
+            raise ValueError(f"{self.units!r} is no amount; write a whole number of smallest units, up to {MAX_UNITS}")
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -75,15 +76,15 @@ class Money:
         """
         found = _AMOUNT.fullmatch(text)
         if found is None:
-            raise ValueError(f"{printable(text, 40)!r} is no amount: write it as in 1000.50 EUR")
+            raise ValueError(f"{printable(text, 40)!r} is no amount; write it as in 1000.50 EUR")
         currency, decimals = found["currency"], found["decimals"]
         if (exponent := EXPONENTS.get(currency)) is None:
-            raise ValueError(f"{currency} is no currency: write an ISO 4217 code such as EUR")
+            raise ValueError(f"{currency} is no currency; write an ISO 4217 code such as EUR")
         if decimals is not None and len(decimals) != exponent:
             example = format_units(10**exponent, currency)
-            raise ValueError(f"{printable(text, 40)}: {currency} has {exponent} decimals: write it as in {example}")
+            raise ValueError(f"{printable(text, 40)}: {currency} has {exponent} decimals; write it as in {example}")
         if len(found["whole"]) > len(str(MAX_UNITS)):
-            raise ValueError(f"{printable(text, 40)} is too much: at most {MAX_UNITS} smallest units can be given")
+            raise ValueError(f"{printable(text, 40)} is too much; write at most {MAX_UNITS} smallest units")
         return cls(int(found["whole"] + (decimals or "0" * exponent)), currency)
 
     def __str__(self) -> str:
@@ -101,7 +102,7 @@ def _read(value: object) -> Money:
     if isinstance(value, Money):
         return value
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no amount: write it with its currency, as in 1000.50 EUR")  # noqa: TRY004  pydantic turns ValueError into a problem
+        raise ValueError(f"{show_value(value)} is no amount; write it with its currency, as in 1000.50 EUR")  # noqa: TRY004  pydantic turns ValueError into a problem
     return Money.parse(value)
 
 

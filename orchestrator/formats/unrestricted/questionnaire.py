@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
 
+from orchestrator.domain.field_errors import field_errors
 from orchestrator.domain.human_grading import Choice, Question
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
@@ -23,13 +23,6 @@ MAX_ANSWER_TEXT: Final = 10_000
 """The longest JSON text of one rater's answers about one picture, in characters."""
 _MAX_PROBLEMS: Final = 20
 _SUBJECT: Final = "answers"
-_REMEDIES: Final = {
-    "bool_type": "answer true or false",
-    "enum": "choose one of the four answers",
-    "extra_forbidden": "leave it out",
-    "int_type": "write a whole number of pixels",
-}
-"""Of pydantic's kinds of errors."""
 
 
 class Certainty(StrEnum):
@@ -177,7 +170,7 @@ class Questionnaire:
         try:
             Answers.model_validate(document)
         except ValidationError as error:
-            found = [_problem(each) for each in error.errors(include_url=False)[:_MAX_PROBLEMS]]
+            found = [each.problem("answers") for each in field_errors(error, Answers)[:_MAX_PROBLEMS]]
         if not isinstance(document, Mapping):
             return found
         presence = document.get("presence")
@@ -251,15 +244,6 @@ def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a key occurs twice")
     return found
-
-
-def _problem(error: ErrorDetails) -> Problem:
-    """Returns one of pydantic's errors in our words."""
-    place = ".".join(printable(str(part), 60) for part in error["loc"]) or "answers"
-    if error["type"] == "missing":
-        return Problem(place, "no answer to this question")
-    message = printable(error["msg"].removeprefix("Value error, "))
-    return Problem(place, message[:1].lower() + message[1:], _REMEDIES.get(error["type"], ""))
 
 
 def _outside_problems(box: object, size: PictureSize) -> list[Problem]:

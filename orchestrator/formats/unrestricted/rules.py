@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from orchestrator.domain.contest_format import FormatRules
+from orchestrator.domain.field_errors import show_value
 from orchestrator.domain.findings import OnFinding
 from orchestrator.formats.unrestricted.money import MoneyText, halve
 from orchestrator.formats.unrestricted.questionnaire import BICYCLE, BIRD, ObjectClass
@@ -54,7 +55,8 @@ def _weekday(value: object) -> object:
     if not isinstance(value, str):
         return value
     if value.upper() not in Weekday.__members__:
-        raise ValueError(f"{value!r} is no day: write one of {', '.join(day.name.lower() for day in Weekday)}")
+        days = ", ".join(day.name.lower() for day in Weekday)
+        raise ValueError(f"{show_value(value)} is no day; write one of {days}")
     return Weekday[value.upper()]
 
 
@@ -78,11 +80,17 @@ class PrizeRules(_Rules):
     @model_validator(mode="after")
     def _fits_the_pool(self) -> "PrizeRules":
         if self.per_break.currency != self.pool.currency:
-            raise ValueError(f"per_break: {self.per_break} is of another currency than the pool of {self.pool}")
+            raise ValueError(
+                f"per_break: {self.per_break} is of another currency than the pool of {self.pool}; write both in one"
+            )
         if not 0 < self.per_break.units <= halve(self.pool.units)[0]:
-            raise ValueError(f"per_break: {self.per_break} is nothing, or more than half of the pool of {self.pool}")
+            raise ValueError(
+                f"per_break: {self.per_break} is nothing, or more than half of the pool of {self.pool}; write less"
+            )
         if sum(self.advances.values()) >= _PERCENT:
-            raise ValueError(f"advances: {sum(self.advances.values())} % in all leave nothing for the prize itself")
+            raise ValueError(
+                f"advances: {sum(self.advances.values())} % in all leave nothing for the prize; write smaller ones"
+            )
         return self
 
 
@@ -117,9 +125,11 @@ class UnrestrictedRules(FormatRules):
     @model_validator(mode="after")
     def _advances_come_before_the_prize(self) -> "UnrestrictedRules":
         if self.prizes and (late := [days for days in self.prizes.advances if days >= self.days_unbroken]):
-            raise ValueError(f"prizes.advances: {late[0]} days are not before the prize after {self.days_unbroken}")
+            raise ValueError(
+                f"prizes.advances: {late[0]} days are not before the prize after {self.days_unbroken}; write fewer"
+            )
         if self.classes[0].name == self.classes[1].name:
-            raise ValueError(f"classes: both are called {self.classes[0].name!r}")
+            raise ValueError(f"classes: both are called {self.classes[0].name!r}; give each its own name")
         return self
 
     @field_validator("time_zone")

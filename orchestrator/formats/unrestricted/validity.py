@@ -46,8 +46,8 @@ class ValidityRules(BaseModel):
     def _appeals_can_be_decided_in_one_way(self) -> Self:
         if not self.appeal_raters < 2 * self.appeal_majority <= 2 * self.appeal_raters:
             raise ValueError(
-                f"appeal_majority is {self.appeal_majority}, and has to be more than half of the "
-                f"{self.appeal_raters} appeal_raters and at most all of them"
+                f"appeal_majority is {self.appeal_majority}; write more than half of the {self.appeal_raters} "
+                "appeal_raters, and at most all of them"
             )
         return self
 

@@ -15,9 +15,13 @@ from zoneinfo import ZoneInfo
 
 import tzdata
 
+from orchestrator.domain.field_errors import show_value
+
 TZDATA_VERSION: str = tzdata.IANA_VERSION
 """The release of the IANA time zone database, such as `2026f`."""
 _ONE_DAY = timedelta(days=1)
+_ZONE_LENGTH = 60
+"""Characters of the longest name of a zone, with room."""
 _FINEST = timedelta(seconds=1)
 """Clocks change at whole seconds."""
 
@@ -47,14 +51,14 @@ class Week:
 def load_zone(name: str) -> ZoneInfo:
     """Returns a time zone by its IANA name, such as `Europe/Berlin`. Raises ValueError where there is none."""
     parts = name.split("/")
-    if not all(part and set(part) <= _ZONE_CHARACTERS for part in parts):
-        raise ValueError(f"{name!r} is no name of a time zone: write one such as Europe/Berlin")
+    if len(name) > _ZONE_LENGTH or not all(part and set(part) <= _ZONE_CHARACTERS for part in parts):
+        raise ValueError(f"{show_value(name)} is no name of a time zone; write one such as Europe/Berlin")
     place = files("tzdata").joinpath("zoneinfo", *parts)
     if not place.is_file():
-        raise ValueError(f"no time zone {name!r} in the IANA database {TZDATA_VERSION}: write one such as UTC")
+        raise ValueError(f"no time zone {name!r} in the IANA database {TZDATA_VERSION}; write one such as UTC")
     with place.open("rb") as data:
         if data.read(4) != b"TZif":
-            raise ValueError(f"{name!r} is no time zone")
+            raise ValueError(f"{name!r} is no time zone; write one such as UTC")
         data.seek(0)
         return ZoneInfo.from_file(data, name)
 

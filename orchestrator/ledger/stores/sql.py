@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from sqlalchemy import exc
 
 from orchestrator.domain.events import Event
+from orchestrator.domain.field_errors import first_field_error
 from orchestrator.domain.ids import parse_json
 from orchestrator.domain.text import printable
 from orchestrator.domain.versions import unreadable_version
@@ -208,8 +209,9 @@ class SqlLedger:
         except UsageError as error:
             raise StoreFault(f"ledger entry {row.seq}: {error}") from error
         except (ValidationError, ValueError, TypeError, RecursionError) as error:
+            why = first_field_error(error) if isinstance(error, ValidationError) else error
             raise StoreFault(
-                f"ledger entry {row.seq} is not an event of this version: {error}; {self._location} was altered or "
+                f"ledger entry {row.seq} is not an event of this version: {why}; {self._location} was altered or "
                 f"damaged, or written by another version; {_RESTORE_REMEDY}"
             ) from error
         if (value, row.kind) != (event.model_dump(mode="json"), event.kind):

@@ -183,7 +183,15 @@ class AppealText(_Part):
 class DeviceRequest(_Part):
     """A program that wants a token."""
 
-    name: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    name: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=80,
+            pattern=r"^[^\x00-\x1f\x7f]+$",
+            description="a name without control characters",
+        ),
+    ]
     scope: Scope = Scope.SUBMIT
 
 

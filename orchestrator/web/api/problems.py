@@ -9,6 +9,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, ValidationError
 from pydantic import BaseModel
 
+from orchestrator.domain.field_errors import describe_errors, dotted_path
 from orchestrator.errors import InfrastructureFault, Problem, Rejected, SparringError
 from orchestrator.web.models import Upload
 from orchestrator.web.pages.errors import RETRY_SECONDS
@@ -95,14 +96,10 @@ def _on_our_error(request: HttpRequest, error: SparringError) -> HttpResponse:
 
 def _on_wrong_fields(_request: HttpRequest, error: ValidationError) -> HttpResponse:
     """Says which fields are wrong. `loc` begins with where they were: the body, say, and the name of its model."""
-    problems = [
-        Problem(
-            ".".join(str(part) for part in each["loc"][2:] or each["loc"]),
-            str(each["msg"]).removeprefix("Value error, "),
-            "see /api/v1/openapi.json",
-        )
-        for each in error.errors
-    ]
+    problems = []
+    for each in describe_errors(error.errors):
+        place = dotted_path(each.path[2:] or each.path)
+        problems.append(Problem(place, each.what, each.remedy or "see /api/v1/openapi.json"))
     return refuse(422, "invalid", problems)
 
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from orchestrator.application.contests import arrivals
 from orchestrator.application.contests.arrivals import HandIn
+from orchestrator.domain.field_errors import field_errors
 from orchestrator.domain.season import Arrival
 from orchestrator.domain.submissions import Side
 from orchestrator.domain.text import reject_control_characters
@@ -141,9 +142,8 @@ def _metadata(header: str) -> UploadMetadata:
         words = {name: base64.b64decode(value, validate=True).decode() for name, value in pairs}
         return UploadMetadata.model_validate(words)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise _wrong(f"Upload-Metadata.{place}", first["msg"], "see docs/web.md") from None
+        problem = field_errors(error, UploadMetadata)[0].problem()
+        raise _wrong(f"Upload-Metadata.{problem.place}", problem.what, problem.remedy) from None
     except (ValueError, binascii.Error):
         raise _wrong("Upload-Metadata", "is not `name base64,name base64`", "write it as tus 1.0 has it") from None
 

@@ -39,16 +39,14 @@ def test_a_table_is_read(end, mark) -> None:
         pytest.param(f"{HEADER}\n{VALID}\n\n{VALID}", "line 3: 0 cells", id="empty-line"),
         pytest.param(f"{HEADER}\n{VALID.replace('yes', 'TRUE')}", "line 2: proper is neither", id="proper"),
         pytest.param(f"{HEADER}\n{VALID.replace('item-', '')}", "line 2: token does not begin", id="bare-token"),
-        pytest.param(
-            f"{HEADER}\n{VALID.replace('item-0', 'item-G')}", "line 2: token: String should match", id="token"
-        ),
-        pytest.param(f"{HEADER}\n{QUALITY.replace(',5,', ',6,')}", "line 2: grade: Input should be less", id="grade"),
+        pytest.param(f"{HEADER}\n{VALID.replace('item-0', 'item-G')}", "line 2: token: 'G", id="token"),
+        pytest.param(f"{HEADER}\n{QUALITY.replace(',5,', ',6,')}", "line 2: grade: '6' is too large", id="grade"),
         pytest.param(f"{HEADER}\n{VALID.replace('1200', '1.2E+3x')}", "line 2: milliseconds", id="milliseconds"),
         pytest.param(
             f"{HEADER}\n{VALID.replace('1200', '9' * 400)}", "line 2: milliseconds", id="milliseconds-of-400-digits"
         ),
         pytest.param(f"{HEADER}\n{VALID}\n{NONE.replace('-7', '-8')}", "column rater: several", id="two-raters"),
-        pytest.param(f"{HEADER}\n{VALID.replace(PLAN, 'x')}", "line 2: plan: String should match", id="plan"),
+        pytest.param(f"{HEADER}\n{VALID.replace(PLAN, 'x')}", "line 2: plan: 'x' is not allowed here", id="plan"),
     ],
 )
 def test_anything_else_is_refused(text, problem) -> None:

@@ -6,6 +6,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from orchestrator.domain.field_errors import field_errors
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
 from orchestrator.formats.attack_set.grading.sheets import Answer, AnswerFile
@@ -98,5 +99,5 @@ def _answer(row: Mapping[str, str]) -> Answer:
 def _first_message(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
-    first = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    problem = field_errors(error, Answer)[0].problem()
+    return f"{problem.place}: {problem.what}"

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-RaterId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
+RaterId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$", description="lower case, digits and -")]
 
 
 MAXIMUM_MILLISECONDS = 2**53 - 1
