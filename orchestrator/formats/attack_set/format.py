@@ -30,6 +30,7 @@ from orchestrator.errors import Problem
 from orchestrator.formats.attack_set.contest_grading import AttackSetGrading, graded
 from orchestrator.formats.attack_set.events import GradeGiven, GradesReceived, GradingPlanned, ScoresReleased
 from orchestrator.formats.attack_set.grading.fold import GradingResult, SubmissionGrades
+from orchestrator.formats.attack_set.grading.planning import sample_problems
 from orchestrator.formats.attack_set.grading.quality import HUMAN_WEIGHT, MEASURED_WEIGHT, total_score
 from orchestrator.formats.attack_set.human_scores import grading_notes, human_columns, human_remarks, human_values
 from orchestrator.formats.attack_set.objective_scores import (
@@ -101,9 +102,12 @@ class AttackSet(Format[AttackSetRules]):
         return base_eligibility(entry)
 
     def task_problems(self, task: Task) -> list[Problem]:
-        """Returns that pictures are too small for the window of the similarity (C4)."""
-        problem = size_problem(task.shape, self.rules.ssim)
-        return [Problem(task.name, f"has {problem}", "choose another reading of `rules.ssim`")] if problem else []
+        """Returns that pictures are too small for the window of the similarity (C4), or too few to grade (C7)."""
+        found = []
+        if problem := size_problem(task.shape, self.rules.ssim):
+            found.append(Problem(task.name, f"has {problem}", "choose another reading of `rules.ssim`"))
+        few = [] if self.rules.grading is None else sample_problems(self.rules.grading, task.count)
+        return found + [Problem(task.name, f"cannot be graded: {each.what}", each.remedy) for each in few]
 
     def roster_problems(self, roster: Roster, round_name: str = "") -> list[Problem]:
         """Returns that there is not one hidden model, or that a program attacks."""

@@ -143,6 +143,26 @@ def test_pictures_smaller_than_the_window_are_refused() -> None:
     assert AttackSet(AttackSetRules()).task_problems(task) == []
 
 
+@pytest.mark.parametrize(
+    ("grading", "what"),
+    [
+        (None, []),
+        ({"distance": 2, "pictures": 6}, []),
+        ({"distance": 2, "pictures": 5}, ["5 pictures are too few to keep 2 other items"]),
+        ({"distance": 2, "pictures": 31}, ["31 pictures of a task that has 30"]),
+        ({}, ["30 pictures are too few to keep 20 other items"]),
+    ],
+)
+def test_too_few_pictures_to_grade_are_refused_with_the_contest_file(grading, what) -> None:
+    """Organizers learn it before the first submission, not when the plan is made after the close (C7)."""
+    task = Task("digits", ("0", "1"), (1, 8, 8), 30, "d", None)
+    found = [str(problem) for problem in AttackSet(AttackSetRules(grading=grading)).task_problems(task)]
+    assert len(found) == len(what)
+    assert all(
+        each in problem and "digits: cannot be graded" in problem for each, problem in zip(what, found, strict=True)
+    )
+
+
 def test_a_picture_without_an_answer_is_a_success_that_tolerates_nothing() -> None:
     """The hidden model failed on it: the row says so, and the margin is 0."""
     scores, answers = LOGITS.copy(), ANSWERS.copy()

@@ -75,12 +75,20 @@ def plan_problems(
     if len({*raters}) < rules.raters_per_picture:
         what = f"{len({*raters})} raters for {rules.raters_per_picture} per picture"
         problems.append(Problem(f"{PLACE}.raters", what, "add raters"))
+    problems += sample_problems(rules, picture_count)
+    if picture_count >= wanted and wanted * rules.raters_per_picture < len(raters):
+        what = f"{wanted} pictures with {rules.raters_per_picture} raters each for {len(raters)} raters: some get none"
+        problems.append(Problem(f"{PLACE}.pictures", what, "grade more pictures, or name fewer raters"))
+    return problems
+
+
+def sample_problems(rules: GradingRules, picture_count: int) -> list[Problem]:
+    """Returns why no plan can be made for a task of so many pictures, whoever hands in and whoever grades."""
+    problems = []
+    wanted = _wanted(rules, picture_count)
     if wanted > picture_count:
         what = f"{wanted} pictures of a task that has {picture_count}"
         problems.append(Problem(f"{PLACE}.pictures", what, "write a smaller number, or 'all'"))
-    elif wanted * rules.raters_per_picture < len(raters):
-        what = f"{wanted} pictures with {rules.raters_per_picture} raters each for {len(raters)} raters: some get none"
-        problems.append(Problem(f"{PLACE}.pictures", what, "grade more pictures, or name fewer raters"))
     if wanted < 2 * (rules.distance + 1):
         what = f"{wanted} pictures are too few to keep {rules.distance} other items between two versions of one"
         problems.append(Problem(f"{PLACE}.distance", what, _distance_remedy(rules.distance)))
