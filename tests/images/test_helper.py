@@ -242,6 +242,19 @@ serve(Mine())
 """
 
 
+@pytest.mark.parametrize("parameters", ["self, pixels, seeds", "self, pixels, *, seeds=None"])
+def test_a_defence_that_asks_for_seeds_gets_one_for_each_picture(written, parameters):
+    """`classify(pixels, seeds)` is given the seeds of the question (U13), and None where there is none."""
+    body = (
+        "return [None] * len(pixels) if seeds is None else [int(np.random.default_rng(s).integers(10)) for s in seeds]"
+    )
+    source = DEFENCE.format(scores=False, body=body).replace("self, pixels", parameters)
+    player, seeds = written(source, Role.DEFENCE), [2**53, 0, 7]
+    (reply,) = player.ask(player.session.ask_classify(PIXELS, seeds))
+    assert reply.labels == tuple(int(np.random.default_rng(seed).integers(10)) for seed in seeds)
+    assert player.classify(PIXELS) == [None, None, None]
+
+
 @pytest.mark.parametrize("drawn", ["map(self.task.rng, pixels)", "(self.task.rng() for _ in pixels)"])
 def test_a_defence_that_draws_as_the_helper_says_is_honest(written, drawn):
     """The same picture gets the same chance whatever seed a sandbox is told, before or beside whatever else."""

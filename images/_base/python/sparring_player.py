@@ -39,6 +39,7 @@ _questions, _answers = _take_pipes()
 
 # Everything below may print what it likes: even NumPy is imported after the pipes are safe.
 # isort: split
+import inspect  # noqa: E402  after the pipes are safe
 import json  # noqa: E402  after the pipes are safe
 import struct  # noqa: E402  after the pipes are safe
 import traceback  # noqa: E402  after the pipes are safe
@@ -235,7 +236,11 @@ class Defence:
         """Prepares whatever takes long; called once, before the first question."""
 
     def classify(self, pixels: np.ndarray) -> object:
-        """Returns n labels, each an int or None to abstain, for `pixels`, uint8 [n, c, h, w]."""
+        """Returns n labels, each an int or None to abstain, for `pixels`, uint8 [n, c, h, w].
+
+        A method with a further parameter `seeds` is given a secret seed for each picture, int64 [n], in contests that
+        allow a defence chance (rule U13), and None in all others.
+        """
         raise NotImplementedError(f"{type(self).__name__} needs a method classify(pixels)")
 
 
@@ -330,7 +335,11 @@ class _Speaker:
             _write(dict(header, shape=list(part.shape)), part.tobytes())
 
     def _classify(self, header: dict, pixels: np.ndarray) -> None:
-        result, scores = self.player.classify(pixels), None
+        chance = {}
+        if "seeds" in inspect.signature(self.player.classify).parameters:
+            seeds = header.get("seeds")
+            chance["seeds"] = None if seeds is None else np.array(seeds, np.int64)
+        result, scores = self.player.classify(pixels, **chance), None
         offered = bool(getattr(self.player, "scores", False))
         pair = isinstance(result, tuple) and len(result) == 2  # noqa: PLR2004  a pair
         paired = pair and np.ndim(_unwrapped(result[0])) > 0
