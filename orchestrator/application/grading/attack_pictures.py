@@ -14,7 +14,7 @@ from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.weeks import local_day
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.stores.base import array_digest, format_time, get_array, put_array
-from orchestrator.picture_files.decode import decode_picture
+from orchestrator.picture_files.decode_apart import decode_picture_apart
 from orchestrator.picture_files.picture import PictureRefused
 
 MAX_PICTURE_BYTES = 1024**2
@@ -47,7 +47,7 @@ def hand_in_picture(
         remedy = f"hand in at most {MAX_PICTURE_BYTES} bytes"
         raise Rejected("picture", [Problem("picture", f"a file of {len(data)} bytes", remedy)])
     try:
-        pixels, _ = decode_picture(data, {PictureFormat.PNG}, shape)
+        pixels = decode_picture_apart(data, {PictureFormat.PNG}, shape)
     except PictureRefused as error:
         raise Rejected("picture", [Problem("picture", str(error), error.remedy)]) from None
     file_digest = digest(data)

@@ -1,0 +1,78 @@
+"""Decodes a stranger's picture in a process of its own: what a decoder does to it is done to nothing else.
+
+The process has no secret in its environment, opens no file once it has begun, and ends at limits of memory and time.
+Whoever serves many people, such as the web service, decodes so.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Collection
+
+import numpy as np
+
+from orchestrator.domain.samples import Pixels
+from orchestrator.domain.submissions import PictureFormat
+from orchestrator.errors import StoreFault
+from orchestrator.picture_files.decode import decode_picture
+from orchestrator.picture_files.picture import PictureRefused
+
+MEMORY_BYTES = 2**30
+SECONDS = 30
+"""Of the processor; a busy machine may take `LONGEST_WAIT` for them."""
+LONGEST_WAIT = 300
+_REFUSED = 3
+_KEPT = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
+"""Variables of the environment that Python itself may need."""
+
+
+def decode_picture_apart(data: bytes, formats: Collection[PictureFormat], shape: tuple[int, int, int]) -> Pixels:
+    """Returns what `decode_picture` returns of a picture of a shape, u8 [c, h, w], from a process of its own.
+
+    Raises:
+        PictureRefused: it is no such picture, or its decoder ended at a limit.
+        StoreFault: no process can be started.
+    """
+    asked = json.dumps({"formats": sorted(each.value for each in formats), "shape": shape})
+    environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | {"OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "orchestrator.picture_files.decode_apart", asked]
+    try:
+        done = subprocess.run(
+            command, input=data, env=environment, capture_output=True, timeout=LONGEST_WAIT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise PictureRefused(f"takes more than {LONGEST_WAIT} s to decode", "write a plainer file") from None
+    except OSError as error:
+        raise StoreFault(f"no process to decode a picture can be started: {error}; look at the machine") from error
+    if done.returncode == _REFUSED:
+        raise PictureRefused(*json.loads(done.stdout))
+    if done.returncode or len(done.stdout) != int(np.prod(shape)):
+        what = f"ends its decoder, which has {MEMORY_BYTES // 2**20} MiB and {SECONDS} s"
+        raise PictureRefused(what, "write a plainer file")
+    return np.frombuffer(done.stdout, np.uint8).reshape(shape).copy()
+
+
+def _main() -> None:
+    """Decodes what comes at stdin as the first argument asks; writes the pixels, or why it is refused, to stdout."""
+    asked = json.loads(sys.argv[1])
+    data = sys.stdin.buffer.read()
+    for limit, most in (
+        (resource.RLIMIT_AS, MEMORY_BYTES),
+        (resource.RLIMIT_CPU, SECONDS),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(limit, (most, most))
+    try:
+        formats = {PictureFormat(each) for each in asked["formats"]}
+        pixels, _ = decode_picture(data, formats, tuple(asked["shape"]))
+    except PictureRefused as error:
+        sys.stdout.write(json.dumps([str(error), error.remedy]))
+        sys.exit(_REFUSED)
+    sys.stdout.buffer.write(pixels.tobytes())
+
+
+if __name__ == "__main__":
+    _main()
