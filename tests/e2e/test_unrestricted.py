@@ -147,7 +147,7 @@ def test_verify_finds_what_was_forged(contest, tmp_path, kind, changes, message)
 
 
 def test_a_worker_plays_what_follows_from_a_decision_and_a_close(tmp_path) -> None:
-    """Nobody requests a round: a readable defence is tested, and a closed week is played, each once."""
+    """Nobody requests a round: a readable defence is tested, and a closed week is played, again for who came later."""
     made = PlayedContest(tmp_path)
     made.seat(b1="one@uni.example", b2="two@lab.example", b3="three@firm.example")
     for team in ("owls", "foxes"):
@@ -167,4 +167,11 @@ def test_a_worker_plays_what_follows_from_a_decision_and_a_close(tmp_path) -> No
     made.now += timedelta(days=7)  # the worker closes the week
     assert work() == ["played week-2027-w04"]
     assert [event.week for event in recorded(made, events.AnswersRecorded)] == ["2027-W04"]
+    assert work() == []
+
+    # A defence that comes later is asked about that week's picture, which nobody was asked to play again.
+    made.submit("late", "int(mean >= 150)", "owls")
+    assert work() == ["played eligibility-late", "played week-2027-w04"]
+    answers = [(event.defence, event.week, event.answers) for event in recorded(made, events.AnswersRecorded)]
+    assert answers == [("plain", "2027-W04", {GREY: "bright"}), ("late", "2027-W04", {GREY: "dark"})]
     assert work() == []

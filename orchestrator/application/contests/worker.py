@@ -27,6 +27,8 @@ from orchestrator.domain.season import Season
 from orchestrator.errors import Busy, InfrastructureFault, Rejected, SparringError, UsageError
 from orchestrator.execution.round_runner import EventCallback
 from orchestrator.files import write_fault
+from orchestrator.formats.unrestricted.round_names import week_round
+from orchestrator.formats.unrestricted.state import State
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.round_folder import lock_folder
 from orchestrator.sandboxes.base import Backend
@@ -117,8 +119,10 @@ class Worker:
         self._broken: Exception | None = None
         self._weeks: UnrestrictedContest | None = None
         """What becomes due by time, None until it is asked for, and in other formats."""
-        self._requested: set[tuple[str, str]] = set()
-        """Rounds, by name and task, that it requested: one that failed waits for somebody who looks at it."""
+        self._weeks_lock = threading.Lock()
+        self._requested: set[tuple[str, str, tuple[str, ...]]] = set()
+        """Rounds, by name, task and who waits in one that was played, that it requested: one that failed waits for
+        somebody who looks at it."""
         self._admissions, self._rounds = _Delays(work.once), _Delays(work.once)
 
     def run(self) -> None:
@@ -131,6 +135,13 @@ class Worker:
         with seasons.administer(self._work.contest, self._work.by, self._work.clock) as admin:
             require_isolation(admin.contest, self._work.how)
             arrivals.sweep(admin)
+        try:
+            self._run()
+        finally:
+            if self._weeks is not None:
+                self._weeks.close()
+
+    def _run(self) -> None:
         admissions = threading.Thread(target=self._run_admissions, name="admissions")
         admissions.start()
         try:
@@ -156,9 +167,6 @@ class Worker:
         except Exception as error:  # noqa: BLE001  # raised again by the thread that runs the worker
             self._broken = error
             self.stop.set()
-        finally:
-            if self._weeks is not None:
-                self._weeks.close()
 
     def _await(self, admissions: threading.Thread) -> None:
         """Waits until the admission in hand has ended."""
@@ -192,14 +200,19 @@ class Worker:
 
     def _tick(self, admin: ContestAdmin) -> bool:
         """Runs what time has made necessary, in formats that have such; returns whether there was something."""
-        if self._weeks is None:
-            if (rules := unrestricted_rules(admin.contest)) is None:
-                return False
-            self._weeks = UnrestrictedContest(admin.folder, rules)
-        actions = self._weeks.tick(admin.now())
+        if (weeks := self._open_weeks(admin)) is None:
+            return False
+        actions = weeks.tick(admin.now())
         for action in actions:
             self._work.tell(Done("time", action.id, "done"))
         return bool(actions)
+
+    def _open_weeks(self, admin: ContestAdmin) -> UnrestrictedContest | None:
+        """Returns the contest where it is one of weeks, None in other formats."""
+        with self._weeks_lock:
+            if self._weeks is None and (rules := unrestricted_rules(admin.contest)) is not None:
+                self._weeks = UnrestrictedContest(admin.folder, rules)
+            return self._weeks
 
     def _admit_next(self, admin: ContestAdmin) -> bool:
         """Admits the first of what arrived; returns whether there was something."""
@@ -254,16 +267,24 @@ class Worker:
         return False
 
     def _request_automatic(self, admin: ContestAdmin) -> None:
-        """Requests every round that is played without being asked for, and that nobody played or requested."""
+        """Requests every round that is played without being asked for, and that nobody played or requested.
+
+        A week that was played is played again where a defence waits for its pictures: one that came later (U7).
+        """
+        waiting: dict[str, list[str]] = {}
+        if (weeks := self._open_weeks(admin)) is not None:
+            found = weeks.read(State.weeks_to_ask)
+            waiting = {week_round(week): defences for week, defences in found.items()}
         for task in admin.contest.file.all_tasks:
             for each in admin.contest.format.rounds(admin.season, task.name):
-                key = (each.name, task.name)
-                known = key in self._requested or key in admin.season.played_rounds
-                if known or not each.automatic or each.blocked:
+                is_played = (each.name, task.name) in admin.season.played_rounds
+                who = tuple(waiting.get(each.name, ())) if is_played else ()
+                key = (each.name, task.name, who)
+                if key in self._requested or (is_played and not who) or not each.automatic or each.blocked:
                     continue
-                self._requested.add(key)
-                with suppress(UsageError):  # somebody requested it
+                with suppress(UsageError):  # somebody requested it: that one is played first
                     round_requests.request_round(admin, each.name, task.name)
+                    self._requested.add(key)
 
     def _play(self, admin: ContestAdmin, request: str) -> None:
         """Plays a request that this worker holds, and closes it. Raises Busy, InfrastructureFault: it stays open."""

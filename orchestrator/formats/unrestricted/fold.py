@@ -21,6 +21,7 @@ from orchestrator.formats.unrestricted.rater_tests import RaterRecord, is_right
 from orchestrator.formats.unrestricted.recusal import Conflict, waivers_left
 from orchestrator.formats.unrestricted.rules import UnrestrictedRules
 from orchestrator.formats.unrestricted.state import (
+    ANSWERING,
     Appeal,
     Decision,
     Defence,
@@ -121,6 +122,9 @@ def _week_closed(state: State, event: events.WeekClosed, _: datetime) -> None:
     for picture in state.week_pictures:
         state.pictures[picture].status = PictureStatus.RATING
         state.unsettled[picture] = None
+    for defence in state.defences.values() if state.week_pictures else ():
+        if defence.status in ANSWERING:
+            state.to_ask.setdefault(event.week, set()).add(defence.id)
     state.week_pictures = []
     for record in state.raters.values():
         record.published = (record.hidden, record.hidden_right)
@@ -141,6 +145,8 @@ def _defence_tested(state: State, event: events.DefenceTested, at: datetime) -> 
     defence.why = ineligible_because(state, event)
     defence.status = DefenceStatus.REFUSED if defence.why else DefenceStatus.ELIGIBLE
     defence.tested_at, defence.tested_in = at, state.week.id if state.week else ""
+    for picture in () if defence.why else state.awaited_answers(defence):
+        state.to_ask.setdefault(state.pictures[picture].week, set()).add(defence.id)
 
 
 def _defence_published(state: State, event: events.DefencePublished, at: datetime) -> None:
@@ -169,6 +175,10 @@ def _answers_recorded(state: State, event: events.AnswersRecorded, _: datetime) 
     defence.faults.update(event.faults)
     defence.other_seeds.update(event.other_seeds)
     _await_breaks(state, defence, event.answers)
+    if waiting := state.to_ask.get(event.week):
+        waiting.discard(defence.id)
+        if not waiting:
+            del state.to_ask[event.week]
 
 
 def _await_breaks(state: State, defence: Defence, pictures: Iterable[str]) -> None:
@@ -269,6 +279,9 @@ def _picture_overruled(state: State, event: events.PictureOverruled, at: datetim
     _decide(state, picture, event.class_name, at)
     picture.appeals, picture.settled = [], False
     state.unsettled[picture.id] = None
+    for defence in state.defences.values():
+        if defence.status in ANSWERING and state.awaits_answer(defence, picture):
+            state.to_ask.setdefault(picture.week, set()).add(defence.id)
 
 
 def _picture_settled(state: State, event: events.PictureSettled, _: datetime) -> None:

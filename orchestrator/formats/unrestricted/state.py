@@ -180,6 +180,8 @@ class State:
     pictures: dict[str, Picture] = field(default_factory=dict)
     unsettled: dict[str, None] = field(default_factory=dict)
     """The pictures that are published and not settled, in the order of the ledger."""
+    to_ask: dict[str, set[str]] = field(default_factory=dict)
+    """Closed week -> defences that play and have not answered since it closed, or since they came to play (U7)."""
     breaks_to_note: dict[tuple[str, str], None] = field(default_factory=dict)
     """Defence and picture of every break by a settled picture that no event has noted."""
     valid: dict[str, None] = field(default_factory=dict)
@@ -257,8 +259,27 @@ class State:
         return bool(others) and wrong <= len(others) // 2
 
     def awaited_answers(self, defence: Defence) -> list[str]:
-        """Returns the public pictures that a defence has to be asked about: all but those that it was tested on."""
-        return [each.id for each in self.pictures.values() if self.awaits_answer(defence, each)]
+        """Returns the public pictures that a defence has to be asked about: all but those that it was tested on.
+
+        None of them is rejected for good, so that each is valid or not settled.
+        """
+        return [each for each in {**self.valid, **self.unsettled} if self.awaits_answer(defence, self.pictures[each])]
+
+    def weeks_to_ask(self) -> dict[str, list[str]]:
+        """Returns the closed weeks with pictures that defences have to be asked about, and these defences."""
+        found = {}
+        for week, names in self.to_ask.items():
+            defences = [self.defences[each] for each in sorted(names)]
+            waiting = [each.id for each in defences if self._is_asked(each) and self._awaits_week(each, week)]
+            if waiting:
+                found[week] = waiting
+        return found
+
+    def _is_asked(self, defence: Defence) -> bool:
+        return defence.status in ANSWERING and self.season.entries[defence.id].is_active
+
+    def _awaits_week(self, defence: Defence, week: str) -> bool:
+        return any(self.awaits_answer(defence, self.pictures[each]) for each in self.closed_weeks[week])
 
     def awaits_answer(self, defence: Defence, picture: Picture) -> bool:
         """Returns whether a defence has to be asked about a picture and was not."""
