@@ -48,10 +48,11 @@ def submission(results: Results, name: str) -> SubmissionPart:
 def played(shared_lab) -> tuple[Results, Results, Path]:
     """A round with every misfit, and the same honest players alone."""
     honest = ["attack_noop", "attack_honest", "defence_honest"]
-    alone = shared_lab.play(*honest, out="alone")
+    few = {"power": 0.5, "cheat": 0.3}  # whom determinism checks accuse is not looked at here
+    alone = shared_lab.play(*honest, out="alone", replay=few)
     misfits = (*ATTACKS, *DEFENCES, *MALFORMED, "attack_one_step_too_far", "defence_abstains")
     # So that those who fault at every picture are not asked all of them: their time is used up before.
-    crowded = shared_lab.play(*honest, *misfits, out="crowded", limits={"fault_seconds": 1.0})
+    crowded = shared_lab.play(*honest, *misfits, out="crowded", limits={"fault_seconds": 1.0}, replay=few)
     return alone, crowded, shared_lab.folder / "crowded"
 
 
