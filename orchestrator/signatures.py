@@ -12,7 +12,7 @@ from orchestrator.errors import StoreFault
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
-_LOST_REMEDY = "put it back from a copy of the folder, see docs/seasons.md"
+_LOST_REMEDY = "put it back from a copy of the folder, see `sparring explain seasons`"
 
 
 class SigningKey:

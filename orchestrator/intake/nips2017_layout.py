@@ -22,7 +22,8 @@ SIDES = {"attack": Side.ATTACK, "defense": Side.DEFENCE}
 TARGETED_ATTACK = "targeted_attack"
 LABELS_FROM_OPTION = "--labels-from"
 _DOCKERFILE = """\
-# BASE may be any image with the programs that the entry script calls, and the adapter: docs/migrating-from-nips-2017.md
+# BASE may be any image with the programs that the entry script calls, and the adapter:
+# `sparring explain migrating-from-nips-2017`
 ARG BASE=sparring/base:cpu
 FROM ${BASE}
 COPY . /opt/player/
@@ -54,7 +55,9 @@ def read_metadata(folder: Path, side: Side | None = None) -> Metadata:
     """
     path = folder / FILE_NAME
     if path.is_symlink() or not path.is_file():
-        problem = Problem(FILE_NAME, "missing, or no plain file", "docs/migrating-from-nips-2017.md shows one")
+        problem = Problem(
+            FILE_NAME, "missing, or no plain file", "`sparring explain migrating-from-nips-2017` shows one"
+        )
         raise Rejected(str(path), [problem])
     try:
         with path.open("rb") as file:

@@ -162,5 +162,5 @@ def _list_text(values: object) -> str:
 
 
 def _check(name: str, true: bool, detail: str) -> Check:
-    remedy = "" if true else "do not play strangers' submissions here; see docs/sandbox.md"
+    remedy = "" if true else "do not play strangers' submissions here; `sparring explain sandbox` says why"
     return Check(name, CheckStatus.OK if true else CheckStatus.FAIL, printable(detail), remedy)

@@ -255,7 +255,7 @@ class WaitingPart(_Part):
     submission: str
     stage: Stage
     job: str
-    code: str = Field(description="the kind of fault, as in docs/limits-and-errors.md")
+    code: str = Field(description="the kind of fault; `sparring explain CODE` says what it means")
     message: str = Field(description="what the last attempt met")
 
 

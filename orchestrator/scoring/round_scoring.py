@@ -49,7 +49,7 @@ NOT_PLAYED = (
 )
 MET_AGAIN = (
     "Replays of {} ran on a node where it had played: what the node's kernel kept of its image's files was there for "
-    "them, so a memory in it is not found (docs/threat-model.md, memory by time)."
+    "them, so a memory in it is not found (`sparring explain threat-model#memory-by-time`)."
 )
 UNISOLATED = "Played on the process backend: submissions were not isolated from the organizers' machine."
 

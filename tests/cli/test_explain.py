@@ -1,11 +1,14 @@
 """`sparring explain`: the page on errors, where there is no clone to look it up in."""
 
+import ast
 import json
+import re
 
 from typer.testing import CliRunner
 
+from orchestrator import resources
 from orchestrator.cli.app import app
-from orchestrator.cli.explain import explanations
+from orchestrator.cli.explain import explanations, page_names, read_page
 from orchestrator.errors import SparringError
 
 runner = CliRunner()
@@ -21,6 +24,7 @@ def test_every_error_is_explained() -> None:
     known = explanations()
     assert known.keys() >= leaves(SparringError)
     assert all(each.text and each.group and each.summary.endswith(".") for each in known.values())
+    assert not set(known) & set(page_names()), "a name means one thing"
     assert "](" not in "".join(each.text for each in known.values()), "a link leads nowhere in a terminal"
 
 
@@ -38,7 +42,40 @@ def test_an_error_names_the_command_that_explains_it() -> None:
 def test_all_codes_are_listed_and_a_wrong_one_is_usage() -> None:
     """Without a code there is a line for each; a code that is none is refused with what to do."""
     listed = runner.invoke(app, ["explain"])
-    assert {line.split()[0] for line in listed.stdout.splitlines() if line.startswith("  ")} == explanations().keys()
+    codes, _, pages = listed.stdout.partition("Pages of the documentation")
+    assert {line.split()[0] for line in codes.splitlines() if line.startswith("  ")} == explanations().keys()
+    assert " ".join(pages.split()).split(", ") == page_names()
     refused = runner.invoke(app, ["explain", "nope"])
     assert refused.exit_code == 2
-    assert "lists all codes" in refused.stderr
+    assert "lists them all" in refused.stderr
+
+
+def test_every_page_that_a_message_names_is_printed() -> None:
+    """No message names a file below docs/, which an installed package's user does not have as one."""
+    named = {}
+    for path in resources.resource_path("orchestrator").rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                assert not re.search(r"docs/[a-z0-9-]+\.md", node.value), f"{path}: {node.value}"
+                named |= dict.fromkeys(re.findall(r"sparring explain ([a-z0-9-]+(?:#[a-z-]+)?)", node.value), path)
+    assert "threat-model#memory-by-time" in named
+    for name in named:
+        page, _, section = name.partition("#")
+        assert name in explanations() or read_page(page, section)
+
+
+def test_a_page_is_printed_whole_or_by_its_section() -> None:
+    """A page is Markdown without links; a section ends where the next of its depth begins; a wrong one is told."""
+    printed = runner.invoke(app, ["explain", "docs/sandbox.md"])
+    assert printed.exit_code == 0
+    assert printed.stdout.strip()
+    assert "](" not in read_page("sandbox")
+    layers = read_page("packing", "reading-one")
+    assert layers.startswith("## Reading one")
+    assert "### The image" in layers
+    assert "A folder, or the name of an image" not in layers
+    refused = runner.invoke(app, ["explain", "packing#nope"])
+    assert refused.exit_code == 2
+    assert "the page packing has no section 'nope'; it has building, " in refused.stderr

@@ -67,7 +67,7 @@ def test_it_ends_with_whose_fault_it_is(old, tmp_path):
     (tmp_path / "empty").mkdir()
     done = import_folder("empty")
     assert done.exit_code == 1
-    assert "metadata.json: missing, or no plain file; docs/migrating-from-nips-2017.md shows one" in done.stderr
+    assert "metadata.json: missing, or no plain file; `sparring explain migrating-from-nips-2017`" in done.stderr
     assert import_folder(old).exit_code == 0
     done = import_folder(old)
     assert done.exit_code == 2

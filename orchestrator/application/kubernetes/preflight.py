@@ -35,7 +35,8 @@ _SHARED_POD = Check(
     "query jobs",
     CheckStatus.WARN,
     "an attack that queries has a pod with its defence, and Kubernetes gives both one loopback and one IPC namespace",
-    "where submissions may have agreed to speak past the broker, play on docker or runc (docs/threat-model.md)",
+    "where submissions may have agreed to speak past the broker, play on docker or runc; "
+    "see `sparring explain threat-model`",
 )
 """What no setting of a pod can mend, said to whoever plays a contest with `access`."""
 

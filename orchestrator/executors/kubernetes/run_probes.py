@@ -38,9 +38,10 @@ _MOUNT_REMEDY = "let `blobs` and `cluster` in the --out folder be those of the c
 _COUNTERS = "kernel counters"
 _OWN_KERNEL = (
     "a defence can keep answers from one sandbox to the next by them: play strangers under `runtime: runsc` or `kata`, "
-    "or give each defence nodes of its own, and `cluster.replay_nodes: others`; docs/threat-model.md, memory by time"
+    "or give each defence nodes of its own, and `cluster.replay_nodes: others`; "
+    "see `sparring explain threat-model#memory-by-time`"
 )
-_WAIT_REMEDY = "docs/run-on-kubernetes.md says what each such wait means"
+_WAIT_REMEDY = "`sparring explain run-on-kubernetes` says what each such wait means"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,10 @@ def network_check(seen: NetworkResult) -> Check:
             network = "on a network that enforces policies (Calico, Cilium, Antrea)"
             remedy = f"{APPLY_OVERLAY_REMEDY}, {network}; play nothing here before"
             if not any(name.startswith(LISTENER_NAME) for name in seen.reached_targets):
-                remedy = "policies hold between pods here, but not towards all else; docs/run-on-kubernetes.md has why"
+                remedy = (
+                    "policies hold between pods here, but not towards all else; "
+                    "`sparring explain run-on-kubernetes` has why"
+                )
             return Check("network probe", CheckStatus.FAIL, detail, remedy)
         case _:
             return Check("network probe", CheckStatus.FAIL, f"nothing was proved: {seen.detail}", _WAIT_REMEDY)

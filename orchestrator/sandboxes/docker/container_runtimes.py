@@ -51,7 +51,7 @@ def diagnose_runtimes(
     checks = [_diagnose_runtime(runtime, runtime_names(info), image, start, read_output) for runtime in Runtime]
     if without := missing_runsc_arguments(info):
         detail = f"gVisor is registered without {', '.join(without)}, and leaks sandboxes then"
-        checks.append(Check("docker: runsc arguments", CheckStatus.WARN, detail, "see docs/runtimes.md"))
+        checks.append(Check("docker: runsc arguments", CheckStatus.WARN, detail, "see `sparring explain runtimes`"))
     return checks
 
 
@@ -89,5 +89,5 @@ def _kernel_probe_spec(runtime: Runtime, image: Image) -> SandboxSpec:
 
 
 def _remedy(runtime: Runtime) -> str:
-    registration = f"register it under the name {runtime.value} in the engine's daemon.json (docs/runtimes.md)"
+    registration = f"register it under the name {runtime.value} in daemon.json (`sparring explain runtimes`)"
     return f"{registration}, or set `runtime: runc`" if runtime is not Runtime.RUNC else registration
