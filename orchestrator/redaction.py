@@ -126,7 +126,7 @@ def _coarse_results(results: Results) -> Results:
     return results.model_copy(
         update={
             "cells": [],
-            "submissions": [_without_faults(part) for part in results.submissions],
+            "submissions": [without_faults(part) for part in results.submissions],
             "jobs": [replace(part, seconds=None) for part in results.jobs],
             "boards": [_coarse_board(board, order) for board in results.boards],
             "notes": [*results.notes, COARSE],
@@ -134,7 +134,7 @@ def _coarse_results(results: Results) -> Results:
     )
 
 
-def _without_faults(part: SubmissionPart) -> SubmissionPart:
+def without_faults(part: SubmissionPart) -> SubmissionPart:
     """Returns a defence without its faults, each a picture that counts as misclassified (C3), and their traces."""
     if part.side is not Side.DEFENCE:
         return part

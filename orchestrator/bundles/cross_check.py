@@ -51,12 +51,12 @@ def check_opens_sealed(
         record = full_round_view(blobs, round_.events[: len(withheld)], pictures=False)
         if record.round.opening is not None:
             contest_format, standings = resolve_checked_rules(judge, sealed_contest.season, record.round.opening)
-            withheld_too = contest_format.withholds_outcomes
-            opened_count += _check_round(sealed_bundle, part, record, round_.secret, withholds_outcomes=withheld_too)
+            withholds = contest_format.withholds_outcomes
+            opened_count += _check_round(sealed_bundle, part, record, round_.secret, withholds_outcomes=withholds)
             stated = read_results(sealed_bundle, part)
             counted = RoundScoring(record, contest_format, standings).results(part.head)
             place = f"sealed {part.folder}/{RESULTS}"
-            measured = sealed_lists.rounded_measurements(counted)
+            measured = sealed_lists.rounded_measurements(counted, withholds_outcomes=withholds)
             comparison.check_equal(f"{place} submissions", sealed_lists.measurements_in(stated), measured)
             counted = counted.model_copy(update={"queries": redaction.redact_queries(counted.queries)})
             asked = [document.model_dump(mode="json")["queries"] for document in (stated, counted)]

@@ -97,7 +97,8 @@ def sorted_cells(record: RoundView) -> dict[Cell, Answers]:
 def sealed_round_lists(record: RoundView, secret: bytes, *, withholds_outcomes: bool) -> dict[str, Any]:
     """Returns what a sealed round's files hold, by name: `round.json`, and the lines of the other two.
 
-    With `withholds_outcomes` nothing is said of what became of single pictures (`Format.withholds_outcomes`).
+    With `withholds_outcomes` nothing is said of what became of single pictures (`Format.withholds_outcomes`), nor of
+    what a defence used: a fault of its, which is a picture that counts as misclassified, costs time.
     """
     cells = sorted_cells(record)
     labels = record.samples.labels
@@ -105,7 +106,7 @@ def sealed_round_lists(record: RoundView, secret: bytes, *, withholds_outcomes: 
     order = pseudonyms.order(len(labels))
     commitment = commitments(pseudonyms, labels, list(cells.values()))
     return {
-        ROUND: _round_document(record),
+        ROUND: _round_document(record, withholds_outcomes=withholds_outcomes),
         PICTURES: [{"id": pseudonyms.picture_id(picture), "commitment": commitment[picture]} for picture in order],
         CELLS: [
             {"defence": cell.defence, "attack": cell.attack, "calls": encode_outcomes(labels[order], answers[order])}
@@ -114,7 +115,7 @@ def sealed_round_lists(record: RoundView, secret: bytes, *, withholds_outcomes: 
     }
 
 
-def _round_document(record: RoundView) -> dict[str, Any]:
+def _round_document(record: RoundView, *, withholds_outcomes: bool) -> dict[str, Any]:
     round_ = record.round
     if round_.opening is None:
         raise ValueError("no round was opened")
@@ -123,9 +124,14 @@ def _round_document(record: RoundView) -> dict[str, Any]:
     for_one = {(cell.attack or "", cell.defence): record.cell_examples(cell) for cell in queried}
     findings = [event for event in round_.judgements if isinstance(event, events.FindingMade)]
     replays = sorted(round_.replay_coverage.values(), key=lambda event: (event.submission, event.job))
+    work = [_work_part(record, *key) for key in _work_keys(record)]
+    if withholds_outcomes:
+        defences = {defence.id for defence in round_.roster.by_side(Side.DEFENCE)}
+        unsaid = {"seconds": 0.0, "faults": []}
+        work = [part.model_copy(update=unsaid) if part.submission in defences else part for part in work]
     return {
         "opened": redaction.redact_round_opened(round_.opening),
-        "work": [_work_part(record, *key).model_dump(mode="json") for key in _work_keys(record)],
+        "work": [part.model_dump(mode="json") for part in work],
         "attacks": [
             {
                 "attack": attack,
@@ -210,12 +216,15 @@ def _work_events(work: WorkPart) -> list[events.Event]:
     return [step, done]
 
 
-def rounded_measurements(results: Results) -> dict[str, dict[str, Any]]:
-    """Returns, by submission, what was measured, to two figures (rule A2)."""
+def rounded_measurements(results: Results, *, withholds_outcomes: bool) -> dict[str, dict[str, Any]]:
+    """Returns, by submission, what was measured, to two figures (rule A2); see `sealed_round_lists`."""
+    parts = (
+        [redaction.without_faults(part) for part in results.submissions] if withholds_outcomes else results.submissions
+    )
     return {
         part.id: {name: getattr(part, name) for name in MEASURED_FIELDS}
         | {name: redaction.round_to_figures(getattr(part, name)) for name in redaction.MEASURED_AMOUNTS}
-        for part in results.submissions
+        for part in parts
     }
 
 

@@ -59,9 +59,8 @@ def write_sealed_round(folder: Path, source: RoundSource, judge: RulesResolver, 
         raise ValueError("no round was opened")
     contest_format, standings = judge(season, source.record.round.opening)
     at = folder / source.part.folder
-    values = sealed_lists.sealed_round_lists(
-        source.record, source.secret, withholds_outcomes=contest_format.withholds_outcomes
-    )
+    withholds = contest_format.withholds_outcomes
+    values = sealed_lists.sealed_round_lists(source.record, source.secret, withholds_outcomes=withholds)
     _write_file(at / LEDGER, chain.encode_ledger(source.entries, redaction.redact_sealed_event))
     for name, value in values.items():
         _write_file(at / name, encoding.encode(value) if name == ROUND else encoding.encode_lines(value))
@@ -71,9 +70,8 @@ def write_sealed_round(folder: Path, source: RoundSource, judge: RulesResolver, 
     record = sealed_lists.sealed_round_view(sealed_round, disclosed_events, calls, len(values[PICTURES]))
     counted = RoundScoring(record, contest_format, standings).results(source.part.head)
     counted = counted.model_copy(update={"queries": redaction.redact_queries(source.results.queries)})
-    write_results(
-        folder, source.part, sealed_lists.with_measurements(counted, sealed_lists.rounded_measurements(source.results))
-    )
+    measured = sealed_lists.rounded_measurements(source.results, withholds_outcomes=withholds)
+    write_results(folder, source.part, sealed_lists.with_measurements(counted, measured))
 
 
 def write_results(folder: Path, part: RoundPart, results: Results) -> None:

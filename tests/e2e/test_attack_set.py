@@ -221,7 +221,10 @@ def test_everybody_else_sees_rounded_numbers_until_the_release(season, tmp_path)
 
 
 def test_a_sealed_bundle_tells_no_answer_and_a_full_one_everything(season, tmp_path) -> None:
-    """The sealed one has no cells and no scores; the full one is computed again from its pictures (X2)."""
+    """The sealed one has no cells, no scores and nothing that the hidden model used; the full one is counted again.
+
+    Each fault of the model is a picture that counts as misclassified, and costs time and a sandbox (C9).
+    """
     cup = tmp_path / "cup"
     shutil.copytree(season.cup, cup)
     shutil.copytree(season.root / "hidden", tmp_path / "hidden")
@@ -232,6 +235,12 @@ def test_a_sealed_bundle_tells_no_answer_and_a_full_one_everything(season, tmp_p
     [stated] = [json.loads(path.read_text()) for path in sealed.rglob("results.json")]
     assert {row["score"] for row in stated["boards"][0]["rows"]} == {None}
     assert stated["cells"] == []
+    [work] = [json.loads(path.read_text())["work"] for path in sealed.rglob("round.json")]
+    hidden = [part for part in work if part["submission"] == "hidden"]
+    assert {part["stage"] for part in hidden} == {"classify", "replay"}
+    assert all(part["seconds"] == 0 and part["faults"] == [] for part in hidden)
+    [used] = [part for part in stated["submissions"] if part["id"] == "hidden"]
+    assert [used[name] for name in ("sandboxes", "cpu_seconds", "bytes_out", "endings")] == [0, None, None, {}]
     assert "scores are not released" in sparring("publish", cup, "--out", full, "--full", code=1)
     sparring("contest", "record", cup, "attack_set.scores_released")
     sparring("publish", cup, "--out", full, "--full")
