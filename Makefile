@@ -45,6 +45,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/cluster.py
 	$(BIN)/python bench/web.py
+	$(BIN)/python bench/unrestricted.py
 
 images: $(VENV)/.demo
 	images/build.sh

@@ -13,6 +13,10 @@ import pytest
         (["scale.py", "--one", "4", "--pictures", "5"], {"size", "cells", "play", "read", "score", "megabytes"}),
         (["rounding.py", "--pictures", "1", "--json"], {"pictures", "rows"}),
         (["cluster.py", "--jobs", "300", "--json"], {"jobs", "seconds", "calls a job", "looks", "grows"}),
+        (
+            ["unrestricted.py", "--one", "--weeks", "2", "--teams", "6", "--defences", "2", "--pictures", "12"],
+            {"pictures", "entries", "read_seconds", "fold_seconds", "open_seconds", "page_milliseconds"},
+        ),
         pytest.param(
             ["broker.py", "--repetitions", "1", "--seconds", "0", "--queries", "1", "--json"],
             {"overhead", "spsa"},

@@ -377,6 +377,23 @@ def test_a_defence_is_staked_with_reasons_and_the_money_is_on_its_page(world) ->
     assert PEOPLE["Fay"] not in standing
 
 
+def test_a_week_of_many_pictures_has_several_pages(world, monkeypatch) -> None:
+    """Each picture is on one of them, and a page that is none of them shows the first or nothing."""
+    from orchestrator.web.pages import weeks
+
+    monkeypatch.setattr(weeks, "PICTURES_PER_PAGE", 2)
+    listed = [
+        re.findall(
+            r'class="id">([0-9a-f]{16})<', world.client().get(f"/weeks/{WEEK}/", {"page": page}).content.decode()
+        )
+        for page in ("1", "2", "3", "4", "-1")
+    ]
+    own = [each for what, each in world.pictures.items() if what != "open"]
+    assert [*listed[0], *listed[1], *listed[2]] == own
+    assert [len(each) for each in listed] == [2, 2, 1, 0, 2]
+    assert listed[4] == listed[0]
+
+
 def test_the_standing_of_another_day_is_shown(world) -> None:
     """`?day=` shows what stood when that day was over; a day before the contest, or none, is told as a fault."""
 

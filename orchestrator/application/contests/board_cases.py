@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import islice
 
 from orchestrator.application.contests.unrestricted_contest import Command
 from orchestrator.formats.unrestricted import commands
@@ -55,10 +56,15 @@ class Case:
     confirmations: tuple[str, ...] = ()
 
 
+LISTED_CASES = 100
+"""So many cases of a kind are listed; those that follow come when these are decided."""
+
+
 def waiting_cases(state: State, member: str, now: datetime) -> dict[str, list[CaseLine]]:
-    """Returns the cases that wait for a member, by their kind in words."""
+    """Returns the first cases that wait for a member, by their kind in words: at most `LISTED_CASES` of each."""
     found = {
-        kind: [each for each in lines(state) if _may_act(state, member, each.id, now)] for kind, lines in _KINDS.items()
+        words: list(islice((each for each in lines(state) if _may_act(state, member, each.id, now)), LISTED_CASES))
+        for words, lines in _KINDS.values()
     }
     return {kind: lines for kind, lines in found.items() if lines}
 
@@ -85,9 +91,7 @@ def find_case(state: State, member: str, case: str, now: datetime) -> Case | Non
         objection=appeal.text if appeal else "",
         appeal=appeal.id if appeal and not (appeal.has_panel or appeal.decided) else "",
         confirmations=tuple(
-            each.id
-            for each in staked
-            if picture and _confirmable(state, each) and state.awaits_confirmation(each, picture)
+            each.id for each in staked if picture and _confirmable(each) and state.awaits_confirmation(each, picture)
         ),
     )
 
@@ -142,8 +146,8 @@ def _is_open(state: State, case: str) -> bool:
     if kind == "overrule":
         return subject in state.pictures and state.pictures[subject].status is not PictureStatus.RECEIVED
     named = [f"{kind}:{each}" for each in subject.split("+")] if kind == "stake" else [case]
-    waiting = {each.id for lines in _KINDS.values() for each in lines(state) if each.id.startswith(f"{kind}:")}
-    return waiting.issuperset(named)
+    _, lines = _KINDS[kind]
+    return {each.id for each in lines(state)}.issuperset(named)
 
 
 def _choice(state: State, member: str, question: str, words: str, now: datetime) -> Choice:
@@ -183,8 +187,8 @@ def _title(state: State, case: str) -> str:
     return words[kind]
 
 
-def _confirmable(state: State, defence: Defence) -> bool:
-    return defence.status in (DefenceStatus.STAKED, DefenceStatus.EXPIRED) and bool(state.worklist(defence))
+def _confirmable(defence: Defence) -> bool:
+    return defence.status in (DefenceStatus.STAKED, DefenceStatus.EXPIRED)
 
 
 def _readability(state: State) -> Iterator[CaseLine]:
@@ -219,13 +223,11 @@ def _appeals(state: State) -> Iterator[CaseLine]:
 
 
 def _confirmations(state: State) -> Iterator[CaseLine]:
-    found: dict[str, list[str]] = {}
-    for defence in state.defences.values():
-        if _confirmable(state, defence):
-            for picture in state.worklist(defence):
-                found.setdefault(picture, []).append(defence.id)
-    for picture, defences in found.items():
-        yield CaseLine(f"overrule:{picture}", f"{picture}, shown to {', '.join(defences)}")
+    confirmable = [each for each in state.defences.values() if _confirmable(each)]
+    for name in state.rejected:
+        picture = state.pictures[name]
+        if defences := [each.id for each in confirmable if state.awaits_confirmation(each, picture)]:
+            yield CaseLine(f"overrule:{name}", f"{name}, shown to {', '.join(defences)}")
 
 
 def _awards(state: State) -> Iterator[CaseLine]:
@@ -240,12 +242,13 @@ _ONE_QUESTION = {
     "stake": "The defences are staked, together where there are several",
     "withhold": "The award is withheld",
 }
-_KINDS: dict[str, Callable[[State], Iterator[CaseLine]]] = {
-    "Reported pictures": _reports,
-    "Appeals": _appeals,
-    "Readability of code": _readability,
-    "Rejections to confirm": _confirmations,
-    "Staking": _stakes,
-    "Admission without a preprint": _admissions,
-    "Awards that are not paid": _awards,
+_KINDS: dict[str, tuple[str, Callable[[State], Iterator[CaseLine]]]] = {
+    "report": ("Reported pictures", _reports),
+    "appeal": ("Appeals", _appeals),
+    "readable": ("Readability of code", _readability),
+    "overrule": ("Rejections to confirm", _confirmations),
+    "stake": ("Staking", _stakes),
+    "admit": ("Admission without a preprint", _admissions),
+    "withhold": ("Awards that are not paid", _awards),
 }
+"""By the first word of their cases' ids: what they are called, and which wait."""

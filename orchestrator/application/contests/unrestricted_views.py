@@ -126,12 +126,18 @@ def raters(state: State) -> list[RaterView]:
     ]
 
 
-def pictures_of_week(state: State, viewer: Viewer, week: str, now: datetime) -> list[PictureView] | None:
-    """Returns the pictures of a closed week, None where there is no such week or it is open (U5)."""
+def pictures_of_week(
+    state: State, viewer: Viewer, week: str, now: datetime, part: slice = slice(None)
+) -> tuple[list[PictureView], int] | None:
+    """Returns the pictures of a closed week, or a part of them, and how many there are for this viewer.
+
+    Returns None where there is no such week or it is open (U5).
+    """
     if week not in state.closed_weeks:
         return None
-    own = (state.pictures[each] for each in state.closed_weeks[week])
-    return [picture_view(state, each) for each in own if may_see(state, viewer, each, now)]
+    own = [state.pictures[each] for each in state.closed_weeks[week]]
+    seen = [each for each in own if may_see(state, viewer, each, now)]
+    return [picture_view(state, each) for each in seen[part]], len(seen)
 
 
 def find_picture(state: State, viewer: Viewer, picture: str, now: datetime) -> PictureView | None:

@@ -623,7 +623,7 @@ def transfers_for(state: State, cause: str, at: datetime) -> tuple[Transfer, ...
     if rules is None or books is None:
         return ()
     table = prize_table(rules.pool, rules.advances, state.rules.days_unbroken)
-    staked = [state.staked_defence(each) for each in state.defences.values() if each.staked_at is not None]
+    staked = (state.staked_defence(each) for each in state.defences.values() if each.staked_at is not None)
     match kind:
         case "accounts":
             return () if books.transfers else open_accounts(rules.pool)
@@ -633,7 +633,7 @@ def transfers_for(state: State, cause: str, at: datetime) -> tuple[Transfer, ...
             days = int(subject)
             return defence_prize(books, days, table[days], staked, state.entrants(), at)
         case _:
-            return end_contest(books, table, staked, state.entrants(), at)
+            return end_contest(books, table, tuple(staked), state.entrants(), at)
 
 
 def _settled_stake(state: State, books: Books, defence: Defence, at: datetime) -> tuple[Transfer, ...] | Waiting:

@@ -21,7 +21,6 @@ from orchestrator.formats.unrestricted.rater_tests import RaterRecord, is_right
 from orchestrator.formats.unrestricted.recusal import Conflict, waivers_left
 from orchestrator.formats.unrestricted.rules import UnrestrictedRules
 from orchestrator.formats.unrestricted.state import (
-    ANSWERING,
     Appeal,
     Decision,
     Defence,
@@ -44,6 +43,18 @@ STILL_HOLDING = frozenset(
         DefenceStatus.CHECKED,
     }
 )
+
+
+_VOTED = (
+    events.ReadabilityDecided,
+    events.DefencesStaked,
+    events.AttackerAdmitted,
+    events.ReportDecided,
+    events.PictureOverruled,
+    events.AppealRuled,
+    events.PrizeWithheld,
+)
+"""Events that a vote of the board decides."""
 
 
 def fold(
@@ -78,8 +89,8 @@ def apply(state: State, event: ContestEvent, at: datetime) -> None:
     state.position += 1
     if own:
         _LEARN[type(event)](state, event, at)
-        if getattr(event, "vote", None) and (question := question_of(event)):
-            state.decided.add(case_of(question))
+        if isinstance(event, _VOTED) and event.vote is not None:
+            state.decided.add(case_of(question_of(event)))
         return
     state.season.apply(event, at.isoformat())
     match event:
@@ -123,7 +134,7 @@ def _week_closed(state: State, event: events.WeekClosed, _: datetime) -> None:
         state.pictures[picture].status = PictureStatus.RATING
         state.unsettled[picture] = None
     for defence in state.defences.values() if state.week_pictures else ():
-        if defence.status in ANSWERING:
+        if _is_eligible(defence):
             state.to_ask.setdefault(event.week, set()).add(defence.id)
     state.week_pictures = []
     for record in state.raters.values():
@@ -147,6 +158,11 @@ def _defence_tested(state: State, event: events.DefenceTested, at: datetime) -> 
     defence.tested_at, defence.tested_in = at, state.week.id if state.week else ""
     for picture in () if defence.why else state.awaited_answers(defence):
         state.to_ask.setdefault(state.pictures[picture].week, set()).add(defence.id)
+
+
+def _is_eligible(defence: Defence) -> bool:
+    """Returns whether a defence was found eligible (U2), whatever became of it since."""
+    return defence.tested_at is not None and defence.status is not DefenceStatus.REFUSED
 
 
 def _defence_published(state: State, event: events.DefencePublished, at: datetime) -> None:
@@ -175,10 +191,11 @@ def _answers_recorded(state: State, event: events.AnswersRecorded, _: datetime) 
     defence.faults.update(event.faults)
     defence.other_seeds.update(event.other_seeds)
     _await_breaks(state, defence, event.answers)
-    if waiting := state.to_ask.get(event.week):
+    waiting = state.to_ask.get(event.week, set())
+    if not any(state.awaits_answer(defence, state.pictures[each]) for each in state.closed_weeks[event.week]):
         waiting.discard(defence.id)
         if not waiting:
-            del state.to_ask[event.week]
+            state.to_ask.pop(event.week, None)
 
 
 def _await_breaks(state: State, defence: Defence, pictures: Iterable[str]) -> None:
@@ -279,14 +296,18 @@ def _picture_overruled(state: State, event: events.PictureOverruled, at: datetim
     _decide(state, picture, event.class_name, at)
     picture.appeals, picture.settled = [], False
     state.unsettled[picture.id] = None
+    state.rejected.pop(picture.id, None)
     for defence in state.defences.values():
-        if defence.status in ANSWERING and state.awaits_answer(defence, picture):
+        if _is_eligible(defence) and state.awaits_answer(defence, picture):
             state.to_ask.setdefault(picture.week, set()).add(defence.id)
 
 
 def _picture_settled(state: State, event: events.PictureSettled, _: datetime) -> None:
-    state.pictures[event.picture].settled = True
-    del state.unsettled[event.picture]
+    picture = state.pictures[event.picture]
+    picture.settled = True
+    del state.unsettled[picture.id]
+    if picture.is_rejected:
+        state.rejected[picture.id] = None
     for defence in state.defences.values():
         _await_breaks(state, defence, [event.picture])
 

@@ -230,7 +230,7 @@ def break_shares(amount: int, owner: str, breaks: Iterable[Break], entrants: Ent
 
 
 def defence_prize(
-    books: Books, days: int, amount: int, defences: Sequence[StakedDefence], entrants: Entrants, now: datetime
+    books: Books, days: int, amount: int, defences: Iterable[StakedDefence], entrants: Entrants, now: datetime
 ) -> tuple[Transfer, ...] | Waiting:
     """Returns the awards to the first staked defences that were unbroken for so many days, if there are any.
 

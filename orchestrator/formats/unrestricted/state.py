@@ -181,7 +181,9 @@ class State:
     unsettled: dict[str, None] = field(default_factory=dict)
     """The pictures that are published and not settled, in the order of the ledger."""
     to_ask: dict[str, set[str]] = field(default_factory=dict)
-    """Closed week -> defences that play and have not answered since it closed, or since they came to play (U7)."""
+    """Closed week -> defences that have to be asked about some of its pictures, while they play (U7)."""
+    rejected: dict[str, None] = field(default_factory=dict)
+    """The pictures that are invalid for good."""
     breaks_to_note: dict[tuple[str, str], None] = field(default_factory=dict)
     """Defence and picture of every break by a settled picture that no event has noted."""
     valid: dict[str, None] = field(default_factory=dict)
@@ -346,7 +348,7 @@ class State:
 
     def worklist(self, defence: Defence) -> list[str]:
         """Returns the rejected pictures whose rejection a member still has to confirm before its prize (U11)."""
-        return [each.id for each in self.pictures.values() if self.awaits_confirmation(defence, each)]
+        return [each for each in self.rejected if self.awaits_confirmation(defence, self.pictures[each])]
 
     def awaits_confirmation(self, defence: Defence, picture: Picture) -> bool:
         """Returns whether a rejection is on a staked defence's worklist: of a picture submitted against it (U11).
@@ -380,7 +382,7 @@ class State:
     def _unsettled(self, defence: Defence) -> Iterator[Unsettled]:
         # A picture of before the staking matters too: where it breaks the defence, nobody gets what is staked.
         end = self.stake_ends(defence)
-        for each in self.pictures.values():
+        for each in self._open_pictures(defence):
             if end is None or each.received >= end:
                 continue
             closes = self.weeks[each.week].closes
@@ -392,6 +394,18 @@ class State:
                 yield Unsettled(each.id, each.received, closes, "breaks it, which is not noted yet")
             elif self.awaits_confirmation(defence, each):
                 yield Unsettled(each.id, each.received, closes, "waits for the board's confirmation (U11)", ruled=True)
+
+    def _open_pictures(self, defence: Defence) -> list[Picture]:
+        """Returns the pictures that may be unsettled for a defence, in the order of the ledger.
+
+        Most pictures of a long contest are settled and answered: looking at all of them at each move of money would
+        take time that grows with the square of the contest.
+        """
+        found = {*self.week_pictures, *self.unsettled, *self.worklist(defence)}
+        found |= {picture for name, picture in self.breaks_to_note if name == defence.id}
+        for week, names in self.to_ask.items():
+            found |= set(self.closed_weeks[week]) if defence.id in names else set()
+        return sorted((self.pictures[each] for each in found), key=lambda each: each.receipt)
 
     def _barred(self, defence: Defence) -> str:
         entry = self.season.entries[defence.id]

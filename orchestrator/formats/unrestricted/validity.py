@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from itertools import pairwise
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -240,8 +241,7 @@ class _View:
 def _counting(ratings: Sequence[Rating]) -> list[Rating]:
     """Returns the ratings, by rater. Raises ValueError where a rater has two."""
     counting = sorted(ratings, key=lambda each: each.rater)
-    times = Counter(each.rater for each in counting)
-    if twice := [rater for rater, count in times.items() if count > 1]:
+    if twice := [one.rater for one, other in pairwise(counting) if one.rater == other.rater]:
         raise ValueError(f"several ratings of {', '.join(twice)}; give the one that counts")
     return counting
 

@@ -39,7 +39,7 @@ def pictures_of_week(request: HttpRequest, week: str) -> Any:
     found = contest.read(lambda state: unrestricted_views.pictures_of_week(state, viewer, week, now))
     if found is None:
         raise unknown("week")
-    return _PICTURES.dump_python(found, mode="json")
+    return _PICTURES.dump_python(found[0], mode="json")
 
 
 @router.get("/pictures", response=list[PictureView], auth=READ)

@@ -1,5 +1,6 @@
 """What everybody sees of an unrestricted contest: weeks and their pictures, how defences and attackers stand, money."""
 
+import re
 from collections.abc import Sequence
 
 from django import forms
@@ -17,6 +18,9 @@ from orchestrator.web.team_forms import problem_text
 from orchestrator.web.templating import render
 from orchestrator.web.weeks import contest_of, png, viewer_of
 
+PICTURES_PER_PAGE = 100
+PAGE_NUMBER = re.compile("[1-9][0-9]{0,5}")
+
 
 def weeks(visit: Visit) -> HttpResponseBase:
     """The weeks of the contest, the open one first, and its raters."""
@@ -27,13 +31,17 @@ def weeks(visit: Visit) -> HttpResponseBase:
 
 
 def week(visit: Visit, week_id: str) -> HttpResponseBase:
-    """A closed week: its pictures, what raters found, and what each defence answered."""
+    """A closed week: its pictures, what raters found, and what each defence answered; `?page=` for further ones."""
     contest, now = contest_of(visit), visit.site.clock()
-    viewer = viewer_of(visit, contest)
-    found = contest.read(lambda state: unrestricted_views.pictures_of_week(state, viewer, week_id, now))
+    viewer, asked = viewer_of(visit, contest), visit.request.GET.get("page", "1")
+    page = int(asked) if PAGE_NUMBER.fullmatch(asked) else 1
+    part = slice((page - 1) * PICTURES_PER_PAGE, page * PICTURES_PER_PAGE)
+    found = contest.read(lambda state: unrestricted_views.pictures_of_week(state, viewer, week_id, now, part))
     if found is None:
         raise Http404
-    return render(visit, "weeks/week.html.j2", week_id=week_id, pictures=found)
+    pictures, count = found
+    pages = max(1, -(-count // PICTURES_PER_PAGE))
+    return render(visit, "weeks/week.html.j2", week_id=week_id, pictures=pictures, count=count, page=page, pages=pages)
 
 
 def picture(visit: Visit, picture_id: str) -> HttpResponseBase:
