@@ -163,6 +163,14 @@ def test_the_stylesheet_is_what_files_hold_inline():
     assert not re.search(r"[<&]|url\(|@import|\{[{%#]", style)
 
 
+def test_what_scrolls_holds_the_words_that_only_screen_readers_say():
+    """Those are positioned: what scrolls without being their place lets them widen a page on a phone."""
+    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", reports.stylesheet())
+    scrolled = {selector.strip(): body for selector, body in rules if "overflow-x: auto" in body}
+    assert {".board", ".scroll"} <= {selector.split("*/")[-1].strip() for selector in scrolled}
+    assert all("position: relative" in body for body in scrolled.values())
+
+
 def test_every_page_is_there_and_sound():
     """One first page, a page a round, one for each team but the baselines' alone, each balanced, no id twice."""
     pages = pages_of()
