@@ -50,7 +50,7 @@ class Framework(StrEnum):
 
 
 QUERYING = (Framework.FOOLBOX, Framework.ART)
-"""Whose template is an attack that asks the defence for decisions."""
+"""Whose template is an attack that asks the defence for decisions, in an image that is built as NumPy's template is."""
 _PLAYER_FILES = {Framework.C: "player.c", Framework.JAVASCRIPT: "player.mjs"}
 _FIRST_COMMANDS = {Framework.C: ("make -C",)}
 """What a template needs before it can be started."""
@@ -106,7 +106,8 @@ def create_submission(wanted: ScaffoldRequest, folder: Path) -> Scaffold:
 def _write_template(request: ScaffoldRequest, folder: Path, place: str) -> tuple[str, ...]:
     """Fills a folder, which will be called `place`, from the template; returns the names of its files."""
     templates = resources.resource_path("images", "templates")
-    for part in ("shared", request.framework, f"{request.framework}/{request.side}"):
+    recipes = (Framework.NUMPY,) if request.framework in QUERYING else ()
+    for part in ("shared", *recipes, request.framework, f"{request.framework}/{request.side}"):
         for path in sorted((templates / part).iterdir()):
             if path.is_file():
                 shutil.copyfile(path, folder / path.name)
