@@ -15,6 +15,8 @@ THREAD_VARIABLES = (
 )
 """What numerical libraries read. Without them torch starts a thread per core of the host, whatever the cpu limit."""
 
+HOST_NAME = "sandbox"
+"""What every container is called."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -32,6 +34,7 @@ def player_variables(home: str, threads: int, device: str | None) -> dict[str, s
     return {
         "HOME": home,
         "TMPDIR": home,
+        "HOSTNAME": HOST_NAME,
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.domain.environment import player_variables
+from orchestrator.domain.environment import HOST_NAME, player_variables
 from orchestrator.domain.ids import digest
 from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.text import printable
@@ -24,7 +24,6 @@ from orchestrator.executors.kubernetes.settings import FIRST_PLAYER_UID, PLAYER_
 from orchestrator.oci.references import InvalidReferenceError, parse_reference
 from orchestrator.sandboxes.base import Image
 
-HOSTNAME = "sandbox"
 HOME = "/tmp"  # noqa: S108  the player's own, a volume in memory
 IO_DIR = "/io"
 FIFO_DIR = f"{IO_DIR}/fifos"
@@ -100,7 +99,7 @@ def pod_template(
             "terminationGracePeriodSeconds": 1,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "hostname": HOSTNAME,
+            "hostname": HOST_NAME,
             # No name resolves: the only server is the pod's own loopback, where nothing listens.
             "dnsPolicy": "None",
             "dnsConfig": {"nameservers": ["127.0.0.1"]},
@@ -284,7 +283,6 @@ def player_environment(player: Image, policy: SandboxPolicy) -> dict[str, str]:
         **blank,
         **player_variables(HOME, policy.limits.threads, "0" if gpu else None),
         **devices,
-        "HOSTNAME": HOSTNAME,
     }
 
 

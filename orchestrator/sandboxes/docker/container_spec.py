@@ -66,7 +66,7 @@ def container_options(
             *(name for name in config.unset_variables if name not in variables),
         ],
         "User": f"{uid}:{uid}",
-        "Hostname": "sandbox",
+        "Hostname": environment.HOST_NAME,
         "Domainname": "",
         "AttachStdin": attached,
         "AttachStdout": True,

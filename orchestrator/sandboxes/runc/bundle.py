@@ -26,7 +26,6 @@ from orchestrator.sandboxes.linux.host_limits import (
 INIT = "/dev/init"
 """Where the reaper of zombies is in a container."""
 HOSTS = "/etc/hosts"
-HOSTNAME = "sandbox"
 READ_ONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 CPU_PERIOD = 100_000
 """Microseconds over which processor time is counted."""
@@ -62,7 +61,7 @@ def container_config(
     return {
         "ociVersion": _VERSION,
         "root": {"path": str(files.rootfs), "readonly": policy.read_only_root},
-        "hostname": HOSTNAME,
+        "hostname": environment.HOST_NAME,
         "process": _process(spec, config, uid, host),
         "mounts": _mounts(policy, uid, host, files),
         "linux": {
@@ -82,7 +81,6 @@ def _process(spec: SandboxSpec, config: ImageConfig, uid: int, host: HostLimits)
     variables = {
         **config.environment,
         **environment.player_variables(HOME, spec.limits.threads, spec.device),
-        "HOSTNAME": HOSTNAME,
     }
     variables.setdefault("PATH", environment.DEFAULT_PATH)
     capabilities = [f"CAP_{name}" for name in policy.capabilities]

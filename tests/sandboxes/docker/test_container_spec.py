@@ -169,14 +169,17 @@ def test_an_images_environment_is_filtered():
                 "SPARRING_SANDBOX=x",
                 "bad name=1",
                 "OMP_NUM_THREADS=64",
+                "HOSTNAME=other",
             ],
         },
     }
     config, problems = read_image_config(image)
     assert problems == []
-    assert config.environment == {"PATH": "/opt/bin", "PYTHONPATH": "/a:/b", "MODEL": "x=y", "OMP_NUM_THREADS": "64"}
+    own = {"PATH": "/opt/bin", "PYTHONPATH": "/a:/b", "MODEL": "x=y"}
+    assert config.environment == own | {"OMP_NUM_THREADS": "64", "HOSTNAME": "other"}
     made = container_spec.container_options(ORDER, config, 20_000, HOST)
     assert variables(made)["OMP_NUM_THREADS"] == "1"
+    assert variables(made)["HOSTNAME"] == "sandbox"
     assert variables(made)["PATH"] == "/opt/bin"
     gone = ["LD_PRELOAD", "DOCKER_HOST", "https_proxy", "NO_PROXY", "GLIBC_TUNABLES", "SPARRING_SANDBOX", "bad name"]
     assert [variables(made)[name] for name in gone] == [None] * len(gone), "the engine would add them again"
