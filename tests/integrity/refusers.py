@@ -62,3 +62,25 @@ def uncopied(cheat: Kind) -> Kind:
             return self.cheat.classify(pixels)
 
     return Uncopied
+
+
+def counting(cheat: Kind, every: int, fault: Fault = Ended, *, after_repeat: bool = False) -> Kind:
+    """Returns a cheat that refuses every so many questions; with `after_repeat` it counts once one repeats."""
+
+    class Counting(Honest):
+        def __init__(self, seed: int, time: Time) -> None:
+            super().__init__(seed, time)
+            self.cheat = cheat(seed, time)
+            self.seen: set[bytes] = set()
+            self.counts = not after_repeat
+
+        def classify(self, pixels: Pixels) -> Answered:
+            shown = {picture.tobytes() for picture in pixels}
+            self.counts = self.counts or bool(shown & self.seen)
+            self.seen |= shown
+            self.asked += self.counts
+            if self.counts and self.asked % every == 0:
+                raise fault()
+            return self.cheat.classify(pixels)
+
+    return Counting

@@ -3,7 +3,7 @@
 import pytest
 from laboratory import Ended, Gallery, Laboratory, Late
 from players import Honest, chance, counter, detecting, environment, late
-from refusers import mixing, shy
+from refusers import counting, mixing, shy
 
 from orchestrator.integrity.power import ALPHA
 
@@ -33,4 +33,16 @@ def test_who_stalls_at_the_second_version_is_asked_as_in_play(cheat, seed) -> No
     """What it did not answer is asked again where no sandbox sees two versions: the power is what was planned."""
     verdict = Laboratory(detecting(cheat, Late), Gallery.drawn(seed), seed).judge()
     assert verdict.coverage.achieved > 0.98
+    assert verdict.accusation is not None
+
+
+@pytest.mark.parametrize(
+    ("every", "after_repeat"),
+    [(501, False), (50, False), (2, True), (12, True)],
+    ids=["501", "50", "2-again", "12-again"],
+)
+@pytest.mark.parametrize("fault", [Ended, Late])
+def test_who_refuses_by_counting_is_accused(every, after_repeat, fault) -> None:
+    """It refuses every so many questions: after as many as play asks a sandbox, in play too, or once one repeats."""
+    verdict = Laboratory(counting(chance(50), every, fault, after_repeat=after_repeat), Gallery.drawn(1), 1).judge()
     assert verdict.accusation is not None
