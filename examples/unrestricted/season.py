@@ -19,17 +19,17 @@ import numpy as np
 from orchestrator.application.contests import roles, seasons
 from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest
 from orchestrator.application.contests.unrestricted_contest import open_unrestricted
+from orchestrator.application.grading.attack_pictures import hand_in_picture
+from orchestrator.application.grading.graded_pictures import encode_png
 from orchestrator.application.publishing import bundles
 from orchestrator.application.rounds.play_rounds import RunOptions, ready_backend
 from orchestrator.bundles.verifier import VerificationReport
 from orchestrator.domain.contest_events import FormatEvent, PersonRecord, Role
-from orchestrator.domain.ids import digest
 from orchestrator.errors import Rejected
 from orchestrator.formats.unrestricted import commands, events
 from orchestrator.formats.unrestricted.boxes import Box
 from orchestrator.formats.unrestricted.questionnaire import Answers, Certainty, Statements
 from orchestrator.formats.unrestricted.state import State
-from orchestrator.ledger.stores.base import put_array
 
 HERE = Path(__file__).resolve().parent
 PROTOCOL = HERE.parents[1] / "images" / "templates" / "bare" / "protocol.py"
@@ -51,7 +51,6 @@ PICTURES = {
     **{f"bears-w{week:02}": ("Bears", value) for week, value in enumerate([70, 60, 230, 50, 220, 40], start=6)},
 }
 """What teams hand in: picture -> its team and its brightness."""
-IDS = {name: f"{number:016x}" for number, name in enumerate(PICTURES, start=1)}
 RATINGS = json.loads((HERE / "recorded_ratings.json").read_text("utf-8"))
 """Picture -> rater -> what they see, whether they are sure, and the side of the box that they draw."""
 HOW = RunOptions(backend="process", slots=2, allow_unisolated=True)
@@ -62,6 +61,8 @@ class Play:
 
     def __init__(self, out: Path) -> None:
         self.out, self.path, self.now = out, out / "contest", START
+        self.ids: dict[str, str] = {}
+        """Picture -> the id that it got with its receipt."""
         self.path.mkdir(parents=True)
         shutil.copy(HERE / "contest.yaml", self.path)
         values = np.array([20, 40, 60, 80, 90, 170, 180, 200, 220, 240], np.uint8)
@@ -145,14 +146,12 @@ class Play:
             seasons.play_round(admin, name, HOW, lambda _: None)
 
     def upload(self, *names: str) -> None:
-        """Hands pictures in."""
+        """Hands pictures in, as files of PNG, the way in which the site and its API take them."""
         for name in names:
             team, value = PICTURES[name]
-            pixels = np.full((1, SIDE, SIDE), value, np.uint8)
+            png = encode_png(np.full((1, SIDE, SIDE), value, np.uint8))
             with open_unrestricted(self.path) as contest:
-                kept = put_array(contest.folder.blobs(), pixels)
-            given = commands.Upload(IDS[name], team, digest(name), kept, SIDE, SIDE)
-            self.act(commands.receive_picture, actor=team, upload=given)
+                self.ids[name] = hand_in_picture(contest, (1, SIDE, SIDE), team, team, png, self.now)
             self.say(f"{team} hand in {name}")
 
     def rate(self, name: str, recorded: str = "", appeal: str = "") -> None:
@@ -165,9 +164,9 @@ class Play:
                 box=Box(left=0, top=0, right=side, bottom=side),
                 statements=Statements(complete=True, unoccluded=True, real=True),
             )
-            body = {"picture": IDS[name], "rater": rater, "answers": answers, "appeal": appeal}
+            body = {"picture": self.ids[name], "rater": rater, "answers": answers, "appeal": appeal}
             self.propose(events.PictureRated(actor=rater, **body))
-        self.say(f"raters: {name} is {self.state().pictures[IDS[name]].status}")
+        self.say(f"raters: {name} is {self.state().pictures[self.ids[name]].status}")
 
     def end_week(self, week: str, *names: str) -> None:
         """Lets a week end, plays its pictures, and has them rated."""
@@ -204,7 +203,7 @@ def play_first_weeks(play: Play) -> None:
 
 def lose_appeal(play: Play) -> None:
     """The Mice object to the picture that breaks them; the board decides without b4, who is of the Foxes' firm (U8)."""
-    appeal, picture = "a" * 16, IDS["foxes-w04"]
+    appeal, picture = "a" * 16, play.ids["foxes-w04"]
     text = "It is rather bright."
     play.propose(events.PictureAppealed(actor="Mice", appeal=appeal, picture=picture, team="Mice", text=text))
     try:
@@ -219,7 +218,7 @@ def lose_appeal(play: Play) -> None:
 
 def win_appeal(play: Play) -> None:
     """The Wolves object to a rejection; four of five new raters decide, and all five are sure (U8)."""
-    appeal, picture = "b" * 16, IDS["wolves-w05"]
+    appeal, picture = "b" * 16, play.ids["wolves-w05"]
     text = "One rater was not sure."
     play.propose(
         events.PictureAppealed(actor="Wolves", appeal=appeal, picture=picture, team="Wolves", text=text),
