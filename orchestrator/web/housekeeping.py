@@ -1,6 +1,5 @@
 """Takes away what expired, when the service starts and once a day, so that its tables and its disk do not fill up."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +9,7 @@ from django.db import Error, connection
 
 from orchestrator.web import invitations, rate_limits, uploads
 from orchestrator.web.contest_site import ContestSite
+from orchestrator.web.periodic import repeated
 
 PERIOD_SECONDS = 86_400.0
 """Between two sweeps. Nothing depends on them: what expired counts no more, whether or not it is still there."""
@@ -34,18 +34,7 @@ def sweep(site: ContestSite) -> None:
 @contextmanager
 def swept_daily(site: ContestSite) -> Iterator[None]:
     """Sweeps before the block begins, and each day while it lasts."""
-    ended = threading.Event()
-
-    def keep() -> None:
-        while not ended.wait(PERIOD_SECONDS):
-            sweep(site)
-            connection.close()  # this thread's own, which would be idle for a day
-
     sweep(site)
     connection.close()
-    thread = threading.Thread(target=keep, name="housekeeping", daemon=True)
-    thread.start()
-    try:
+    with repeated("housekeeping", lambda: sweep(site), PERIOD_SECONDS):
         yield
-    finally:
-        ended.set()

@@ -1,20 +1,34 @@
-"""Mails of an unrestricted contest: a ruling on a picture to those whom it concerns, an appeal to the board.
+"""Mails of an unrestricted contest: rulings, decided appeals and breaks to whom they concern, appeals to the board.
 
 A mail names a picture and says where to look. A member of the board gets none about a case of their conflict (U8).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 
+import structlog
+from django.core.cache import cache
+from django.db import Error
 from django.urls import reverse
 
 from orchestrator.application.contests.unrestricted_contest import UnrestrictedContest
 from orchestrator.domain.contest_events import Role
 from orchestrator.domain.name_matching import person_key
+from orchestrator.errors import SparringError
 from orchestrator.formats.unrestricted.state import PictureStatus, State
 from orchestrator.formats.unrestricted.visibility import is_recused
 from orchestrator.web import mail
 from orchestrator.web.contest_site import ContestSite, web_settings
 from orchestrator.web.models import Account
+from orchestrator.web.periodic import repeated
+
+PERIOD_SECONDS = 60.0
+RECENT = timedelta(days=1)
+"""What was decided before is told no more, such as when the service starts after a week."""
+TOLD_SECONDS = 7 * 86_400
+"""How long it is known that something was told: longer than it is recent."""
+_log = structlog.get_logger()
 
 
 def picture_ruled(site: ContestSite, contest: UnrestrictedContest, picture: str) -> None:
@@ -29,7 +43,7 @@ def picture_ruled(site: ContestSite, contest: UnrestrictedContest, picture: str)
         people = [person.id for team in teams for person in state.season.teams.get(team, ())]
         shown = f"a valid {found.class_name}" if found.class_name else "not valid"
         return (
-            f"Raters find the picture {picture} {shown}. It may be appealed against until {end:%Y-%m-%d %H:%M} UTC.",
+            f"The picture {picture} is ruled {shown}. It may be appealed against until {end:%Y-%m-%d %H:%M} UTC.",
             people,
         )
 
@@ -56,6 +70,50 @@ def appeal_waits(site: ContestSite, contest: UnrestrictedContest, appeal: str) -
 
     page = reverse("board-case", kwargs={"case": f"appeal:{appeal}"})
     _send(site, contest.read(voters), "An appeal waits for the board", "A team appeals against a ruling.", page)
+
+
+def tell_of_decisions(site: ContestSite) -> None:
+    """Tells of appeals that were decided and of defences that were broken since yesterday, each once.
+
+    A panel's decision and a break are noted by whoever runs what is due, such as a worker, which sends no mail. What
+    was told is known by all processes of the service; a fault is logged, and left to the next time.
+    """
+    try:
+        if (contest := site.unrestricted()) is None:
+            return
+        since = site.clock() - RECENT
+        for key, people, subject, text, picture in contest.read(lambda state: list(_decisions(state, since))):
+            if cache.add(f"mailed-{key}", 1, TOLD_SECONDS):
+                _send(site, people, subject, text, reverse("week-picture", kwargs={"picture_id": picture}))
+    except (Error, SparringError) as error:
+        _log.warning("mails_failed", reason=str(error))
+
+
+@contextmanager
+def told_each_minute(site: ContestSite) -> Iterator[None]:
+    """Tells of decisions while the block lasts."""
+    with repeated("mails", lambda: tell_of_decisions(site), PERIOD_SECONDS):
+        yield
+
+
+def _decisions(state: State, since: datetime) -> Iterator[tuple[str, list[str], str, str, str]]:
+    """Yields what to tell: what it is called, who is concerned, the mail's subject and text, and the picture's id."""
+
+    def people(teams: Iterable[str]) -> list[str]:
+        return [person.id for team in teams for person in state.season.teams.get(team, ())]
+
+    for appeal in state.appeals.values():
+        if appeal.decision is not None and appeal.decision.at >= since:
+            picture, said = state.pictures[appeal.picture], appeal.decision
+            hurt = {each.team for each in state.defences.values() if state.breaks(each, picture)}
+            text = f"The {said.by} decided the appeal about the picture {picture.id}: {said.outcome}."
+            concerned = people({picture.team, appeal.team, *hurt})
+            yield f"appeal-{appeal.id}", concerned, f"An appeal about {picture.id} is decided", text, picture.id
+    for defence in state.defences.values():
+        if defence.broken_at is not None and defence.broken_at >= since:
+            text = f"The picture {defence.broken_by[0]} is settled: it breaks the defence {defence.id}."
+            subject = f"{defence.id} is broken"
+            yield f"broken-{defence.id}", people([defence.team]), subject, text, defence.broken_by[0]
 
 
 def _send(site: ContestSite, people: Iterable[str], subject: str, text: str, page: str) -> None:

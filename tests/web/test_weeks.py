@@ -346,6 +346,34 @@ def test_an_appeal_is_filed_and_mailed_to_who_may_judge_it(world, mails) -> None
     assert world.client("Oda").post(page, {"text": "Again."}).status_code == 409
 
 
+def test_a_decided_appeal_and_a_break_are_mailed_once(world, mails) -> None:
+    """The board rejects the kites' appeal: they and the foxes are told at once; d1's team when it breaks."""
+    from orchestrator.web import contest_site, week_mails
+
+    case, question = f"/board/cases/appeal:{world.appeals['kites']}/", f"appeal:{world.appeals['kites']}:bird"
+    for name in ("Bo", "Bix"):
+        world.client(name).post(case, {"act": "vote", "question": question, "vote": "for"})
+    world.client("Bo").post(case, {"act": "decide", "question": question, "reason": "It is a photograph."})
+    told = [each for each in mails if "is decided" in each.subject]
+    assert {address for each in told for address in each.to} == {
+        "fay@example.org",
+        "kim@example.org",
+        "bea@example.org",
+    }
+    assert all(world.pictures["kites"] in each.body and "valid: bird" in each.body for each in told)
+    mails.clear()
+    site = contest_site.current_site()
+    world.now += timedelta(days=4)
+    site.unrestricted().tick(world.now)  # as a worker does
+    for _ in range(2):
+        week_mails.tell_of_decisions(site)
+    assert sorted((each.subject.partition(": ")[2], *each.to) for each in mails) == [
+        ("d1 is broken", "oda@example.org"),
+        ("d2 is broken", "bea@example.org"),
+        ("d2 is broken", "kim@example.org"),
+    ]
+
+
 def test_a_reported_picture_is_shown_to_the_board_and_withheld(world) -> None:
     """After two votes its pixels are shown to nobody, and its ruling is on its page."""
     picture = world.pictures["reported"]

@@ -206,9 +206,10 @@ def _await_breaks(state: State, defence: Defence, pictures: Iterable[str]) -> No
             state.breaks_to_note[defence.id, name] = None
 
 
-def _defence_broken(state: State, event: events.DefenceBroken, _: datetime) -> None:
+def _defence_broken(state: State, event: events.DefenceBroken, at: datetime) -> None:
     defence, picture = state.defences[event.defence], state.pictures[event.picture]
     defence.broken_by.append(picture.id)
+    defence.broken_at = defence.broken_at or at
     del state.breaks_to_note[defence.id, picture.id]
     end = state.stake_ends(defence)
     if defence.status in STILL_HOLDING and (end is None or picture.received < end):
@@ -332,10 +333,10 @@ def _panel_called(state: State, event: events.PanelCalled, _: datetime) -> None:
 def _appeal_ruled(state: State, event: events.AppealRuled, at: datetime) -> None:
     appeal = state.appeals[event.appeal]
     picture = state.pictures[appeal.picture]
-    appeal.decided = True
     del state.open_appeals[appeal.id]
     by = "panel" if event.vote is None else "board"
-    picture.decisions.append(Decision(at, by, _outcome(event.class_name), event.reason))
+    appeal.decision = Decision(at, by, _outcome(event.class_name), event.reason)
+    picture.decisions.append(appeal.decision)
     ruled_at = picture.ruled_at or at
     _decide(state, picture, event.class_name, ruled_at)
 

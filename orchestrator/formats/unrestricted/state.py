@@ -82,6 +82,8 @@ class Defence:
     other_seeds: dict[str, list[str | None]] = field(default_factory=dict)
     broken_by: list[str] = field(default_factory=list)
     """Settled valid pictures that it labelled as the other class, in the order of the ledger."""
+    broken_at: datetime | None = None
+    """When the first of them was noted."""
     confirmed: dict[str, str] = field(default_factory=dict)
     """Rejected picture -> the member who confirmed the rejection (U11)."""
 
@@ -153,7 +155,12 @@ class Appeal:
     """What the team says, "" in a ledger as everybody sees it."""
     has_panel: bool = False
     panel: list[Rating] = field(default_factory=list)
-    decided: bool = False
+    decision: Decision | None = None
+
+    @property
+    def decided(self) -> bool:
+        """Whether it was decided."""
+        return self.decision is not None
 
 
 @dataclass

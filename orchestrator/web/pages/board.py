@@ -77,7 +77,10 @@ def case(visit: Visit, case: str) -> HttpResponseBase:
         problem = attempt(lambda at: _act(visit, contest, found, member, form, at), visit)
         if not problem and not (form.is_bound and not form.is_valid()):
             if found.picture and visit.request.POST.get("act") == "decide":
-                week_mails.picture_ruled(visit.site, contest, found.picture)
+                if case.startswith("appeal:"):
+                    week_mails.tell_of_decisions(visit.site)
+                else:
+                    week_mails.picture_ruled(visit.site, contest, found.picture)
             messages.success(visit.request, "It is on the record.")
             still = contest.read(lambda state: board_cases.find_case(state, member, case, visit.site.clock()))
             return redirect("board") if still is None else redirect("board-case", case=case)
