@@ -206,7 +206,9 @@ def test_everybody_else_sees_rounded_numbers_until_the_release(season, tmp_path)
     page = (cup / "site" / "report.md").read_text()
     assert "rounded to a hundredth" in page
     assert f"{exact['noise']:.2f}" not in page
-    assert not any("data:image/png" in file.read_text() for file in [*pages(cup, "teams"), *pages(cup, "site")])
+    private = [file.read_text() for file in pages(cup, "teams")]
+    assert not any("data:image/png" in text for text in [*private, *(file.read_text() for file in pages(cup, "site"))])
+    assert all("pictures and logs come from public samples only" in text for text in private)
     sparring("contest", "record", cup, "attack_set.scores_released")
     sparring("report", cup)
     page = (cup / "site" / "report.md").read_text()
@@ -214,6 +216,7 @@ def test_everybody_else_sees_rounded_numbers_until_the_release(season, tmp_path)
     assert f"{exact['noise']:.2f}" in page
     own = {file.stem: file.read_text() for file in pages(cup, "teams")}
     assert all("data:image/png" in text for text in own.values())
+    assert not any("public samples only" in text for text in own.values())
     [blues] = [text for text in own.values() if "team Blues" in text or "Blues" in text.split("</title>")[0]]
     assert "adversarial picture" in blues
     assert "untouched" not in blues
