@@ -2,6 +2,7 @@
 
 import sys
 from datetime import UTC, datetime, timedelta
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,7 @@ from orchestrator.formats.unrestricted import commands, events
 from orchestrator.formats.unrestricted.fold import fold
 from orchestrator.formats.unrestricted.money import OUTSIDE
 from orchestrator.formats.unrestricted.recusal import ConflictSource
-from orchestrator.formats.unrestricted.state import PictureStatus
+from orchestrator.formats.unrestricted.state import ANSWERING, PictureStatus
 from orchestrator.formats.unrestricted.visibility import board_appeals, visible_pictures
 
 from .simulated_contest import BICYCLE, BIRD, RULES, SimulatedContest, answers, handle
@@ -175,6 +176,23 @@ class RandomContest(SimulatedContest):
         for each in board_appeals(self.state, "b4", self.now):
             assert "owls" not in self.state.teams_of(f"appeal:{each.id}") or self.state.board.conflicts["b4", "owls"]
         assert self.tick() == []
+        self.holds_of_what_waits()
+
+    def holds_of_what_waits(self) -> None:
+        """Asserts that what is kept of open pictures is what a look at all of them finds."""
+        state, every = self.state, list(self.state.pictures.values())
+        waiting: dict[str, list[str]] = {}
+        for each in state.defences.values():
+            own = [picture for picture in every if state.awaits_answer(each, picture)]
+            assert {*state.awaited_answers(each)} == {picture.id for picture in own}
+            if each.status in ANSWERING and state.season.entries[each.id].is_active:
+                for week in {picture.week for picture in own}:
+                    waiting.setdefault(week, []).append(each.id)
+            if each.staked_at is not None:
+                kept = state.staked_defence(each)
+                with patch.object(state, "_open_pictures", lambda _: every):
+                    assert state.staked_defence(each) == kept
+        assert state.weeks_to_ask() == {week: sorted(names) for week, names in waiting.items()}
 
 
 ACTIONS = [name.removeprefix("do_") for name in dir(RandomContest) if name.startswith("do_")]
