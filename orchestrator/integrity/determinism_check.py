@@ -59,7 +59,7 @@ class Accusation:
 
 @dataclass(frozen=True, eq=False)
 class DeterminismVerdict:
-    """How an examination ended. Clashes without an accusation were not confirmed: they accuse nobody."""
+    """How an examination ended. Mismatches without an accusation were not confirmed: they accuse nobody."""
 
     coverage: Coverage
     mismatches: tuple[Mismatch, ...] = ()

@@ -16,6 +16,13 @@ def test_findings_show_their_evidence():
     assert "90 comparisons, 1 disagreement shown." in page
 
 
+def test_findings_are_said_in_sentences():
+    """What was found follows the meaning of its kind as a sentence of its own."""
+    results = results_of()
+    (found, *_) = results.findings
+    assert f". It {found.summary}." in Tree(reports.render_round(results, [])).words
+
+
 def test_findings_show_the_smallest_sequence():
     """Questions in order with their true numbers, pauses and answers, a gap where it is cut, and the answer alone."""
     page = Tree(reports.render_round(results_of(), [])).words
