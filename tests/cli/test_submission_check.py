@@ -307,3 +307,13 @@ def test_a_warm_up_s_attacks_are_no_baselines(player, contest) -> None:
     done = submission("check", player("defence_honest"), "--contest", contest)
     assert done.exit_code == 0, done.output
     assert "`sparring evaluate`" in done.stdout
+
+
+def test_a_contest_without_an_opponent_is_named_as_the_reason(player, contest) -> None:
+    """Nothing is to be installed or built where the contest file has no baseline of the other side."""
+    body = json.loads(contest.read_text())
+    del body["baselines"]
+    contest.write_text(json.dumps(body))
+    done = submission("check", player("defence_honest"), "--contest", contest)
+    assert done.exit_code == 0, done.output
+    assert "the contest file names no attack to play against: add one under `baselines`" in done.stdout

@@ -27,6 +27,13 @@ ATTACKS = {
         "import torchattacks",
         "torch_attack(torchattacks.PGD(torch_model(DigitsCNN(), {weights!r}), alpha=0.05))",
     ),
+    "torchattacks, several in one": (
+        "import torchattacks\nmodel = torch_model(DigitsCNN(), {weights!r})",
+        (
+            "torch_attack(torchattacks.MultiAttack([torchattacks.FGSM(model, eps=0.01), "
+            "torchattacks.PGD(model, eps=0.01, alpha=0.05)]))"
+        ),
+    ),
     "art": (
         (
             "from art.attacks.evasion import ProjectedGradientDescent\n"
@@ -122,10 +129,11 @@ def test_a_normalised_network_gets_normalised_pictures(test_digits, written) -> 
 @pytest.mark.parametrize("hidden", [False, True])
 def test_an_attack_of_a_library_is_an_attack_in_one_line(library, hidden, written, test_digits, require) -> None:
     """It keeps the contest's budget, makes the network it attacks err, and answers the same batch alike."""
-    if importlib.util.find_spec(library) is None:
-        require(library, INSTALL[library])
-    more, player = ATTACKS[library]
-    player = written(PLAYER.format(more=more, player=player.format(weights=str(SURROGATE))), Role.ATTACK)
+    package = library.partition(",")[0]
+    if importlib.util.find_spec(package) is None:
+        require(package, INSTALL[package])
+    more, player = (part.format(weights=str(SURROGATE)) for part in ATTACKS[library])
+    player = written(PLAYER.format(more=more, player=player), Role.ATTACK)
     pixels, labels = test_digits.pixels[:20], test_digits.labels[:20]
     made = player.perturb(pixels, None if hidden else labels)
     distance = np.abs(made.astype(int) - pixels).max()

@@ -35,6 +35,8 @@ import torch
 from sparring_models import be_deterministic, device, logits, pictures, slope
 from torch import nn
 
+_ATTACK_CLASSES = frozenset({"Attack", "EvasionAttack"})
+"""What the attacks of torchattacks and of ART are made from."""
 __all__ = ["serve", "torch_attack", "torch_defence", "torch_model"]
 
 PerChannel = float | Sequence[float] | None
@@ -171,6 +173,20 @@ def _is_of(kind: type, library: str) -> bool:
     return kind.__module__.partition(".")[0] == library
 
 
+def _attacks_in(attack: object, library: str) -> list:
+    """Returns an attack and those of the same library that it is made of, as AutoAttack is: each has an epsilon."""
+    found = [attack]
+    for attribute in vars(attack).values():
+        for part in attribute if isinstance(attribute, list | tuple) else [attribute]:
+            if _is_attack(part, library):
+                found += _attacks_in(part, library)
+    return found
+
+
+def _is_attack(value: object, library: str) -> bool:
+    return any(_is_of(kind, library) and kind.__name__ in _ATTACK_CLASSES for kind in type(value).__mro__)
+
+
 class _TorchDefence(Defence):
     """A model's most likely class."""
 
@@ -231,8 +247,9 @@ class _FoolboxAttack(_LibraryAttack):
 class _TorchattacksAttack(_LibraryAttack):
     def load(self, task: Task) -> None:
         super().load(task)
-        if hasattr(self.attack, "eps"):
-            self.attack.eps = self.epsilon
+        for attack in _attacks_in(self.attack, "torchattacks"):
+            if hasattr(attack, "eps"):
+                attack.eps = self.epsilon
 
     def run(self, pixels: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
         x = pictures(pixels)
@@ -242,8 +259,9 @@ class _TorchattacksAttack(_LibraryAttack):
 class _ArtAttack(_LibraryAttack):
     def load(self, task: Task) -> None:
         super().load(task)
-        if "eps" in self.attack.attack_params:
-            self.attack.set_params(eps=self.epsilon)
+        for attack in _attacks_in(self.attack, "art"):
+            if "eps" in attack.attack_params:
+                attack.set_params(eps=self.epsilon)
 
     def run(self, pixels: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
         return self.attack.generate(pixels.astype(np.float32) / 255, labels)

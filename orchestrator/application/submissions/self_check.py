@@ -298,6 +298,10 @@ def _score_step(applicant: Applicant, setup: CheckSetup) -> CheckStep:
     if not names and setup.contest.format.organizer_attacks() and applicant.side is Side.DEFENCE:
         what = "the contest's attacks are its own, and a check plays none; those of a warm-up: `sparring evaluate`"
         return CheckStep(SCORE_STEP, None, what)
+    if not names:
+        other = Side.DEFENCE if applicant.side is Side.ATTACK else Side.ATTACK
+        what = f"the contest file names no {other} to play against: add one under `baselines`"
+        return CheckStep(SCORE_STEP, None, what)
     for name in names:
         try:
             tried = play_against(applicant, name, setup, lambda _: None)
