@@ -5,8 +5,8 @@ URL in `urls.py` names its right; a test opens every URL as everybody and compar
 """
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -72,10 +72,12 @@ class Visit:
     actor: Actor
     team: str = ""
     """The team that the address names, where it names one."""
+    slugs: Mapping[str, str] = field(default_factory=dict)
+    """What stands for each team in addresses: computed once, for a page may have hundreds of links."""
 
     def team_url(self, page: str, team: str = "", **more: object) -> str:
         """Returns the address of a page of a team: of the one that this address names, unless another is named."""
-        return reverse(page, kwargs={"team": team_slugs(self.season)[team or self.team], **more})
+        return reverse(page, kwargs={"team": self.slugs[team or self.team], **more})
 
     @property
     def account(self) -> Account:
@@ -132,15 +134,15 @@ def allowed(view: View, right: Right) -> Callable[..., HttpResponseBase]:
         site = current_site()
         season = site.season()
         actor = actor_of(request, season)
-        slug = kwargs.pop("team", None)
-        team = next((name for name, own in team_slugs(season).items() if own == slug), "")
+        slug, slugs = kwargs.pop("team", None), team_slugs(season)
+        team = next((name for name, own in slugs.items() if own == slug), "")
         if not may(actor, right, team):
             if actor.account is None:  # before anything is said of the team: nobody learns here which there are
                 return redirect_to_login(request.get_full_path())
             raise Http404 if right is Right.TEAM else PermissionDenied
         if slug is not None and not team:
             raise Http404
-        visit = request.visit = Visit(request, site, season, actor, team)  # type: ignore[attr-defined]  # for templates
+        visit = request.visit = Visit(request, site, season, actor, team, slugs)  # type: ignore[attr-defined]  # for templates
         return view(visit, **kwargs)
 
     guarded.right = right  # type: ignore[attr-defined]  # what the table of rights in the tests reads

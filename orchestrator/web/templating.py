@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader
 from orchestrator import reports
 from orchestrator.web import static_files
 from orchestrator.web.contest_site import current_site
-from orchestrator.web.rights import Visit, actor_of
+from orchestrator.web.rights import Visit, actor_of, team_slugs
 
 
 def environment(**_options: Any) -> Environment:
@@ -38,7 +38,7 @@ def page_context(request: HttpRequest) -> dict[str, object]:
     visit = getattr(request, "visit", None)
     if visit is None:  # a view of allauth's, or an error before any view
         season = site.season()
-        visit = Visit(request, site, season, actor_of(request, season))
+        visit = Visit(request, site, season, actor_of(request, season), slugs=team_slugs(season))
     return {
         "visit": visit,
         "contest": site.contest().file,
