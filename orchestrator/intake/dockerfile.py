@@ -137,6 +137,8 @@ class _DockerfileReader:
             self._add_problem(f"{word} before FROM", "begin with FROM")
         elif word in {"RUN", "COPY", "ADD"} and _HERE_DOCUMENT.search(rest):
             self._add_problem("a here-document, which the classic builder does not know", "put it into a file")
+        elif word == "RUN" and rest.startswith("--"):
+            self._add_problem("RUN with a flag, which the classic builder does not know", "write the command alone")
         elif word in {"ADD", "COPY"}:
             self._read_copy(word, rest)
         elif word == "ONBUILD":

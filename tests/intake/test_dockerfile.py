@@ -74,6 +74,8 @@ def test_stages_and_arguments_are_followed(read) -> None:
         ("ADD git@example.org:x.git /x", "ADD of more than plain file names"),
         ("ONBUILD RUN true", "ONBUILD"),
         ("RUN <<EOF", "a here-document"),
+        ("RUN --mount=type=bind,from=team/entry,target=/x true", "RUN with a flag"),
+        ("RUN --network=host true", "RUN with a flag"),
         ("FROM $UNKNOWN", "is no image"),
         ("FROM ${BASE:-evil}", "is no image"),
         ("FROM --platform=linux/arm64 x", "not read here"),
