@@ -303,6 +303,15 @@ def test_no_round_is_played_under_rules_that_nobody_applied(entered) -> None:
     assert final.rules["clean_floor"] == {"baseline": "measure", "points": "10"}
 
 
+def test_a_weight_that_is_written_with_decimals_is_no_change(entered) -> None:
+    """A ledger writes 1.0 as 1, and the rules that judged the initial round hold in the final all the same."""
+    rules = json.loads(entered.folder.file.read_text())["rules"]["initial"]
+    entered.write(initial=rules | {"weights": dict.fromkeys(rules["weights"], 1.0)})
+    entered.play("initial")
+    with entered.desk() as desk:
+        assert not seasons.changed_rules(desk)
+
+
 def test_other_tasks_may_come_and_go(entered) -> None:
     """A task that is added to the contest file later does not keep the others from being played again."""
     entered.play("initial")

@@ -467,9 +467,12 @@ def changed_rules(admin: ContestAdmin) -> dict[str, tuple[Any, Any]]:
     Nothing where nothing was played.
     """
     recorded_rules = admin.season.rules or next((opening.contest["rules"] for opening, _ in opened_rounds(admin)), None)
-    now = admin.contest.format.rules.model_dump(mode="json")
-    before = now if recorded_rules is None else complete_rules(admin, recorded_rules)
-    return {name: (before[name], now[name]) for name in now if now[name] != before[name]}
+    now = admin.contest.format.rules
+    before = now if recorded_rules is None else type(now).model_validate(recorded_rules)
+    # Values are compared, not texts: a ledger writes the 1.0 of a file as 1.
+    changed = [name for name in type(now).model_fields if getattr(now, name) != getattr(before, name)]
+    texts = [rules.model_dump(mode="json") for rules in (before, now)]
+    return {name: (texts[0][name], texts[1][name]) for name in changed}
 
 
 def _check_rules(admin: ContestAdmin) -> None:
