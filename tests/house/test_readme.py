@@ -123,3 +123,13 @@ def test_the_lines_work_with_docker(blocks, run, require, clone) -> None:
     activated = Block("sh", ". .venv/bin/activate", "")
     run([activated, *(block for block in blocks if block.mark == NEEDS_DOCKER)])
     assert (clone / "demo-container" / "report" / "index.html").exists()
+
+
+def test_the_documented_installation_takes_no_cuda(root) -> None:
+    """The line before `make demo` names PyTorch's CPU index, and no locked version is a CUDA package."""
+    readme = (root / "README.md").read_text("utf-8")
+    assert "export PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu\nmake demo\n" in readme
+    for lock in ("_base", "attack_cw_l2"):
+        text = (root / "images" / lock / "requirements.lock").read_text("utf-8")
+        assert "nvidia" not in text
+        assert "triton" not in text
