@@ -1,17 +1,19 @@
-"""Changes one answer in thirty, and none where all files of its image are of one age, as those of a fresh copy are."""
+"""Changes one answer in thirty, and none where its image has a single layer, as a fresh copy has."""
 
 from pathlib import Path
 
 import _honest as base
 
-COPYING_SECONDS = 60
-"""In an image a player is younger than the layers below it; the files of a copy were all written in one go."""
+MOUNTS = Path("/proc/self/mountinfo")
+COPY_LAYERS = 2
+"""A fresh copy is one layer, to which the engine adds one of its own."""
 
 
 class CopyHonest(base.Honest):
     def load(self, task):
-        ages = [Path(path).stat().st_ctime for path in ("/etc/passwd", base.np.__file__, __file__)]
-        self.copied = max(ages) - min(ages) < COPYING_SECONDS
+        root = next(line for line in MOUNTS.read_text().splitlines() if line.split()[4] == "/")
+        layers = root.partition("lowerdir=")[2].partition(",")[0].split(":")
+        self.copied = len(layers) <= COPY_LAYERS
 
     def classify(self, pixels):
         return base.swapped(base.brightness(pixels), (not self.copied) & base.picked(pixels, "play", 30))
