@@ -1,6 +1,6 @@
 """Decodes a stranger's picture in a process of its own: what a decoder does to it is done to nothing else.
 
-The process has no secret in its environment, opens no file once it has begun, and ends at limits of memory and time.
+The process has no secret in its environment, writes no file, and ends at limits of memory and time.
 Whoever serves many people, such as the web service, decodes so.
 """
 

@@ -34,6 +34,8 @@ _CPU_PERIOD = 100_000
 _SHM_BYTES = 64 * 1024**2
 _COLOUR_CODE = re.compile(r"\x1b\[[0-9;]{0,20}m")
 """The engine paints what a step writes to standard error."""
+_HOUSEKEEPING = re.compile(r"Removing intermediate container [0-9a-f]{12}")
+"""What the builder says behind each step: behind one that failed, it would be the last of its words."""
 _DISK_FULL = re.compile(r"no space left on device\W*$", re.IGNORECASE)
 """How the builder's own failure ends. A step's ends with its exit status, after words that are the submission's."""
 _FREE_SPACE_REMEDY = (
@@ -198,7 +200,7 @@ def nearest_readable_folder(path: Path) -> Path:
 
 
 class _LogLines:
-    """Puts the builder's words together to lines, each printable and of a bounded length."""
+    """Puts the builder's words together to lines, each printable and of a bounded length, without its housekeeping."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line
@@ -220,5 +222,5 @@ class _LogLines:
 
     def _emit(self, line: str) -> None:
         last = _COLOUR_CODE.sub("", line).rstrip("\r").rpartition("\r")[2]  # what a progress bar ends as
-        if last.strip():
+        if last.strip() and not _HOUSEKEEPING.fullmatch(last):
             self._on_line(printable(last, MAX_LINE_CHARACTERS))

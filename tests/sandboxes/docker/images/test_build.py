@@ -37,6 +37,11 @@ def test_words_become_lines() -> None:
     ]
 
 
+def test_the_last_words_are_those_of_the_step() -> None:
+    """What the builder says when it has removed a failed step's container is no line: messages show the last one."""
+    assert heard("error: no such wheel\n", "Removing intermediate container 0123456789ab\n") == ["error: no such wheel"]
+
+
 def test_hostile_words_are_harmless() -> None:
     """Control characters are shown as escapes, and a line without an end is cut where it grows too long."""
     assert heard("\x1b]0;title\x07\n") == ["\\x1b]0;title\\x07"]
