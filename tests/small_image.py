@@ -12,6 +12,7 @@ import tarfile
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 BASE = "sparring/base:cpu"
 _NAME = "sparring-test/small-base"
@@ -51,23 +52,26 @@ def _make(tag: str, configuration: dict) -> None:
     changes += [f"USER {configuration['User']}", f"WORKDIR {configuration['WorkingDir']}"]
     changes.append(f"CMD {json.dumps(configuration['Cmd'])}")
     container = _docker("create", BASE)
+    words = [word for change in changes for word in ("--change", change)]
     try:
-        export = subprocess.Popen(["docker", "export", container], stdout=subprocess.PIPE)
-        words = [word for change in changes for word in ("--change", change)]
-        load = subprocess.Popen(
-            ["docker", "import", *words, "-", tag], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
-        )
         with (
-            tarfile.open(fileobj=export.stdout, mode="r|") as whole,
-            tarfile.open(fileobj=load.stdin, mode="w|") as small,
+            subprocess.Popen(["docker", "export", container], stdout=subprocess.PIPE) as export,
+            subprocess.Popen(
+                ["docker", "import", *words, "-", tag], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+            ) as load,
         ):
-            for member in whole:
-                if not member.name.startswith(_DROPPED) and "/tests/" not in member.name:
-                    small.addfile(member, whole.extractfile(member) if member.isreg() else None)
-        load.stdin.close()
-        assert (export.wait(), load.wait()) == (0, 0), "the engine did not make the small image"
+            _copy_members(export.stdout, load.stdin)
+            load.stdin.close()
+            assert (export.wait(), load.wait()) == (0, 0), "the engine did not make the small image"
     finally:
         _docker("rm", container)
+
+
+def _copy_members(whole: IO[bytes], small: IO[bytes]) -> None:
+    with tarfile.open(fileobj=whole, mode="r|") as source, tarfile.open(fileobj=small, mode="w|") as target:
+        for member in source:
+            if not member.name.startswith(_DROPPED) and "/tests/" not in member.name:
+                target.addfile(member, source.extractfile(member) if member.isreg() else None)
 
 
 def _docker(*words: str) -> str:
