@@ -130,6 +130,7 @@ def test_the_example_on_digits(tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.data
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_the_example_on_cifar10(shared_data, tmp_path, monkeypatch) -> None:
     """The same on 500 pictures of CIFAR-10, with the reference classifier as the surrogate and hidden."""

@@ -204,12 +204,12 @@ def test_an_image_that_is_gone_proves_nothing(lab) -> None:
     """An image that the engine no longer has is named with its remedy; what is called the same now is not played."""
     if lab.backend != "docker":
         return  # what stands for it on the process backend is above
-    lab.play("attack_noop", "defence_counter", out="built")
+    lab.play("attack_noop", "defence_counter", out="built", replay={"power": 0})
     tag, mark = f"sparring-test/replay:{secrets.token_hex(4)}", secrets.token_hex(8)
     image(tag, f"{IMAGE}:defence-counter", mark)
     players = [{"image": f"{IMAGE}:attack-noop", "name": "attack_noop", "side": "attack"}]
     players.append({"image": tag, "name": "defence_counter", "side": "defence"})
-    results = lab.play(submissions=players)
+    results = lab.play(submissions=players, replay={"power": 0.9, "cheat": 0.3})
     out, found = lab.folder / "out", finding(results, "defence_counter")
     try:
         assert replay(results, out, "defence_counter").exit_code == 0
