@@ -145,10 +145,10 @@ def test_every_expectation_is_compared(seen, observed, wrong) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("  limits: {tmp: lots}", "integer"),
+        ("  limits: {tmp: lots}", "write a whole number"),
         ("  limits: {temp: 5}", "no field of Limits: temp"),
         ("  policy: {netwrok: host}", "no field of SandboxPolicy: netwrok"),
-        ("  policy: {network: everywhere}", "'none' or 'host'"),
+        ("  policy: {network: everywhere}", "write none or host"),
         ("  bypas: true", "unknown key"),
     ],
 )
