@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from orchestrator.domain.field_errors import field_errors
+from orchestrator.domain.field_errors import FieldError, field_errors
 from orchestrator.domain.human_grading import Choice, Question
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
@@ -170,7 +170,7 @@ class Questionnaire:
         try:
             Answers.model_validate(document)
         except ValidationError as error:
-            found = [each.problem("answers") for each in field_errors(error, Answers)[:_MAX_PROBLEMS]]
+            found = [_problem(each) for each in field_errors(error, Answers)[:_MAX_PROBLEMS]]
         if not isinstance(document, Mapping):
             return found
         presence = document.get("presence")
@@ -244,6 +244,12 @@ def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a key occurs twice")
     return found
+
+
+def _problem(error: FieldError) -> Problem:
+    """Returns a wrong field as a rater reads it, who answers questions and adds no keys."""
+    found = error.problem("answers")
+    return Problem(found.place, "no answer to this question") if found.what == "missing" else found
 
 
 def _outside_problems(box: object, size: PictureSize) -> list[Problem]:
