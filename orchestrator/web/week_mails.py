@@ -39,12 +39,10 @@ def picture_ruled(site: ContestSite, contest: UnrestrictedContest, picture: str)
         if found.status not in (PictureStatus.VALID, PictureStatus.INVALID) or end is None:
             return None
         hurt = {each.team for each in state.defences.values() if state.breaks(each, found)}
-        teams = {found.team, *hurt}
-        people = [person.id for team in teams for person in state.season.teams.get(team, ())]
         shown = f"a valid {found.class_name}" if found.class_name else "not valid"
         return (
             f"The picture {picture} is ruled {shown}. It may be appealed against until {end:%Y-%m-%d %H:%M} UTC.",
-            people,
+            _members(state, {found.team, *hurt}),
         )
 
     if (found := contest.read(concerned)) is not None:
@@ -98,22 +96,22 @@ def told_each_minute(site: ContestSite) -> Iterator[None]:
 
 def _decisions(state: State, since: datetime) -> Iterator[tuple[str, list[str], str, str, str]]:
     """Yields what to tell: what it is called, who is concerned, the mail's subject and text, and the picture's id."""
-
-    def people(teams: Iterable[str]) -> list[str]:
-        return [person.id for team in teams for person in state.season.teams.get(team, ())]
-
     for appeal in state.appeals.values():
         if appeal.decision is not None and appeal.decision.at >= since:
             picture, said = state.pictures[appeal.picture], appeal.decision
             hurt = {each.team for each in state.defences.values() if state.breaks(each, picture)}
             text = f"The {said.by} decided the appeal about the picture {picture.id}: {said.outcome}."
-            concerned = people({picture.team, appeal.team, *hurt})
+            concerned = _members(state, {picture.team, appeal.team, *hurt})
             yield f"appeal-{appeal.id}", concerned, f"An appeal about {picture.id} is decided", text, picture.id
     for defence in state.defences.values():
         if defence.broken_at is not None and defence.broken_at >= since:
             text = f"The picture {defence.broken_by[0]} is settled: it breaks the defence {defence.id}."
             subject = f"{defence.id} is broken"
-            yield f"broken-{defence.id}", people([defence.team]), subject, text, defence.broken_by[0]
+            yield f"broken-{defence.id}", _members(state, [defence.team]), subject, text, defence.broken_by[0]
+
+
+def _members(state: State, teams: Iterable[str]) -> list[str]:
+    return [person.id for team in teams for person in state.season.teams.get(team, ())]
 
 
 def _send(site: ContestSite, people: Iterable[str], subject: str, text: str, page: str) -> None:

@@ -1,6 +1,6 @@
 """Which picture of an unrestricted contest a rater is asked about, and what they answer (U6, U8)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -44,31 +44,23 @@ _EVERYBODY = 10_000
 
 
 @lru_cache(maxsize=1)
-def known_pictures(contest: Contest) -> tuple[KnownPicture, ...]:
-    """Returns the pictures by which raters are tested: the public ones of the task, none where it has none.
+def known_pictures(contest: Contest) -> Mapping[KnownPicture, Pixels]:
+    """Returns the pictures by which raters are tested, each with its pixels u8 [c, h, w]: the public ones of the task.
 
-    Raises Rejected where they cannot be read, or have another shape than the task's.
+    There are none where the task has none. They are read once for each contest file. Raises Rejected where they cannot
+    be read, or have another shape than the task's.
     """
     samples = contest.load_public_samples(contest.only_task)
     if samples is None:
-        return ()
+        return {}
     size = PictureSize(*samples.shape[1:])
-    return tuple(
-        KnownPicture(place, array_digest(pixels), size, samples.classes[label])
-        for place, (pixels, label) in enumerate(zip(samples.pixels, samples.labels, strict=True))
-    )
+    return {
+        KnownPicture(array_digest(pixels), size, samples.classes[label]): pixels
+        for pixels, label in zip(samples.pixels, samples.labels, strict=True)
+    }
 
 
-def known_picture_pixels(contest: Contest, place: int) -> Pixels:
-    """Returns the pixels of a known picture, u8 [c, h, w]. Raises Rejected where they cannot be read."""
-    samples = contest.load_public_samples(contest.only_task)
-    if samples is None:
-        raise Rejected("task", [Problem("task.sample", "is there no more", "put it back")])
-    pixels: Pixels = samples.pixels[place]
-    return pixels
-
-
-def asked_items(contest: UnrestrictedContest, person: str, known: Sequence[KnownPicture]) -> tuple[AskedItem, ...]:
+def asked_items(contest: UnrestrictedContest, person: str, known: Collection[KnownPicture]) -> tuple[AskedItem, ...]:
     """Returns what a rater may be asked about now, in the order of its urgency; a test of the rater stands alone.
 
     A hidden item comes only where others wait that it can hide among.

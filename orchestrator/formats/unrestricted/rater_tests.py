@@ -5,7 +5,7 @@ Later ones hide among the pictures of a week. Who is wrong too often about those
 before stays: rulings and prizes follow from it, and a team may appeal.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -36,9 +36,8 @@ class RaterRules(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class KnownPicture:
-    """A picture whose class is known: its place among the task's public pictures, and the digest of its pixels."""
+    """A picture whose class is known, by the digest of its pixels."""
 
-    place: int
     pixels: str
     size: PictureSize
     shows: str
@@ -84,7 +83,7 @@ def is_right(answers: Answers | None, shows: str) -> bool:
 
 
 def next_test(
-    rules: RaterRules, record: RaterRecord, known: Sequence[KnownPicture], draw: int
+    rules: RaterRules, record: RaterRecord, known: Collection[KnownPicture], draw: int
 ) -> tuple[KnownPicture, bool] | None:
     """Returns the known picture that a rater is asked about next and whether it is practice; None for another picture.
 

@@ -69,9 +69,8 @@ def picture(visit: Visit, token: str) -> HttpResponseBase:
     found = leases.picture_of(picture_raters.rater_name(contest, visit.actor.person), token)
     if found is None:
         raise Http404
-    for known in picture_raters.known_pictures(visit.site.contest()):
+    for known, pixels in picture_raters.known_pictures(visit.site.contest()).items():
         if known.pixels == found:
-            pixels = picture_raters.known_picture_pixels(visit.site.contest(), known.place)
             return png(encode_png(pixels), is_public=False)
     return png(picture_png(contest, found), is_public=False)
 

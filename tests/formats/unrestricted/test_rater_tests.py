@@ -12,7 +12,7 @@ from orchestrator.formats.unrestricted.rater_tests import KnownPicture, RaterRec
 from .simulated_contest import BICYCLE, BIRD, SimulatedContest, answers, handle, small_contest
 
 SIZE = PictureSize(224, 224)
-KNOWN = [KnownPicture(place, digest(f"known {place}"), SIZE, (BIRD, BICYCLE)[place % 2]) for place in range(30)]
+KNOWN = [KnownPicture(digest(f"known {place}"), SIZE, (BIRD, BICYCLE)[place % 2]) for place in range(30)]
 
 
 def note_test(contest: SimulatedContest, place: int, given: Answers | None, **changes: object) -> list[str]:
