@@ -11,14 +11,16 @@ from rich.table import Table
 
 from orchestrator.application.contests import rejudging
 from orchestrator.application.contests.rejudging import RejudgedRound
-from orchestrator.application.contests.unrestricted_views import BoardTable
+from orchestrator.application.contests.unrestricted_views import board_table
 from orchestrator.application.rounds.play_rounds import ReportPaths
 from orchestrator.cli import console, replay_output
 from orchestrator.cli.console import err, out, safe_text
 from orchestrator.cli.tables import Column, fitting_tables
 from orchestrator.domain import events
+from orchestrator.domain.leaderboard import Leaderboard
 from orchestrator.reports import formatting
 from orchestrator.scoring.results_file import ColumnPart, LeaderboardPart, Results, RowPart, ValuePart
+from orchestrator.scoring.round_scoring import leaderboard_part
 
 
 class ProgressWatch:
@@ -66,17 +68,12 @@ def open_bar() -> Progress:
     return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
-def print_standing(boards: Sequence[BoardTable], *, as_json: bool) -> None:
+def print_standing(boards: Sequence[Leaderboard], *, as_json: bool) -> None:
     """Prints boards that are those of no round: how an unrestricted contest stands."""
     if as_json:
-        console.print_json(
-            [
-                {"title": each.title, "rows": [dict(zip(each.heads, row, strict=True)) for row in each.rows]}
-                for each in boards
-            ]
-        )
+        console.print_json([leaderboard_part(each, {}).model_dump(mode="json") for each in boards])
         return
-    for board in boards:
+    for board in map(board_table, boards):
         out.print(f"[bold]{safe_text(board.title)}[/]")
         cells = [[safe_text(row[place]) for row in board.rows] for place in range(len(board.heads))]
         last = len(board.heads) - 1

@@ -10,7 +10,6 @@ import typer
 from orchestrator.application.contests import package_submission, picture_submission, rejudging, report_writer, seasons
 from orchestrator.application.contests.administration import ContestAdmin, SubmissionRequest, validated
 from orchestrator.application.contests.unrestricted_contest import open_unrestricted
-from orchestrator.application.contests.unrestricted_views import board_table
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.bundles.receipts import Receipt
@@ -308,7 +307,7 @@ def board(
             raise UsageError("--as-of shows the standing of a contest in DIR; leave --from, --round and --task out")
         with open_unrestricted(folder) as contest:
             found = contest.boards_of_day(as_of.date(), seasons.now())
-        results_output.print_standing([board_table(each) for each in found], as_json=as_json)
+        results_output.print_standing(found, as_json=as_json)
         return
     if folder is None:
         remote.print_boards(source or "", phase, task, as_json=as_json)

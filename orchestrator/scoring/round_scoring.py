@@ -142,7 +142,7 @@ class RoundScoring:
             submissions=[self._submission_part(s, observed) for s in self._round.roster],
             cells=[self._cell_part(cell, cell_intervals[cell]) for cell in cells],
             boards=[
-                _leaderboard_part(b, intervals.leaderboard_intervals(b, self._correct))
+                leaderboard_part(b, intervals.leaderboard_intervals(b, self._correct))
                 for b in self._format.leaderboards(observed)
             ],
             coarse=not self._format.scores_released(observed),
@@ -428,7 +428,8 @@ def _network_note(probe_event: events.ClusterProbed) -> str:
     return f"Played on a cluster whose network was not proved to keep players from one another: {probe}. Reason: {why}."
 
 
-def _leaderboard_part(board: Leaderboard, sure: Mapping[str, intervals.RowIntervals]) -> doc.LeaderboardPart:
+def leaderboard_part(board: Leaderboard, sure: Mapping[str, intervals.RowIntervals]) -> doc.LeaderboardPart:
+    """Returns a board as documents have it, with what is known of its rows' intervals, by submission."""
     return doc.LeaderboardPart(
         name=board.name,
         title=board.title,

@@ -1,6 +1,7 @@
 """An unrestricted contest in its folder: commands, what is due, and several processes at once."""
 
 import json
+from contextlib import closing
 from datetime import timedelta
 from functools import partial
 
@@ -12,7 +13,7 @@ from orchestrator.application.contests.unrestricted_contest import UnrestrictedC
 from orchestrator.application.contests.worker import Done, Work, Worker
 from orchestrator.application.rounds.play_rounds import RunOptions
 from orchestrator.cli.app import app
-from orchestrator.errors import Rejected, StoreFault, UsageError
+from orchestrator.errors import Busy, Rejected, StoreFault, UsageError
 from orchestrator.formats.unrestricted import commands, events
 from orchestrator.formats.unrestricted.rules import UnrestrictedRules
 from orchestrator.ledger.contest_folder import ContestFolder
@@ -161,13 +162,35 @@ def test_the_boards_of_a_day_are_those_of_its_end(folder) -> None:
     contest.close()
 
 
+def test_one_past_day_is_folded_at_a_time(folder, monkeypatch) -> None:
+    """Whoever asks for another day meanwhile is put off, and a day that is kept is told at once."""
+    asked = []
+    with closing(opened(folder)) as contest:
+        fold = contest._boards_before
+
+        def meanwhile(end):
+            asked.append(end)
+            if len(asked) == 1:
+                with pytest.raises(Busy, match="ask again"):
+                    contest.boards_of_day(START.date() + timedelta(days=1), CLOSE)
+            return fold(end)
+
+        monkeypatch.setattr(contest, "_boards_before", meanwhile)
+        first = contest.boards_of_day(START.date(), CLOSE)
+        assert contest.boards_of_day(START.date(), CLOSE) is first
+        contest.boards_of_day(START.date() + timedelta(days=1), CLOSE)
+    assert len(asked) == 2
+
+
 def test_board_as_of_by_command(folder, monkeypatch) -> None:
     """`sparring board DIR --as-of DAY` prints both boards, and a day that is none of the contest's is exit code 2."""
     folder.file.write_text(json.dumps(FILE))
     monkeypatch.setattr(seasons, "now", lambda: CLOSE + timedelta(days=1))
     done = CliRunner().invoke(app, ["board", str(folder.path), "--as-of", "2027-01-18", "--json"])
     boards = json.loads(done.stdout)
-    assert [(each["title"], [row["Defences"] for row in each["rows"]]) for each in boards[:1]] == [("Defences", ["d1"])]
+    assert [(each["title"], [row["submission"] for row in each["rows"]]) for each in boards[:1]] == [
+        ("Defences", ["d1"])
+    ]
     assert "published" in CliRunner().invoke(app, ["board", str(folder.path), "--as-of", "2027-01-18"]).stdout
     for wrong in (("--as-of", "2027-01-17"), ("--as-of", "yesterday"), ("--as-of", "2027-01-18", "--round", "w")):
         assert CliRunner().invoke(app, ["board", str(folder.path), *wrong]).exit_code == 2

@@ -7,7 +7,6 @@ due is noted once.
 """
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -17,7 +16,7 @@ from typing import TypeVar
 
 from orchestrator.domain.contest_events import ContestEvent, FormatEvent
 from orchestrator.domain.leaderboard import Leaderboard
-from orchestrator.errors import Rejected, StoreFault, UsageError
+from orchestrator.errors import Busy, Rejected, StoreFault, UsageError
 from orchestrator.formats.unrestricted import commands, due
 from orchestrator.formats.unrestricted.boards import boards
 from orchestrator.formats.unrestricted.commands import Refusal, Result
@@ -50,8 +49,8 @@ class UnrestrictedContest:
         """Raises StoreFault where the ledger is damaged, Rejected where an event of it may not have happened."""
         self.folder, self._rules = folder, rules
         self._lock = threading.Lock()
-        self._past_lock = threading.Lock()
-        self._past: OrderedDict[date, tuple[Leaderboard, ...]] = OrderedDict()
+        self._folding_past = threading.Lock()
+        self._past: dict[date, tuple[Leaderboard, ...]] = {}
         """The boards of days that are over: nothing is noted of them any more."""
         self._ledger: Ledger = folder.ledger()
         try:
@@ -113,7 +112,11 @@ class UnrestrictedContest:
     def boards_of_day(self, day: date, now: datetime) -> tuple[Leaderboard, ...]:
         """Returns the boards as they were when a day of the contest's zone was over: those of the ledger up to then.
 
-        The boards of today are as they are now. Raises UsageError for a day before the contest or after today.
+        The boards of today are as they are now. The ledger of a long contest takes seconds, for whoever asks: it is
+        folded for one day at a time.
+
+        Raises:
+            UsageError: the day is before the contest or after today; Busy where another day is being folded.
         """
         zone, opened_at = self.read(lambda state: (state.zone, state.opened_at or state.at))
         first, today = local_day(opened_at, zone), local_day(now, zone)
@@ -121,13 +124,18 @@ class UnrestrictedContest:
             raise UsageError(f"{day} is not from {first}, when the contest was opened, to {today}, which is today")
         if day == today:
             return self.read(boards)
-        with self._past_lock:
-            if day not in self._past:
-                self._past[day] = self._boards_before(first_instant(day + timedelta(days=1), zone))
-            self._past.move_to_end(day)
-            while len(self._past) > _DAYS_KEPT:
-                self._past.popitem(last=False)
-            return self._past[day]
+        if (kept := self._past.get(day)) is not None:
+            return kept
+        if not self._folding_past.acquire(blocking=False):
+            raise Busy("the boards of another day are being computed; ask again in a moment")
+        try:
+            found = self._boards_before(first_instant(day + timedelta(days=1), zone))
+            self._past[day] = found
+            if len(self._past) > _DAYS_KEPT:
+                del self._past[next(iter(self._past))]
+        finally:
+            self._folding_past.release()
+        return found
 
     def _boards_before(self, end: datetime) -> tuple[Leaderboard, ...]:
         """Returns the boards of the ledger before an instant, from a ledger of its own: others go on meanwhile."""

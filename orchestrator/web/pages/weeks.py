@@ -9,10 +9,11 @@ from django.http import Http404, HttpResponseBase
 from orchestrator.application.contests import unrestricted_views
 from orchestrator.application.grading.attack_pictures import picture_png
 from orchestrator.domain.leaderboard import Leaderboard
-from orchestrator.errors import UsageError
+from orchestrator.errors import Busy, UsageError
 from orchestrator.formats.unrestricted.boards import boards
 from orchestrator.formats.unrestricted.money import SPLIT_RULE, format_units
 from orchestrator.formats.unrestricted.statement import monthly_statements
+from orchestrator.web.pages import errors
 from orchestrator.web.rights import Visit
 from orchestrator.web.team_forms import problem_text
 from orchestrator.web.templating import render
@@ -84,6 +85,8 @@ def standing(visit: Visit) -> HttpResponseBase:
     if day is not None:
         try:
             found = contest.boards_of_day(day, now)
+        except Busy:
+            return errors.too_many(visit.request, errors.RETRY_SECONDS)
         except UsageError as error:
             day, problem = None, problem_text(error)
     return render(
