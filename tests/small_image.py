@@ -9,7 +9,6 @@ import json
 import shlex
 import subprocess
 import tarfile
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import IO
@@ -38,7 +37,7 @@ def small_base_image() -> str:
     """
     about = json.loads(_docker("image", "inspect", "--format", "{{json .}}", BASE))
     tag = f"{_NAME}:{about['Id'].removeprefix('sha256:')[:16]}"
-    with (Path(tempfile.gettempdir()) / "sparring-test-small-base.lock").open("w") as lock:
+    with Path(__file__).open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several workers want it at once
         if not _docker("images", "--quiet", tag):
             _make(tag, about["Config"])
