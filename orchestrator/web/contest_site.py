@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,27 @@ from orchestrator.domain.season import Season
 from orchestrator.errors import Rejected
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.ledger.round_folder import CONTEST_LEDGER, DATABASE
 from orchestrator.ledger.stores.base import Ledger
 from orchestrator.web.settings import WebSettings
+
+_MOST_IDLE = 4
+"""How many open contests are kept for the next acts: as many as act at the same moment on a busy day."""
+
+
+class _OpenContest:
+    """A contest that was opened to act on, with what was read of its ledger.
+
+    Attributes:
+        admin: the contest.
+        ledger_file: which file the ledger is in, see `ContestSite._ledger_file`.
+        close: closes it.
+    """
+
+    def __init__(self, site: "ContestSite", ledger_file: tuple[int, int]) -> None:
+        stack = ExitStack()
+        self.ledger_file, self.close = ledger_file, stack.close
+        self.admin = stack.enter_context(seasons.open_ledger(site.folder.path, clock=lambda: site.clock()))  # noqa: PLW0108  a site may be given another clock
 
 
 class ContestSite:
@@ -39,6 +58,7 @@ class ContestSite:
         self._desk: RatingDesk | None = None
         self._weeks: tuple[Contest, UnrestrictedContest | None] | None = None
         self._desk_lock = threading.Lock()
+        self._idle: list[_OpenContest] = []
 
     def season(self) -> Season:
         """Returns what the contest's ledger says now. Raises StoreFault where it cannot be read."""
@@ -118,9 +138,56 @@ class ContestSite:
 
     @contextmanager
     def note_at_once(self, person: str) -> Iterator[ContestAdmin]:
-        """Gives the contest like `administer`, for what changes no report and must not wait for one."""
-        with seasons.open_ledger(self.folder.path, person, self.clock) as admin:
-            yield admin
+        """Gives the contest like `administer`, for what changes no report and must not wait for one.
+
+        A contest that was opened before is used again and reads only what is new in the ledger: to open one takes
+        longer than the act, since the whole ledger is checked and the contest file is parsed.
+        """
+        contest = self.contest()
+        if self.file_problem:
+            contest = Contest(self.folder.file)  # raises Rejected, unless it was mended at this moment
+        opened = self._take_idle()
+        try:
+            opened.admin.resume(contest, seasons.actor_name(person))
+            yield opened.admin
+        except BaseException:
+            opened.close()
+            raise
+        if len(self._idle) < _MOST_IDLE:
+            self._idle.append(opened)
+        else:
+            opened.close()
+
+    def _take_idle(self) -> _OpenContest:
+        """Returns an open contest that no other thread has, opened now where there is none."""
+        ledger_file = self._ledger_file()
+        while self._idle:
+            try:
+                opened = self._idle.pop()
+            except IndexError:  # another thread took it
+                break
+            if opened.ledger_file == ledger_file:
+                return opened
+            opened.close()
+        return _OpenContest(self, ledger_file)
+
+    def _ledger_file(self) -> tuple[int, int]:
+        """Returns what tells the ledger's file, or that with its database's name, from one put in its place."""
+        self.folder.require()
+        database = self.folder.path / DATABASE
+        status = (database if database.exists() else self.folder.path / CONTEST_LEDGER).stat()
+        return status.st_dev, status.st_ino
+
+    def close(self) -> None:
+        """Closes what is kept open of the contest."""
+        while self._idle:
+            self._idle.pop().close()
+        with self._lock:
+            if self._ledger is not None:
+                self._ledger.close()
+        with self._desk_lock:
+            if self._weeks is not None and self._weeks[1] is not None:
+                self._weeks[1].close()
 
     @cached_property
     def key_fingerprint(self) -> str:

@@ -63,11 +63,8 @@ def close_site():
     """Gives up what this process keeps open of the contest that it serves: a connection, where that is a database."""
     from orchestrator.web import contest_site
 
-    site = contest_site._site
-    if site is not None and site._ledger is not None:
-        site._ledger.close()
-    if site is not None and site._weeks is not None and site._weeks[1] is not None:
-        site._weeks[1].close()
+    if contest_site._site is not None:
+        contest_site._site.close()
     contest_site._site = None
 
 

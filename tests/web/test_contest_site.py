@@ -1,7 +1,12 @@
 """The contest as the service reads it, while others work on it."""
 
+import shutil
+
+import pytest
+
 from orchestrator.application.contests import seasons
-from orchestrator.domain.contest_events import PersonRecord
+from orchestrator.domain.contest_events import ContestAnnounced, PersonRecord
+from orchestrator.errors import Rejected
 
 
 def add_team(folder, name: str) -> None:
@@ -43,3 +48,93 @@ def test_the_contest_file_is_read_again_where_it_changed(contest):
     path = contest / "contest.yaml"
     path.write_text(path.read_text().replace("An attack-versus-defence tournament", "Another title"))
     assert site.contest().file.title == "Another title"
+
+
+def announce(admin, title: str) -> None:
+    """Announces something, in the name of who acts."""
+    admin.append_event(ContestAnnounced(actor=admin.actor, title=title, text="It is so."))
+
+
+def announced(folder) -> list[tuple[str, str]]:
+    """Returns who announced what, as a new process reads it."""
+    with seasons.open_ledger(folder) as admin:
+        return [(each.actor, each.title) for each in admin.season.announcements]
+
+
+def test_a_contest_that_was_opened_to_act_on_is_used_again(contest):
+    """The next person acts on the same one, which knows what others noted and what its file says by then."""
+    from orchestrator.web.contest_site import current_site
+
+    site = current_site()
+    with site.note_at_once("ada") as first:
+        announce(first, "One")
+    add_team(contest, "Corner")
+    path = contest / "contest.yaml"
+    path.write_text(path.read_text().replace("An attack-versus-defence tournament", "Another title"))
+    with site.note_at_once("bob") as second:
+        assert second is first
+        assert list(second.season.teams) == ["Corner"]
+        assert second.contest.file.title == "Another title"
+        announce(second, "Two")
+    assert announced(contest) == [("ada", "One"), ("bob", "Two")]
+
+
+def test_two_who_act_at_once_have_a_contest_each(contest):
+    """What one of them noted is known to the other before it notes something."""
+    from orchestrator.web.contest_site import current_site
+
+    site = current_site()
+    with site.note_at_once("ada") as one, site.note_at_once("bob") as other:
+        assert one is not other
+        announce(one, "One")
+        announce(other, "Two")
+        assert [each.title for each in other.season.announcements] == ["One", "Two"]
+
+
+def test_a_contest_in_which_an_act_failed_is_opened_anew(contest):
+    """Nothing of what went wrong is left to the next act."""
+    from orchestrator.web.contest_site import current_site
+
+    site = current_site()
+    with pytest.raises(ZeroDivisionError), site.note_at_once("ada") as first:
+        raise ZeroDivisionError
+    with site.note_at_once("ada") as second:
+        assert second is not first
+
+
+def test_nobody_acts_while_the_contest_file_is_wrong(contest):
+    """It is refused with what is wrong, also where the contest was opened before, until the file is mended."""
+    from orchestrator.web.contest_site import current_site
+
+    site = current_site()
+    with site.note_at_once("ada"):
+        pass
+    path = contest / "contest.yaml"
+    text = path.read_text()
+    path.write_text(text + "nonsense: 1\n")
+    with pytest.raises(Rejected, match="nonsense"), site.note_at_once("ada"):
+        pass
+    path.write_text(text)
+    with site.note_at_once("ada") as admin:
+        announce(admin, "Mended")
+
+
+def test_a_ledger_that_was_put_back_from_a_copy_is_written_to(contest, accounts_database):
+    """Nothing is noted in the file that was there before."""
+    from orchestrator.web.contest_site import current_site
+
+    if accounts_database is not None:
+        pytest.skip("the ledger is in a database")
+    site = current_site()
+    with site.note_at_once("ada") as admin:
+        shutil.copy(contest / "contest.sqlite", contest / "copy.sqlite")
+        announce(admin, "Lost")
+    site.close()
+    with site.note_at_once("ada"):
+        pass
+    (contest / "copy.sqlite").replace(contest / "contest.sqlite")
+    for name in ("contest.sqlite-wal", "contest.sqlite-shm"):
+        (contest / name).unlink(missing_ok=True)
+    with site.note_at_once("ada") as admin:
+        announce(admin, "Kept")
+    assert [title for _, title in announced(contest)] == ["Kept"]

@@ -155,6 +155,12 @@ class ContestAdmin:
             finally:
                 self._holds -= 1
 
+    def resume(self, contest: Contest, by: str) -> None:
+        """Begins another act: of this person, by the contest file as it is now, after what others noted meanwhile."""
+        self.contest, self.actor = contest, by
+        self.__dict__.pop("baselines", None)  # read again: their manifests may be others now
+        self.refresh()
+
     def refresh(self) -> None:
         """Learns what others noted meanwhile. Raises StoreFault where the ledger is damaged."""
         for entry in self._ledger.read_new():
