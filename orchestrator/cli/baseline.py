@@ -9,7 +9,7 @@ import typer
 
 from orchestrator.application.baselines import training
 from orchestrator.cli import console, output_paths
-from orchestrator.cli.console import Json, out
+from orchestrator.cli.console import Json, err, out, safe_text
 from orchestrator.domain.samples import Samples
 from orchestrator.errors import UsageError
 
@@ -64,7 +64,7 @@ def train(
 ) -> None:
     """Train a classifier on the handwritten digits, or on pictures of yours, and measure it on pictures it never saw.
 
-    Archives are read as `dataset: {kind: npz}` reads them.
+    Archives are read as `dataset: {kind: npz}` reads them. Standard error gets a line for each epoch.
     """
     if not out_file.parent.is_dir():
         raise UsageError(f"{out_file.parent} is not a folder; make it first")
@@ -72,9 +72,13 @@ def train(
     train_part, test_part = pictures.load()
     architecture = training.architecture_for(train_part)
     training_recipe = training.TrainingRecipe(recipe.value, architecture, seed, epsilon, epochs)
-    report = training.train_classifier(training_recipe, train_part, test_part, out_file)
+    report = training.train_classifier(training_recipe, train_part, test_part, out_file, _print_progress)
     if as_json:
         console.print_json(report)
         return
     for key, value in report.items():
         out.print(f"{key:14} {value}", soft_wrap=True)
+
+
+def _print_progress(line: str) -> None:
+    err.print(safe_text(line, 500), style="dim", soft_wrap=True)

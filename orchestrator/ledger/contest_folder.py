@@ -59,8 +59,17 @@ class ContestFolder:
 
     def require(self) -> None:
         """Raises UsageError when no contest was opened here."""
-        if not self.exists:
+        if self.exists:
+            return
+        played = RoundFolder(self.path)
+        if not played.exists:
             raise UsageError(f"{self.path} holds no contest; make one with `sparring contest init {self.path}`")
+        if (contest := played.contest_path) is not None:
+            raise UsageError(f"{self.path} is the folder of a round; give the folder of its contest, {contest}")
+        raise UsageError(
+            f"{self.path} is the folder of a round, and no contest's; `sparring round status {self.path}` says how far "
+            f"the round is, and `sparring report {self.path}` writes a page with its boards"
+        )
 
     def writing(self) -> AbstractContextManager[None]:
         """Holds the contest for the moment that something is written; see `lock_contest`."""

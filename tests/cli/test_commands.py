@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -297,6 +298,7 @@ def test_baselines_are_trained_on_other_pictures(tmp_path) -> None:
     train = ("baseline", "train", "--out", tmp_path / "w.safetensors", "--epochs", "1", "--json")
     done = sparring(*train, "--data", tmp_path / "a.npz", "--test", tmp_path / "a.npz")
     assert json.loads(done.stdout)["architecture"] == "cifar_net"
+    assert re.fullmatch(r"epoch 1 of 1: loss \d+\.\d{3}\n", done.stderr)
     refused = sparring(*train, "--data", tmp_path / "b.npz", "--test", tmp_path / "b.npz")
     assert (refused.exit_code, "no network for pictures of 3 x 16 x 16" in refused.stdout) == (2, True)
 

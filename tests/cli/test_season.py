@@ -269,6 +269,20 @@ def test_impossible_wishes_are_usage_errors(entered, arguments, text) -> None:
     assert ((entered / "contest.sqlite").stat().st_mtime_ns, sorted(entered.rglob("receipts/*"))) == before
 
 
+def test_a_rounds_folder_is_no_contests(cup) -> None:
+    """A command for contests says of a round's folder what it is, and names what shows it, or its contest's folder."""
+    within, alone = cup / "rounds" / "initial" / "digits", cup.parent / "demo"
+    for folder in (within, alone):
+        folder.mkdir(parents=True)
+        (folder / "ledger.sqlite").touch()
+    for command in ("board", "status"):
+        assert f"is the folder of a round; give the folder of its contest, {cup}" in said(sparring(command, within))
+        found = said(sparring(command, alone))
+        assert "is the folder of a round, and no contest's" in found
+        assert f"`sparring round status {alone}`" in found
+        assert f"`sparring report {alone}`" in found
+
+
 def test_a_usage_error_comes_as_json(cup) -> None:
     """With --json an error is one document on standard output."""
     done = sparring("board", cup, "--json")

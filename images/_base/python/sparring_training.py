@@ -11,12 +11,15 @@ Recipes: `clean` is plain cross-entropy. `fgsm` is adversarial training after Go
 worst-of-10 training after Engstrom et al. 2017 (arXiv:1712.02779): each picture is turned and moved ten times at
 random, by at most 30 degrees and a tenth of its size, and learned from where the network does worst. All use Adam with
 a step of 0.001, batches of 64 and 30 epochs.
+
+Standard output gets one line, a JSON document about the network. Standard error gets a line for each epoch.
 """
 
 import argparse
 import hashlib
 import json
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +62,8 @@ def train(network: nn.Module, data: Data, *, recipe: str, epsilon: float, seed: 
     order = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
     network.train()
-    for _ in range(epochs):
+    for epoch in range(1, epochs + 1):
+        total = 0.0
         for chosen in torch.randperm(len(data.labels), generator=order).split(BATCH):
             x, y = data.pictures[chosen], data.labels[chosen]
             if recipe == "fgsm":
@@ -71,6 +75,8 @@ def train(network: nn.Module, data: Data, *, recipe: str, epsilon: float, seed: 
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            total += float(loss.detach()) * len(chosen)
+        print(f"epoch {epoch} of {epochs}: loss {total / len(data.labels):.3f}", file=sys.stderr, flush=True)
     network.eval()
 
 

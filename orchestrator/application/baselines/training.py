@@ -4,7 +4,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,9 +69,15 @@ def load_digits(split: str, only: Sequence[str] = (), side: int | None = None) -
 
 
 def train_classifier(
-    recipe: TrainingRecipe, train_samples: Samples, test_samples: Samples, out: Path
+    recipe: TrainingRecipe,
+    train_samples: Samples,
+    test_samples: Samples,
+    out: Path,
+    on_line: Callable[[str], None],
 ) -> dict[str, Any]:
     """Trains, writes safetensors to `out`, and returns what the training program reports of it.
+
+    `on_line` is called with each line that the program writes meanwhile: one for each epoch.
 
     Raises:
         UsageError: the training program refused its arguments.
@@ -87,12 +94,32 @@ def train_classifier(
             *("--architecture", recipe.architecture, "--recipe", recipe.name),
             *("--epsilon", str(recipe.epsilon), "--seed", str(recipe.seed), "--epochs", str(recipe.epochs)),
         ]
-        done = subprocess.run([sys.executable, str(program), *arguments], capture_output=True, text=True, check=False)
-    if done.returncode == _ARGUMENT_ERROR:
-        raise UsageError(printable(done.stderr.strip().splitlines()[-1], 500))
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or ["no output"]
+        status, printed, last = _run([sys.executable, str(program), *arguments], Path(folder) / "printed", on_line)
+    if status == _ARGUMENT_ERROR:
+        raise UsageError(last)
+    if status:
         remedy = "if torch is missing: pip install 'sparring[baselines]'"
-        raise InfrastructureFault(f"training failed: {printable(last[0], 500)}; {remedy}")
-    report: dict[str, Any] = json.loads(done.stdout)
+        raise InfrastructureFault(f"training failed: {last}; {remedy}")
+    report: dict[str, Any] = json.loads(printed)
     return report
+
+
+def _run(command: list[str], printed: Path, on_line: Callable[[str], None]) -> tuple[int, str, str]:
+    """Runs a program; returns its exit status, its standard output, and its last line on standard error.
+
+    Standard output goes to the file `printed` meanwhile, so that the program never waits for a full pipe.
+    """
+    last = deque(["no output"], maxlen=1)
+    with (
+        printed.open("wb") as output,
+        subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True, errors="replace") as program,
+    ):
+        try:
+            for line in program.stderr or ():
+                if text := printable(line.strip(), 500):
+                    last.append(text)
+                    on_line(text)
+        except BaseException:  # the operator's end is the program's end
+            program.kill()
+            raise
+    return program.returncode, printed.read_text("utf-8"), last[0]
