@@ -33,6 +33,7 @@ def test_a_folder_comes_before_what_it_holds_and_names_are_sorted(tmp_path):
     assert paths(tmp_path) == ["B", "a", "a/y", "a-b", "b", "b/a", "b/a/x", "b/z"]
 
 
+@pytest.mark.slow
 @given(names=st.sets(st.sampled_from(NAMES)))
 def test_names_that_are_no_text_are_yielded_in_the_order_of_their_bytes(names, tmp_path_factory):
     """A name that is not UTF-8 is found, and comes back as the same bytes."""
@@ -104,6 +105,7 @@ def test_a_folder_that_is_none_is_reported_as_itself(tmp_path):
         list(walk_folder(missing))
 
 
+@pytest.mark.slow
 def test_folders_may_lie_deeper_than_a_program_recurses(tmp_path):
     """1500 folders in one another are walked through, and those beyond the kernel's longest path are reported."""
     failed: list[OSError] = []

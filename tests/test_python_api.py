@@ -95,6 +95,7 @@ def test_a_wrong_reply_and_an_error_are_raised_as_they_are(submission) -> None:
         player.perturb()
 
 
+@pytest.mark.slow
 def test_a_late_answer_is_a_deadline(submission, tmp_path) -> None:
     """The contest's time limit applies: an attack that takes longer raises the fault that a round would have."""
     (tmp_path / "contest.yaml").write_text(CONTEST + "limits: {perturb_seconds: 0.2, perturb_batch: 10}\n")

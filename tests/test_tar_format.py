@@ -183,6 +183,7 @@ def with_tarfile(data: bytes) -> list[tuple[bytes, MemberKind, int, bytes, bytes
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=INPUTS, deadline=None)
 @given(data=archives())
 def test_what_is_accepted_is_what_tarfile_reads(data) -> None:
@@ -195,6 +196,7 @@ def test_what_is_accepted_is_what_tarfile_reads(data) -> None:
         ]
 
 
+@pytest.mark.slow
 @settings(max_examples=INPUTS, deadline=None)
 @given(data=st.one_of(archives(), changed_archives()))
 def test_what_both_accept_they_read_alike(data) -> None:
@@ -211,6 +213,7 @@ def test_what_both_accept_they_read_alike(data) -> None:
         assert ours.kind not in LINKS or ours.link in {b"", theirs.target}
 
 
+@pytest.mark.slow
 @settings(max_examples=INPUTS, deadline=None)
 @given(data=st.one_of(changed_archives(), st.binary(max_size=3000)))
 def test_whatever_comes_ends_in_an_error_of_ours(data) -> None:

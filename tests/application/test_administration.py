@@ -54,6 +54,7 @@ def test_another_key_signs_nothing(cup) -> None:
     assert cup.acts(contest_events.SubmissionReceived) == []
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_a_copy(cup) -> None:
     """What a team changes in its folder afterwards is a new submission; the old one stays as it was received."""
     folder = cup.player("attack_honest")
@@ -67,6 +68,7 @@ def test_what_is_kept_is_a_copy(cup) -> None:
     assert len((kept["attack_honest"] / "player.py").read_text()) > 100
 
 
+@pytest.mark.slow
 def test_names_are_told_apart(cup) -> None:
     """Two teams may use one name, and a baseline's name is the baseline's: ids have a number then."""
     ids = [cup.submit(team, cup.player("defence_honest", "measure")).submission for team in ("One", "Two")]
@@ -135,6 +137,7 @@ def test_what_is_no_text_is_refused_and_on_record(cup, where) -> None:
     assert getattr(refusal, where) == "x\\udcff"
 
 
+@pytest.mark.slow
 def test_a_refusal_uses_up_nothing(cup) -> None:
     """Three tries are three that were received: a refused one is not among them (A4)."""
     with pytest.raises(Rejected):
@@ -274,6 +277,7 @@ def test_no_team_has_the_looks_of_another(cup, name) -> None:
         desk.add_team(name, [contest_events.PersonRecord(id="x", name="X")])
 
 
+@pytest.mark.slow
 def test_who_left_a_team_is_bound_by_its_entries(cup) -> None:
     """A member who is taken out after the attack was handed in cannot defend against it by another team (A1)."""
     cup.submit("One", cup.player("attack_honest"))

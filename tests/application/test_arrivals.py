@@ -129,6 +129,7 @@ def test_an_arrival_is_one_thing(cup, both) -> None:
         arrive(cup, upload(cup) if both else None, image=IMAGE if both else "")
 
 
+@pytest.mark.slow
 def test_the_same_again_is_the_arrival_that_is_known(cup) -> None:
     """While it waits and while it plays; once it is withdrawn, it is another try. Another name is another too."""
     path = upload(cup)
@@ -249,6 +250,7 @@ def test_a_lost_file_is_no_refusal(cup) -> None:
     assert cup.acts(contest_events.SubmissionRefused) == []
 
 
+@pytest.mark.slow
 def test_sweeping_removes_what_no_event_names(cup) -> None:
     """A folder without an event goes, and the file of an answered arrival; what waits stays."""
     waiting, answered = arrive(cup, upload(cup)), arrive(cup, upload(cup, name="second"))
@@ -288,6 +290,7 @@ def leave_for_mask(cup) -> None:
         desk.add_team("Mask", [contest_events.PersonRecord(id="ONE", name="P. One")])
 
 
+@pytest.mark.slow
 def test_who_leaves_while_it_waits_is_bound_by_it(cup) -> None:
     """Its people are those who were in the team when it arrived, whoever is in it when it is admitted (A1)."""
     arrival = arrive(cup, upload(cup))
@@ -297,6 +300,7 @@ def test_who_leaves_while_it_waits_is_bound_by_it(cup) -> None:
         cup.submit("Mask", cup.player("defence_honest"))
 
 
+@pytest.mark.slow
 def test_who_left_and_plays_the_other_side_keeps_it_out(cup) -> None:
     """One who was in the team when it arrived, and defends by another team since, is against its admission (A1)."""
     arrival = arrive(cup, upload(cup))

@@ -107,6 +107,7 @@ def evaluated(place, ended_early) -> dict[str, Any]:
     return {"wanted": wanted, "found": found, "progress": progress, "before": before}
 
 
+@pytest.mark.slow
 def test_the_row_is_that_of_the_organizers_round(place, evaluated) -> None:
     """A round of the contest with this defence has the same clean and spatial columns, from another secret."""
     contest = contest_with(place, "organizers", "submissions:\n  - {folder: mine, team: Mine}\n")
@@ -131,6 +132,7 @@ def test_a_run_that_was_ended_goes_on(ended_early, evaluated) -> None:
     assert evaluated["progress"].steps_played + len(first) == 6  # two of the grid, one each of the others and the play
 
 
+@pytest.mark.slow
 def test_a_damaged_step_is_played_again(place, evaluated, tmp_path) -> None:
     """An array of an attack's step that was lost is no error: the step counts as not done, and is played again."""
     copied = tmp_path / "kept"
@@ -156,6 +158,7 @@ def test_progress_ends_with_nothing_left(evaluated) -> None:
     assert asked >= 36 * 27
 
 
+@pytest.mark.slow
 def test_questions_that_are_asked_again_are_no_queries(place) -> None:
     """With replays every query job ends with a step that asks some questions again: progress goes on to its end."""
     contest = contest_with(place, "replayed", **{"replay: {power: 0}": "replay: {power: 0.5, cheat: 0.2}"})
@@ -186,6 +189,7 @@ def test_an_honest_defence_has_no_fault(evaluated) -> None:
     assert "hidden" not in notes
 
 
+@pytest.mark.slow
 def test_public_pictures_are_played_where_the_task_has_some(place) -> None:
     """The hidden ones need not be there, nor the contest's own entries; `--pictures` takes the first ones."""
     hidden = {'{kind: digits, split: test, only: ["6", "7"], first: 36}': "{kind: npz, path: hidden.npz}"}

@@ -104,6 +104,7 @@ def test_a_driver_that_does_not_answer_is_said(tmp_path, shown) -> None:
     assert "nvidia-smi does not answer" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_gpu_that_players_cannot_use_is_refused(tmp_path, shown) -> None:
     """A GPU that PyTorch does not reach is no GPU: nobody plays on the processor unnoticed."""
     shown(UUIDS[0])
@@ -114,6 +115,7 @@ def test_a_gpu_that_players_cannot_use_is_refused(tmp_path, shown) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_everybody_gets_a_gpu_of_the_machine(tmp_path, shown, contest, monkeypatch) -> None:
     """With --gpu every job runs on one GPU, which is all that its player sees, and the record says so."""
     shown(*UUIDS)
@@ -138,6 +140,7 @@ def test_everybody_gets_a_gpu_of_the_machine(tmp_path, shown, contest, monkeypat
     assert told == {f"device {uuid}" for uuid in classified}
 
 
+@pytest.mark.slow
 def test_a_round_without_gpus_is_not_gone_on_with_gpus(tmp_path, shown, contest, monkeypatch) -> None:
     """The same folder with and without --gpu would be two rounds in one."""
     shown(UUIDS[0])
@@ -166,6 +169,7 @@ def test_memory_is_never_less_than_the_contest_gives(contest) -> None:
     assert (limits.gpus, limits.memory) == (1, 64 * 1024**3)
 
 
+@pytest.mark.slow
 def test_figures_are_not_recorded_without_a_gpu(tmp_path, shown) -> None:
     """The measurement ends with 3 as well, and leaves no file that would be taken for one of a GPU."""
     shown(UUIDS[0])

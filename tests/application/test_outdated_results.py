@@ -39,6 +39,7 @@ def organize(desk) -> None:
     desk.add_team("One", [contest_events.PersonRecord(id="one", name="P. One", organizer=True)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "who", "key", "value"),
     [
@@ -63,6 +64,7 @@ def test_results_follow_an_act(played, act, who, key, value) -> None:
         assert value in site
 
 
+@pytest.mark.slow
 def test_a_killed_command_leaves_no_results_that_are_wrong(played, monkeypatch) -> None:
     """Between the act and the new results there are none; the next command, whichever, writes them."""
 
@@ -81,6 +83,7 @@ def test_a_killed_command_leaves_no_results_that_are_wrong(played, monkeypatch) 
         assert row(played, "attack_honest")["reason"] == "withdrawn: a bug"
 
 
+@pytest.mark.slow
 def test_what_is_refused_changes_no_file(played) -> None:
     """An act about a submission that there is not leaves the results as they are."""
     before = results(played).read_bytes(), results(played).stat().st_mtime_ns
@@ -89,6 +92,7 @@ def test_what_is_refused_changes_no_file(played) -> None:
     assert (results(played).read_bytes(), results(played).stat().st_mtime_ns) == before
 
 
+@pytest.mark.slow
 def test_an_act_is_not_made_twice(played) -> None:
     """Who was withdrawn or disqualified is so already: a second reason would stand in place of the first."""
     with played.desk() as desk:

@@ -64,6 +64,7 @@ def received(engine, repository) -> Callable[[], set[str]]:
     return lambda: names_in(engine, repository)
 
 
+@pytest.mark.slow
 def test_a_package_is_the_folder_that_was_packed(cup, package, submit) -> None:
     """Its digest is that of the folder itself, it plays, and the files that were read are gone."""
     by_folder = cup.submit("Two", cup.player("attack_honest", "packed_attack_honest"))
@@ -118,6 +119,7 @@ def test_a_manifest_that_cannot_be_read_is_refused_so(tmp_path, submit, cup) -> 
     assert len(refused.problems) > 2
 
 
+@pytest.mark.slow
 def test_what_cannot_play_leaves_no_copy(cup, package, submit) -> None:
     """A submission that fails its trial match leaves neither files nor a snapshot; one that is received does."""
     images = cup.folder.path / "images"
@@ -129,6 +131,7 @@ def test_what_cannot_play_leaves_no_copy(cup, package, submit) -> None:
     assert list(images.iterdir()) == [kept]
 
 
+@pytest.mark.slow
 def test_a_copy_that_somebody_needs_stays(cup, package, submit) -> None:
     """What one team handed in stays when the same is refused to another."""
     receipt = submit(package())
@@ -156,6 +159,7 @@ def test_a_missing_file_is_nobodys_submission(submit, cup, tmp_path) -> None:
     assert cup.acts(contest_events.SubmissionRefused) == []
 
 
+@pytest.mark.slow
 def test_what_a_killed_command_left_is_removed(cup, package, submit) -> None:
     """The next command clears what an earlier one was reading when it was killed."""
     left = cup.folder.path / f"{package_submission.PACKAGE_FOLDER_PREFIX}0a1b"

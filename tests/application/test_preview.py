@@ -47,6 +47,7 @@ def played(cup, phase: str = "initial", since: int = 0) -> tuple[Counter, Counte
     return jobs, sandboxes
 
 
+@pytest.mark.slow
 def test_a_fresh_round_is_foreseen_exactly(entered) -> None:
     """Jobs and container starts are those that the round then has; questions are all pictures of all cells."""
     found = preview(entered)
@@ -64,6 +65,7 @@ def test_a_fresh_round_is_foreseen_exactly(entered) -> None:
     assert found.max_seconds > 0
 
 
+@pytest.mark.slow
 def test_nothing_is_written(entered) -> None:
     """A look ahead leaves the contest's folder and its ledger as they were."""
     before = sorted(entered.folder.path.rglob("*")), entered.entries()
@@ -71,6 +73,7 @@ def test_nothing_is_written(entered) -> None:
     assert (sorted(entered.folder.path.rglob("*")), entered.entries()) == before
 
 
+@pytest.mark.slow
 def test_a_newcomer_is_foreseen_with_its_own_cells(entered) -> None:
     """After a round only the newcomer's work is left, and its time is reckoned from what was measured (X4)."""
     entered.play("initial")
@@ -86,6 +89,7 @@ def test_a_newcomer_is_foreseen_with_its_own_cells(entered) -> None:
         assert (stage(found, which).jobs, stage(found, which).sandboxes) == (jobs[which], sandboxes[which])
 
 
+@pytest.mark.slow
 def test_what_the_initial_round_played_is_reused_in_the_final(entered) -> None:
     """The final foresees as many reused jobs as it then copies."""
     entered.play("initial")
@@ -100,6 +104,7 @@ def test_what_the_initial_round_played_is_reused_in_the_final(entered) -> None:
     assert sum(part.jobs for part in found.stages) == sum(1 for job in plan.jobs if not job.origin_round)
 
 
+@pytest.mark.slow
 def test_a_played_round_has_nothing_left(entered) -> None:
     """Then every job is finished and no second is expected."""
     entered.play("initial")
@@ -108,6 +113,7 @@ def test_a_played_round_has_nothing_left(entered) -> None:
     assert (found.expected_seconds, found.max_seconds) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_a_damaged_array_is_foreseen_as_work(entered) -> None:
     """What cannot be read any more counts as not played; the rest of the round stays finished."""
     entered.play("initial")
@@ -120,6 +126,7 @@ def test_a_damaged_array_is_foreseen_as_work(entered) -> None:
     assert (stage(found, Stage.CLASSIFY).jobs, stage(found, Stage.CLASSIFY).finished) == (1, 1)
 
 
+@pytest.mark.slow
 def test_promoting_after_the_final_was_begun_wants_a_reason(entered) -> None:
     """Who goes on is not changed behind a final that was begun; with a reason it is, and the reason is on record."""
     entered.play("initial")

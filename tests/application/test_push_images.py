@@ -189,6 +189,7 @@ def test_what_is_nowhere_is_missing(contest, engine):
     assert "docker load" in done["red"].reason
 
 
+@pytest.mark.slow
 def test_another_image_where_a_received_one_belongs_is_replaced(contest, engine, registry):
     """What lies there is compared with what was received, not with its name."""
     for name in ("sparring/runner:cpu", "ours/fgsm:1", "ours/measure:1"):
@@ -248,6 +249,7 @@ def test_there_has_to_be_a_registry(contest, setting, why):
     assert "set it, like registry.example.org/contest, in the contest file" in text
 
 
+@pytest.mark.slow
 def test_the_command_tells_people_and_machines(contest, engine, registry, tmp_path):
     """A line an image as it goes, or one document; 1 where an image is missing. A contest file has no received ones."""
     engine.make("sparring/runner:cpu", "x")
@@ -286,6 +288,7 @@ def test_what_admission_refuses_is_not_pushed(contest, engine, registry):
     assert told.exit_code == 1
 
 
+@pytest.mark.slow
 def test_a_folders_image_is_pushed_as_it_was_built_from_it(contest, engine, registry, cup):
     """By our record, under the digest of its files; what merely has the manifest's name is never pushed."""
     folder = cup.player("attack_honest", "corners", image="ours/corners")

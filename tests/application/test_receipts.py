@@ -32,6 +32,7 @@ def full(*_: object) -> None:
     raise StoreFault("cannot be written: No space left on device")
 
 
+@pytest.mark.slow
 def test_a_lost_receipt_is_written_again(cup) -> None:
     """Whatever command comes next writes the same bytes, from the ledger alone, after a correction too."""
     cup.submit("One", cup.player("attack_honest", licence="", source=""))
@@ -49,6 +50,7 @@ def test_a_lost_receipt_is_written_again(cup) -> None:
         assert receipts.verify_receipt(cup.folder.path / "receipts" / name, opened.key_fingerprint)
 
 
+@pytest.mark.slow
 def test_a_receipt_that_a_full_disk_kept_back_costs_no_try(cup, monkeypatch) -> None:
     """The same command again, which the message asks for, gives the receipt of what was received (A4)."""
     with monkeypatch.context() as patch:
@@ -65,6 +67,7 @@ def test_a_receipt_that_a_full_disk_kept_back_costs_no_try(cup, monkeypatch) -> 
     assert set(kept(cup)) == {"attack_honest.json"}
 
 
+@pytest.mark.slow
 def test_a_receipt_that_cannot_be_written_keeps_nobody_from_working(cup, monkeypatch) -> None:
     """A full disk or a lost key leaves receipts to the next command; this one does what it was asked."""
     cup.submit("One", cup.player("attack_honest"))
@@ -96,6 +99,7 @@ def test_the_same_bytes_are_received_once(cup) -> None:
         cup.submit("Two", cup.player("attack_honest"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("team", "task", "kind", "more"),
     [
@@ -113,6 +117,7 @@ def test_what_differs_is_received(cup, team, task, kind, more) -> None:
     assert receipt.submission == "first-2"
 
 
+@pytest.mark.slow
 def test_what_was_withdrawn_can_be_handed_in_again(cup) -> None:
     """A team that takes it back and thinks better of it uses its next try (A4)."""
     cup.submit("One", cup.player("attack_honest"))
@@ -121,6 +126,7 @@ def test_what_was_withdrawn_can_be_handed_in_again(cup) -> None:
     assert cup.submit("One", cup.player("attack_honest")).attempt == 2
 
 
+@pytest.mark.slow
 def test_a_lost_key_is_not_drawn_again(cup) -> None:
     """Without it nothing is received or published, the fault is ours, and no command leaves another in its place."""
     cup.submit("One", cup.player("attack_honest"))
@@ -136,6 +142,7 @@ def test_a_lost_key_is_not_drawn_again(cup) -> None:
     assert not (cup.path / "bundle").exists()
 
 
+@pytest.mark.slow
 def test_a_bundle_is_signed_with_the_contests_key(cup) -> None:
     """Another key in its place is named before anything is written, as our fault and not the bundle's."""
     cup.submit("One", cup.player("attack_honest"))

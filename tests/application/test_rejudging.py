@@ -23,6 +23,7 @@ def played(cup: Cup) -> Cup:
     return cup
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rules", "named"),
     [
@@ -45,6 +46,7 @@ def test_a_measure_that_did_not_play_is_refused(played, rules, named) -> None:
     assert played.entries() == before
 
 
+@pytest.mark.slow
 def test_a_broken_rule_on_record_can_be_put_right(played) -> None:
     """Where such rules are on record, the board that is missing comes back, each row from nothing."""
     with played.desk() as desk:
@@ -62,6 +64,7 @@ def test_a_broken_rule_on_record_can_be_put_right(played) -> None:
     assert played.promote() == (("attack_honest",), ("defence_honest",))
 
 
+@pytest.mark.slow
 def test_who_would_go_on_is_told_of_the_first_round_alone(played, capsys) -> None:
     """Nobody goes on from the final: of it only rows are told."""
     played.promote()
@@ -77,6 +80,7 @@ def test_who_would_go_on_is_told_of_the_first_round_alone(played, capsys) -> Non
     assert "would go on" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_who_would_go_on_is_shown_where_it_changes(cup, capsys) -> None:
     """Under a floor that a finalist misses, both promotions are shown (A12, A17)."""
     cup.submit("One", cup.player("attack_honest"))

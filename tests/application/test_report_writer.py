@@ -24,7 +24,7 @@ from orchestrator.scoring.results_file import Results
 
 from .conftest import PROTOCOL, Cup
 
-pytestmark = pytest.mark.xdist_group("told")  # its season is played once
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("told")]  # its season is played once
 TELLTALE = Path(__file__).parent / "players" / "telltale.py"
 MARK = b"QZLABELZQ"
 """What tests/application/players/telltale.py writes before each label that it tells."""

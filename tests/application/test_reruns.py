@@ -60,6 +60,7 @@ def damage(cup: Cup) -> None:
     path.write_bytes(path.read_bytes()[:7])
 
 
+@pytest.mark.slow
 def test_a_probe_is_noted_where_something_is_played(played, probed) -> None:
     """What a cluster's probe said is on record before a newcomer is played, and an idle run notes nothing."""
     before = played.entries(), played.round_entries("initial")
@@ -73,6 +74,7 @@ def test_a_probe_is_noted_where_something_is_played(played, probed) -> None:
     published(played, "sealed")
 
 
+@pytest.mark.slow
 def test_what_comes_after_the_end_is_followed_by_an_end(played) -> None:
     """A ledger with a probe after its end is no complete round: it is run again."""
     ledger = played.folder.round("initial", "quarters").ledger()
@@ -92,6 +94,7 @@ def test_what_comes_after_the_end_is_followed_by_an_end(played) -> None:
     published(played, "sealed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sealed", "full"])
 def test_a_mended_round_is_published(played, kind) -> None:
     """A closed round whose array was damaged is played again from there, ends again, and its bundle holds."""
@@ -103,6 +106,7 @@ def test_a_mended_round_is_published(played, kind) -> None:
     published(played, "bundle", kind)
 
 
+@pytest.mark.slow
 def test_an_interrupted_mend_is_not_complete(played) -> None:
     """Between the loss and the end the round says that it is not finished, and nobody is promoted from it."""
     damage(played)
@@ -121,6 +125,7 @@ def test_an_interrupted_mend_is_not_complete(played) -> None:
     assert played.acts(FinalistsPromoted) == []
 
 
+@pytest.mark.slow
 def test_a_newcomer_without_a_cell_ends_the_final_again(played) -> None:
     """Where only finalists play the final, who comes later is admitted to it and plays nothing: it is complete."""
     played.write(final="finalists")
@@ -136,6 +141,7 @@ def test_a_newcomer_without_a_cell_ends_the_final_again(played) -> None:
     published(played, "full", "full")
 
 
+@pytest.mark.slow
 def test_promotion_wants_the_round_that_was_noted(entered, monkeypatch) -> None:
     """A round that was killed after its end and before the act that tells it is run again first, or no bundle holds."""
 
@@ -155,6 +161,7 @@ def test_promotion_wants_the_round_that_was_noted(entered, monkeypatch) -> None:
     published(entered, "sealed")
 
 
+@pytest.mark.slow
 def test_promotion_leaves_nobody_out_who_did_not_play(played) -> None:
     """Who came after the last run is named, and can be promoted once the round was run again (A4)."""
     played.submit("Three", played.player("defence_constant"))
@@ -166,6 +173,7 @@ def test_promotion_leaves_nobody_out_who_did_not_play(played) -> None:
     assert played.promote() == (("attack_honest",), ("defence_honest",))
 
 
+@pytest.mark.slow
 def test_promotion_is_for_all_tasks_or_none(played) -> None:
     """Where the round of a second task was not played, nobody is promoted on the first."""
     with played.desk() as desk, pytest.raises(UsageError, match="the round initial of halves was not played"):
@@ -248,6 +256,7 @@ def test_who_left_is_in_every_later_bundle(entered, who, kind) -> None:
     assert {who, "late"} - named == ({"late"} if who.startswith("attack") else set())
 
 
+@pytest.mark.slow
 def test_who_left_is_scored_on_whom_it_met(entered) -> None:
     """A finalist that left keeps the mean over those it met; who came later does not take it away."""
     everything(entered)
@@ -261,6 +270,7 @@ def test_who_left_is_scored_on_whom_it_met(entered) -> None:
     assert shown(final, "attack_honest")[1] == before
 
 
+@pytest.mark.slow
 def test_a_former_finalist_keeps_its_cells(entered) -> None:
     """Where only finalists play the final, who was promoted first and not again stays in what was played."""
     entered.rules |= {"final": "finalists", "finalists": 2}
@@ -276,6 +286,7 @@ def test_a_former_finalist_keeps_its_cells(entered) -> None:
     published(entered, "full", "full")
 
 
+@pytest.mark.slow
 def test_a_round_that_somebody_left_half_played_ends(entered) -> None:
     """Who leaves between two runs of an interrupted round keeps what was played, and the rest is not played."""
     entered.more = {"isolation": "attack"}

@@ -94,6 +94,7 @@ def test_an_altered_ledger_is_refused(cup) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_a_whole_season(entered) -> None:
     """Initial round, promotion and final follow each other, each with its boards, and the ledger knows each end."""
     (initial,) = entered.play("initial")
@@ -111,6 +112,7 @@ def test_a_whole_season(entered) -> None:
     assert final.ledger == ends["final", "quarters"]
 
 
+@pytest.mark.slow
 def test_who_comes_after_the_finalists_were_named_is_told(entered) -> None:
     """It is received, and its receipt says that it is in the final only if the organizers promote again."""
     entered.play("initial")
@@ -121,6 +123,7 @@ def test_who_comes_after_the_finalists_were_named_is_told(entered) -> None:
     assert "finalists" not in warnings["attack_honest"]
 
 
+@pytest.mark.slow
 def test_a_contest_lists_the_rounds_that_were_begun(entered) -> None:
     """In the order of the contest file, narrowed by round and task; none before one was played."""
     assert seasons.begun_rounds(entered.folder.path) == []
@@ -131,6 +134,7 @@ def test_a_contest_lists_the_rounds_that_were_begun(entered) -> None:
     assert seasons.begun_rounds(entered.folder.path, None, "halves") == []
 
 
+@pytest.mark.slow
 def test_a_preview_needs_no_wall(entered) -> None:
     """Nothing is started, so that it asks for no `--allow-unisolated` where strangers' programs would."""
     with entered.desk() as desk:
@@ -138,6 +142,7 @@ def test_a_preview_needs_no_wall(entered) -> None:
     assert found[0].stages
 
 
+@pytest.mark.slow
 def test_rounds_have_an_order(entered) -> None:
     """An unknown round, a final before its promotion and a promotion before its round are refused with the remedy."""
     with pytest.raises(UsageError, match="has no round 'semi'; it has initial, final"):
@@ -151,6 +156,7 @@ def test_rounds_have_an_order(entered) -> None:
     assert entered.acts(FinalistsPromoted) == []
 
 
+@pytest.mark.slow
 def test_a_round_that_was_played_is_not_played_again(entered) -> None:
     """The same command a second time adds nothing to either ledger."""
     entered.play("initial")
@@ -159,6 +165,7 @@ def test_a_round_that_was_played_is_not_played_again(entered) -> None:
     assert (entered.entries(), entered.round_entries("initial")) == before
 
 
+@pytest.mark.slow
 def test_a_newcomer_runs_only_its_own_cells(entered) -> None:
     """After a new attack the round is played again with one new attack and its meetings; the rest stays (X4)."""
     entered.play("initial")
@@ -172,6 +179,7 @@ def test_a_newcomer_runs_only_its_own_cells(entered) -> None:
     assert len(entered.acts(contest_events.RoundPlayed)) == 2
 
 
+@pytest.mark.slow
 def test_the_final_copies_the_initial_round(entered) -> None:
     """In the final only the meetings that are new are played; the others come from the initial round (X4)."""
     entered.play("initial")
@@ -189,6 +197,7 @@ def test_the_final_copies_the_initial_round(entered) -> None:
     assert reused.head == entered.round_entries("initial")[-1].hash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hours", [1, 0, -1])
 def test_the_earlier_of_equals_goes_on(cup, hours) -> None:
     """Earlier is what the ledger received first, also where the clock stood still or was set back between (A16)."""
@@ -207,6 +216,7 @@ def test_the_earlier_of_equals_goes_on(cup, hours) -> None:
     assert cup.promote() == (("second",), ("defence_honest",))
 
 
+@pytest.mark.slow
 def test_who_withdraws_after_promotion_is_gone_from_the_final(entered) -> None:
     """A withdrawn finalist does not play, and the other side is measured without it (A13)."""
     entered.play("initial")
@@ -218,6 +228,7 @@ def test_who_withdraws_after_promotion_is_gone_from_the_final(entered) -> None:
     assert rows(final, "attacks")["attack_honest"].score == 100
 
 
+@pytest.mark.slow
 def test_who_is_disqualified_after_the_final_leaves_its_boards(entered) -> None:
     """Boards are judged with what the contest knows now: no number is played again (A13)."""
     entered.play("initial")
@@ -236,6 +247,7 @@ def test_who_is_disqualified_after_the_final_leaves_its_boards(entered) -> None:
     assert rows(final, "attacks")["attack_honest"].score == 100
 
 
+@pytest.mark.slow
 def test_boards_are_of_the_latest_round_unless_one_is_named(entered) -> None:
     """`board` shows nothing before anything was played, then the latest round of each task."""
     with entered.desk() as desk:
@@ -247,6 +259,7 @@ def test_boards_are_of_the_latest_round_unless_one_is_named(entered) -> None:
             seasons.latest_results(desk, "final", "quarters")
 
 
+@pytest.mark.slow
 def test_a_submission_that_was_tampered_with_does_not_play(entered) -> None:
     """What the organizers keep of a submission has to be what was received."""
     kept = entered.folder.path / entered.acts(contest_events.SubmissionReceived)[0].folder
@@ -258,6 +271,7 @@ def test_a_submission_that_was_tampered_with_does_not_play(entered) -> None:
     assert not entered.folder.round("initial", "quarters").exists
 
 
+@pytest.mark.slow
 def test_a_baseline_cannot_take_a_submissions_name(entered) -> None:
     """A baseline that is added later under the id of a submission is refused before anything runs."""
     text = json.loads(entered.folder.file.read_text())
@@ -275,6 +289,7 @@ def test_a_season_needs_its_measures(cup) -> None:
         cup.play("initial")
 
 
+@pytest.mark.slow
 def test_what_decides_play_cannot_change(entered) -> None:
     """A rule that decides what is played is refused after the first round, to be judged and to be played (A8)."""
     entered.play("initial")
@@ -287,6 +302,7 @@ def test_what_decides_play_cannot_change(entered) -> None:
     entered.play("initial")
 
 
+@pytest.mark.slow
 def test_no_round_is_played_under_rules_that_nobody_applied(entered) -> None:
     """A changed rule is applied or put back before the next round: a final is not judged otherwise by accident."""
     entered.play("initial")
@@ -303,6 +319,7 @@ def test_no_round_is_played_under_rules_that_nobody_applied(entered) -> None:
     assert final.rules["clean_floor"] == {"baseline": "measure", "points": "10"}
 
 
+@pytest.mark.slow
 def test_a_weight_that_is_written_with_decimals_is_no_change(entered) -> None:
     """A ledger writes 1.0 as 1, and the rules that judged the initial round hold in the final all the same."""
     rules = json.loads(entered.folder.file.read_text())["rules"]["initial"]
@@ -312,6 +329,7 @@ def test_a_weight_that_is_written_with_decimals_is_no_change(entered) -> None:
         assert not seasons.changed_rules(desk)
 
 
+@pytest.mark.slow
 def test_other_tasks_may_come_and_go(entered) -> None:
     """A task that is added to the contest file later does not keep the others from being played again."""
     entered.play("initial")
@@ -323,6 +341,7 @@ def test_other_tasks_may_come_and_go(entered) -> None:
     assert "attack_noop" in rows(after, "attacks_initial")
 
 
+@pytest.mark.slow
 def test_a_rejudgement_is_looked_at_first(entered) -> None:
     """Board against board is shown, and nothing is changed by looking (A12)."""
     entered.play("initial")
@@ -342,6 +361,7 @@ def test_a_rejudgement_is_looked_at_first(entered) -> None:
     assert (entered.folder.round("initial", "quarters").path / "results.json").read_text() == shown
 
 
+@pytest.mark.slow
 def test_a_rejudgement_is_applied_as_an_act(entered) -> None:
     """Applied, the new rules hold for every board, file and promotion, and the old ones stay on record (A12)."""
     entered.play("initial")
@@ -360,6 +380,7 @@ def test_a_rejudgement_is_applied_as_an_act(entered) -> None:
     assert rows(found.before, "defences_initial")["defence_constant"].rank is None
 
 
+@pytest.mark.slow
 def test_a_rejudgement_is_dropped_as_an_act(entered) -> None:
     """Dropped, it is on record that it was looked at, and every board stays (A12)."""
     entered.play("initial")
@@ -372,6 +393,7 @@ def test_a_rejudgement_is_dropped_as_an_act(entered) -> None:
     assert rows(results, "defences_initial")["defence_constant"].rank == 1
 
 
+@pytest.mark.slow
 def test_settling_needs_a_reason(entered) -> None:
     """Neither is done without one."""
     entered.play("initial")
@@ -380,6 +402,7 @@ def test_settling_needs_a_reason(entered) -> None:
     assert entered.acts(contest_events.RulesChanged) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sealed", "full"])
 def test_who_left_before_the_final_is_in_no_bundle_of_it(entered, kind) -> None:
     """A sandbox of the initial round also saw the pictures of an attack that left: the final leaves them out."""
@@ -397,6 +420,7 @@ def test_who_left_before_the_final_is_in_no_bundle_of_it(entered, kind) -> None:
     assert bundles.verify_bundle_or_receipt(bundle, entered.folder.key().fingerprint)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["docker", "kubernetes"])
 def test_a_received_folder_plays_where_folders_do(entered, backend) -> None:
     """On a backend that starts images each is named with what to do, and nothing else is asked of the backend."""
@@ -415,6 +439,7 @@ def test_a_received_folder_plays_where_folders_do(entered, backend) -> None:
         assert "--backend docker" in problem.remedy
 
 
+@pytest.mark.slow
 def test_a_submission_that_is_gone_ends_no_round_for_others(entered) -> None:
     """Its copy was removed: it waits, everybody else is played on record, and nobody is promoted until it is mended."""
     with entered.desk() as desk:
@@ -436,6 +461,7 @@ def test_a_submission_that_is_gone_ends_no_round_for_others(entered) -> None:
     assert played.waiting == []
 
 
+@pytest.mark.slow
 def test_nobody_is_promoted_past_a_baseline_that_fails(cup) -> None:
     """The classifier that attacks are measured on dies while it loads: promotion is refused with that reason."""
     cup.player("defence_dies_loading", "measure")

@@ -27,6 +27,7 @@ from .conftest import HOW
 MANY = 10
 
 
+@pytest.mark.slow
 def test_ten_commands_at_once(cup) -> None:
     """Ten processes add a team each, at once: all are there, in one whole chain."""
     before = len(cup.entries())
@@ -54,6 +55,7 @@ def test_two_desks_know_of_each_other(cup) -> None:
         assert first.season.teams == second.season.teams
 
 
+@pytest.mark.slow
 def test_a_team_has_its_submissions_and_no_more(empty) -> None:
     """Of one team's four submissions at once, two are received where the rules allow two (A4)."""
     empty.rules |= {"submissions_per_team": 2}
@@ -76,6 +78,7 @@ def attempt(cup, folder) -> str:
     return "received"
 
 
+@pytest.mark.slow
 def test_the_same_twice_at_once_is_one(cup) -> None:
     """Two commands that hand in the same at once get the same receipt."""
     folder = cup.player("attack_honest")
@@ -85,6 +88,7 @@ def test_the_same_twice_at_once_is_one(cup) -> None:
     assert len(cup.acts(contest_events.SubmissionReceived)) == 1
 
 
+@pytest.mark.slow
 def test_a_contest_goes_on_while_a_round_is_played(cup) -> None:
     """Meanwhile teams come, hand in, withdraw, are disqualified, and boards are looked at; the round is as it began."""
     for team, kind in (("One", "attack_honest"), ("Two", "defence_honest"), ("Three", "defence_constant")):
@@ -127,6 +131,7 @@ def test_a_contest_goes_on_while_a_round_is_played(cup) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_round_is_played_by_one(cup) -> None:
     """Only the round's own folder is held: a second command for it is refused, one for another task is not."""
     cup.submit("One", cup.player("attack_honest"))
@@ -155,6 +160,7 @@ def test_a_writer_that_never_ends_is_named(cup, monkeypatch) -> None:
     assert cup.entries() == before
 
 
+@pytest.mark.slow
 def test_a_refusal_takes_away_no_one_elses_files(cup, monkeypatch) -> None:
     """Two teams hand in the same files; one is refused after the other was received, which still plays."""
     folder = cup.player("attack_honest")
@@ -194,6 +200,7 @@ def test_ten_commands_at_once_in_a_database(empty, database_url) -> None:
     assert (empty.folder.path / "database.json").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 def test_a_season_in_a_database(empty, database_url) -> None:
     """Entries, a round, its board and a withdrawal are as in a folder; a second contest of the name is refused."""
     empty.more = {"contest": "cup-2"}
@@ -219,6 +226,7 @@ def test_a_season_in_a_database(empty, database_url) -> None:
     assert not twin.folder.exists
 
 
+@pytest.mark.slow
 def test_a_contest_that_cannot_be_written_can_be_looked_at(cup, small_disk) -> None:
     """On a disk that is read-only, boards are shown, and what would change the contest says why it cannot."""
     cup.submit("One", cup.player("attack_honest"))

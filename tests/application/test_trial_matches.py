@@ -40,6 +40,7 @@ def quick(empty):
     return empty.open()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", REFUSED)
 def test_who_cannot_play_is_refused(quick, kind: str) -> None:
     """The refusal names the step, the fault and what to do; it is on record and uses up no try (A4)."""
@@ -55,6 +56,7 @@ def test_who_cannot_play_is_refused(quick, kind: str) -> None:
     assert quick.submit("One", quick.player("attack_honest")).attempt == 1
 
 
+@pytest.mark.slow
 def test_without_gradients_nobody_enters_where_attacks_are_crafted_on_the_defence(empty) -> None:
     """The refusal says what is missing and how to give it; attacks are received as ever (A12)."""
     empty.rules = {"clean_floor": None, "initial": {"classifier": "measure", "crafted_on": "self"}}
@@ -133,6 +135,7 @@ def test_a_contest_without_trial_matches_plays_none(empty) -> None:
     assert empty.submit("One", empty.player("attack_dies_loading")).attempt == 1
 
 
+@pytest.mark.slow
 def test_rules_and_match_object_at_once(quick) -> None:
     """A team without tries left hears of that and of what is broken in the same refusal (A4)."""
     for name in ("first", "second", "third"):

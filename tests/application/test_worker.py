@@ -69,6 +69,7 @@ def answers(cup) -> list[str]:
     return [entry.event.arrival for entry in cup.entries() if isinstance(entry.event, kinds)]
 
 
+@pytest.mark.slow
 def test_what_waits_is_done_and_the_worker_ends(cup) -> None:
     """Arrivals are admitted in their order, and a requested round is played and its request closed."""
     ids = [arrive(cup, "first"), arrive(cup, "second", "Two"), arrive(cup, "third", "Three", "attack_dies_loading")]
@@ -122,6 +123,7 @@ def test_a_worker_that_has_pods_alone_leaves_programs_to_others(cup) -> None:
     assert [done.id for done in work(cup)] == [arrival]
 
 
+@pytest.mark.slow
 def test_an_arrival_is_admitted_while_a_round_plays(cup, monkeypatch) -> None:
     """The round ends only after the arrival was answered, in one worker that goes on until it is stopped."""
     request(cup)
@@ -145,6 +147,7 @@ def test_an_arrival_is_admitted_while_a_round_plays(cup, monkeypatch) -> None:
     assert done == ["arrival", "round"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])
 def test_a_signal_ends_a_worker_that_waits(cup, number) -> None:
     """It ends by itself with 0, after it did what it had begun."""

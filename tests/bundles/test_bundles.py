@@ -19,7 +19,7 @@ from orchestrator.errors import NotGenuine, StoreFault, UsageError
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.scoring.fault_texts import FAULT_TEXTS, first_messages
 
-pytestmark = pytest.mark.xdist_group("publication")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("publication")]  # a season is played and published first
 ROUNDS = ("rounds/initial/quarters", "rounds/final/quarters")
 SEALED = ("sealed-1", "sealed-2")
 EVERY = (*SEALED, "full", "pictures")

@@ -13,7 +13,7 @@ from orchestrator.cli.app import app
 from orchestrator.errors import NotGenuine
 from orchestrator.signatures import SigningKey
 
-pytestmark = pytest.mark.xdist_group("publication")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("publication")]  # a season is played and published first
 OTHER = "sha256:" + "0" * 64
 
 

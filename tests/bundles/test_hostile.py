@@ -24,7 +24,7 @@ from orchestrator.errors import NotGenuine, StoreFault
 from orchestrator.ledger.stores.base import get_array, put_array
 from orchestrator.ledger.stores.memory import MemoryBlobs
 
-pytestmark = pytest.mark.xdist_group("publication")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("publication")]  # a season is played and published first
 FINAL = "rounds/final/quarters"
 MEMORY = 3 * 1024**3
 """Bytes of address space that a verification may take."""

@@ -13,7 +13,7 @@ from orchestrator.errors import NotGenuine, UsageError
 
 from .conftest import Forger
 
-pytestmark = pytest.mark.xdist_group("publication")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("publication")]  # a season is played and published first
 BUNDLES = ("sealed-2", "full")
 
 

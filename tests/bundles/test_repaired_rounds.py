@@ -9,7 +9,7 @@ from orchestrator.domain.plan import Stage
 from orchestrator.errors import StoreFault
 from orchestrator.ledger.contest_folder import ContestFolder
 
-pytestmark = pytest.mark.xdist_group("publication")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("publication")]  # a season is played and published first
 
 
 def blob(cup, stage: Stage, submission: str) -> Path:

@@ -9,7 +9,7 @@ from orchestrator.application.publishing import bundles
 from orchestrator.bundles.layout import RoundPart
 from orchestrator.errors import NotGenuine
 
-pytestmark = pytest.mark.xdist_group("publication")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("publication")]  # a season is played and published first
 FINAL = "rounds/final/quarters"
 INITIAL = "rounds/initial/quarters"
 

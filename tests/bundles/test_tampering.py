@@ -13,7 +13,7 @@ from orchestrator.domain.text import printable
 from orchestrator.errors import NotGenuine
 from orchestrator.signatures import SigningKey
 
-pytestmark = pytest.mark.xdist_group("publication")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("publication")]  # a season is played and published first
 FINAL = "rounds/final/quarters"
 INITIAL = "rounds/initial/quarters"
 CHANGES = 150

@@ -14,7 +14,7 @@ from orchestrator.errors import NotGenuine
 
 from .conftest import PICTURES, Forger
 
-pytestmark = pytest.mark.xdist_group("publication")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("publication")]  # a season is played and published first
 BUNDLE_PAGE = Path(__file__).parents[2] / "docs" / "bundle.md"
 ROUNDS = ("rounds/initial/quarters", "rounds/final/quarters")
 REMEDY = "of version 1, made by version 0.1 of this software; nothing reads that any more: play again"

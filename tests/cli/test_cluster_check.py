@@ -125,6 +125,7 @@ def status(document: Any) -> dict[str, str]:
     return {each["name"]: each["status"] for each in document["checks"]}
 
 
+@pytest.mark.slow
 def test_counters_of_the_node_are_named(run, contest, script) -> None:
     """Item 27: a warning with what is readable and what ends it, and none where a pod has a kernel of its own."""
     script.says["probe"]["counters"] = ["/proc/sys/fs/dentry-state", "/proc/stat"]
@@ -201,6 +202,7 @@ def test_what_players_must_not_reach_can_be_named(run, contest, script) -> None:
         assert (code, document["error"]["code"]) == (2, "usage")
 
 
+@pytest.mark.slow
 def test_the_text_has_remedies(cluster, contest, tmp_path, script) -> None:
     """As `sparring doctor` shows them."""
     script.says["storage"] = {"error": "/work cannot be written as user 10002: Permission denied"}

@@ -241,6 +241,7 @@ def test_exit_codes_tell_whose_fault_it_was() -> None:
     assert {error: int(console.exit_code(error)) for error in expected} == expected
 
 
+@pytest.mark.slow
 def test_doctor_reports_both_backends() -> None:
     """`doctor` names machine, GPU and each backend with a status and a remedy, said once, as text and as JSON."""
     answer = json.loads(sparring("doctor", "--json").stdout)
@@ -264,6 +265,7 @@ def test_doctor_says_that_no_container_can_be_started(monkeypatch) -> None:
     assert checks["container: available"]["remedy"]
 
 
+@pytest.mark.slow
 def test_doctor_sweeps_on_request() -> None:
     """`doctor --sweep` says for each backend what it removed."""
     names = [check["name"] for check in json.loads(sparring("doctor", "--sweep", "--json").stdout)["checks"]]

@@ -64,6 +64,7 @@ def evaluate(*words: object):
     return CliRunner().invoke(app, ["evaluate", *map(str, words)])
 
 
+@pytest.mark.slow
 def test_the_row_is_printed_and_nothing_is_left(place) -> None:
     """Every column of the board has its line, with intervals; without --out no folder stays."""
     done = evaluate(place / "mine", "--contest", place / "contest.yaml", "--pictures", 8)
@@ -79,6 +80,7 @@ def test_the_row_is_printed_and_nothing_is_left(place) -> None:
     assert "runs with your rights" in done.stderr
 
 
+@pytest.mark.slow
 def test_out_keeps_the_round(place) -> None:
     """With --out the results lie there; the same command again plays nothing, and another defence is refused."""
     words = (place / "mine", "--contest", place / "contest.yaml", "--out", place / "kept")
@@ -98,6 +100,7 @@ def test_out_keeps_the_round(place) -> None:
     assert "the submissions" in changed.stderr
 
 
+@pytest.mark.slow
 def test_json_is_one_document(place) -> None:
     """It has the row, both readings, faults, findings and notes."""
     done = evaluate(place / "mine", "--contest", place / "contest.yaml", "--json")
@@ -112,6 +115,7 @@ def test_json_is_one_document(place) -> None:
     assert document["notes"]
 
 
+@pytest.mark.slow
 def test_a_fault_ends_with_1(place) -> None:
     """A defence that fails is told how often and why, in its own words, and that `check` shows more."""
     (place / "mine" / "player.py").write_text(

@@ -4,6 +4,7 @@ import ast
 import json
 import re
 
+import pytest
 from typer.testing import CliRunner
 
 from orchestrator import resources
@@ -50,6 +51,7 @@ def test_all_codes_are_listed_and_a_wrong_one_is_usage() -> None:
     assert "lists them all" in refused.stderr
 
 
+@pytest.mark.slow
 def test_every_page_that_a_message_names_is_printed() -> None:
     """No message names a file below docs/, which an installed package's user does not have as one."""
     named = {}

@@ -142,6 +142,7 @@ def test_hostile_text_stays_text(wide, capsys) -> None:
     assert text.count(r"\x1b[2J[bold red]x[/]") >= 4
 
 
+@pytest.mark.slow
 def test_json_stays_alone_on_stdout(tmp_path) -> None:
     """`round run --json` prints one document on stdout, and the forecast before it on stderr."""
     submission = resources.resource_path("examples", "demo", "submissions", "defence_neighbours")

@@ -68,12 +68,14 @@ def played(contest) -> tuple[Path, object]:
     return out, done
 
 
+@pytest.mark.slow
 def test_the_forecast_of_replays_is_said_before_play(played) -> None:
     """Without --log-json it is a sentence on stderr."""
     assert FORECAST in played[1].stderr
     assert "replays of 1 attacks on digits: 50 % of their questions" in played[1].stderr
 
 
+@pytest.mark.slow
 def test_every_line_of_a_json_log_is_json(contest, played, tmp_path) -> None:
     """With --log-json nothing but log events comes on stderr, the forecast of replays among them."""
     done = sparring("round", "run", contest, "--out", tmp_path / "out", "--log-json")
@@ -132,6 +134,7 @@ def test_a_round_that_is_not_finished_names_the_command(contest, monkeypatch, tm
     assert "  if nothing plays it now, `sparring round run` goes on where it ended\n" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_round_is_watched_until_it_is_complete(contest, monkeypatch, tmp_path) -> None:
     """`round watch` says how far a begun round is, waits while it is not complete, then ends."""
     out = tmp_path / "out"

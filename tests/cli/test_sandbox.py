@@ -91,6 +91,7 @@ def test_a_runtime_that_is_not_there(engine) -> None:
     assert "there is no runtime kata here" in " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 def test_a_program_that_is_not_there() -> None:
     """A name that the self-test has not is a usage error."""
     done = sparring("sandbox", "check", "--only", "files-fil-shm")

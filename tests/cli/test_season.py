@@ -139,6 +139,7 @@ def test_open_lists_what_is_wrong_with_the_file(tmp_path) -> None:
     assert not (tmp_path / "contest.sqlite").exists()
 
 
+@pytest.mark.slow
 def test_a_submission_gets_a_receipt(cup) -> None:
     """`submit` prints digest, time, attempts left and where the receipt lies, and warns of what is missing (A4, A6)."""
     done = sparring("submit", cup, SUBMISSION, "--team", "Corner Shop", "--task", "digits", "--allow-unisolated")
@@ -150,6 +151,7 @@ def test_a_submission_gets_a_receipt(cup) -> None:
     assert (cup / "receipts" / "corners.json").is_file()
 
 
+@pytest.mark.slow
 def test_a_name_that_is_taken_gives_another_id(entered, tmp_path) -> None:
     """`submit` says which id a submission got whose name another one has, since commands want the id."""
     again = shutil.copytree(SUBMISSION, tmp_path / "again")
@@ -159,6 +161,7 @@ def test_a_name_that_is_taken_gives_another_id(entered, tmp_path) -> None:
     assert "id       corners-2, because another submission or baseline is corners" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_receipt_comes_as_json(cup) -> None:
     """With --json the receipt itself is printed, signature included, as it is kept."""
     done = sparring("submit", cup, SUBMISSION, "--team", "Corner Shop", "--allow-unisolated", "--json")
@@ -166,6 +169,7 @@ def test_a_receipt_comes_as_json(cup) -> None:
     assert len(json.loads(done.stdout)["signature"]) == 128
 
 
+@pytest.mark.slow
 def test_the_same_again_gets_the_same_receipt(entered) -> None:
     """The same command a second time uses up no try and says so; its JSON is the first receipt (A4)."""
     command = ("submit", entered, SUBMISSION, "--team", "Corner Shop", "--allow-unisolated")
@@ -321,6 +325,7 @@ def test_a_person_needs_a_name_for_the_pages(cup, person) -> None:
     assert "write a person as ID:NAME" in said(refused)
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_one_problem(cup) -> None:
     """A path that leads nowhere is no image whose manifest is incomplete; nothing is noted."""
     before = (cup / "contest.sqlite").read_bytes()
@@ -331,6 +336,7 @@ def test_what_is_not_there_is_one_problem(cup) -> None:
     assert (cup / "contest.sqlite").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_contest_shows_what_its_ledger_says(entered) -> None:
     """Teams by their names, submissions with their state, the contest with its rounds; IDs of people are in none."""
     sparring("withdraw", entered, "corners", "--reason", "a bug")
@@ -349,6 +355,7 @@ def test_a_contest_shows_what_its_ledger_says(entered) -> None:
         assert "corners" in sparring(*words, entered).stdout or words != ["submission", "list"]
 
 
+@pytest.mark.slow
 def test_submissions_are_narrowed_and_spellings_taken(entered) -> None:
     """`defense` is a defence; a task that is none is refused with those that there are."""
     assert json.loads(sparring("submission", "list", entered, "--side", "defense", "--json").stdout) == []

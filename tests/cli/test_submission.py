@@ -112,6 +112,7 @@ def complete(words: str, home, shell: str = "complete_bash") -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_program_itself_completes(here) -> None:
     """As a process of its own, which is how a shell asks it."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(here), "_SPARRING_COMPLETE": "complete_bash"}

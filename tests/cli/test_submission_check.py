@@ -78,6 +78,7 @@ def submission(verb: str, *arguments: object):
     return runner.invoke(app, ["submission", verb, *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_an_honest_attack_passes_every_step(player, contest) -> None:
     """All ten steps are numbered; on process two are skipped, and the last says what it is worth."""
     done = submission("check", player("attack_honest"), "--contest", contest)
@@ -90,6 +91,7 @@ def test_an_honest_attack_passes_every_step(player, contest) -> None:
     assert done.stderr.count("runs with your rights") == 1
 
 
+@pytest.mark.slow
 def test_it_is_said_which_pictures_are_played(player, contest) -> None:
     """A player for other pictures than the shipped contest's is told so before it fails, and what to give."""
     own = runner.invoke(app, ["submission", "check", str(player("attack_honest")), "--contest", str(contest)])
@@ -103,6 +105,7 @@ def test_it_is_said_which_pictures_are_played(player, contest) -> None:
     assert "`--contest FILE`" in last
 
 
+@pytest.mark.slow
 def test_an_honest_defence_passes_every_step(player, contest) -> None:
     """The same as one JSON document."""
     done = submission("check", player("defence_honest"), "--contest", contest, "--json")
@@ -114,6 +117,7 @@ def test_an_honest_defence_passes_every_step(player, contest) -> None:
     assert [entry["header"]["type"] for entry in answer["said"]][:2] == ["hello", "ready"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "number", "fault", "remedy"),
     [
@@ -199,6 +203,7 @@ def test_a_cell_is_tried_and_its_pictures_shown(player, contest, tmp_path) -> No
     assert "attack_honest against measure" in page
 
 
+@pytest.mark.slow
 def test_a_trial_with_faults_ends_with_one(player, contest, tmp_path) -> None:
     """What the submission broke is counted, and the exit code says it."""
     page = tmp_path / "page.html"
@@ -210,6 +215,7 @@ def test_a_trial_with_faults_ends_with_one(player, contest, tmp_path) -> None:
     assert sum(answer["faults"].values()) == 16
 
 
+@pytest.mark.slow
 def test_an_attack_that_queries_is_checked_and_tried(player, contest, tmp_path) -> None:
     """A stand-in that is never wrong answers until the queries are spent; then a baseline does, through the broker."""
     rays = EXAMPLES / "query" / "players" / "attack_rays"
@@ -254,6 +260,7 @@ def test_a_fault_of_an_attack_that_queries_is_its_own(player, contest, tmp_path)
     assert {place.partition(":")[0] for place in json.loads(done.stdout)["faults"]} == {"attack_wrong_shape"}
 
 
+@pytest.mark.slow
 def test_a_conversation_is_shown_saved_and_held_again(player, contest, tmp_path) -> None:
     """`debug` shows hello and one question; asked the same, a changed player differs, and where is shown."""
     talk = tmp_path / "talk.jsonl"

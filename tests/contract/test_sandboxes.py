@@ -105,6 +105,7 @@ def test_a_clean_exit_and_a_crash_are_told_apart(play, listen, code, ending, see
     assert end.stderr == b"it was me\n"
 
 
+@pytest.mark.slow
 def test_an_end_that_nobody_read_is_still_its_own(play):
     """A player that ended before `stop` is not called stopped, even if its output was never received."""
     sandbox = play("leave", "7")
@@ -170,6 +171,7 @@ def test_a_send_to_a_player_that_never_reads_can_be_cancelled(play):
     assert time.monotonic() - begun < AT_ONCE
 
 
+@pytest.mark.slow
 def test_a_slow_reader_gets_every_byte_once(play, listen):
     """What a player reads in several slices arrives whole and in order, and `cancelled` is asked meanwhile."""
     data, asked = secrets.token_bytes(8 * MIB), []
@@ -208,6 +210,7 @@ def test_a_flood_does_not_hold_up_stop(play, descriptor):
     assert time.monotonic() - begun < AT_ONCE
 
 
+@pytest.mark.slow
 def test_a_flood_during_a_send_is_not_hoarded(play):
     """Of a player that writes and does not read, no more than some 16 MiB are held until the deadline."""
     sandbox = play("flood", "1")

@@ -73,6 +73,7 @@ def test_one_label_a_picture(problems, files) -> None:
     assert "give one label a picture" in problems("idx", **files(labels=idx(LABELS[:2])))[0]
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
 @given(st.binary(max_size=80), st.binary(max_size=40))
 def test_any_bytes_are_pictures_or_refused(load, files, head, tail) -> None:

@@ -163,6 +163,7 @@ def test_what_is_no_archive_is_refused(problems, tmp_path, data):
     assert problem.endswith(REMEDY)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_damaged_archive_is_read_or_refused(load, archive, data):

@@ -75,6 +75,7 @@ def test_canonical_json_converts_nothing(value):
         canonical_json(value)
 
 
+@pytest.mark.slow
 @given(VALUES | st.floats(allow_nan=False, allow_infinity=False))
 def test_what_is_written_is_read_unchanged(value):
     """A value comes back as the same value with the same canonical text, also where a double looks like an integer."""
@@ -99,6 +100,7 @@ def test_a_digest_is_sha256():
     assert digest(b"abc") == digest("abc")
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from("abcdef"), VALUES, min_size=1))
 def test_a_job_id_is_sixteen_hex_digits_of_what_goes_in(goes_in):
     """The order of the values does not matter; their canonical text alone does."""

@@ -44,6 +44,7 @@ def test_two_people_stay_two(one, other) -> None:
     assert person_key(one) != person_key(other)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30))
 def test_folding_once_is_enough(text) -> None:
     """What is folded stays as it is when it is folded again."""

@@ -29,6 +29,15 @@ IMAGE = f"sparring-test/player-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
+CONTAINERS_IN_SOAK = pytest.mark.parametrize(
+    "backend",
+    ["process", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.soak])],
+    indirect=True,
+    scope="module",
+)
+"""For what does not depend on where players run: rounds in containers take minutes of processor time."""
+
+
 @dataclass
 class Lab:
     """Builds and plays small contests. `side` and `behaviour` of a player are told by its name: attack_hangs."""

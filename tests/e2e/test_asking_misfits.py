@@ -23,7 +23,7 @@ pytestmark = pytest.mark.parametrize(
     "backend",
     [
         "process",
-        pytest.param("docker", marks=pytest.mark.docker),
+        pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.soak]),
         pytest.param("runc", marks=[pytest.mark.docker, pytest.mark.soak]),
     ],
     indirect=True,

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import runpy
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(find_spec("torch") is None, reason="could not find 'torch'"),  # importing it takes seconds
 ]
 
-RUNS = 20 if os.environ.get("SPARRING_SOAK") else 1
+RUNS = 20
 PICTURES = 64
 NETWORK = """
 import torch
@@ -102,9 +101,10 @@ def entry(folder: Path, name: str, side: str, files: dict[str, str], words: list
     return {"folder": str(folder), "team": f"team {name}"}
 
 
-@pytest.mark.parametrize("batch", [8, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("batch", [8, 1])
+@pytest.mark.soak
 def test_networks_near_their_boundary_are_not_accused(tmp_path, batch) -> None:
-    """Each plays clean pictures that all lie at its boundary: 20 rounds with SPARRING_SOAK, else one."""
+    """Each plays clean pictures that all lie at its boundary: 20 rounds."""
     np.savez(tmp_path / "boundary.npz", images=boundary(tmp_path), labels=np.arange(PICTURES) % 4)
     entries = [entry(tmp_path / "noop", "noop", "attack", {"player.py": ATTACK}, [])]
     entries += [

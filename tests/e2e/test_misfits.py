@@ -8,6 +8,8 @@ import pytest
 
 from orchestrator.scoring.results_file import CellPart, Results, SubmissionPart
 
+from .conftest import CONTAINERS_IN_SOAK
+
 ATTACKS = {
     "attack_crashes": "died",
     "attack_hangs": "deadline",
@@ -112,6 +114,7 @@ def test_misfits_are_scored_by_the_rules(played) -> None:
     assert cell(crowded, "defence_abstains").abstained == 16
 
 
+@CONTAINERS_IN_SOAK
 def test_what_costs_no_picture_is_shown(lab) -> None:
     """Output behind a reply and a child that the memory limit killed change no cell, and stand where people look."""
     stray = {"flood", "protocol"}  # as the bytes arrive: before the next question or behind it

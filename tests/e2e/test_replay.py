@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from orchestrator.cli.app import app
 
-from .conftest import IMAGE
+from .conftest import CONTAINERS_IN_SOAK, IMAGE
 
 WORDS = pytest.mark.parametrize("backend", ["process"], indirect=True, scope="module")
 """For what a command says, wherever it plays: a replay in containers takes half a minute."""
@@ -98,6 +98,7 @@ def test_the_recorded_seeds_can_be_repeated(played) -> None:
     assert "in fresh sandboxes that are told fresh seeds" in text
 
 
+@CONTAINERS_IN_SOAK
 def test_people_can_read_it(played, monkeypatch) -> None:
     """The text has the kind, the image, the sequence with cells, pictures, answers then and now, and the outcome."""
     monkeypatch.setenv("COLUMNS", "200")  # no name is folded
@@ -200,6 +201,7 @@ def image(tag: str, base: str, mark: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.soak
 def test_an_image_that_is_gone_proves_nothing(lab) -> None:
     """An image that the engine no longer has is named with its remedy; what is called the same now is not played."""
     if lab.backend != "docker":

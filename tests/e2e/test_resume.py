@@ -16,6 +16,8 @@ from orchestrator.application.rounds import play_rounds
 from orchestrator.domain import events
 from orchestrator.domain.text import printable
 
+from .conftest import CONTAINERS_IN_SOAK
+
 PLAYERS = ("attack_noop", "attack_honest", "defence_honest", "defence_constant")
 MEASURED = {
     "seconds",
@@ -61,6 +63,7 @@ def players_of(folder: Path) -> list[int]:
     return found
 
 
+@CONTAINERS_IN_SOAK
 def test_a_killed_round_goes_on(lab) -> None:
     """After kill -9 at random moments the results are those of an undisturbed round, and no job is finished twice."""
     settings = {"isolation": "attack", "limits": {"perturb_seconds": 30}}

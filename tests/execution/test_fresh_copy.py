@@ -18,6 +18,7 @@ from .cheats import EVERYTHING, LENIENT, Counts, sessions
 ORIGINAL = Image("sha256:original", "entry")
 
 
+@pytest.mark.slow
 def test_replays_run_from_a_copy_and_the_play_does_not(stage) -> None:
     """Every sandbox of a replay, and no other, has the copy; it is on record with the job and gone afterwards."""
     played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
@@ -39,6 +40,7 @@ class Stalls(Counts):
         """Lets the deadline pass."""
 
 
+@pytest.mark.slow
 def test_who_stalls_in_copies_alone_is_found(stage) -> None:
     """The calm sessions, and no others, run from the image itself: who knows the copy answers there (A10)."""
     limits = dataclasses.replace(LENIENT, classify_seconds=0.05)
@@ -57,6 +59,7 @@ def test_who_stalls_in_copies_alone_is_found(stage) -> None:
     assert record.round.copied("cheat")
 
 
+@pytest.mark.slow
 def test_a_kill_before_the_end_of_a_job_leaves_its_copy_on_record(stage) -> None:
     """The ledger ends with the last step of a replay: its end is written without another sandbox."""
     played = stage(defences={"cheat": Counts}, replay=EVERYTHING)
@@ -71,6 +74,7 @@ def test_a_kill_before_the_end_of_a_job_leaves_its_copy_on_record(stage) -> None
     assert len(played.backend.orders) == started
 
 
+@pytest.mark.slow
 def test_a_copy_goes_with_a_job_that_fails(stage) -> None:
     """Where every start of a replay is lost, its submission waits, and no copy is left."""
     played = stage(defences={"cheat": Counts}, replay=EVERYTHING)

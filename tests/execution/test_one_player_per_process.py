@@ -224,6 +224,7 @@ ROUNDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROUNDS)
 def test_pods_play_what_the_local_engine_plays(stage, name) -> None:
     """The same ledger entry for entry, measured times aside: steps, answers, faults, sandboxes, seeds, findings."""
@@ -289,6 +290,7 @@ def test_a_second_start_is_tried_once_and_no_attempt_fails(stage):
     assert [event.step for event in happened[:3]] == [0, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", Stage)
 def test_a_step_that_could_not_be_kept_is_played_again(stage, monkeypatch, which):
     """The volume fails once, at any step that is handed out before the job's end: none is missing from the record."""

@@ -251,6 +251,7 @@ def test_damaged_queries_take_what_was_built_on_them(queried):
     assert stages == [(JobStage.CLASSIFY, name), (JobStage.QUERY, name)]
 
 
+@pytest.mark.slow
 def test_a_defence_that_recognises_queries_is_accused(queried):
     """Some questions are asked again, each in a fresh sandbox: a detector's answers differ, and nobody else's."""
     played = queried({"remembers": Remembers, "first": first_value}, replay=EVERYTHING)
@@ -350,6 +351,7 @@ def test_a_defence_without_gradients_is_not_asked_where_all_have_to_give_them(st
     assert codes == {"no-gradients", "gave-up"}
 
 
+@pytest.mark.slow
 def test_a_killed_check_goes_on_and_finds_the_same(queried, monkeypatch):
     """The round is killed before the last step of the query job: what it finds is what it would have found."""
     monkeypatch.setattr(query_steps, "PICTURES_PER_STEP", 4)
@@ -386,6 +388,7 @@ def test_every_question_is_kept_with_the_same_probability():
     assert (abs(counts[:10] - 200) < 65).all()  # five standard deviations
 
 
+@pytest.mark.slow
 def test_a_finding_about_queries_shows_again(queried):
     """`sparring replay`: the same questions in fresh sandboxes differ from the queries; an honest defence agrees."""
     played = queried({"remembers": Remembers}, replay=EVERYTHING)

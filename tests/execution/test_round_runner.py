@@ -215,6 +215,7 @@ def faults(played) -> dict:
     return {(step.job, step.step): step.faults for step in played.events("step_finished")}
 
 
+@pytest.mark.slow
 def test_a_kill_loses_no_sandbox_that_a_step_had(stage, monkeypatch) -> None:
     """Killed right after any step, the round ends with the answers, faults and sandboxes of an undisturbed one.
 
@@ -245,6 +246,7 @@ def test_a_kill_loses_no_sandbox_that_a_step_had(stage, monkeypatch) -> None:
     assert [len(job) for job in whole.sandboxes("dies", Stage.CLASSIFY)] == [12, 12]
 
 
+@pytest.mark.slow
 def test_silence_is_a_deadline(stage) -> None:
     """A defence that never answers costs its time limit per question and is a `deadline` fault (A7)."""
     played = stage(defences={"mute": lambda _header, _payload: None}, replay=NO_REPLAY)

@@ -269,6 +269,7 @@ def test_the_waiting_player_is_ended_even_if_the_other_cannot_be() -> None:
     assert len(ended) == 1
 
 
+@pytest.mark.slow
 def test_the_record_says_why_each_sandbox_ended(stage) -> None:
     """A mute defence's sandboxes timed out, a dying one's crashed, a talkative one's were flooded."""
 

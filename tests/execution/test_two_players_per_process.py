@@ -117,6 +117,7 @@ def outcome(played, defence, attack):
 DEFENCES = {"first": first_value, "tires": Tires, "coward": Coward, "five": EndsAtFive, "never": never_ready}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", [Asks, AsksAll])
 def test_pods_of_two_play_what_the_local_engine_plays(stage, attack) -> None:
     """The same ledger entry for entry, but for measured times and how many sandboxes the attack had."""
@@ -127,6 +128,7 @@ def test_pods_of_two_play_what_the_local_engine_plays(stage, attack) -> None:
     assert there.record.round.closed
 
 
+@pytest.mark.slow
 def test_queries_are_asked_again_in_pods(stage) -> None:
     """Each of the questions that are asked again has a pod of its own, and the same answers are on record."""
     replay = SamplingDesign(power=0.2, cheat=0.5)
@@ -170,6 +172,7 @@ class ClimbsTwice(Climbs):
         return self.query()
 
 
+@pytest.mark.slow
 def test_gradients_are_carried_to_the_next_pod(stage) -> None:
     """A defence that ends at some pictures loses those, whoever goes on; a query that was answered is not asked again.
 
@@ -210,6 +213,7 @@ def test_an_attack_that_ends_costs_only_itself(stage) -> None:
     assert not any(half.replacement_due for half in pods.halves)
 
 
+@pytest.mark.slow
 def test_an_attack_that_hangs_with_a_query_behind_it_costs_only_itself(stage) -> None:
     """Each of its questions ends at its deadline, in a pod of its own; the defence answered and has no fault."""
     limits = replace(LIMITS, perturb_seconds=0.3)

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from orchestrator.cli.app import app
 
-pytestmark = pytest.mark.xdist_group("echo")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("echo")]
 
 HERE = Path(__file__).parent / "echo"
 ROOT = Path(__file__).parents[2]

@@ -4,6 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -72,6 +73,7 @@ RULES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @FAST
 @given(rounds() | initial_rounds(), RULES, st.randoms(use_true_random=False))
 def test_boards_do_not_depend_on_the_order_of_anything(table, tournament, drawn, rules, chance):
@@ -80,6 +82,7 @@ def test_boards_do_not_depend_on_the_order_of_anything(table, tournament, drawn,
     assert tournament(**rules).leaderboards(shuffled(records, chance)) == tournament(**rules).leaderboards(records)
 
 
+@pytest.mark.slow
 @FAST
 @given(initial_rounds(), st.integers(1, 6), st.randoms(use_true_random=False))
 def test_promotion_is_stable_under_ties_and_order(table, tournament, drawn, finalists, chance):
@@ -89,6 +92,7 @@ def test_promotion_is_stable_under_ties_and_order(table, tournament, drawn, fina
     assert tournament(finalists=finalists).round_outcome(shuffled(records, chance), **NOTED) == promoted
 
 
+@pytest.mark.slow
 @FAST
 @given(initial_rounds(), st.integers(1, 6))
 def test_promotion_takes_whole_ranks_from_the_top(table, tournament, drawn, finalists):
@@ -104,6 +108,7 @@ def test_promotion_takes_whole_ranks_from_the_top(table, tournament, drawn, fina
         assert not {ranks[name] for name in names} & {place for name, place in ranks.items() if name not in names}
 
 
+@pytest.mark.slow
 @FAST
 @given(initial_rounds())
 def test_one_submission_stands_for_each_team(table, tournament, drawn):
@@ -120,6 +125,7 @@ def test_one_submission_stands_for_each_team(table, tournament, drawn):
                 assert (row.score <= best) if board.more_is_better else (row.score >= best)
 
 
+@pytest.mark.slow
 @FAST
 @given(rounds(), RULES)
 def test_a_score_is_the_sum_of_its_terms(table, tournament, drawn, rules):
@@ -130,6 +136,7 @@ def test_a_score_is_the_sum_of_its_terms(table, tournament, drawn, rules):
         assert row.score == (100 * sum(parts, Fraction(0)) if row.score_terms else None)
 
 
+@pytest.mark.slow
 @FAST
 @given(rounds() | initial_rounds(), RULES, st.data())
 def test_one_more_attacked_picture_held_moves_scores_one_way(table, tournament, drawn, rules, data):
@@ -155,6 +162,7 @@ def test_one_more_attacked_picture_held_moves_scores_one_way(table, tournament, 
                     assert (row.rank >= past.rank) if new.more_is_better else (row.rank <= past.rank)
 
 
+@pytest.mark.slow
 @FAST
 @given(rounds(), RULES, st.data())
 def test_one_more_clean_picture_held_moves_scores_the_other_way(table, tournament, drawn, rules, data):
@@ -173,6 +181,7 @@ def test_one_more_clean_picture_held_moves_scores_the_other_way(table, tournamen
                 assert row.score == then[row.submission]
 
 
+@pytest.mark.slow
 @FAST
 @given(rounds(), RULES, st.booleans())
 def test_an_attack_that_does_nothing_changes_nothing_else(table, tournament, drawn, rules, baseline):
@@ -199,6 +208,7 @@ def test_an_attack_that_does_nothing_changes_nothing_else(table, tournament, dra
         assert [r.rank for r in after["defences"]] == [r.rank for r in before["defences"]]
 
 
+@pytest.mark.slow
 @FAST
 @given(rounds(), RULES, st.lists(st.integers(0, TOTAL), min_size=5, max_size=5))
 def test_a_baseline_defence_changes_no_attacks_score(table, played, drawn, rules, held):
@@ -210,6 +220,7 @@ def test_a_baseline_defence_changes_no_attacks_score(table, played, drawn, rules
     assert played(table(**drawn), **rules)["attacks"] == before
 
 
+@pytest.mark.slow
 @FAST
 @given(rounds())
 def test_scores_are_the_means_of_a_matrix(table, played, drawn):
@@ -231,6 +242,7 @@ def test_scores_are_the_means_of_a_matrix(table, played, drawn):
             assert boards[side][name].score == expected
 
 
+@pytest.mark.slow
 @FAST
 @given(rounds(), RULES)
 def test_every_submission_is_on_its_board_once(table, tournament, drawn, rules):

@@ -12,7 +12,11 @@ import pytest
     [
         (["scale.py", "--one", "4", "--pictures", "5"], {"size", "cells", "play", "read", "score", "megabytes"}),
         (["rounding.py", "--pictures", "1", "--json"], {"pictures", "rows"}),
-        (["cluster.py", "--jobs", "300", "--json"], {"jobs", "seconds", "calls a job", "looks", "grows"}),
+        pytest.param(
+            ["cluster.py", "--jobs", "300", "--json"],
+            {"jobs", "seconds", "calls a job", "looks", "grows"},
+            marks=pytest.mark.soak,
+        ),
         (
             ["unrestricted.py", "--one", "--weeks", "2", "--teams", "6", "--defences", "2", "--pictures", "12"],
             {"pictures", "entries", "read_seconds", "fold_seconds", "open_seconds", "page_milliseconds"},
@@ -20,7 +24,7 @@ import pytest
         pytest.param(
             ["broker.py", "--repetitions", "1", "--seconds", "0", "--queries", "1", "--json"],
             {"overhead", "spsa"},
-            marks=pytest.mark.slow,
+            marks=pytest.mark.soak,
         ),
         pytest.param(
             ["round.py", "--pictures", "10", "--json"],

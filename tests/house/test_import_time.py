@@ -19,6 +19,7 @@ def loaded(module: str) -> set[str]:
     return set(json.loads(done.stdout))
 
 
+@pytest.mark.slow
 def test_the_command_line_loads_nothing_heavy() -> None:
     """Importing every command loads neither torch nor scikit-learn nor an engine's client."""
     names = loaded("orchestrator.cli.app")
@@ -46,6 +47,7 @@ def test_heavy_libraries_wait_until_they_are_used(module) -> None:
     assert not loaded(module) & set(HEAVY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "needed"),
     [

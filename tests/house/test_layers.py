@@ -33,6 +33,7 @@ def contracts(root: Path) -> list[dict]:
     return tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
 
 
+@pytest.mark.slow
 def test_the_import_contracts_hold(root) -> None:
     """Every arrow between our modules points downwards, and what is confined stays confined."""
     done = subprocess.run(LINT, cwd=root, capture_output=True, text=True, check=False)
@@ -44,6 +45,7 @@ def test_every_contract_has_a_crime(root) -> None:
     assert [contract["name"] for contract in contracts(root)] == list(CRIMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contract", CRIMES)
 def test_a_contract_sees_its_crime(contract, root, tmp_path) -> None:
     """One forbidden import in one module breaks the contract that forbids it."""

@@ -79,6 +79,7 @@ def test_an_old_submission_gets_through(blocks, shell) -> None:
 
 @pytest.mark.docker
 @pytest.mark.timeout(600)
+@pytest.mark.soak
 def test_an_old_submission_gets_through_with_docker(blocks, shell, base, tmp_path) -> None:
     """The lines that need an engine work too, on the base image as it will be after `make images`."""
     for block in (each for each in blocks if each.kind == "sh"):

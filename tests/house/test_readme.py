@@ -110,6 +110,7 @@ def test_the_lines_work_without_docker(blocks, run, clone, document) -> None:
 
 
 @pytest.mark.docker
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_the_lines_work_with_docker(blocks, run, require, clone) -> None:
     """What needs an engine runs as it stands, where there is one that has the images."""

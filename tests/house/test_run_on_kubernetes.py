@@ -47,6 +47,7 @@ def lines(blocks: list[Block]) -> list[list[str]]:
     return [["sparring", *line[3:]] if line[:3] == ["python3", "-m", "orchestrator"] else line for line in found]
 
 
+@pytest.mark.slow
 def test_what_needs_no_cluster_runs(blocks, shell, root, tmp_path, require) -> None:
     """In the root of a clone."""
     if shutil.which("kubectl") is None:
@@ -65,6 +66,7 @@ def test_what_is_not_run_says_why(blocks) -> None:
     assert len(marks) < len(blocks)
 
 
+@pytest.mark.slow
 def test_every_command_of_ours_is_there(blocks) -> None:
     """With its options."""
     spoken = [line for line in lines(blocks) if line[0] == "sparring"]

@@ -25,6 +25,7 @@ def test_schemas_are_in_step(name):
     assert (SCHEMAS / name).read_text(encoding="utf-8") == DOCUMENTS[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_schemas_are_schemas(name):
     """Each document is valid by the dialect that it names."""
@@ -33,6 +34,7 @@ def test_schemas_are_schemas(name):
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
+@pytest.mark.slow
 def test_the_program_writes_every_schema(tmp_path):
     """`python -m orchestrator.schemas FOLDER` writes the documents, and refuses to guess a folder."""
     program = [sys.executable, "-m", "orchestrator.schemas"]

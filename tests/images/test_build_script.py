@@ -65,6 +65,7 @@ def test_without_an_engine(build):
     assert "no Docker engine answers\n  remedy: start it, or point DOCKER_HOST at one" in done.stderr
 
 
+@pytest.mark.slow
 def test_without_base_image_and_debootstrap(build):
     """Where no base image can be had, it names both ways out."""
     done = build(docker='[ "$1" = version ]')
@@ -135,6 +136,7 @@ def test_the_tag_is_what_admission_looks_up(told, submission, line, image) -> No
         assert words[words.index("--label") + 1] == f"sparring.source={scan_folder(folder).digest}"
 
 
+@pytest.mark.slow
 def test_what_needs_no_gpu_is_not_built_with_cuda(told, submission) -> None:
     """With --cuda the bases are built, and of submissions those that say `gpu: true`."""
     done, words = told("--cuda", submission("image: team/x", "description: 'gpu: true'"))
@@ -142,6 +144,7 @@ def test_what_needs_no_gpu_is_not_built_with_cuda(told, submission) -> None:
     assert "sparring/base-torch:cuda" in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lines", "what"), [((), "has no `image:`"), (("image: [x]",), "image"), (("gpu: : true",), "submission.yaml")]
 )

@@ -121,6 +121,7 @@ def test_the_adapter_is_python_3_8_with_numpy_alone(name):
     assert imported - sys.stdlib_module_names <= {"numpy", "sparring_player", "sparring_png"}
 
 
+@pytest.mark.slow
 def test_an_attack_gets_pictures_and_gives_candidates(attack):
     """The script finds the batch as PNGs, writes others under their names, and both are exact, grey and in colour."""
     for shape in ([1, 8, 8], [3, 5, 7]):
@@ -156,6 +157,7 @@ def test_the_budget_is_told_as_a_whole_number(attack, norm, epsilon, shape, told
     assert f"epsilon {epsilon:g} ({norm}) is passed as {told}" in player.log.read_text()
 
 
+@pytest.mark.slow
 def test_names_tell_nothing(attack):
     """Names are of one form and in no order of positions; the same question has the same ones, another has others."""
     body = "print('names', *sorted(values, key=values.get))\nfor name in values: shifted(name)\n"
@@ -174,6 +176,7 @@ def test_names_tell_nothing(attack):
     assert len({tuple(np.argsort(line)) for line in logs}) > 1, "positions could be told from the order of names"
 
 
+@pytest.mark.slow
 def test_a_defences_names_come_from_the_picture(layout):
     """A script that takes its chance from names answers a picture alike whatever its seed and its neighbours."""
     body = "print('names', *sorted(values, key=values.get))\ntarget.write_text(''.join(f'{n},1\\n' for n in values))\n"
@@ -225,6 +228,7 @@ def test_files_that_nobody_asked_for_are_passed_over(attack):
     assert "1 files that nobody asked for" in player.log.read_text()
 
 
+@pytest.mark.slow
 def test_an_attack_that_ends_badly_keeps_what_it_wrote(attack):
     """Its script ends with another code than 0: what it wrote counts, and only what is missing makes a fault."""
     player = attack("for name in values: values[name] and shifted(name)\nsys.exit(3)\n")
@@ -235,6 +239,7 @@ def test_an_attack_that_ends_badly_keeps_what_it_wrote(attack):
     assert "go ended with exit code 3" in player.log.read_text()
 
 
+@pytest.mark.slow
 def test_an_attack_that_takes_too_long_keeps_what_it_wrote(attack, tmp_path):
     """Shortly before the limit, what is there is delivered, and the script is ended with what it had started."""
     body = "for name in values: values[name] < 2 and shifted(name)\n"
@@ -263,6 +268,7 @@ def test_a_script_that_is_killed_is_named(attack):
     )
 
 
+@pytest.mark.slow
 def test_nothing_of_a_call_outlives_it(attack, tmp_path):
     """What a script writes to TMPDIR and HOME is gone at the next call, and after the last nothing is left."""
     body = "seen = [p for p in (Path(os.environ['TMPDIR']), Path.home()) if any(p.iterdir())]\n"
@@ -293,6 +299,7 @@ def test_the_submissions_modules_are_not_ours(attack, tmp_path):
     assert np.array_equal(player.perturb(GREYS, None), GREYS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["", "#!/bin/sh\n", "#!/usr/bin/env -S sh -e\n"])
 @pytest.mark.parametrize("executable", [True, False])
 def test_a_script_needs_no_x_bit(layout, tmp_path, first, executable):
@@ -302,6 +309,7 @@ def test_a_script_needs_no_x_bit(layout, tmp_path, first, executable):
     assert np.array_equal(player.perturb(GREYS, None), GREYS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "labels"),
     [
@@ -338,6 +346,7 @@ def test_a_malformed_answer_is_a_fault(answered, text, reason):
     assert reason in str(caught.value)
 
 
+@pytest.mark.slow
 def test_classes_may_be_counted_from_one(answered):
     """With --labels-from 1 the first class is 1, and 0, ImageNet's background, is an abstention."""
     assert answered("{0},1\n{1},10\n{2},0", "--labels-from", "1") == [0, 9, None, None, None]
@@ -345,6 +354,7 @@ def test_classes_may_be_counted_from_one(answered):
         answered("{0},11", "--labels-from", "1")
 
 
+@pytest.mark.slow
 def test_a_defence_sees_one_call_for_each_question(layout):
     """The folder holds the pictures of the question and no others."""
     body = "target.write_text(''.join(f'{name},{len(values)}\\n' for name in values))\n"
@@ -404,6 +414,7 @@ def test_what_it_cannot_start_it_says(layout, tmp_path, arguments, metadata, sai
     other.close()
 
 
+@pytest.mark.slow
 def test_an_interpreter_of_its_own_leaves_the_scripts_path_alone(layout):
     """With -I the adapter finds its modules beside itself, and `python` is to the script what the image says."""
     for command, changed in ((COMMAND, True), ([sys.executable, "-I", str(HELPERS / "sparring_files.py")], False)):

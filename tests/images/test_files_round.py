@@ -114,6 +114,7 @@ def test_the_means_are_those_of_the_training_digits(train_digits):
     assert np.allclose(np.loadtxt(EXAMPLES / DEFENCE / "means.csv", delimiter=","), means, atol=0.0051)
 
 
+@pytest.mark.soak
 def test_a_round_beside_native_ones(entries, tmp_path):
     """As processes both examples play, and each lands where a native player that computes the same does."""
     listed = [{"folder": str(folder), "team": name} for name, folder in entries.items()]

@@ -42,6 +42,7 @@ def correct(models, network, pixels, labels) -> int:
     return int((models.logits(network, pixels).argmax(axis=1) == labels).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1, 8, 51, 25.5])
 def test_candidates_keep_the_ball_exactly(attacks, networks, test_digits, epsilon):
     """No value of any candidate moves by more than epsilon, and the ball's surface is reached."""
@@ -94,6 +95,7 @@ def ours(models, networks, test_digits):
     return count
 
 
+@pytest.mark.slow
 @FOOLBOX_WARNS
 @pytest.mark.parametrize("name", NETWORKS)
 def test_counts_equal_foolbox(attacks, foolbox, ours, theirs, name):
@@ -103,6 +105,7 @@ def test_counts_equal_foolbox(attacks, foolbox, ours, theirs, name):
     assert ours(name, attacks.bim) == theirs(name, bim)
 
 
+@pytest.mark.slow
 @FOOLBOX_WARNS
 def test_pgd_is_as_strong_as_foolbox(attacks, foolbox, ours, theirs):
     """PGD, whose start is drawn, leaves nearly as many digits correct as foolbox's: at most 1 % apart."""
@@ -111,6 +114,7 @@ def test_pgd_is_as_strong_as_foolbox(attacks, foolbox, ours, theirs):
     assert abs(found - theirs("defence_undefended", pgd)) <= 5
 
 
+@pytest.mark.slow
 def test_pgd_depends_on_its_generator_alone(attacks, networks, test_digits):
     """The same generator gives the same candidates, another one others."""
     network, pixels, labels = networks["attack_fgsm"], test_digits.pixels[:64], test_digits.labels[:64]
@@ -153,6 +157,7 @@ def reference(models, shared_data):
     return lambda name: models.load_network(folder / f"cifar_resnet_{name}.safetensors", CIFAR)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_networks_read_photographs_as_the_reference_says(models, reference, photographs):
     """The reference weights label 836 and 610 of 1000 pictures correctly, as model.json says."""

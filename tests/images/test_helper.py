@@ -79,6 +79,7 @@ def test_player_leaves_when_stdin_ends(written):
     assert player.process.wait(10) == 0
 
 
+@pytest.mark.slow
 def test_ready_says_what_the_class_gives(written):
     """Scores are given where the class says so, gradients where it has the method."""
     plain = written(DEFENCE.format(scores=False, body="return [0]"), Role.DEFENCE, greet=False).hello()
@@ -201,6 +202,7 @@ def test_attack_cannot_play_defence(written):
         player.hello()
 
 
+@pytest.mark.slow
 def test_pieces_arrive_as_they_are_made(written):
     """Pairs that perturb yields are separate replies, and what came before a failure has been delivered."""
     body = "yield 2, 255 - pixels[2]\n        yield [0, 1], 255 - pixels[:2]"
@@ -255,6 +257,7 @@ def test_a_defence_that_asks_for_seeds_gets_one_for_each_picture(written, parame
     assert player.classify(PIXELS) == [None, None, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drawn", ["map(self.task.rng, pixels)", "(self.task.rng() for _ in pixels)"])
 def test_a_defence_that_draws_as_the_helper_says_is_honest(written, drawn):
     """The same picture gets the same chance whatever seed a sandbox is told, before or beside whatever else."""

@@ -30,6 +30,7 @@ def moved(made, pixels) -> np.ndarray:
     return np.abs(made.astype(int) - pixels).max(axis=(1, 2, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", listed(ATTACKS))
 def test_attack_keeps_the_budget_and_repeats_itself(start, test_digits, folder):
     """An attack's candidates are the same for the same batch, with and without labels, and keep the budget.
@@ -53,6 +54,7 @@ def test_attack_keeps_the_budget_and_repeats_itself(start, test_digits, folder):
             assert distance.max() == EPSILON
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", listed(DEFENCES))
 def test_defence_reads_clean_digits_and_answers_each_alone(start, test_digits, folder):
     """A defence labels at least 90 % of clean digits correctly, and a picture's label depends on no other picture."""
@@ -70,6 +72,7 @@ def test_defence_reads_clean_digits_and_answers_each_alone(start, test_digits, f
     assert player.leave() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_attack_with_other_weights_plays_another_task(start, shared_data, tmp_path):
     """A copy of attack_fgsm with the reference weights attacks photographs within their budget."""

@@ -172,6 +172,7 @@ def test_parts_that_do_not_matter_are_passed_over():
     assert np.array_equal(read_png(GOOD[:33] + body + GOOD[-12:] + b"more", SHAPE), np.zeros(SHAPE, np.uint8))
 
 
+@pytest.mark.slow
 def test_a_bomb_is_not_inflated(monkeypatch):
     """Of rows that would be a gigabyte no more than the picture's own bytes, and one, are inflated."""
     packer = zlib.compressobj(9)
@@ -201,6 +202,7 @@ def test_a_bomb_is_not_inflated(monkeypatch):
 PARTS = st.tuples(st.sampled_from([HEADER, b"IDAT", b"IEND", b"PLTE", b"tEXt"]), st.binary(max_size=20))
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     begun=st.sampled_from([b"", SIGNATURE, GOOD[:33]]), parts=st.lists(PARTS, max_size=5), rest=st.binary(max_size=40)
@@ -216,6 +218,7 @@ def test_whatever_comes_is_a_picture_or_refused(begun, parts, rest):
     assert found.dtype == np.uint8
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(places=st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), min_size=1, max_size=4))
 def test_damage_is_noticed(places):

@@ -94,6 +94,7 @@ def eight(test_digits):
     return test_digits.first(8)
 
 
+@pytest.mark.slow
 @EACH
 def test_what_was_misread_is_delivered_at_once(name, against, eight) -> None:
     """The latest picture asked about is the candidate, within the budget; no picture costs more than it may."""
@@ -112,6 +113,7 @@ def test_what_was_misread_is_delivered_at_once(name, against, eight) -> None:
     assert {str(want) for want in defence.wants} == {ATTACKS[name]}
 
 
+@pytest.mark.slow
 @EACH
 def test_hidden_labels_change_nothing(name, against, eight) -> None:
     """The defence's answers to the clean pictures stand in: where it is right, the candidates are the same."""
@@ -120,6 +122,7 @@ def test_hidden_labels_change_nothing(name, against, eight) -> None:
     assert np.array_equal(against(name).perturb(pixels, labels), against(name).perturb(pixels, None))
 
 
+@pytest.mark.slow
 @EACH
 def test_the_seed_decides(name, against, eight) -> None:
     """Another process with the same seed makes the same pictures; but for RayS, another seed makes others."""
@@ -128,6 +131,7 @@ def test_the_seed_decides(name, against, eight) -> None:
     assert np.array_equal(first, other) == (name == "rays")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["square", "spsa"])
 @pytest.mark.parametrize("how", ["the contest gives none", "the defence gives none"])
 def test_without_scores_they_ask_for_decisions(name, how, against, eight) -> None:
@@ -140,6 +144,7 @@ def test_without_scores_they_ask_for_decisions(name, how, against, eight) -> Non
     assert [str(want) for want in defence.wants].count("scores") == int(silent)
 
 
+@pytest.mark.slow
 @EACH
 @pytest.mark.parametrize("per_picture", [1, 2, 11])
 def test_small_budgets_are_kept(name, per_picture, against, eight) -> None:
@@ -159,6 +164,7 @@ def test_a_refusal_is_no_end(name, against, eight) -> None:
     assert np.abs(made.astype(int) - eight.pixels).max() <= EPSILON
 
 
+@pytest.mark.slow
 def test_hopskipjump_follows_the_norm_of_the_budget(against, eight) -> None:
     """With an L2 budget its candidates keep it, and most are misread."""
     defence = against("hopskipjump", norm="l2", epsilon=250)
@@ -183,6 +189,7 @@ def test_what_the_document_shows_works(against, eight, tmp_path) -> None:
     fools_some(against(tmp_path), eight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", [Framework.FOOLBOX, Framework.ART])
 def test_templates_query_with_the_real_libraries(framework, against, eight, template, require, tmp_path) -> None:
     """The attack of the library keeps its queries and the budget, and fools some."""

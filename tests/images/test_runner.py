@@ -94,6 +94,7 @@ def test_prepare_makes_a_folder_of_its_own(tmp_path):
 ORPHANS = "for n in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 100 & sleep 100 & sleep 100 & done; sleep 100"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "lets_go", "status"), [(ORPHANS, True, 137), (f"{ORPHANS} & exit 3", False, 3)])
 def test_a_players_container_ends_with_the_players_status(require, tmp_path, command, lets_go, status):
     """Not with that of a signal which tells of another child's end: an operator reads it, and so do failure policies.

@@ -83,6 +83,7 @@ def test_an_attack_serves_what_teaches_nothing(open_player, framework):
         assert np.abs(player.perturb(flat, np.zeros(3, int)).astype(int) - value).max() <= 51
 
 
+@pytest.mark.slow
 @EACH
 def test_a_large_batch_arrives_whole(open_player, framework):
     """A question far larger than a pipe holds, and its answer, go through, whatever the payload limit of an answer."""
@@ -95,6 +96,7 @@ def test_a_large_batch_arrives_whole(open_player, framework):
     assert len(defence.classify(pixels)) == 300
 
 
+@pytest.mark.slow
 @WITH_TORCH
 def test_a_defence_answers_the_same_alone(open_player, framework, test_digits):
     """A picture's label depends on no other picture; all greys are served."""
@@ -106,6 +108,7 @@ def test_a_defence_answers_the_same_alone(open_player, framework, test_digits):
     assert player.leave() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", [Framework.NUMPY, Framework.PYTORCH])
 def test_a_trained_defence_reads_digits(open_player, framework, test_digits):
     """What train.py made on the training digits reads at least 94 % of those that tasks play with."""
@@ -121,6 +124,7 @@ def test_a_defence_goes_by_brightness(open_player, framework):
     assert player.classify(pixels) == [value * 10 // 256 for value in range(256)]
 
 
+@pytest.mark.slow
 def test_the_gradient_step_on_the_batch_fools_another_network(open_player, start, test_digits):
     """The PyTorch attack costs the organizers' undefended network a third of 128 digits; the random one, little."""
     folder = ROOT / "images" / "defence_undefended"
@@ -136,6 +140,7 @@ def test_the_gradient_step_on_the_batch_fools_another_network(open_player, start
     assert right[Framework.NUMPY] > 0.85
 
 
+@pytest.mark.slow
 @TRAINED
 def test_a_model_that_does_not_fit_says_so(start, template, launch, framework):
     """Where its model does not fit the task a defence plays, the same in each sandbox, and its log says why."""
@@ -150,6 +155,7 @@ def test_a_model_that_does_not_fit_says_so(start, template, launch, framework):
     assert answers[0] == answers[1]
 
 
+@pytest.mark.slow
 @TRAINED
 def test_training_takes_other_data(template, tmp_path, framework):
     """`train.py --data` makes a model of any archive, and the player plays with it."""
@@ -202,6 +208,7 @@ def test_an_unknown_question_is_reported(open_player, side, framework):
         player.ask(frames.encode_frame({"type": "riddle", "id": 2}))
 
 
+@pytest.mark.slow
 @EACH
 def test_a_question_may_come_in_pieces(open_player, framework):
     """A question that arrives byte by byte, with the next one's beginning behind it, is the same question."""

@@ -99,6 +99,7 @@ def watched(template, tmp_path_factory) -> dict[Side, Path]:
     return folders
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", list(Side))
 def test_the_c_player_survives_what_is_said_to_it(watched, talk, side):
     """Under the compiler's memory checks, conversations with random damage end in 0 or 1, and damage no memory."""

@@ -105,6 +105,7 @@ def test_a_stored_network_is_a_defence_in_one_line(kind, written, test_digits, t
     assert answered == expected.tolist()
 
 
+@pytest.mark.slow
 def test_a_normalised_network_gets_normalised_pictures(test_digits, written) -> None:
     """`mean` and `std` are applied before the network, and the gradient is that of the whole."""
     source = PLAYER.format(
@@ -145,6 +146,7 @@ def test_an_attack_of_a_library_is_an_attack_in_one_line(library, hidden, writte
     np.testing.assert_array_equal(player.perturb(pixels, None if hidden else labels), made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "said"),
     [

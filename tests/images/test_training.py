@@ -42,6 +42,7 @@ def train(monkeypatch, train_digits, tmp_path, capsys):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["clean", "fgsm"])
 def test_training_is_reproducible_bit_for_bit(train, recipe):
     """The same data, recipe and seed give the same file; another seed gives another."""
@@ -50,6 +51,7 @@ def test_training_is_reproducible_bit_for_bit(train, recipe):
     assert train("other", "--recipe", recipe, "--epsilon", "51", "--seed", "4").read_bytes() != first
 
 
+@pytest.mark.slow
 def test_epsilon_matters_to_fgsm_alone(train):
     """The fgsm recipe learns from its budget and records it; the clean one has none."""
     small, large = (train(name, "--recipe", "fgsm", "--epsilon", name) for name in ("8", "51"))

@@ -41,6 +41,7 @@ def test_patterns_mean_what_the_reference_says(lines, ignored, kept) -> None:
     assert [name for name in ignored + kept if found(PurePosixPath(name))] == ignored
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), st.lists(PARTS | st.just("**"), min_size=1, max_size=3)), max_size=4), NAMES)
 def test_it_agrees_with_the_engines_library(patterns, name) -> None:
     """The Python client of the engine decides the same for any patterns of stars and names."""

@@ -598,6 +598,7 @@ def test_a_million_members_are_one_refusal(million, count, wide, what) -> None:
         read_picture_archive(million, LAYOUT)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_hostile_archives_are_refused_in_a_small_address_space(tmp_path) -> None:
     """A process that may map 8 MiB more than it has reads all of them, so that no library takes more either."""

@@ -221,6 +221,7 @@ def test_a_manifest_is_a_file(tmp_path, kind):
         manifest.read_manifest(tmp_path)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text("abc:-?[]{}&*!|>'\"%#<, \n\t0123é\\", max_size=60), before=st.booleans())
 def test_any_text_is_read_or_refused(submitted, text, before):

@@ -104,6 +104,7 @@ def test_mismatches_that_cannot_be_confirmed_accuse_nobody() -> None:
     assert verdict.accusation is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_false_margins_outweigh_no_proof(seed) -> None:
     """Who claims to be on its boundary wherever it cheats is caught all the same, by a sequence or by the rates."""
@@ -115,6 +116,7 @@ def test_false_margins_outweigh_no_proof(seed) -> None:
         assert verdict.accusation.kind is kind
 
 
+@pytest.mark.slow
 def test_a_noisy_device_below_the_cap_is_looked_into_and_not_accused() -> None:
     """Pictures that lie exactly on the boundary, in one answer of a thousand: disagreements, and no accusation."""
     looked = 0

@@ -128,6 +128,7 @@ def test_a_long_wait_shows_a_late_clock(seed) -> None:
     assert all(3.0 < session.pauses[0] <= diagnosis.MAX_WAIT_SECONDS for session in waits + shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "hint"), [(chance(3), FindingKind.CHANCE), (environment(2), FindingKind.ENVIRONMENT)])
 def test_what_does_not_repeat_is_a_hint(kind, hint) -> None:
     """Copies of one picture differ within a sandbox, or from sandbox to sandbox: no sequence is shown."""
@@ -136,6 +137,7 @@ def test_what_does_not_repeat_is_a_hint(kind, hint) -> None:
     assert not any(isinstance(each, Proof) and each.kind is FindingKind.STATE for each in found)
 
 
+@pytest.mark.slow
 def test_the_time_of_day_is_never_called_a_count() -> None:
     """Sandboxes that agree because they started in step prove no counter: it is called a clock, or nothing."""
     kind = time_of_day(1, 4)
@@ -196,6 +198,7 @@ def test_an_honest_classifier_has_no_suspects() -> None:
     assert all(s.purpose in {SessionPurpose.SHUFFLED, SessionPurpose.SAME_ORDER} for s, _ in verdict.trace.sessions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "galleries"), [(environment(2), 40), (time_of_day(60, 2), 12)])
 def test_no_wrong_cause_is_proved(kind, galleries) -> None:
     """What a sandbox draws at its start, and what turns with the minutes, repeats in step now and then: no proof."""

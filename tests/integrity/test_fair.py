@@ -9,6 +9,7 @@ from laboratory import Gallery, Laboratory
 RUNS = 20 if os.environ.get("SPARRING_SOAK") else 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fair", FAIR, ids=lambda fair: fair.name)
 def test_the_fair_are_not_accused(fair) -> None:
     """Whatever their devices, threads, ties and machines do: 20 runs each with SPARRING_SOAK, else 3."""
@@ -25,6 +26,7 @@ def test_who_answers_everything_has_the_planned_power(fair) -> None:
     assert coverage.achieved >= 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fair", FAIR, ids=lambda fair: fair.name)
 def test_a_struck_answer_accuses_none_of_them(fair) -> None:
     """Three answers of the play were others, as a cosmic ray may have it: they are looked into, with all that takes."""

@@ -141,6 +141,7 @@ def test_a_fault_is_not_another_answer() -> None:
     assert trace.sessions
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 300), st.randoms(use_true_random=False))
 def test_the_search_ends(length, chance) -> None:

@@ -123,6 +123,7 @@ def test_who_crashes_now_and_then_is_not_accused(share) -> None:
     assert refused >= 1
 
 
+@pytest.mark.slow
 def test_who_ends_after_many_questions_is_not_accused() -> None:
     """With a sandbox for each question play shows nothing of it; the planned replays do, and the rates do no more."""
     refused = []
@@ -134,6 +135,7 @@ def test_who_ends_after_many_questions_is_not_accused() -> None:
     assert refused.count(RESTARTS + 1) >= 2
 
 
+@pytest.mark.slow
 def test_suspects_that_are_bad_pictures_accuse_nobody() -> None:
     """What makes an answer vary may make a player crash: every suspect is refused, and other pictures are not."""
     controlled = 0

@@ -61,6 +61,7 @@ def test_a_wave_holds_one_version_of_a_picture(sample) -> None:
     assert len(parts) == np.bincount(sample[:, 1]).max()
 
 
+@pytest.mark.slow
 def test_the_sample_is_uniform() -> None:
     """Over many draws every question is drawn equally often, wherever it stood in play, and never twice in one."""
     play = Laboratory(Honest, Gallery.drawn(1, cells=2, pictures=30), 1).play()

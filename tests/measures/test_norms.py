@@ -54,6 +54,7 @@ def test_l2_squared_is_the_sum_of_squares(pair):
     assert norms.l2_distance_squared(*reversed(pair)).tolist() == expected
 
 
+@pytest.mark.slow
 @given(pairs(), EPSILONS)
 def test_within_is_exact(pair, epsilon):
     """A picture is within the budget exactly when the fractions say so, for both norms."""
@@ -64,6 +65,7 @@ def test_within_is_exact(pair, epsilon):
     assert norms.within_budget(*pair, Budget(Norm.L2, epsilon)).tolist() == l2
 
 
+@pytest.mark.slow
 @given(pairs(), EPSILONS, st.sampled_from(Norm))
 def test_project_lands_within_the_budget(pair, epsilon, norm):
     """A projected candidate keeps the budget exactly, and each value lies between the picture's and the candidate's."""
@@ -76,6 +78,7 @@ def test_project_lands_within_the_budget(pair, epsilon, norm):
     assert (projected <= np.maximum(originals, candidates)).all()
 
 
+@pytest.mark.slow
 @given(pairs(), EPSILONS, st.sampled_from(Norm))
 def test_project_leaves_what_is_within(pair, epsilon, norm):
     """A candidate within the budget is not touched, whatever its neighbours in the batch did."""
@@ -90,6 +93,7 @@ def test_project_leaves_what_is_within(pair, epsilon, norm):
     assert all(np.array_equal(projected[i : i + 1], found) for i, found in enumerate(alone))
 
 
+@pytest.mark.slow
 @given(pairs(), EPSILONS)
 def test_project_for_linf_is_the_nearest_point(pair, epsilon):
     """For Linf each value moves as far as the budget lets it, not less."""

@@ -133,6 +133,7 @@ def test_other_shapes_are_refused() -> None:
         structural_similarity(pictures(2, 3, 12, 12)[0], pictures(3, 3, 12, 12)[0], Similarity.GLOBAL)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_reference_numbers_are_met(shared_data) -> None:
     """The published entry against the task of seed 004, over all 500 pictures."""

@@ -119,6 +119,7 @@ def test_deltas_of_a_matrix_share_their_clean_pictures():
         assert (found.low[defence, attack], found.high[defence, attack]) == pytest.approx(limits(alone))
 
 
+@pytest.mark.slow
 @given(PARTS)
 def test_scores_are_scipys_t_of_two_more_pictures(parts):
     """The interval is scipy's for the mean of the contributions and the two added ones, cut at the possible."""
@@ -218,6 +219,7 @@ def test_a_test_and_an_interval_agree(parts):
     assert found.better[1, 0] == (high < 0)
 
 
+@pytest.mark.slow
 @given(PARTS, st.booleans(), st.randoms(use_true_random=False))
 def test_rank_ranges_hold_the_shown_ranks(parts, more, random):
     """The rank that a board shows (A16) is in its range, however ties were broken, and best is never after worst."""
@@ -233,6 +235,7 @@ def test_rank_ranges_hold_the_shown_ranks(parts, more, random):
         assert 1 <= held.best <= shown[row] <= held.worst <= len(parts)
 
 
+@pytest.mark.slow
 @given(PARTS, st.data())
 def test_comparisons_do_not_depend_on_the_order(parts, data):
     """Rows in another order have the same p-values and ranges; with the other sense of better, they are mirrored."""

@@ -92,6 +92,7 @@ def test_the_cells_are_correlated(cells):
     assert (contributions < 0).any(), "some attack mends a mistake"
 
 
+@pytest.mark.slow
 def test_intervals_of_scores_cover(cells):
     """95 % intervals of the A13 scores of 5 attacks and 5 defences and of A12's losses cover in 95 +- 1.5 %."""
     contributions = deltas(*cells)
@@ -103,6 +104,7 @@ def test_intervals_of_scores_cover(cells):
     assert abs(found.mean() - 0.95) < 0.015, found.round(4)
 
 
+@pytest.mark.slow
 def test_intervals_of_deltas_cover(cells):
     """95 % intervals of the 25 cells' deltas, paired by picture, cover in 95 +- 1.5 % on average, and none far less."""
     clean, attacked = cells
@@ -165,6 +167,7 @@ def equals(chance):
     return np.stack(rows)
 
 
+@pytest.mark.slow
 def test_equals_are_told_apart_in_five_boards_of_a_hundred(cells):
     """On a board of equals, any two are told apart in at most 5 % of the rounds: the family-wise error."""
     attacks = deltas(*cells).mean(axis=0)
@@ -185,6 +188,7 @@ def test_equals_of_another_kind_are_not_told_apart_more_often(pictures):
     assert np.mean([comparison.better.any() for comparison in found]) < 0.05 + 2 * ERROR_COMPARED
 
 
+@pytest.mark.slow
 def test_rank_ranges_hold_the_true_ranks(cells):
     """All rank ranges of a board hold the true ranks at once in at least 95 % of the rounds, shared ranks included.
 

@@ -114,6 +114,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(JSON, st.sampled_from([MANIFEST, INDEX, "", "text/html"]))
 def test_any_document_is_read_or_refused(document, kind):
@@ -132,6 +133,7 @@ def test_any_document_is_read_or_refused(document, kind):
         assert problem.what.isprintable()
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.data())
 def test_a_manifest_with_something_else_in_it_is_read_or_refused(data):

@@ -150,6 +150,7 @@ def test_all_pictures_have_one_shape(tmp_path, files) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_published_task_is_published_again(shared_data, tmp_path) -> None:
     """The task of seed 004 goes out with the bytes that came in, and decodes to the same pixels."""

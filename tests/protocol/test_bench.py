@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_the_benchmark_measures_every_case():
     """In its shortest form it measures twelve cases, each over pipe, session and a sandbox, and prints JSON."""
     short = ["--repetitions", "1", "--seconds", "0.001", "--backend", "process", "--json"]

@@ -7,6 +7,7 @@ import pytest
 INPUTS = 1_000_000 if os.environ.get("SPARRING_SOAK") else 5000
 
 
+@pytest.mark.slow
 def test_a_small_run_breaks_no_promise(script):
     """Five thousand mutated conversations (a million in the soak) end in replies and faults, of many kinds."""
     report = script("fuzz_frames.py")["run"](INPUTS, 1)

@@ -4,6 +4,7 @@ import struct
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -115,6 +116,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.slow
 @calm
 @given(headers, payloads)
 def test_what_is_encoded_is_decoded(header, payload):
@@ -122,6 +124,7 @@ def test_what_is_encoded_is_decoded(header, payload):
     assert decode([encode_frame(header, payload)]) == ([(header, payload)], None)
 
 
+@pytest.mark.slow
 @calm
 @given(st.lists(st.tuples(headers, payloads), max_size=5), cuts)
 def test_where_the_stream_is_cut_makes_no_difference(messages, places):
@@ -145,6 +148,7 @@ def test_rubbish_in_a_header_is_only_a_fault(text):
     assert reason == "json" or found[1] == ({"next": 1}, b"")
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(Role), mutated(), cuts)
 def test_a_conversation_ends_the_same_however_it_is_cut(role, data, places):

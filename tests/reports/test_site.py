@@ -139,6 +139,7 @@ def served_pages(text: str = "") -> dict[str, str]:
     return pages | {href: rendered("team.html.j2", page=page) for href, page in site.teams.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", *HOSTILE])
 def test_a_web_service_frames_the_pages_and_says_where_they_lie(text):
     """Its base wins, its addresses are in every link, and `style-src 'self'` forbids nothing on a page."""

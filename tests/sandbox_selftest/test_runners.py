@@ -95,6 +95,7 @@ with zipfile.ZipFile(Path(sys.argv[1], "upload.zip"), "w") as archive:
 """
 
 
+@pytest.mark.slow
 def test_a_good_upload_is_read(make, unisolated):
     """Nothing is refused and no harm seen of an honest upload, with or without the control."""
     naive = 'print(\'{"harm": false, "evidence": "fine"}\')\n'
@@ -119,6 +120,7 @@ def test_an_upload_that_cannot_be_made_proves_nothing(make, unisolated):
             uploads.run(make("upload", {"make.py": text}), unisolated, removed=False)
 
 
+@pytest.mark.slow
 def test_nothing_of_an_upload_is_left(make, unisolated):
     """The folder of an upload goes with it."""
     uploads.run(make("upload", {"make.py": GOOD}), unisolated, removed=False)
@@ -156,6 +158,7 @@ def test_a_program_that_never_comes_up_shows_nothing(make, unisolated, monkeypat
 STUCK = "import os, sys, time\ntime.sleep(float(sys.argv[2]))\nwhile True: os.write(1, bytes(4096))"
 
 
+@pytest.mark.slow
 def test_a_program_is_stuck_when_nothing_of_it_is_taken_any_more(monkeypatch):
     """A writer into a pipe that nobody reads is waited for until it hangs, also when it begins late."""
     monkeypatch.setattr(endings, "_STUCK_POLL_SECONDS", 0.1)

@@ -55,6 +55,7 @@ def test_neighbours_without_a_gap_are_a_coin():
         assert board.told_apart <= 0.025 + ERROR
 
 
+@pytest.mark.slow
 def test_more_pictures_tell_more():
     """Every probability grows with the pictures, up to certainty, on both boards of a tournament."""
     boards = simulate(StatedRates(gap=5.0), [(30, 1), (300, 1), (6000, 1)])
@@ -66,6 +67,7 @@ def test_more_pictures_tell_more():
         assert many.first_wins == many.in_order == 1
 
 
+@pytest.mark.slow
 def test_other_seeds_add_noise_that_only_more_seeds_take_away():
     """With many pictures what is left is the spread between seeds: Phi(gap / (spread * sqrt(2 / seeds)))."""
     rates = StatedRates(gap=2.0, seed_spread=4.0)
@@ -93,6 +95,7 @@ def test_raters_tell_more_together():
     assert none == pytest.approx(0.5, abs=ERROR)
 
 
+@pytest.mark.slow
 def test_the_command_warns_where_a_prize_hangs_on_noise():
     """With pictures as few as the demo's, the first place is luck; the same seed gives the same numbers."""
     words = ["contest", "power", DEMO, "--rounds", "50", "--json"]

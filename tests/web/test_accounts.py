@@ -43,6 +43,7 @@ def invitation(**kind) -> str:
     return invitations.invite(**{"by": "organizer", "now": datetime.now(UTC), **kind})
 
 
+@pytest.mark.slow
 def test_sign_up_by_code(outbox):
     """The address is proved with the code, and the name is on the page."""
     client = client_of()
@@ -76,6 +77,7 @@ def test_an_unknown_address_is_answered_like_a_known_one(outbox):
     assert "no account has it" in outbox[1].body
 
 
+@pytest.mark.slow
 def test_signing_up_again_is_answered_like_the_first_time(outbox):
     """The page tells nobody that the address is known; the mail does."""
     make_account("Ada")

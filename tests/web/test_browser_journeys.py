@@ -33,6 +33,7 @@ def person(require, tmp_path, service) -> Iterator:
         yield start
 
 
+@pytest.mark.slow
 def test_the_first_link_makes_an_organizer(person, service):
     """Whoever opens it signs up by code, accepts, and organizes; the console stays empty on the way."""
     olga = person("olga")
@@ -50,6 +51,7 @@ def test_the_first_link_makes_an_organizer(person, service):
     assert olga.console() == []
 
 
+@pytest.mark.slow
 def test_without_javascript(person):
     """Signing up, signing in and a form need no script."""
     ada = person("ada", **{"profile.managed_default_content_settings.javascript": 2})

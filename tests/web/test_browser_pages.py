@@ -1,7 +1,7 @@
 """Every page as everybody in a real browser: axe-core finds nothing, the console is empty, nothing is cut off.
 
-Pages are looked at in light, in dark, and in a window of 320 pixels. What several people are shown alike is looked at
-as the first of them.
+Pages are looked at in light in a window of 320 pixels and in dark on a desk. What several people are shown alike is
+looked at as the first of them.
 """
 
 import json
@@ -22,6 +22,8 @@ from .world import EVERYBODY, VISITOR, World
 DRAWN = re.compile(r'name="csrfmiddlewaretoken" value="\w+"|person-\w+')
 """What is another on each page, or for each person."""
 MISSING_PAGE = "/nothing/"
+LOOKS = tuple(zip(SCHEMES, (NARROW, WIDE), strict=True))
+"""Each scheme and each width once: colours do not depend on the width."""
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +84,7 @@ def person(served, tmp_path):
 def problems(person: Person, address: str) -> list[str]:
     """Returns what is wrong with a page in each of its looks."""
     found = []
-    for scheme, width in [*((scheme, WIDE) for scheme in SCHEMES), (SCHEMES[0], NARROW)]:
+    for scheme, width in LOOKS:
         person.look(scheme, width)
         person.go(address)
         found += person.problems(scheme, width)
@@ -103,12 +105,14 @@ def test_pages_of(person, served, to_look_at, who):
         assert "/" in to_look_at[who.name]
 
 
+@pytest.mark.slow
 def test_a_page_that_is_missing(person):
     """An error is a page like every other; the console says what its status was, and nothing else."""
     assert problems(person, MISSING_PAGE) == []
     assert all("status of 404" in each for each in person.console())
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_page_is_found(person):
     """Text without contrast, a picture without words, a page that is too wide: the other tests would see them."""
     person.go("/")

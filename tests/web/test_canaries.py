@@ -111,6 +111,7 @@ def contents(answer) -> bytes:
     return repr(answer.headers).encode() + body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", EVERYBODY, ids=lambda who: who.name)
 def test_nobody_sees_what_is_hidden_from_them(world, who: Somebody):
     """On any page, as anybody: of the canaries that somebody may not see, none is in an answer."""
@@ -138,6 +139,7 @@ def api_addresses(world: World) -> set[str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", EVERYBODY, ids=lambda who: who.name)
 def test_no_program_is_told_what_is_hidden(world, who: Somebody):
     """What everybody's programs get of the API has none of the canaries that its owner may not see."""

@@ -38,6 +38,7 @@ def test_what_others_note_is_seen_and_what_was_handed_out_stays(contest):
     assert site.season() is after
 
 
+@pytest.mark.slow
 def test_the_contest_file_is_read_again_where_it_changed(contest):
     """Organizers edit it beside the service."""
     from orchestrator.web.contest_site import ContestSite

@@ -181,6 +181,7 @@ PAGES = (
 )
 
 
+@pytest.mark.slow
 def test_strangers_texts_are_escaped_on_every_page(season, organizer) -> None:
     """No tag of a team, a submission, a person, an announcement or a reason is one on a page."""
     stranger = make_account(HOSTILE[:80])
@@ -226,6 +227,7 @@ def test_promotion_is_refused_while_somebody_is_missing(season, organizer) -> No
     assert '<button type="submit">Promote' not in page
 
 
+@pytest.mark.slow
 def test_other_boards_than_those_shown_promote_nobody(season, organizer) -> None:
     """Who confirms one list does not note another."""
     withdraw_late(season)
@@ -261,6 +263,7 @@ def test_rules_are_shown_before_they_are_applied(season, organizer) -> None:
     assert "Put it on the record" not in text
 
 
+@pytest.mark.slow
 def test_a_sealed_bundle_is_offered_to_everybody(season, organizer) -> None:
     """As one zip, whose files are those of the bundle; a full one, which shows labels, to organizers alone."""
     page = organizer.get("/organize/publish/")

@@ -147,6 +147,7 @@ def visited(request, tmp_path_factory):
     return request.param, address, json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_who_is_signed_up_through_a_provider(visited):
     """Only a browser that began it, with the state that it was given; and nobody before the name was seen."""
     tampered, address, found = visited

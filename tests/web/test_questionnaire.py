@@ -64,6 +64,7 @@ def test_first_step_asks_two_questions(taken):
     assert answer["Cache-Control"] == "private, no-store"
 
 
+@pytest.mark.slow
 def test_u6_the_server_decides_what_is_asked(taken):
     """One definite no and a yes lead to questions 3 and 4; any other pair of answers is taken without them."""
     status, text = send(step="presence", **BIRD)

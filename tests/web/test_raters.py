@@ -89,6 +89,7 @@ def test_the_first_page_tells_what_is_to_be_done(rating):
         assert text in page
 
 
+@pytest.mark.slow
 def test_practice_comes_first_and_answers_lead_on(rating):
     """The items come in the offline page's order: practice, then the others; an answer is a redirect to the next."""
     own = rating.plan.items_of(rating.ids[0])
@@ -120,6 +121,7 @@ def answer_everything(rating, client) -> int:
     return number
 
 
+@pytest.mark.slow
 def test_answers_count_exactly_as_those_of_the_offline_page(rating):
     """The same answers, sent one by one or in one file, give equal scores, intervals and reports."""
     for account in rating.people:
@@ -146,6 +148,7 @@ def test_answers_count_exactly_as_those_of_the_offline_page(rating):
     assert {report.status.value for report in by_site.raters} >= {"removed", "waiting"}
 
 
+@pytest.mark.slow
 def test_pages_of_all_kinds_of_items_have_one_form(rating):
     """A submission's item, an original, an anchor and a repeat differ in their tokens and numbers alone."""
     seen: dict[tuple, set[str]] = {}
@@ -177,6 +180,7 @@ def test_an_item_is_answered_once(rating):
     assert len([e for e in events_of(rating) if isinstance(e, GradeGiven)]) == 1
 
 
+@pytest.mark.slow
 def test_neither_others_items_nor_later_ones_are_taken(rating):
     """An item of another rater, and a counting one before practice, are refused."""
     from orchestrator.web.rating import stamp
@@ -215,6 +219,7 @@ def test_nobody_looked_longer_than_the_server_waited(rating):
     assert given.answer.milliseconds == 300
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_too_fast_comes_back_once(rating):
     """After the other practice items the item is asked again, and not a third time."""
     page = rating.client.get("/rate/next/")
@@ -228,6 +233,7 @@ def test_an_answer_that_was_too_fast_comes_back_once(rating):
     assert shown[-1] == first
 
 
+@pytest.mark.slow
 def test_the_last_answer_can_be_replaced_for_a_minute(rating):
     """The later answer is an event of its own and counts; 61 seconds after the first it is refused."""
     page = send(rating, rating.client.get("/rate/next/"), 1)
@@ -383,6 +389,7 @@ def organizer(rating):
     return client_of(account)
 
 
+@pytest.mark.slow
 def test_organizers_see_who_may_grade_and_how_far_it_is(rating):
     """Whether a rater's answers count is not said while the rater is at work."""
     join_team(rating, rating.people[1])
@@ -412,6 +419,7 @@ def test_organizers_are_told_why_nothing_is_planned(rating):
     assert len(events_of(rating)) == 1
 
 
+@pytest.mark.slow
 def test_ids_in_the_plan_are_nobody_s_own(rating):
     """They fit the plan, stay the same, and hold nothing of the person's id; another contest has others."""
     person = rating.people[0].person

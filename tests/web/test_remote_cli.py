@@ -64,6 +64,7 @@ def said(done):
     return " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 def test_a_killed_server_costs_a_part(real, tmp_path, small_parts):
     """It is killed with kill -9 in the middle, and started again: the upload goes on, and the file is whole."""
     path, offsets = random_file(tmp_path), []
@@ -82,6 +83,7 @@ def test_a_killed_server_costs_a_part(real, tmp_path, small_parts):
     assert (arrival_of(real, path).id, arrival_of(real, path).size) == (arrival, path.stat().st_size)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_within_a_part_forgets_it(real, tmp_path, small_parts):
     """Half of a part is not counted, and the next one begins where the last whole one ended."""
     path, client = random_file(tmp_path), real.client()
@@ -104,6 +106,7 @@ def test_a_server_that_is_killed_within_a_part_forgets_it(real, tmp_path, small_
     assert arrival_of(real, path).size == path.stat().st_size
 
 
+@pytest.mark.slow
 def test_a_killed_client_goes_on(real, tmp_path):
     """It is killed with kill -9 in the middle; the same command again begins at the right offset."""
     path = random_file(tmp_path)
@@ -137,6 +140,7 @@ def test_a_file_that_changes_is_not_taken(real, tmp_path, small_parts):
     assert refused.value.reason == "digest-mismatch"
 
 
+@pytest.mark.slow
 def test_a_submission_is_handed_in_from_elsewhere(real):
     """A folder is packed, sent and admitted; the receipt is kept and genuine. Again, it gets the same receipt."""
     words = ("submit", str(SUBMISSION), "--to", real.address, "--team", "Corner Shop")
@@ -156,6 +160,7 @@ def test_a_submission_is_handed_in_from_elsewhere(real):
     assert ("received", "corners") in {(each["state"], each["submission"]) for each in shown["arrivals"]}
 
 
+@pytest.mark.slow
 def test_a_refused_file_says_why(real, tmp_path):
     """Exit code 1, each problem with its remedy, and the same as JSON."""
     path = tmp_path / "nonsense.tar"
@@ -167,6 +172,7 @@ def test_a_refused_file_says_why(real, tmp_path):
     assert (refused["state"], bool(refused["problems"])) == ("refused", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
@@ -189,6 +195,7 @@ def test_what_cannot_be_done_is_said(real, words, code, text):
     assert (done.returncode, text in said(done)) == (code, True), done.stderr
 
 
+@pytest.mark.slow
 def test_an_expired_token_says_so(real):
     """When, and how to get another."""
     _, token = real.make_token(days=-10)
@@ -197,12 +204,14 @@ def test_an_expired_token_says_so(real):
     assert re.search(r"expired on \d{4}-\d\d-\d\d at \d\d:\d\d UTC; get another with `sparring login http", said(done))
 
 
+@pytest.mark.slow
 def test_without_a_token_it_says_how_to_get_one(real):
     """And nothing is asked of the service."""
     done = real.sparring("submit", str(SUBMISSION), "--to", real.address, "--team", "Corner Shop", token="")
     assert f"get one with `sparring login {real.address}`" in said(done)
 
 
+@pytest.mark.slow
 def test_login_and_logout(real):
     """A person approves; the token is in a file of theirs alone until they log out, and then it is revoked."""
     words = [sys.executable, "-m", "orchestrator", "login", real.address, "--name", "laptop", "--json"]
@@ -225,6 +234,7 @@ def test_login_and_logout(real):
         ServiceClient(real.address, token).get("/me")
 
 
+@pytest.mark.slow
 def test_boards_of_a_site(real):
     """Without a token; before the first round it says so."""
     done = real.sparring("board", "--from", real.address, token="")

@@ -27,6 +27,7 @@ def join(season, team, *browsers) -> None:
         admin.add_team(team, [*known, *(PersonRecord(id=one.person, name=one.person) for one in browsers)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decision", ["uphold", "dismiss"])
 def test_a_member_decides_once(season, appeal, decision) -> None:
     """The evidence and the team's words are on the page; the decision is the member's, and the second click nothing."""
@@ -56,6 +57,7 @@ def test_strangers_words_are_escaped(season, appeal) -> None:
     assert "\u202e" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("team", "reason"),
     [("Two", "you are in the team that appeals"), ("One", "a team of yours competes on the same task")],
@@ -76,6 +78,7 @@ def test_a_member_with_a_stake_sees_nothing(season, appeal, team, reason) -> Non
     assert not acts(season, contest_events.AppealDecided)
 
 
+@pytest.mark.slow
 def test_a_member_who_competes_elsewhere_decides(season, appeal) -> None:
     """Three plays on another task alone: its people have no stake in this one."""
     board = browser_with(season, "Bea", Role.BOARD)

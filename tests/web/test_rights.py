@@ -151,6 +151,7 @@ def test_no_address_escapes_the_tables(every_page):
     assert used == set(reasons.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", EVERYBODY, ids=lambda who: who.name)
 def test_get_as(world, pages, who):
     """Everybody is answered as the rights say, and no look changes the ledger."""
@@ -160,6 +161,7 @@ def test_get_as(world, pages, who):
     assert world.head() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", EVERYBODY, ids=lambda who: who.name)
 def test_post_as(fresh_world, pages, who):
     """A form is taken from those alone who have the right; from others nothing changes, in ledger and accounts."""
@@ -185,6 +187,7 @@ def others(world, page, parameter: str, kind: str) -> list[str]:
     return [*found, theirs] if theirs != world.sample(page.name, parameter, ADA) else found
 
 
+@pytest.mark.slow
 def test_what_is_not_there_or_not_yours_is_not_found(world, pages):
     """An id of nothing, or of another team's thing, is answered with 404: nobody learns what exists."""
     from orchestrator.web.rights import Right
@@ -213,6 +216,7 @@ def api_routes() -> list[str]:
     return [route.removeprefix("^") for route, _ in all_patterns() if route.removeprefix("^").startswith("api/")]
 
 
+@pytest.mark.slow
 def test_the_api_asks_for_a_token(world):
     """A route that the document does not open to everybody refuses a visitor, and a cookie is no token."""
     _, reasons = document_tables()
@@ -229,6 +233,7 @@ def test_the_api_asks_for_a_token(world):
     assert world.head() == before
 
 
+@pytest.mark.slow
 def test_no_form_is_taken_without_its_token(world, pages):
     """Of every page, from somebody who has the right to send it."""
     before, taken = world.head(), []

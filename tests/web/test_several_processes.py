@@ -103,6 +103,7 @@ def waiting_at_the_lock(held: psycopg.Connection) -> int:
     return held.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").fetchone()[0]
 
 
+@pytest.mark.slow
 def test_two_processes_make_the_tables_one_after_the_other(cup, database_url):
     """Both get there before either may begin; then both come up, and sign sessions with one key."""
     from orchestrator.web.setup import SET_UP_LOCK
@@ -125,6 +126,7 @@ def test_two_processes_make_the_tables_one_after_the_other(cup, database_url):
             assert waiting_at_the_lock(held) == 0
 
 
+@pytest.mark.slow
 def test_what_is_done_through_one_process_holds_in_the_other(cup, database_url):
     """Somebody signed in elsewhere is signed in at both; a role that one of them noted opens pages of the other."""
     first, second = ports = free_ports(2)

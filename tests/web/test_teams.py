@@ -171,6 +171,7 @@ def test_names_of_strangers_are_text(cup, stranger) -> None:
     assert "&lt;img src=x onerror=" in page
 
 
+@pytest.mark.slow
 def test_every_page_of_a_team_is_its_own(cup, ada, bo, stranger) -> None:
     """To another team and a stranger there is no such address; a visitor is asked to sign in."""
     arrival = arrival_in(upload(ada, "rooks", package(cup)))
@@ -207,6 +208,7 @@ def test_an_invitation_is_shown_once(cup, ada, stranger) -> None:
     assert ada.get("/my/rooks/invitation/").status_code == 302  # where somebody loads the page again
 
 
+@pytest.mark.slow
 def test_a_file_is_handed_in_and_watched(cup, ada) -> None:
     """It waits, each step is shown, and it ends with a receipt; the browser is told when nothing more comes."""
     page = text_of(ada.get("/my/rooks/submit/"))
@@ -249,6 +251,7 @@ def test_the_same_file_twice_is_one_arrival(cup, ada) -> None:
     assert list(season_of(cup).arrivals) == [first]
 
 
+@pytest.mark.slow
 def test_hand_ins_by_form_are_limited_as_at_the_api(cup, ada, bo, monkeypatch) -> None:
     """One bucket a team, however it is filled; looking costs nothing, and what is put off leaves no arrival."""
     from orchestrator.web import rate_limits
@@ -368,6 +371,7 @@ def test_rules_are_said_before_they_hurt(cup, ada) -> None:
     assert "Ada already plays attack on quarters; nobody plays both sides (A1)" in page
 
 
+@pytest.mark.slow
 def test_a_submission_is_withdrawn_and_corrected(cup, ada) -> None:
     """Each with a reason, each an act of the person in the ledger; what was done already is refused in words."""
     submission = hand_in(cup, ada, "rooks")

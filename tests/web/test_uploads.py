@@ -254,6 +254,7 @@ def test_a_cancelled_upload_is_gone(contest, team):
     assert [each.name for each in (contest / "web" / "uploads").iterdir()] == [".creating"]
 
 
+@pytest.mark.slow
 def test_a_team_has_few_uploads_at_once(team):
     """Five, until one is finished or cancelled."""
     begun = [team.begin_upload(bytes([number]) * 10) for number in range(6)]

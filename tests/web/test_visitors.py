@@ -123,6 +123,7 @@ def html_pages(found: dict[str, bytes]) -> dict[str, str]:
     return {address: body.decode() for address, body in found.items() if body.startswith(b"<!DOCTYPE html>")}
 
 
+@pytest.mark.slow
 def test_before_a_round_every_page_is_there(fresh):
     """Home, boards, downloads and progress answer for each format, and say that nothing was played."""
     _, folder = fresh
@@ -294,6 +295,7 @@ def test_what_is_not_there_is_404(visited, address):
     assert client_of().get(address).status_code == 404
 
 
+@pytest.mark.slow
 def test_downloads_are_public_pictures_only(fresh):
     """A sample where there is one, the task's own pictures where teams change them, templates where programs play."""
     name, folder = fresh
@@ -400,6 +402,7 @@ def test_the_reader_reads_each_entry_once(contest):
         each.close()
 
 
+@pytest.mark.slow
 def test_the_command_says_the_same(contest):
     """`sparring status` has the counts, in words and as JSON, and makes no folder of a round."""
     from typer.testing import CliRunner

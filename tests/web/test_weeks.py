@@ -90,6 +90,7 @@ def may_open(name: str, page) -> bool:
             return roles[right] in has
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["get", "post"])
 @pytest.mark.parametrize("name", ["", "Fay", "Oda", "Bo", "Rae", "Org", "Nell"])
 def test_every_route_is_opened_by_whom_the_table_says(world, name, method) -> None:
@@ -113,6 +114,7 @@ def test_every_route_is_opened_by_whom_the_table_says(world, name, method) -> No
     assert world.head() == before
 
 
+@pytest.mark.slow
 def test_nobody_else_sees_a_picture_before_its_week_closes(world) -> None:
     """The team sees it on its pages; on every page of everybody else there is neither its id nor their number (U5)."""
     from orchestrator.web.urls import WEEK_PAGES
@@ -130,6 +132,7 @@ def test_nobody_else_sees_a_picture_before_its_week_closes(world) -> None:
     assert "not told before the close" in world.client().get("/weeks/").content.decode()
 
 
+@pytest.mark.slow
 def test_a_conflicted_member_finds_no_trace_of_the_case(world) -> None:
     """On every route, with every id, neither the appeal, nor its picture, nor that there is one, is told to b1 (U8)."""
     from orchestrator.web.urls import PAGES, WEEK_PAGES
@@ -179,6 +182,7 @@ def test_a_recused_member_cannot_vote_by_the_form(world) -> None:
     assert [each for each in acts(world.folder, events.VoteCast) if each.question == question] == []
 
 
+@pytest.mark.slow
 def test_a_team_hands_in_a_picture_and_gets_a_genuine_receipt(world, tmp_path) -> None:
     """The receipt is signed by the contest's key; the same file again is the same picture; a JPEG is refused."""
     from django.core.files.uploadedfile import SimpleUploadedFile
@@ -220,6 +224,7 @@ def program(world, name: str):
     return send
 
 
+@pytest.mark.slow
 def test_programs_hand_in_pictures_and_read_weeks(world) -> None:
     """A new picture is 201 and the same again 200; a receipt is for its team, and an open week has no pictures."""
     send = program(world, "Fay")
@@ -245,6 +250,7 @@ def test_programs_of_a_conflicted_member_find_no_trace(world) -> None:
     assert counts[0] < counts[1] == 5
 
 
+@pytest.mark.slow
 def test_a_rater_is_asked_by_lease_and_the_ruling_is_mailed(world, mails) -> None:
     """Three raters answer about the same picture; the fourth look finds nothing; its team gets a mail with the end."""
     waits = world.pictures["waits"]
@@ -275,6 +281,7 @@ def test_a_rater_is_asked_by_lease_and_the_ruling_is_mailed(world, mails) -> Non
     assert "appealed against until" in told.body
 
 
+@pytest.mark.slow
 def test_a_rater_practises_first_and_is_tested_later(world, monkeypatch) -> None:
     """Public pictures are practice, with a word on each; then they hide, who is wrong about them is not asked on."""
     from orchestrator.application.grading import picture_raters

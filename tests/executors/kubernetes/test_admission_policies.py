@@ -23,6 +23,7 @@ def admitted() -> Object:
     return documents((FOLDER / PODS_POLICY).read_text("utf-8"))[0]
 
 
+@pytest.mark.slow
 def test_the_admission_policy_lets_in_what_we_make(admitted) -> None:
     """Pods of matches, of every probe, and the controller's."""
     settings = ClusterSettings()

@@ -769,6 +769,7 @@ LOOKS = st.tuples(st.just("look"), STATUSES, st.sampled_from([0.1, 20.0, LATE]),
 DRIVERS = st.sampled_from([("play",), ("leave", DriverOutcome.NEEDS_PLAYER), ("leave", DriverOutcome.FAULT)])
 
 
+@pytest.mark.slow
 @given(st.lists(LOOKS | DRIVERS, max_size=40))
 def test_every_event_is_kept_once_whatever_happens(operations) -> None:
     """The driver plays, ends or is lost, and the controller is killed between any two actions."""

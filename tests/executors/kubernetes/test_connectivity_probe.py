@@ -116,6 +116,7 @@ def test_a_pod_knows_its_surroundings() -> None:
     assert connectivity_probe.targets_from_environment({}) == []
 
 
+@pytest.mark.slow
 def test_a_control_waits_for_the_listener(port) -> None:
     """Both containers start at the same time."""
     counted: list[int] = []
@@ -127,6 +128,7 @@ def test_a_control_waits_for_the_listener(port) -> None:
     assert counted == [1]
 
 
+@pytest.mark.slow
 def test_every_address_of_a_pod_is_listened_on(port) -> None:
     """One that is not would refuse, which looks like a network that refuses."""
     places = connectivity_probe.parse_listeners(f"127.0.0.1,127.0.0.2:{port}")

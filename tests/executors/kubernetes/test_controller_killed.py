@@ -118,6 +118,7 @@ def ended_well(rig: Rig, at: str) -> None:
     assert [half.completed for half in rig.halves if half][-1:] == [3], at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", range(4))
 def test_a_controller_may_be_killed_anywhere(theatre, tmp_path, share) -> None:
     """Before and after each call to the API, each file, each event: the ledger comes out the same."""
@@ -144,6 +145,7 @@ def test_a_controller_may_be_killed_again_and_again(theatre, tmp_path) -> None:
     assert further > 6
 
 
+@pytest.mark.slow
 def test_a_paused_controller_learns_that_it_was_replaced(theatre, tmp_path) -> None:
     """The second waits and says so, takes over when the first is silent, and the first writes nothing any more."""
     rig = begin(theatre, tmp_path, "two")

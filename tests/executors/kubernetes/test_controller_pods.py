@@ -68,6 +68,7 @@ DISRUPTIONS: dict[str, tuple[Callable[[Rig, str, str], object], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", DISRUPTIONS)
 def test_what_the_cluster_takes_away_is_never_the_players_fault(rig, how) -> None:
     """Its finished step stays, the attempt is on record as ours, and the next one plays the rest."""
@@ -127,6 +128,7 @@ def test_a_lost_node_costs_an_attempt_and_its_zombie_is_not_heard(tmp_path) -> N
         assert "node that does not answer" in rig.ledger[1].message
 
 
+@pytest.mark.slow
 def test_a_silent_node_that_comes_back_in_time_costs_nothing(tmp_path) -> None:
     """Before its pods are told to go, the node is waited for."""
     with clusters(None, replace(TIMINGS, toleration=300)) as (cluster, hook):
@@ -172,6 +174,7 @@ def test_an_image_that_cannot_be_pulled_is_waited_for(rig) -> None:
     assert (errors, rig.kinds("a"), rig.drivers[0].number) == ([], WHOLE_JOB, 1)
 
 
+@pytest.mark.slow
 def test_an_image_that_never_comes_ends_its_job(rig) -> None:
     """Each attempt is given up after `pending`; after three, the other jobs are played and the error is raised."""
     plan = jobs_of("a", "b")
@@ -206,6 +209,7 @@ def test_the_players_image_is_named_where_the_driver_gave_up_for_it(rig) -> None
     assert rig.kinds("a") == [f"image-pull:{number}" for number in (1, 2, 3)]
 
 
+@pytest.mark.slow
 def test_a_gpu_that_is_not_free_is_named(tmp_path) -> None:
     """In words for people while it waits, and as `unschedulable` when it was given up."""
     policy = SandboxPolicy(Limits(memory=2**24, cpus=0.01, gpus=1))

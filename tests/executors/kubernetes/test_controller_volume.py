@@ -105,6 +105,7 @@ def test_a_player_that_somebody_on_the_node_ends_is_not_scored(rig, half) -> Non
     assert rig.left_over() == []
 
 
+@pytest.mark.slow
 def test_a_player_that_is_ended_each_time_is_given_up_unscored(rig) -> None:
     """Three attempts that end so give the job up as ours, and the others are played."""
 
@@ -212,6 +213,7 @@ def test_three_attempts_that_get_nowhere_end_the_job(rig) -> None:
     assert rig.left_over() == []
 
 
+@pytest.mark.slow
 def test_progress_forgives_what_failed_before(rig) -> None:
     """A longer half step is progress: ten pods may be spent on one step."""
 

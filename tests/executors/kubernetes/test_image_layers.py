@@ -89,6 +89,7 @@ def test_long_paths_and_targets_are_whole(judged):
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pack", [gzip.compress, lambda data: b"".join(gzip.compress(data[i:][:700]) for i in range(0, len(data), 700))]
 )

@@ -124,6 +124,7 @@ def test_the_schemas_see_a_wrong_field():
     assert len(complaints(made)) == 3
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(NAMES, NAMES, NAMES, COMMANDS, st.sampled_from(SETTINGS), st.sampled_from(Stage), st.integers(1, 10**9))
 def test_no_text_breaks_a_job(cluster, contest, submission, around, command, held, stage, number):

@@ -77,6 +77,7 @@ def test_a_lease_that_another_has_by_now_is_not_removed(cluster, api) -> None:
     second.release()
 
 
+@pytest.mark.slow
 def test_the_second_waits_while_the_first_renews(api) -> None:
     """However long that is; it says who has it, and it can be cancelled."""
     with Lease(api, NAME, "first", 0.4).acquire(quiet) as first:
@@ -89,6 +90,7 @@ def test_the_second_waits_while_the_first_renews(api) -> None:
         assert told[0] == "another controller, first, runs this round; this one goes on when that has ended"
 
 
+@pytest.mark.slow
 def test_silence_is_measured_on_our_own_clock(cluster, api) -> None:
     """A renewal that claims to be long ago, or to come, changes nothing: it is that it changes which counts."""
     first = Lease(api, NAME, "first", 1.0).acquire(quiet)
@@ -157,6 +159,7 @@ def test_a_paused_holder_that_wakes_does_not_take_it_back(cluster, api) -> None:
     second.release()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [True, False])
 def test_a_renewal_whose_answer_is_lost_is_no_loss(cluster, api, after) -> None:
     """Whether it was written or not: the holder reads it again and goes on."""

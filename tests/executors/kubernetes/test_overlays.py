@@ -69,6 +69,7 @@ def test_every_file_is_of_objects_that_are_taken(name) -> None:
     assert [violations(template) for template in pod_templates(found) if violations(template)] == []
 
 
+@pytest.mark.slow
 @EACH
 def test_every_object_of_an_overlay_is_taken(objects) -> None:
     """The last three minor versions take it, and no two objects have one name."""
@@ -357,6 +358,7 @@ SERVED = (
 """What the overlays have, and the test server does not know by itself."""
 
 
+@pytest.mark.slow
 @EACH
 def test_kubectl_applies_it_and_applies_it_again(overlay, cluster, kubectl) -> None:
     """As the document says it is done; the second time nothing changes."""

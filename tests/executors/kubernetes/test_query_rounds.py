@@ -60,6 +60,7 @@ def test_queries_come_out_as_on_this_machine(stage) -> None:
     assert 0 < started.count("attack") == started.count("prepare-attack") < started.count("player")
 
 
+@pytest.mark.soak
 def test_who_hangs_with_a_query_open_costs_only_itself(stage) -> None:
     """A defence that never answers and an attack that falls silent in the middle of a query: one results.json."""
     stage.limits |= {"classify_seconds": 6, "perturb_seconds": 6}
@@ -87,6 +88,7 @@ def test_questions_are_asked_again_in_pods_without_the_attack(stage) -> None:
     assert len(queries) > 2
 
 
+@pytest.mark.soak
 def test_what_a_cluster_does_to_a_pod_of_two_is_ours(stage) -> None:
     """Pods of query jobs that are evicted or lose their driver: played again with the whole budget, nobody pays."""
     stage.players = ("attack_honest", "attack_overdraws", "defence_honest", "defence_lingers")

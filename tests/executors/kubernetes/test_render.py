@@ -88,6 +88,7 @@ def jobs_of(text: str) -> list[Any]:
     return [each for each in read(text) if each["kind"] == "Job"]
 
 
+@pytest.mark.slow
 def test_pictures_that_only_the_cluster_has_are_not_needed(contest) -> None:
     """Offline, placeholders stand for them, and that is said; the same Jobs come of it."""
     whole = sparring(contest, "--offline", "--json")
@@ -119,6 +120,7 @@ def test_the_lease_is_there_too(contest):
     assert complaints(lease) == []
 
 
+@pytest.mark.slow
 def test_pictures_that_were_handed_in_have_no_job(tmp_path) -> None:
     """Only the hidden model plays: on the originals, on what was handed in, and once more for its replay (C2, C3)."""
     np.savez(tmp_path / "handed_in.npz", images=np.full((6, 4, 4), 120, np.uint8))
@@ -137,6 +139,7 @@ def test_pictures_that_were_handed_in_have_no_job(tmp_path) -> None:
     assert [job["metadata"]["labels"]["sparring/stage"] for job in first] == ["classify", "classify"]
 
 
+@pytest.mark.slow
 def test_the_first_wave_is_what_waits_for_nothing(contest):
     """Attacks, and defences on clean pictures; the comment says how many more there are and what is a placeholder."""
     done = sparring(contest, "--offline")
@@ -149,6 +152,7 @@ def test_the_first_wave_is_what_waits_for_nothing(contest):
     assert said.count("Placeholder") == 2
 
 
+@pytest.mark.slow
 def test_all_is_every_job_of_the_plan(contest):
     """Each job once, replays too, each fit for the last three versions, restricted and Guaranteed."""
     jobs = jobs_of(sparring(contest, "--offline", "--all").stdout)
@@ -161,6 +165,7 @@ def test_all_is_every_job_of_the_plan(contest):
         assert quality(job["spec"]["template"]) == "Guaranteed"
 
 
+@pytest.mark.slow
 def test_json_has_the_same_objects(contest):
     """One document, with what is a placeholder in it."""
     made = json.loads(sparring(contest, "--offline", "--json").stdout)
@@ -204,6 +209,7 @@ def test_an_entry_without_an_image_is_refused(contest):
     assert done.stderr.count("build and push it") == 2
 
 
+@pytest.mark.slow
 def test_a_task_of_several_has_to_be_named(tmp_path):
     """And what is named must be there."""
     task = {"dataset": {"kind": "npz", "path": "dots.npz"}, "budget": {"norm": "linf", "epsilon": 20}}
@@ -214,6 +220,7 @@ def test_a_task_of_several_has_to_be_named(tmp_path):
     assert sparring(file, "--offline", "--task", "none").exit_code == 2
 
 
+@pytest.mark.slow
 def test_of_a_round_that_was_begun_names_are_its_own(tmp_path):
     """With --out names and labels are those that its controller gives: they hold the round's commitment."""
     file, out = write(tmp_path, replay={"power": 0}), tmp_path / "out"
@@ -226,6 +233,7 @@ def test_of_a_round_that_was_begun_names_are_its_own(tmp_path):
     assert done.stdout.count("Placeholder") == 1
 
 
+@pytest.mark.slow
 def test_where_pods_run_does_not_make_a_round_another(tmp_path):
     """A round goes on after `cluster:` was changed in its file; after anything else it is refused (as ever)."""
     file, out = write(tmp_path, replay={"power": 0}), tmp_path / "out"
@@ -239,6 +247,7 @@ def test_where_pods_run_does_not_make_a_round_another(tmp_path):
         play_rounds.preview_round(Contest(file), out, how)
 
 
+@pytest.mark.slow
 @settings(max_examples=200 if os.environ.get("SPARRING_SOAK") else 20)
 @given(COMMANDS)
 def test_a_command_survives_every_reader(command):
@@ -266,6 +275,7 @@ def test_settings_survive_the_ledger(tmp_path):
     assert wiring.cluster_settings(contest).tolerations[0].toleration_seconds == 5
 
 
+@pytest.mark.slow
 def test_kubectl_takes_the_stream(contest, tmp_path, require):
     """`sparring cluster render | kubectl create -f -` makes every object of it."""
     program = shutil.which("kubectl")

@@ -72,6 +72,7 @@ def test_a_replay_goes_to_another_node(rig, how) -> None:
     assert replayed_where_played(each for each in rig.ledger if isinstance(each, StepFinished)) == []
 
 
+@pytest.mark.slow
 def test_any_node_is_any_node(rig) -> None:
     """Where nodes are no matter, such as under gVisor and Kata, nothing is asked of the scheduler."""
     rig.settings = {"replay_nodes": "any"}
@@ -87,6 +88,7 @@ def test_with_one_node_a_preference_gives_way(small) -> None:
     assert replayed_where_played(each for each in small.ledger if isinstance(each, StepFinished)) == ["red"]
 
 
+@pytest.mark.slow
 def test_with_one_node_a_demand_does_not(small) -> None:
     """A replay that may not run there waits for another node, and is parked in the end."""
     small.settings = {"replay_nodes": "others"}

@@ -80,6 +80,7 @@ def left(cluster: Cluster) -> list[str]:
 PATIENT = ProbeTimeouts(seconds=60, poll_seconds=0.05)
 
 
+@pytest.mark.slow
 def test_a_network_without_walls_is_connected(api, cluster, probes, containers) -> None:
     """The listener is reached, and so the cluster is refused; all Jobs are gone afterwards."""
     seen = run_probes.probe_network(api, probes, [], PATIENT)
@@ -97,6 +98,7 @@ def test_a_network_that_is_open_to_its_node_alone_is_told_apart() -> None:
         assert (told.status, words in told.remedy) == (CheckStatus.FAIL, True)
 
 
+@pytest.mark.slow
 def test_what_is_around_is_tried_too(api, probes, containers) -> None:
     """The API server of the pod's environment, its node, the name servers of other pods, and what was asked for."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as dns, socket.create_server(("127.0.0.1", 0)) as server:
@@ -108,6 +110,7 @@ def test_what_is_around_is_tried_too(api, probes, containers) -> None:
     assert [each.split()[0] for each in seen.detail.split(", ")] == ["api", "node", "listener-1", "dns-1", "web"]
 
 
+@pytest.mark.slow
 def test_an_address_that_nobody_listens_on_proves_nothing(api, probes, monkeypatch) -> None:
     """A pod of two addresses, of which its listener was told one: what refuses at the other may be anybody."""
     plain = run_probes._wait_for_container
@@ -131,6 +134,7 @@ class Walled(Containers):
         return super().__call__(container, pod)
 
 
+@pytest.mark.slow
 def test_a_network_with_walls_is_blocked(tmp_path, monkeypatch, probes) -> None:
     """Nothing answers, the control shows that it would: that is a proof."""
     monkeypatch.setattr(pod_status, "POD_ADDRESS", "127.0.0.1")
@@ -155,6 +159,7 @@ class Deaf(Containers):
         return super().__call__(container, pod)
 
 
+@pytest.mark.slow
 def test_silence_without_a_listener_proves_nothing(tmp_path, monkeypatch, probes) -> None:
     """The control cannot reach it either: unknown, not blocked; the probe is not even made."""
     monkeypatch.setattr(pod_status, "POD_ADDRESS", "127.0.0.1")
@@ -170,6 +175,7 @@ def test_silence_without_a_listener_proves_nothing(tmp_path, monkeypatch, probes
     assert run_probes.network_check(seen).status is CheckStatus.FAIL
 
 
+@pytest.mark.slow
 def test_the_volume_is_written(api, cluster, claim, probes, containers) -> None:
     """By a pod of the runner's image, with nothing left on it."""
     found = run_probes.probe_storage(api, probes, PATIENT)
@@ -179,6 +185,7 @@ def test_the_volume_is_written(api, cluster, claim, probes, containers) -> None:
     assert left(cluster) == []
 
 
+@pytest.mark.slow
 def test_a_file_of_the_controllers_is_looked_for(api, claim, probes, containers) -> None:
     """What is put into --out has to be on the claim, below the folder of the settings."""
     for name in ("blobs", "cluster"):
@@ -195,6 +202,7 @@ def test_a_file_of_the_controllers_is_looked_for(api, claim, probes, containers)
     assert run_probes.probe_storage(api, later, PATIENT, files).status is CheckStatus.OK
 
 
+@pytest.mark.slow
 def test_a_volume_that_cannot_be_written_fails(api, claim, probes, containers) -> None:
     """With the system's word and the user who needs the right."""
     containers.volumes[CLAIM].rmdir()
@@ -204,6 +212,7 @@ def test_a_volume_that_cannot_be_written_fails(api, claim, probes, containers) -
     assert "10002" in found.remedy
 
 
+@pytest.mark.slow
 def test_an_image_that_cannot_be_pulled_is_told(api, cluster, claim, probes) -> None:
     """In the node's words, and the Job goes."""
     cluster.images.refuse(RUNNER, "pull access denied")
@@ -214,6 +223,7 @@ def test_an_image_that_cannot_be_pulled_is_told(api, cluster, claim, probes) -> 
     assert left(cluster) == []
 
 
+@pytest.mark.slow
 def test_a_pod_that_finds_no_node_is_told(api, claim) -> None:
     """In the scheduler's words."""
     lost = ProbeJobs(settings_of(node_selector={"pool": "none"}), "0a1b2c3d")
@@ -222,6 +232,7 @@ def test_a_pod_that_finds_no_node_is_told(api, claim) -> None:
     assert "1 node(s) didn't match Pod's node affinity/selector" in found.detail
 
 
+@pytest.mark.slow
 def test_a_quota_that_is_used_up_is_told(api, cluster, claim, probes) -> None:
     """No pod is made, and the Job's event says why."""
     quota = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}}
@@ -231,6 +242,7 @@ def test_a_quota_that_is_used_up_is_told(api, cluster, claim, probes) -> None:
     assert "exceeded quota: q" in found.detail
 
 
+@pytest.mark.slow
 def test_a_runtime_class_that_is_missing_is_told(api, claim) -> None:
     """By the event of the Job that gets no pod."""
     found = run_probes.probe_storage(api, ProbeJobs(settings_of(runtime_class="gvisor"), "0a1b2c3d"), SHORT)

@@ -35,7 +35,7 @@ from tests.small_image import small_base_image
 from .contest_on_cluster import Stage, staged
 
 __all__ = ["base_image"]
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = [pytest.mark.docker, pytest.mark.soak]
 PLAYERS = ("attack_honest", "defence_honest", "defence_counter")
 ENTERED = {"One": "attack_honest", "Two": "defence_counter", "Three": "defence_honest"}
 

@@ -54,6 +54,7 @@ def reports(driver: Driver) -> int:
     return 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [absent, reports])
 def test_a_player_that_no_node_starts_is_ours_where_nothing_starts(rig, monkeypatch, script) -> None:
     """No driver can know why, the container's status does; nor can anybody tell whose fault it is (X1)."""
@@ -68,6 +69,7 @@ def test_a_player_that_no_node_starts_is_ours_where_nothing_starts(rig, monkeypa
     assert not rig.unstarted
 
 
+@pytest.mark.slow
 def test_a_player_that_its_node_refuses_pays_where_that_node_starts_others(rig, monkeypatch) -> None:
     """It is tried three times; then its job is played without it, and nothing of the round is held up."""
     monkeypatch.setattr(rig.hook, "fakes", Refusing(rig.hook.fakes, "b"))
@@ -81,6 +83,7 @@ def test_a_player_that_its_node_refuses_pays_where_that_node_starts_others(rig, 
     assert rig.left_over() == []
 
 
+@pytest.mark.slow
 def test_with_gpus_a_node_has_to_start_others_between_two_refusals(rig, monkeypatch) -> None:
     """It is tried until then; its GPU may fail at any moment."""
     monkeypatch.setattr(rig.hook, "fakes", Refusing(rig.hook.fakes, "b"))
@@ -96,6 +99,7 @@ def test_with_gpus_a_node_has_to_start_others_between_two_refusals(rig, monkeypa
     assert rig.left_over() == []
 
 
+@pytest.mark.slow
 def test_what_a_node_started_before_it_broke_says_nothing(rig, monkeypatch) -> None:
     """A node whose GPU has failed refuses everybody from then on: that is nobody's fault but ours."""
     refusing = Refusing(rig.hook.fakes)

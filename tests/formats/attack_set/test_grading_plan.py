@@ -310,6 +310,7 @@ def season_requests(plan, rng):
     return [MoreRaters(*about, GradingTask.VALID, count) for about, count in more.items() if count]
 
 
+@pytest.mark.slow
 def test_every_supplement_of_a_season_has_an_order(season_plan):
     """Five fresh raters are enough for what two removed ones leave, whatever the secret draws.
 

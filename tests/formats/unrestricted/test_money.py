@@ -130,6 +130,7 @@ CLAIMS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.integers(0, MAX_UNITS), CLAIMS, st.randoms(use_true_random=False))
 def test_a_split_is_exact_and_fair(amount, claims, random) -> None:

@@ -389,6 +389,7 @@ def _connected(teams: set[str], people: dict[str, frozenset[str]]) -> list[set[s
     return groups
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     DEFENCES,

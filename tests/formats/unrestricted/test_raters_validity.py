@@ -206,6 +206,7 @@ def test_boxes_are_measured_exactly() -> None:
     assert median_box([QUARTER, LARGE]) == Box(left=0, top=0, right=50, bottom=100)
 
 
+@pytest.mark.slow
 @given(st.lists(boxes, min_size=1, max_size=7), boxes)
 def test_a_median_of_boxes_is_a_box(drawn, other) -> None:
     """A median has at least a pixel and is the same in any order; two boxes overlap as much either way round."""
@@ -330,6 +331,7 @@ def test_every_reason_is_told() -> None:
     )
 
 
+@pytest.mark.slow
 @given(st.lists(likely_answers, max_size=5), unsure_answers)
 def test_u6_adding_an_unsure_rater_never_makes_a_picture_valid(given_answers, unsure) -> None:
     """Whatever others say, with an unsure rater among them a picture is not valid."""
@@ -337,6 +339,7 @@ def test_u6_adding_an_unsure_rater_never_makes_a_picture_valid(given_answers, un
     assert found.outcome is (Outcome.INVALID if len(given_answers) > 1 else Outcome.MORE_RATERS)
 
 
+@pytest.mark.slow
 @given(st.data(), st.lists(likely_answers, max_size=6))
 def test_u6_the_order_of_raters_never_matters(data, given_answers) -> None:
     """The same ratings in any order give the same ruling, its reasons included."""

@@ -26,6 +26,7 @@ def test_the_template_is_a_contest_that_can_be_opened(tmp_path: Path) -> None:
     assert contest.format.rounds(season, task.name) == []
 
 
+@pytest.mark.slow
 def test_a_contest_without_a_round_says_so(tmp_path: Path) -> None:
     """Commands name no round where there is none yet."""
     path = tmp_path / "league"

@@ -181,6 +181,7 @@ class TestSpsa:
 class TestBoundary:
     """A walk by labels alone."""
 
+    @pytest.mark.slow
     def test_it_ends_within_the_distance(self, model, pictures):
         """A linear classifier is fooled within a distance that suffices; the walk then stops."""
         labels = predicted_classes(model(pictures))

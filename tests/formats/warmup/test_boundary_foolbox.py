@@ -54,6 +54,7 @@ def test_foolbox_fools_what_it_came_near_enough(setting):
     assert (of_foolbox(setting) != within).sum() <= 2
 
 
+@pytest.mark.slow
 def test_ours_ends_as_near_on_the_same_pictures(bench):
     """After 200 iterations, on the first pictures: the same ones are fooled, and the others left as far, within 2 %."""
     fooled, nearest = bench.run_ours(bench.make_task("early", range(FEW)))
@@ -64,6 +65,7 @@ def test_ours_ends_as_near_on_the_same_pictures(bench):
     assert np.median(nearest[neither] / distances[neither]) == pytest.approx(1, abs=0.02)
 
 
+@pytest.mark.slow
 def test_another_walk_would_be_noticed(bench):
     """If ours looked at the sphere in each step, its steps would adapt sooner, and it would fool more pictures."""
     with bench.changed(bench.CHANGES["the sphere is looked at in each step"]):

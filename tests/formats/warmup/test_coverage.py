@@ -26,6 +26,7 @@ def by_the_words_of_2018(scores, labels):
     return Fraction(len(covered) - errors, len(covered)), len(covered)
 
 
+@pytest.mark.slow
 @given(SCORES, st.data())
 def test_exactly_so_many_are_covered(scores, data):
     """ceil(0.8 n) pictures, whatever the scores; missing ones first, and always wrong."""
@@ -40,6 +41,7 @@ def test_exactly_so_many_are_covered(scores, data):
         assert confidence[~missing & ~found.covered].max() <= confidence[~missing & found.covered].min()
 
 
+@pytest.mark.slow
 @given(SCORES.filter(lambda scores: not np.isnan(scores).any()), st.data())
 def test_the_reference_reading_is_that_of_2018(scores, data):
     """The number of covered pictures and the accuracy are those of the words of that code, ties included."""

@@ -48,6 +48,7 @@ def outcome(data: bytes, room: Path) -> dict[str, bytes] | None:
     return read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=INPUTS)
 @given(data=st.data())
@@ -71,6 +72,7 @@ def test_changed_bytes_are_refused_or_harmless(kind, whole, room, data) -> None:
     assert read is None or sum(map(len, read.values())) <= SMALL.source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gz", "zip"])
 @settings(max_examples=INPUTS)
 @given(data=st.data())
@@ -83,6 +85,7 @@ def test_one_changed_byte_never_changes_a_file(kind, whole, room, data) -> None:
     assert read is None or set(read.values()) <= set(outcome(whole[kind], room).values())
 
 
+@pytest.mark.slow
 @settings(max_examples=INPUTS)
 @given(data=st.binary(max_size=2000), begin=st.sampled_from([b"", b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b\x08\x00"]))
 def test_any_bytes_are_refused(data, begin, room) -> None:

@@ -215,6 +215,7 @@ def test_a_configuration_that_an_engine_reads_otherwise_is_refused(refused, layo
     assert what in refused(made=made.write())
 
 
+@pytest.mark.slow
 def test_a_bomb_in_a_layer_ends_early(refused, layout) -> None:
     """A layer that inflates a thousandfold is refused at a hundredfold."""
     made = layout({"x": b"1"})

@@ -208,6 +208,7 @@ def test_a_package_that_was_changed_is_refused(packed, tmp_path, edit, what) -> 
     assert not any((tmp_path / "w").iterdir())
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(data=st.data())
 def test_any_changed_byte_is_noticed(data, tmp_path_factory, make, config, layers) -> None:

@@ -217,6 +217,7 @@ def test_a_short_end_is_noticed(begun, refused, cut) -> None:
     assert "without an end" in problem
 
 
+@pytest.mark.slow
 def test_a_bomb_ends_early(begun, refused) -> None:
     """Zeros by the gigabyte are refused once they are a hundred times what came in, not when they are all out."""
     made = io.BytesIO()

@@ -216,6 +216,7 @@ def test_a_damaged_file_is_refused(make, refused) -> None:
     assert refused(changed(data, at, b"P")) == ["player.py: a file that is not what the list says of it"]
 
 
+@pytest.mark.slow
 def test_a_bomb_ends_early(make, refused) -> None:
     """A member of a gigabyte of zeros ends the reading long before it is out."""
     [problem] = refused(make.zip({**make.ordinary, "zeros": bytes(200 * 1024**2)}))

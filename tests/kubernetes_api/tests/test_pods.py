@@ -113,6 +113,7 @@ def test_a_program_that_is_not_there_is_a_start_error(real, run) -> None:
     assert "No such file" in ended["message"]
 
 
+@pytest.mark.slow
 def test_a_deleted_pod_gets_its_grace_and_then_is_killed(real, run) -> None:
     """TERM first; who ignores it is killed when the grace is over; only then the object is gone."""
     run(shell("deaf", "trap '' TERM; while :; do sleep 0.05; done"), terminationGracePeriodSeconds=1)
@@ -158,6 +159,7 @@ def test_a_deletion_without_grace_does_not_wait(real, run, tmp_path) -> None:
     eventually(ended, 5)
 
 
+@pytest.mark.slow
 def test_a_second_deletion_may_only_shorten_the_grace(real, run) -> None:
     """A longer one is answered with the object as it is; a shorter one is obeyed."""
     run(shell("deaf", "trap '' TERM; while :; do sleep 0.05; done"))

@@ -75,6 +75,7 @@ def goes_on(path: Path, event, time) -> int:
     return len(found)
 
 
+@pytest.mark.slow
 def test_a_write_ahead_log_that_was_cut_loses_its_last_entries(cut_off, put, event, time):
     """Cut anywhere, the ledger goes on after one of its entries, never with half of one; whole, it has them all."""
     file, log = cut_off
@@ -95,6 +96,7 @@ def test_garbage_after_the_write_ahead_log_changes_nothing(cut_off, put, event, 
         assert goes_on(put(file, log + chance.randbytes(size)), event, time) == ENTRIES
 
 
+@pytest.mark.slow
 def test_garbage_in_the_write_ahead_log_never_makes_an_entry(cut_off, put, event, time):
     """Where a page of it was not written through, the ledger goes on before it."""
     file, log = cut_off
@@ -233,6 +235,7 @@ print(kept)
 """
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow_is_like_a_full_disk(tmp_path):
     """At a limit on the size of files both stores say so, keep what they have, and leave nothing half-written."""
     done = subprocess.run(

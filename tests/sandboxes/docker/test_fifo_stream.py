@@ -174,6 +174,7 @@ def test_two_full_pipes_do_not_wait_for_each_other(scene):
     assert heard == size
 
 
+@pytest.mark.slow
 def test_a_flood_is_left_in_the_fifo(scene):
     """No more than 16 MiB and one read are held while a player is written to that only writes."""
     scene.start_player()

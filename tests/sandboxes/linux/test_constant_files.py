@@ -39,6 +39,7 @@ def test_they_say_what_the_limits_say(tmp_path, online, cpus) -> None:
     assert {value for line in lines if line[0] != "procs_running" for value in line[1:]} == {"0"}
 
 
+@pytest.mark.slow
 def test_they_are_the_same_files_for_the_same_limits_and_go_with_their_keeper() -> None:
     """Two sandboxes of one size are given one file, which is written again where it is gone; the last look takes it."""
     constants = ConstantFiles()

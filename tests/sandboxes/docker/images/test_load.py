@@ -65,6 +65,7 @@ def test_what_is_not_of_its_type_is_refused(change, place):
     assert [problem.place for problem in caught.value.problems] == [place]
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(st.sampled_from([*WHOLE, "config", "history", "id"]), JSON),
     st.dictionaries(st.sampled_from([*ALLOWED, "User"]), JSON),
