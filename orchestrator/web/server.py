@@ -13,17 +13,20 @@ from datetime import timedelta
 
 import structlog
 import uvicorn
-from django.core.asgi import get_asgi_application
 
 from orchestrator.domain.contest_events import Role
 from orchestrator.errors import UsageError
 from orchestrator.web import invitations
+from orchestrator.web.application import Application
 from orchestrator.web.body_limits import limit_bodies
 from orchestrator.web.contest_site import current_site, web_settings
+from orchestrator.web.page_cache import PageCache
 
 FIRST_LINK_LIFETIME = timedelta(hours=24)
 GRACE_SECONDS = 20
 """How long requests in hand may take once the service is to end."""
+KEEP_ALIVE_SECONDS = 30
+"""How long a connection may be idle: longer than the five seconds between two requests of pages that show progress."""
 _RESTART_SECONDS = (1.0, 60.0)
 """How long a worker that ended by itself is left alone: at first, and at most."""
 _log = structlog.get_logger()
@@ -45,7 +48,7 @@ def first_link() -> str | None:
 def serve(host: str, port: int) -> None:
     """Answers requests until the process is told to end. Raises UsageError where the port is taken."""
     config = uvicorn.Config(
-        limit_bodies(get_asgi_application()),
+        PageCache(limit_bodies(Application())),
         host=host,
         port=port,
         lifespan="off",
@@ -54,6 +57,7 @@ def serve(host: str, port: int) -> None:
         log_config=None,
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
     listening = _bound_socket(config)
     with closing(listening), suppress(KeyboardInterrupt):  # which is how it is told to end
@@ -62,9 +66,13 @@ def serve(host: str, port: int) -> None:
 
 def _bound_socket(config: uvicorn.Config) -> socket.socket:
     try:
-        return config.bind_socket()
+        bound = config.bind_socket()
     except SystemExit:
         raise UsageError(f"nothing can listen at {config.host}:{config.port}; give another --port") from None
+    # asyncio does so for sockets that name their protocol, which uvicorn's do not. Without it the end of an answer
+    # waits for the acknowledgement of its beginning, which the other side holds back for 40 ms.
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return bound
 
 
 @contextmanager

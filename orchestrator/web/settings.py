@@ -24,6 +24,8 @@ DATABASE_SCHEMA = "sparring_web"
 """The schema of the service's own tables where they are in PostgreSQL."""
 DATABASE_SECONDS = 5
 """How long a connection to PostgreSQL may take to be made."""
+CONNECTION_SECONDS = 60
+"""How long a thread keeps its connection to a database."""
 _SECRET_BYTES = 48
 _CACHE_ENTRIES = 100_000
 """How many counts of tries are kept. Beyond it Django drops some: with its own 300, whoever asks for 300 codes would
@@ -340,6 +342,7 @@ def _database(settings: WebSettings) -> dict[str, Any]:
         return {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": str(settings.folder / "accounts.sqlite"),
+            "CONN_MAX_AGE": CONNECTION_SECONDS,
             "OPTIONS": {
                 "timeout": 20,
                 "transaction_mode": "IMMEDIATE",
@@ -362,7 +365,7 @@ def _database(settings: WebSettings) -> dict[str, Any]:
             **dict(parse_qsl(parts.query)),
             "options": f"-c search_path={DATABASE_SCHEMA}",
         },
-        "CONN_MAX_AGE": 60,
+        "CONN_MAX_AGE": CONNECTION_SECONDS,
         "CONN_HEALTH_CHECKS": True,
     }
 

@@ -1,0 +1,170 @@
+"""Django as an application of ASGI: so many threads run its views, and no request keeps the others from being heard.
+
+One thread speaks to all visitors. It reads requests and sends answers, and neither runs a view nor writes to the disk.
+What changes something has threads of its own: it may wait for the contest, which a worker holds for seconds, and
+meanwhile pages are shown.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from contextvars import copy_context
+from io import BytesIO
+from tempfile import TemporaryFile
+from typing import IO, Any, TypeVar
+
+from django.conf import settings
+from django.core import signals
+from django.core.exceptions import RequestAborted
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
+from django.http import FileResponse, HttpResponseBase, StreamingHttpResponse
+from django.urls import set_script_prefix
+
+from orchestrator.web.body_limits import Receive, Scope, Send
+
+READING_THREADS = 4
+"""How many requests that change nothing are answered at the same moment."""
+WRITING_THREADS = 8
+"""How many others are: parts of uploads, most of whose time is the disk's, and acts."""
+MOST_WAITING = 200
+"""How many requests of each of the two may be under way or wait for a thread; more are put off."""
+RETRY_SECONDS = 5
+"""After how many seconds who is put off may come again."""
+_UPLOADS = "/api/v1/uploads"
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_PIECE_BYTES = 1024 * 1024
+"""How much of a body is kept in memory; and how much of a file is read at once to be sent."""
+_BUSY = (
+    b'{"code": "busy", "problems": [{"place": "service", "what": "too many requests wait for an answer", '
+    b'"remedy": "send the same again in %d s"}]}' % RETRY_SECONDS
+)
+T = TypeVar("T")
+
+
+class _Threads:
+    """Some threads, and who waits for them. Only the thread that speaks to visitors calls its methods."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self._executor = ThreadPoolExecutor(count, thread_name_prefix=name)
+        self._in_hand = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more should wait."""
+        return self._in_hand >= MOST_WAITING
+
+    async def run(self, act: Callable[..., T], *arguments: object) -> T:
+        """Returns what an act returns in one of the threads."""
+        self._in_hand += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._executor, copy_context().run, act, *arguments)
+        finally:
+            self._in_hand -= 1
+
+
+class Application(ASGIHandler):
+    """Answers requests with Django's middleware and views.
+
+    Django's own handler starts a thread for each request, with a new connection to the database, and changes between
+    threads at each step between what is asynchronous and what is not. Here a request has one thread from the first
+    middleware to the last. See decision 0073.
+    """
+
+    def __init__(self) -> None:
+        self.load_middleware()  # not as `async`: each change between the two is a change of threads
+        self._reading = _Threads("reading", READING_THREADS)
+        self._writing = _Threads("writing", WRITING_THREADS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request; 503 where too many wait."""
+        if scope["type"] != "http":
+            raise ValueError(f"only HTTP is spoken here, not {scope['type']}")
+        threads = self._writing if _writes(scope) else self._reading
+        if threads.is_full:
+            await _put_off(send)
+            return
+        with suppress(RequestAborted), closing(await _read_body(receive)) as body:
+            request, refused = self.create_request(scope, body)
+            response = refused if request is None else await threads.run(self._respond, scope, request)
+            if isinstance(response, StreamingHttpResponse):
+                await self._stream(response, receive, send, threads)
+            elif response is not None:
+                await self.send_response(response, send)
+
+    def _respond(self, scope: Scope, request: ASGIRequest) -> HttpResponseBase:
+        """Returns the answer to a request; in a thread, whose connection to the database it gives back."""
+        set_script_prefix(get_script_prefix(scope))
+        signals.request_started.send(sender=type(self), scope=scope)
+        response = self.get_response(request)
+        if not response.streaming:
+            response.close()
+        return response
+
+    async def _stream(self, response: StreamingHttpResponse, receive: Receive, send: Send, threads: _Threads) -> None:
+        """Sends an answer piece by piece, each of which a thread reads; ends where nobody takes them any more."""
+        if isinstance(response, FileResponse):
+            response.block_size = _PIECE_BYTES
+        gone = asyncio.ensure_future(receive())
+        try:
+            content: Any = response.streaming_content
+            response.streaming_content = _pieces(iter(content), threads, gone)
+            await self.send_response(response, send)
+        finally:
+            gone.cancel()
+            await threads.run(response.close)
+
+
+async def _pieces(pieces: Iterator[bytes], threads: _Threads, gone: "asyncio.Future[Any]") -> AsyncIterator[bytes]:
+    while not gone.done() and (piece := await threads.run(next, pieces, None)) is not None:
+        yield piece
+
+
+def _writes(scope: Scope) -> bool:
+    """Returns whether a request may change something, or read a whole upload."""
+    return scope["method"] not in _SAFE_METHODS or scope["path"].startswith(_UPLOADS)
+
+
+async def _put_off(send: Send) -> None:
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"retry-after", b"%d" % RETRY_SECONDS),
+        (b"cache-control", b"private, no-store"),
+        (b"connection", b"close"),  # its body was not read
+    ]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": _BUSY})
+
+
+async def _read_body(receive: Receive) -> IO[bytes]:
+    """Returns the body of a request as a file: in memory where it is small, else on the disk, written by a thread.
+
+    Raises RequestAborted where whoever sends it is gone.
+    """
+    held, more = await _read_piece(receive)
+    if not more:
+        return BytesIO(held)
+    file = TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR)  # noqa: SIM115  who asked closes it
+    try:
+        await asyncio.to_thread(file.write, held)
+        while more:
+            held, more = await _read_piece(receive)
+            await asyncio.to_thread(file.write, held)
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+async def _read_piece(receive: Receive) -> tuple[bytearray, bool]:
+    """Returns the next megabyte of a body, and whether more follows. Raises RequestAborted."""
+    held, more = bytearray(), True
+    while more and len(held) < _PIECE_BYTES:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestAborted
+        held += message.get("body", b"")
+        more = message.get("more_body", False)
+    return held, more

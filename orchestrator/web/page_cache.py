@@ -1,0 +1,167 @@
+"""Pages that are the same for every visitor without an account, kept in memory and answered before Django is asked.
+
+Which these are is for Django to say: answers with an ETag that caches may keep and have to ask about again
+(`conditional`). This is such a cache. It asks again once a second, for all visitors together.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from django.utils.http import parse_etags
+
+from orchestrator.web.body_limits import Application, Receive, Scope, Send
+
+FRESH_SECONDS = 1.0
+"""For how long a page is shown without asking whether it is still right."""
+STALE_SECONDS = 10.0
+"""How old it may be for those who come while that is asked."""
+MOST_BYTES = 32 * 1024 * 1024
+"""What all pages may take; those that were asked for longest ago go first."""
+_LARGEST_BYTES = 2 * 1024 * 1024
+_KEPT = b"public, no-cache"
+_OF_BODY = frozenset({b"content-type", b"content-length", b"content-disposition"})
+_OF_VISITOR = frozenset({b"cookie", b"authorization", b"range", b"if-match", b"if-unmodified-since"})
+"""A request with one of these headers is not answered from memory."""
+_CONDITIONS = frozenset({b"if-none-match", b"if-modified-since"})
+Key = tuple[bytes, bytes]
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass
+class _Page:
+    """A page as Django answered it, and when it was last known to be right."""
+
+    tag: bytes
+    headers: Headers
+    body: bytes
+    checked: float
+    being_checked: bool = False
+
+
+@dataclass
+class _Answer:
+    """What Django answers to one request: kept until it is whole where it is a page, else passed on at once."""
+
+    send: Send
+    known: _Page | None
+    status: int = 0
+    headers: Headers = field(default_factory=list)
+    body: bytearray = field(default_factory=bytearray)
+    is_passed_on: bool = False
+
+    async def take(self, message: Any) -> None:
+        """Takes a part of the answer."""
+        if message["type"] == "http.response.start":
+            self.status, self.headers = message["status"], [(name.lower(), value) for name, value in message["headers"]]
+            self.is_passed_on = not (self.is_unchanged or self.is_page)
+        elif not self.is_passed_on:
+            self.body += message.get("body", b"")
+        if self.is_passed_on:
+            await self.send(message)
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether it says that the page which is known is still right."""
+        return self.status == HTTPStatus.NOT_MODIFIED and self.known is not None
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it may be kept: for everybody, with a tag, without a cookie, and not too large."""
+        found = dict(self.headers)
+        length = found.get(b"content-length", b"")
+        is_small = length.isdigit() and int(length) <= _LARGEST_BYTES
+        is_public = found.get(b"cache-control") == _KEPT and b"etag" in found and b"set-cookie" not in found
+        return self.status == HTTPStatus.OK and is_small and is_public
+
+
+class PageCache:
+    """An application of ASGI in front of another one. All its methods are called by one thread.
+
+    Args:
+        application: what answers everything else.
+        clock: tells seconds.
+    """
+
+    def __init__(self, application: Application, clock: Callable[[], float] = time.monotonic) -> None:
+        self._application, self._clock = application, clock
+        self._pages: OrderedDict[Key, _Page] = OrderedDict()
+        self._bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        key = _key(scope)
+        if key is None:
+            await self._application(scope, receive, send)
+            return
+        known, now = self._pages.get(key), self._clock()
+        if known is not None:
+            self._pages.move_to_end(key)
+            age = now - known.checked
+            if age < FRESH_SECONDS or (known.being_checked and age < STALE_SECONDS):
+                await _send(known, scope, send)
+                return
+        await self._ask(key, known, scope, receive, send)
+
+    async def _ask(self, key: Key, known: _Page | None, scope: Scope, receive: Receive, send: Send) -> None:
+        """Asks whether a page is still right, or for a new one, and sends what is right now."""
+        asked, answer = self._clock(), _Answer(send, known)
+        headers = [each for each in scope["headers"] if each[0] not in _CONDITIONS]
+        if known is not None:
+            headers.append((b"if-none-match", known.tag))
+            known.being_checked = True
+        try:
+            await self._application({**scope, "headers": headers}, receive, answer.take)
+        finally:
+            if known is not None:
+                known.being_checked = False
+        if answer.is_passed_on:
+            self._forget(key)
+        elif answer.is_unchanged and known is not None:
+            known.checked = max(known.checked, asked)
+            await _send(known, scope, send)
+        elif answer.is_page:
+            page = _Page(dict(answer.headers)[b"etag"], answer.headers, bytes(answer.body), asked)
+            self._keep(key, page)
+            await _send(page, scope, send)
+
+    def _keep(self, key: Key, page: _Page) -> None:
+        self._forget(key)
+        self._pages[key] = page
+        self._bytes += len(page.body)
+        while self._bytes > MOST_BYTES:
+            self._forget(next(iter(self._pages)))
+
+    def _forget(self, key: Key) -> None:
+        if (page := self._pages.pop(key, None)) is not None:
+            self._bytes -= len(page.body)
+
+
+def _key(scope: Scope) -> Key | None:
+    """Returns what tells a page that a visitor without an account asks for; None for every other request."""
+    if scope["type"] != "http" or scope["method"] != "GET" or scope["query_string"]:
+        return None
+    names = {name for name, _ in scope["headers"]}
+    if names & _OF_VISITOR:
+        return None
+    host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+    return host, scope["raw_path"]
+
+
+async def _send(page: _Page, scope: Scope, send: Send) -> None:
+    """Sends a page, or 304 to who has it already."""
+    said = next((value for name, value in scope["headers"] if name == b"if-none-match"), b"")
+    headers, status, body = page.headers, 200, page.body
+    if said and _matches(said.decode("latin1"), page.tag.decode("latin1")):
+        headers, status, body = [each for each in headers if each[0] not in _OF_BODY], 304, b""
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _matches(said: str, tag: str) -> bool:
+    """Returns whether If-None-Match names a tag, by the weak comparison of RFC 9110, section 13.1.2."""
+    named = {each.removeprefix("W/") for each in parse_etags(said)}
+    return "*" in named or tag.removeprefix("W/") in named

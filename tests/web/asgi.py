@@ -1,0 +1,58 @@
+"""An application of ASGI, asked in this process as the server asks it."""
+
+import asyncio
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What it answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    pieces: int
+
+
+def scope_of(path, method="GET", query="", **headers):
+    """Returns a request. Header names are written with underscores."""
+    named = {"host": "127.0.0.1:8000", **{name.replace("_", "-").lower(): value for name, value in headers.items()}}
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": query.encode(),
+        "headers": [(name.encode(), value.encode()) for name, value in named.items()],
+        "client": ("127.0.0.1", 50000),
+        "server": ("127.0.0.1", 8000),
+    }
+
+
+async def send_request(application, path, method="GET", query="", pieces=(b"",), **headers):
+    """Returns the answer to a request whose body comes in these pieces; whoever asks stays until it is whole."""
+    messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+    messages[-1]["more_body"] = False
+    answered = []
+
+    async def receive():
+        if not messages:
+            await asyncio.Event().wait()
+        return messages.pop(0)
+
+    async def send(message):
+        answered.append(message)
+
+    await application(scope_of(path, method, query, **headers), receive, send)
+    start, *rest = answered
+    found = {name.decode().lower(): value.decode() for name, value in start["headers"]}
+    return Answer(start["status"], found, b"".join(each.get("body", b"") for each in rest), len(rest))
+
+
+def ask(application, path, method="GET", query="", pieces=(b"",), **headers):
+    """Returns the answer to one request."""
+    return asyncio.run(send_request(application, path, method, query, pieces, **headers))
