@@ -3,17 +3,20 @@
 #
 #   images/build.sh [--cuda] [FOLDER ...]
 #
+# `sparring image build` runs this script, also where sparring is installed without a clone.
+#
 # FOLDER is a folder with a submission.yaml and a Dockerfile; without one, all under images/, examples/demo/submissions/,
 # examples/warmup/players/ and examples/query/players/ are built. Tags: the manifest's `image`; one without a tag gets :cpu, or with --cuda :cuda (then only what says
 # `gpu: true` is built). Labels: `sparring.source`, the digest of the folder's files. Which image was built from which files
 # is written down in ~/.local/state/sparring/built (XDG_STATE_HOME): rounds play what is written down there.
 # images/runner and images/service are folders of their own kind: sparring/runner:cpu and, on it, sparring/service:cpu, which no
-# submission stands on.
+# submission stands on. images/_base stands for the base images alone, which are also built before any submission.
 #
 # Environment:
 #   SPARRING_BASE_IMAGE      what sparring/base is built on (python:3.11-slim)
 #   SPARRING_DEBIAN_MIRROR   where debootstrap finds Debian, if the base image has to be made here
 #   SPARRING_BUSYBOX         a static busybox for sparring/runner (else Debian's, as apt-get downloads it)
+#   SPARRING_IMAGES_WORK     where wheels and logs are kept (build/images)
 #   PYTHON                   reads manifests, and its pip downloads the wheels (.venv/bin/python, which `make images` makes,
 #                            else python3); pip's settings are honoured
 set -euo pipefail
@@ -22,7 +25,7 @@ cd "$(dirname "$0")/.."
 
 flavour=cpu
 fallback=sparring/debian-python:bookworm
-work=build/images
+work=${SPARRING_IMAGES_WORK:-$PWD/build/images}
 if [ -z "${PYTHON:-}" ]; then
   PYTHON=python3
   [ -x .venv/bin/python ] && PYTHON=.venv/bin/python
@@ -51,6 +54,7 @@ main() {
   fi
   for folder in "${folders[@]}"; do
     case $folder in
+      images/_base | images/_base/) ;;
       images/runner | images/runner/) build_runner ;;
       images/service | images/service/) build_service ;;
       /*) build_submission "${folder%/}" ;;
@@ -110,10 +114,11 @@ build_bases() {
 }
 
 build_runner() {
-  local wheels more
+  local wheels more package=$PWD
+  [ -d orchestrator ] || package=$PWD/../..  # in an installed package, this is orchestrator/_share
   wheelhouse runner images/runner/requirements.lock
   static_shell
-  more=(-C "$PWD" orchestrator -C "$PWD/$work/shell" sh)
+  more=(-C "$package" --exclude=orchestrator/_share orchestrator -C "$work/shell" sh)
   build images/runner sparring/runner:cpu --build-arg BASE_IMAGE="$base"
   docker run --rm --network none --read-only --entrypoint /opt/runner/sh sparring/runner:cpu -c \
     'python3 -c "import orchestrator.sandboxes.pod.backend, orchestrator.execution.job_runner"' ||
@@ -202,7 +207,7 @@ try:
     from orchestrator.errors import SparringError
     from orchestrator.intake import image_build, manifest, source_tree
 except ImportError as error:
-    sys.exit(f"{sys.executable} cannot read manifests: {error}\n  remedy: `make images`, or set PYTHON to one that can")
+    sys.exit(f"{sys.executable} cannot read manifests: {error}\n  remedy: `sparring image build`, or set PYTHON to one that can")
 try:
     folder, flavour = Path(sys.argv[1]), sys.argv[2]
     found = manifest.read_manifest(folder)
@@ -250,7 +255,7 @@ build() {
   local folder=$1 tag=$2 started=$SECONDS
   shift 2
   local files=(-C "$folder" --exclude=__pycache__ --exclude=./wheels .)
-  [ -z "${wheels:-}" ] || files+=(-C "$PWD/$wheels" wheels)
+  [ -z "${wheels:-}" ] || files+=(-C "$wheels" wheels)
   [ -z "${more:-}" ] || files+=("${more[@]}")
   printf 'building %s' "$tag"
   tar -c --owner=0 --group=0 --mode=u=rwX,go=rX "${files[@]}" |

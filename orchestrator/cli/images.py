@@ -9,15 +9,16 @@ import typer
 from rich.table import Table
 
 from orchestrator import composition
+from orchestrator.application.baselines import shipped_images
 from orchestrator.application.submissions import load_image
-from orchestrator.cli import console
-from orchestrator.cli.console import ExitCode, Json, out, safe_text
+from orchestrator.cli import console, output_paths
+from orchestrator.cli.console import ExitCode, Json, err, out, safe_text
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem
 from orchestrator.intake import image_check
 from orchestrator.intake.image_check import Inspection
 
-app = typer.Typer(no_args_is_help=True, help="Look at images before they run, and bring them in.")
+app = typer.Typer(no_args_is_help=True, help="Build the shipped images, look at images, and bring them in.")
 ImageBackendName = Annotated[
     str, typer.Option("--backend", help="Where the image is or goes: runc, docker, or container (runc, else docker).")
 ]
@@ -25,7 +26,37 @@ ImageBackendName = Annotated[
 
 @app.callback()
 def _group() -> None:
-    """Look at images before they run, and bring them in."""
+    """Build the shipped images, look at images, and bring them in."""
+
+
+@app.command("build", epilog="Example: sparring image build base")
+@console.command
+def build(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="base: what submissions stand on; runner, service; or folders of submissions. Default: all shipped.",
+            metavar="[base|runner|service|PATH]...",
+        ),
+    ] = None,
+    cuda: Annotated[bool, typer.Option("--cuda", help="Build what uses a GPU, with PyTorch's CUDA build.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Build the base images and those of the organizers' baselines with Docker. Wheels are downloaded by pip first.
+
+    Submissions that are built later need the base images only. Exits with 3 when something is missing here.
+    """
+    work = output_paths.cache_folder() / "images"
+    built = shipped_images.build_images(what or (), work, cuda=cuda, on_line=_print_line)
+    if as_json:
+        console.print_json({"built": built})
+        return
+    for name in built:
+        out.print(safe_text(name), soft_wrap=True)
+
+
+def _print_line(line: str) -> None:
+    err.print(safe_text(line, 2000), style="dim", soft_wrap=True)
 
 
 @app.command("load", epilog="Example: sparring image load my_attack.sparring.tar --name team/entry:1")

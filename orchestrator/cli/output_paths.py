@@ -11,6 +11,12 @@ _DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 """What goes wrong with a disk, and not with what was asked for."""
 
 
+def cache_folder() -> Path:
+    """Returns where a user's own files lie that can be made again."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(named) if named.startswith("/") else Path.home() / ".cache") / "sparring"
+
+
 def require_folder_path(path: Path, option: str) -> Path:
     """Returns a path at which a folder is, or can be made, and written to; nothing is made.
 

@@ -1,6 +1,5 @@
 """`sparring submission build` and `sparring submission pack`."""
 
-import os
 import re
 import subprocess
 import tempfile
@@ -59,7 +58,7 @@ def build(folder: FolderArgument = CURRENT_FOLDER, how: BuildOptions = BuildOpti
     path = (
         output_paths.require_file_path(how.log, "--log")
         if how.log
-        else _cache_folder() / "builds" / f"{prepared.manifest.name}-{how.variant}.log"
+        else output_paths.cache_folder() / "builds" / f"{prepared.manifest.name}-{how.variant}.log"
     )
     if how.network:
         err.print("[yellow]warning:[/] this build has a network; where organizers build it, there is none")
@@ -194,11 +193,6 @@ def _explained_failure(error: Rejected, folder: Path, log: build_log.BuildLog, *
     if hint:
         problems.append(Problem("wheels", *hint))
     return Rejected(error.subject, problems)
-
-
-def _cache_folder() -> Path:
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(named) if named.startswith("/") else Path.home() / ".cache") / "sparring"
 
 
 def _revision(folder: Path) -> str:

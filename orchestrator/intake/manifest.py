@@ -56,7 +56,7 @@ class Manifest(BaseModel):
             description="an image's name in lower case, such as team/entry:1",
         ),
     ] = ""
-    """The tag under which `make images` or its authors build it."""
+    """The tag under which `sparring image build` or its authors build it."""
     gpu: bool = False
     """Whether it can use a GPU."""
     licence: Annotated[str, Field(max_length=100)] = ""

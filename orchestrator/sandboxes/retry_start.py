@@ -43,7 +43,9 @@ def retry_start(
         except (StartFailedError, SandboxLost) as other:
             raise SandboxLost(f"{error}; nor can {known.name} be started: {other}") from error
     elif not _is_unfit(error):
-        raise SandboxLost(f"{error}; there is no image of ours to compare it with: run `make images`") from error
+        raise SandboxLost(
+            f"{error}; there is no image of ours to compare it with: run `sparring image build base`"
+        ) from error
     try:
         return start(spec)
     except (StartFailedError, PolicyNotAppliedError) as again:

@@ -90,9 +90,8 @@ def probe_spec(image: Image) -> SandboxSpec:
 def run_probe(backend: str, start: Callable[[], Sandbox] | None) -> list[Check]:
     """Starts the program, if there is an image for it, and returns what it found; it never raises."""
     if start is None:
-        return [
-            Check(f"{backend}: sandbox", CheckStatus.ABSENT, "no image of ours to look from inside of", "make images")
-        ]
+        remedy = "sparring image build base"
+        return [Check(f"{backend}: sandbox", CheckStatus.ABSENT, "no image of ours to look from inside of", remedy)]
     try:
         sandbox = start()
         try:

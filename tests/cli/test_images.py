@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 
 import pytest
 from typer.testing import CliRunner
@@ -79,3 +80,22 @@ def test_what_is_no_image_is_refused(layout, path, name, code, what) -> None:
     assert done.exit_code == code, done.output
     assert what in done.stderr
     assert sparring("image", "inspect", NAME, "--backend", "runc").exit_code == 2
+
+
+def test_shipped_images_are_built_by_their_script(monkeypatch, tmp_path) -> None:
+    """What the script says is shown as it comes, and where it fails, its reason and its remedy are the error."""
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\nexit 1\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    refused = sparring("image", "build", "base", "--json")
+    message = json.loads(refused.stdout)["error"]["message"]
+    assert (refused.exit_code, message) == (
+        3,
+        "the images were not built: no Docker engine answers; start it, or point DOCKER_HOST at one",
+    )
+    assert "images/build.sh: no Docker engine answers" in refused.stderr
+    wrong = sparring("image", "build", "bass")
+    assert wrong.exit_code == 2
+    assert "bass is neither a folder nor one of base, runner, service" in " ".join(wrong.stderr.split())

@@ -95,7 +95,7 @@ def test_everything_refused_in_an_image_is_named_at_once(backend, build):
 
 def test_a_missing_image_is_rejected_with_the_way_to_get_it(backend):
     """An image that the engine lacks is never pulled: the message says how to bring it."""
-    with pytest.raises(Rejected, match="make images"):
+    with pytest.raises(Rejected, match="sparring image build"):
         backend.admit(ImageSource(image=f"sparring/there-is-none:{secrets.token_hex(4)}"))
 
 

@@ -72,7 +72,7 @@ def test_every_command_of_ours_is_there(blocks) -> None:
     spoken = [line for line in lines(blocks) if line[0] == "sparring"]
     assert {tuple(line[1:3]) for line in spoken} == {
         *[("cluster", "render"), ("cluster", "push"), ("cluster", "check"), ("cluster", "sweep")],
-        *[("round", "run"), ("round", "status")],
+        *[("image", "build"), ("round", "run"), ("round", "status")],
     }
     for line in spoken:
         command = typer.main.get_command(app)

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from orchestrator.intake.source_tree import scan_folder
 SCRIPT = Path(__file__).parents[2] / "images" / "build.sh"
 DOCKER = """case $1 in
   run) echo 3.11 x86_64 ;;
-  build) cat >/dev/null; echo "$*" >>"$LOG" ;;
+  build) cat >"$LOG.tar"; echo "$*" >>"$LOG" ;;
 esac
 """
 """An engine that has every image, and writes down what it is to build."""
@@ -104,7 +105,12 @@ def told(tmp_path) -> Callable[..., tuple[subprocess.CompletedProcess[str], list
         log.write_text("")
         done = subprocess.run(
             ["bash", "copy/images/build.sh", *map(str, words)],
-            env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHON": str(tmp_path / python), "LOG": str(log)},
+            env={
+                "PATH": f"{tmp_path}:{os.environ['PATH']}",
+                "PYTHON": str(tmp_path / python),
+                "LOG": str(log),
+                "SPARRING_BUSYBOX": "/bin/sh",
+            },
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -164,4 +170,24 @@ def test_a_python_that_lacks_this_package_is_named(told, submission, tmp_path) -
     done, _ = told(submission("image: team/x"), python="bare")
     assert done.returncode == 1
     assert "cannot read manifests: No module named" in done.stderr
-    assert "`make images`, or set PYTHON" in done.stderr
+    assert "`sparring image build`, or set PYTHON" in done.stderr
+
+
+def test_an_installed_package_builds_the_same(told, tmp_path) -> None:
+    """Without a clone, bases and sparring/runner are built from the package, which the runner has without `_share`."""
+    package = tmp_path / "copy"
+    (tmp_path / "lib" / "orchestrator").mkdir(parents=True)
+    (tmp_path / "lib" / "orchestrator" / "__init__.py").touch()
+    shutil.copytree(SCRIPT.parent / "runner", package / "images" / "runner")
+    package.rename(tmp_path / "lib" / "orchestrator" / "_share")
+    package.symlink_to(tmp_path / "lib" / "orchestrator" / "_share")
+    done, words = told("images/_base")
+    assert done.returncode == 0, done.stderr
+    assert words[words.index("-t") + 1] == "sparring/base-torch:cpu"
+    done, words = told("images/runner")
+    assert done.returncode == 0, done.stderr
+    assert words[words.index("-t") + 1] == "sparring/runner:cpu"
+    with tarfile.open(tmp_path / "log.tar") as sent:
+        names = set(sent.getnames())
+    assert {"./Dockerfile", "orchestrator/__init__.py", "sh"} <= names
+    assert not [name for name in names if name.startswith("orchestrator/_share")]

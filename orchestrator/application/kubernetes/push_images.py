@@ -127,9 +127,9 @@ def _push_one(settings: ClusterSettings, image: RequiredImage, backend: Backend,
             image.owner, image.image, "", PushState.MISSING, f"{why}; a digest is not pushed: name it by its tag"
         )
     if not local_identity:
-        remedy = "bring it with `docker load`" if image.identity else "build it (`make images` builds ours)"
+        remedy = "bring it with `docker load`" if image.identity else "build it (`sparring image build` builds ours)"
         if image.folder is not None:
-            remedy = f"build it here: `sparring submission build {image.folder}` (`make images` builds ours)"
+            remedy = f"build it here: `sparring submission build {image.folder}` (`sparring image build` builds ours)"
         return PushResult(
             image.owner, image.image, "", PushState.MISSING, f"neither registry nor engine has it; {remedy}"
         )

@@ -139,7 +139,11 @@ def _run_build(image_store: ImageStore, recipe: BuildRequest, log: build_log.Bui
     except Rejected as error:
         more = [Problem("log", f"it ends with: {log.tail[-1]}", f"all of it is in {log.path}")] if log.tail else []
         hint = image_build.missing_wheels_problem(folder)
-        more += [Problem("wheels", hint[0], f"`make images` builds what is shipped; else {hint[1]}")] if hint else []
+        more += (
+            [Problem("wheels", hint[0], f"`sparring image build` builds what is shipped; else {hint[1]}")]
+            if hint
+            else []
+        )
         raise Rejected(error.subject, [*error.problems, *more]) from error
 
 

@@ -316,7 +316,7 @@ def _score_step(applicant: Applicant, setup: CheckSetup) -> CheckStep:
         else:
             detail = f"{accuracy_text(tried.clean)} on clean pictures, {accuracy_text(tried.attacked)} under {name}"
         return CheckStep(SCORE_STEP, True, f"{detail}; on {tried.clean.total} public pictures")
-    remedy = "on process `pip install 'sparring[demo]'`, on docker `make images`"
+    remedy = "on process `pip install 'sparring[demo]'`, on docker `sparring image build`"
     return CheckStep(SCORE_STEP, None, f"no baseline of the contest plays here: {remedy}")
 
 

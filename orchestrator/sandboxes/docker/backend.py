@@ -93,7 +93,8 @@ class DockerBackend(ImageBackend):
 
     def _diagnose_pipes(self) -> Check:
         """Returns over what the players of the usual runtime are spoken to; it never raises."""
-        name, remedy = "docker: pipes", "run `make images`, if that is the reason; answers take longer until then"
+        name, build = "docker: pipes", "`sparring image build runner`"
+        remedy = f"run {build}, if that is the reason; answers take longer until then"
         try:
             refusal = self._pipes.refusal(Runtime.RUNC, self._require_fifos)
         except SparringError as error:

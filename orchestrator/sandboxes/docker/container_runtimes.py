@@ -68,7 +68,8 @@ def _diagnose_runtime(
             name, CheckStatus.ABSENT, f"not registered with the engine ({_DESCRIPTIONS[runtime]})", _remedy(runtime)
         )
     if image is None:
-        return Check(name, CheckStatus.WARN, "registered; not tried, for want of an image of ours", "make images")
+        remedy = "sparring image build base"
+        return Check(name, CheckStatus.WARN, "registered; not tried, for want of an image of ours", remedy)
     try:
         sandbox = start(_kernel_probe_spec(runtime, image))
         try:

@@ -95,7 +95,9 @@ def build_image(engine: BuildEngine, build_request: BuildRequest, on_line: Calla
 def _missing_bases(engine: BuildEngine, bases: tuple[str, ...]) -> list[Problem]:
     return [
         Problem(
-            "FROM", f"{printable(base)} is not here, and nothing is pulled", "build or load it first (`make images`)"
+            "FROM",
+            f"{printable(base)} is not here, and nothing is pulled",
+            "build or load it first (`sparring image build base` builds ours)",
         )
         for base in bases
         if not is_image_reference(base) or engine.image(base) is None

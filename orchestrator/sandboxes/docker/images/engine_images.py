@@ -19,7 +19,7 @@ class EngineImages:
     """See `ImageCollection`. Files are read in containers that never start."""
 
     place: ClassVar[str] = "the engine"
-    remedy: ClassVar[str] = "build it (`make images` builds ours), or bring it with `docker load`"
+    remedy: ClassVar[str] = "build it (`sparring image build` builds ours), or bring it with `docker load`"
 
     def __init__(self, engine: DockerEngine) -> None:
         self._engine = engine

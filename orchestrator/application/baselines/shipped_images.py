@@ -1,0 +1,64 @@
+"""Building the images that are shipped, in a clone and in an installed package: what `images/build.sh` does."""
+
+import os
+import re
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from orchestrator import resources
+from orchestrator.domain.text import printable
+from orchestrator.errors import InfrastructureFault, UsageError
+
+PARTS = {"base": "images/_base", "runner": "images/runner", "service": "images/service"}
+"""What can be asked for by name, and what the script calls it."""
+_BUILT = re.compile(r"building (?P<image>\S+) \(\d+ s\)")
+"""What the script prints when an image is there."""
+
+
+def build_images(wanted: Sequence[str], work: Path, *, cuda: bool, on_line: Callable[[str], None]) -> list[str]:
+    """Builds what is wanted: names of `PARTS`, folders of submissions, or everything that is shipped.
+
+    Returns the names of the images that were built.
+
+    `work` keeps wheels from one call to the next. `on_line` is called with each line that the script prints.
+
+    Raises:
+        UsageError: what is wanted is neither a part nor a folder.
+        InfrastructureFault: nothing or not everything was built; the message says why, with the script's remedy.
+    """
+    for name in wanted:
+        if name not in PARTS and not Path(name).is_dir():
+            raise UsageError(f"{printable(name, 200)} is neither a folder nor one of {', '.join(PARTS)}")
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InfrastructureFault(f"{work} cannot be made: {error.strerror}; set XDG_CACHE_HOME") from error
+    words = [*(["--cuda"] if cuda else []), *(PARTS.get(name) or str(Path(name).resolve()) for name in wanted)]
+    last, built = deque(["it printed nothing"], maxlen=2), []
+    with subprocess.Popen(
+        ["bash", str(resources.resource_path("images", "build.sh")), *words],
+        env=os.environ | {"PYTHON": sys.executable, "SPARRING_IMAGES_WORK": str(work)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as script:
+        try:
+            for line in script.stdout or ():
+                if not (text := printable(line.rstrip(), 2000)):
+                    continue
+                last.append(text)
+                on_line(text)
+                if found := _BUILT.fullmatch(text):
+                    built.append(found["image"])
+        except BaseException:  # the operator's end is the script's end
+            script.kill()
+            raise
+    if script.returncode:
+        reason = "; ".join(line.strip().removeprefix("images/build.sh: ").removeprefix("remedy: ") for line in last)
+        raise InfrastructureFault(f"the images were not built: {reason}")
+    return built
