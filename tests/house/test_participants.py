@@ -46,7 +46,7 @@ def spoken_of(line: str) -> str:
     words = shlex.split(line)
     if words[:1] != ["sparring"] or words[1].startswith("-"):
         return ""
-    return " ".join(words[1:3]) if words[1] in {"submission", "contest", "team", "round"} else words[1]
+    return " ".join(words[1:3]) if words[1] in {"submission", "contest", "team", "round", "image"} else words[1]
 
 
 def shape(line: str) -> str:
