@@ -20,6 +20,8 @@ from orchestrator.ledger.contest_folder import ContestFolder
 pytestmark = pytest.mark.xdist_group("postgresql")
 HOST = "cup.test"
 PATIENCE = 120
+ASKED = 20
+"""More requests to each process than connections that it keeps."""
 SIGN_UP = """
 import json, sys
 from datetime import UTC, datetime
@@ -105,7 +107,7 @@ def waiting_at_the_lock(held: psycopg.Connection) -> int:
 
 @pytest.mark.slow
 def test_two_processes_make_the_tables_one_after_the_other(cup, database_url):
-    """Both get there before either may begin; then both come up, and sign sessions with one key."""
+    """Both get there before either may begin; then both come up, and what they answer leaves no connection open."""
     from orchestrator.web.setup import SET_UP_LOCK
 
     ports = free_ports(2)
@@ -124,6 +126,10 @@ def test_two_processes_make_the_tables_one_after_the_other(cup, database_url):
                 await_health(process, port)
             assert held.execute(tables).fetchone()[0] > 10
             assert waiting_at_the_lock(held) == 0
+            for port in ports * ASKED:
+                assert ask(port, "/account/login/", {"session": "a" * 32})[0] == 200
+            connections = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            assert held.execute(connections).fetchone()[0] < ASKED
 
 
 @pytest.mark.slow
