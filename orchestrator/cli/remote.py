@@ -162,11 +162,13 @@ def hand_in(what: RemoteHandIn, to: str, how: RemoteOptions, *, as_json: bool) -
     address = client_module.service_address(to)
     client = ServiceClient(address, TokenStore().require(address))
     arrival = _send(client, what, as_json=as_json)
+    known = client.get(f"/arrivals/{arrival}")
     if not as_json:
-        out.print(f"arrived  {safe_text(arrival)}; it counts from now on", soft_wrap=True)
+        counts = "this time counts, however long its admission takes"
+        out.print(f"arrived  {safe_text(arrival)} at {safe_text(known['time'])}: {counts}", soft_wrap=True)
     if how.no_wait:
         if as_json:
-            console.print_json({"arrival": client.get(f"/arrivals/{arrival}")})
+            console.print_json({"arrival": known})
         return
     found = _watch_admission(client, arrival, as_json=as_json)
     if found["state"] == "refused":

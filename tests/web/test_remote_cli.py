@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import pytest
 
@@ -170,6 +171,26 @@ def test_a_refused_file_says_why(real, tmp_path):
     real.sparring("work", str(real.folder), "--once", "--allow-unisolated", "--backend", "process")
     [refused] = [each for each in real.client().get("/arrivals") if each["file_name"] == "nonsense.tar"]
     assert (refused["state"], bool(refused["problems"])) == ("refused", True)
+
+
+@pytest.mark.slow
+def test_the_close_is_said_on_both_sides_of_it(real, tmp_path):
+    """What came before has its time, after the close too; what comes later is refused with both times."""
+    file = real.folder / "contest.yaml"
+    text = file.read_text("utf-8")
+    words = ("--to", real.address, "--team", "Corner Shop", "--no-wait")
+    before, late = random_file(tmp_path, "before.tar"), random_file(tmp_path, "late.tar")
+    arrival = upload.upload_file(real.client(), before, SAID, wait_for_nothing)
+    came = arrival_of(real, before).time
+    try:
+        file.write_text(f"{text}\ncloses: {datetime.now(UTC).isoformat()}\n", "utf-8")
+        done = real.sparring("submit", str(before), *words)
+        assert done.stdout.startswith(f"arrived  {arrival} at {came}: this time counts"), done.stderr
+        done = real.sparring("submit", str(late), *words)
+        assert done.returncode == 1
+        assert re.search(r"submissions closed at \S+, and this came at \S+", said(done))
+    finally:
+        file.write_text(text, "utf-8")
 
 
 @pytest.mark.slow

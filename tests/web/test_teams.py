@@ -15,24 +15,23 @@ from orchestrator.domain import contest_events
 from orchestrator.intake import package_writer
 from orchestrator.web.settings import FORM_BYTES, WebSettings
 from tests.application.conftest import HOW, PLAYER, PROTOCOL, Cup
-from tests.web.conftest import ADDRESS, client_of, close_site, make_account
+from tests.web.conftest import ADDRESS, client_of, make_account
 
 HOSTILE = '<b>"One"</b> \u202egnp & {{ 7*7 }}'
 WITHDRAWAL = {"reason": "it was the wrong one"}
 
 
 @pytest.fixture
-def cup(contest, tmp_path, monkeypatch, new_database) -> Cup:
+def cup(contest, tmp_path, monkeypatch) -> Cup:
     """A small contest of eight pictures that is served, its clock in the test's hand; nobody has founded a team."""
     from django.test import override_settings
 
     from orchestrator.web import contest_site
 
-    cup = Cup(tmp_path / "small").open(new_database())
+    cup = Cup(tmp_path / "small").open()
     monkeypatch.setattr(contest_site, "_site", contest_site.ContestSite(cup.folder.path, cup.clock))
     with override_settings(SPARRING=WebSettings(contest=cup.folder.path, address=ADDRESS)):
         yield cup
-        close_site()
 
 
 @pytest.fixture
@@ -312,8 +311,23 @@ def test_what_comes_late_is_not_kept(cup, ada) -> None:
     assert 'type="file"' not in page
     answer = upload(ada, "rooks", data)
     assert answer.status_code == 409
-    assert "submissions closed at 2026-03-01T13:00:00" in text_of(answer)
+    said = "submissions closed at 2026-03-01T13:00:00+00:00, and this came at 2026-03-01T13:00:00.000+00:00"
+    assert said in text_of(answer)
     assert not season_of(cup).arrivals
+
+
+def test_what_came_in_time_is_admitted_after_the_close(cup, ada) -> None:
+    """Its page says when it arrived, and two days later that it was received."""
+    data = package(cup, "attack_noop")
+    cup.more["closes"] = (cup.time + timedelta(hours=1)).isoformat()
+    cup.write()
+    cup.wait(minutes=59)
+    arrival = arrival_in(upload(ada, "rooks", data))
+    cup.wait(days=2)
+    assert "2026-03-01 12:59" in text_of(ada.get(f"/my/rooks/arrivals/{arrival}/"))
+    assert admit(cup, arrival).outcome == "received"
+    page = text_of(ada.get(f"/my/rooks/arrivals/{arrival}/"))
+    assert ("2026-03-01 12:59" in page, "Received" in page) == (True, True)
 
 
 def test_a_hand_in_waits_for_no_report(cup, ada, monkeypatch) -> None:

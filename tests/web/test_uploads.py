@@ -233,6 +233,21 @@ def test_the_close_passes_during_an_upload(contest, team, clock):
     assert team.patch(path, len(DATA), b"").status_code == 204
 
 
+def test_a_last_byte_before_the_close_counts_after_it(contest, team, clock):
+    """Its time is told, and who sends the same once more after the close is answered with it."""
+    file = contest / "contest.yaml"
+    file.write_text(file.read_text("utf-8") + "\ncloses: 2027-03-01T14:00:00Z\n", "utf-8")
+    path = team.upload_path(team.begin_upload(DATA))
+    team.patch(path, 0, DATA[:10])
+    clock.pass_time(hours=1, minutes=59, seconds=59)
+    arrival = team.patch(path, 10, DATA[10:])["Sparring-Arrival"]
+    clock.pass_time(days=1)
+    found = team.get(f"/arrivals/{arrival}").json()
+    assert (found["time"], found["state"]) == ("2027-03-01T13:59:59.000+00:00", "waiting")
+    again = team.begin_upload(DATA)
+    assert (again.status_code, again["Sparring-Arrival"]) == (200, arrival)
+
+
 def test_others_uploads_are_not_there(contest, team, clock):
     """404 for every method, and nobody uploads for another team."""
     from tests.web import api_client

@@ -503,7 +503,8 @@ class ContestAdmin:
                 remedy = (
                     f"the ledger has an entry of {self._latest_time}: the clock was set back; set it, or move `closes`"
                 )
-            return [Problem("time", f"submissions closed at {file.closes.isoformat()}", remedy)]
+            came = f"this came at {clock.isoformat(timespec='milliseconds')}"
+            return [Problem("time", f"submissions closed at {file.closes.isoformat()}, and {came}", remedy)]
         return []
 
     def _record_refusal(
