@@ -8,13 +8,15 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import structlog
 from hypothesis import settings
 
+from orchestrator.application.contests import seasons
 from orchestrator.intake.build_record import BuildRecord
+from orchestrator.ledger.contest_folder import ContestFolder
 
 from . import postgresql
 
@@ -125,6 +127,32 @@ def database_server(require: Require) -> Iterator[str]:
 def database_url(database_server: str) -> str:
     """The URL of a PostgreSQL database of the test's own."""
     return postgresql.new_database(database_server)
+
+
+@pytest.fixture(scope="session")
+def service_database(request: pytest.FixtureRequest) -> str | None:
+    """The URL of a PostgreSQL server where `SPARRING_TEST_DATABASE` asks for one; None: what can be is in files."""
+    wanted = os.environ.get("SPARRING_TEST_DATABASE", "sqlite")
+    found: str | None = {"sqlite": lambda: None, "postgresql": lambda: request.getfixturevalue("database_server")}[
+        wanted
+    ]()
+    return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ledgers_in_databases(service_database: str | None) -> Iterator[None]:
+    """Gives each contest that this process opens a database of its own for its ledger, where there is a server."""
+    if service_database is None:
+        yield
+        return
+    opened = seasons.open_contest
+
+    def open_contest(*words: Any, database: str | None = None, **more: Any) -> ContestFolder:
+        return opened(*words, database=database or postgresql.new_database(service_database), **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seasons, "open_contest", open_contest)
+        yield
 
 
 @pytest.fixture

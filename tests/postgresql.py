@@ -1,7 +1,9 @@
 """A PostgreSQL server of the tests' own: in a temporary folder, on a socket there, stopped with the tests."""
 
+import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -12,6 +14,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
+
+from orchestrator.ledger.round_folder import DATABASE
 
 PROGRAMS = Path("/usr/lib/postgresql")
 """Where Debian puts each version's programs, in VERSION/bin."""
@@ -46,12 +50,28 @@ def server(programs: Path) -> Iterator[str]:
             process.wait()
 
 
-def new_database(server: str) -> str:
-    """Makes an empty database on a server, and returns its URL."""
+def new_database(server: str, copy_of: str = "template1") -> str:
+    """Makes a database, empty or like one that nobody is connected to, on a server, and returns its URL."""
     name = f"test_{secrets.token_hex(8)}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return urlsplit(server)._replace(path=f"/{name}").geturl()
+    where = urlsplit(server)
+    with psycopg.connect(where._replace(path=f"/{USER}").geturl(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {copy_of}")
+    return where._replace(path=f"/{name}").geturl()
+
+
+def url_of(folder: Path) -> str | None:
+    """Returns where the ledger of a contest's folder is, None where it is in the folder."""
+    named = folder / DATABASE
+    return json.loads(named.read_bytes())["url"] if named.exists() else None
+
+
+def copy_contest(folder: Path, to: Path) -> None:
+    """Copies a contest's folder, and its ledger too where that is in a database: to a new one on the same server."""
+    shutil.copytree(folder, to)
+    if url := url_of(folder):
+        named = to / DATABASE
+        copied = new_database(url, copy_of=urlsplit(url).path.lstrip("/"))
+        named.write_text(json.dumps(json.loads(named.read_bytes()) | {"url": copied}))
 
 
 def _await(process: subprocess.Popen[bytes], ready: list[str], log: Path) -> None:

@@ -117,6 +117,8 @@ class ContestSite:
         contest = self.contest()
         with self._desk_lock:
             if self._desk is None or self._desk.contest is not contest:
+                if self._desk is not None:
+                    self._desk.close()
                 self._desk = RatingDesk(self.folder, contest, self.clock)
             return self._desk
 
@@ -186,6 +188,8 @@ class ContestSite:
             if self._ledger is not None:
                 self._ledger.close()
         with self._desk_lock:
+            if self._desk is not None:
+                self._desk.close()
             if self._weeks is not None and self._weeks[1] is not None:
                 self._weeks[1].close()
 

@@ -1,6 +1,5 @@
 """Several commands at one contest: nothing holds it longer than an entry takes, and its chain stays whole."""
 
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from orchestrator.sandboxes.base import ImageSource
 from orchestrator.sandboxes.linux.owner import Owner
 from orchestrator.sandboxes.linux.process_tree import ProcessTag
 from orchestrator.sandboxes.process import folder_snapshot
+from tests import postgresql
 
 from .conftest import HOW
 
@@ -233,7 +233,7 @@ def test_a_contest_that_cannot_be_written_can_be_looked_at(cup, small_disk) -> N
     cup.submit("Two", cup.player("defence_honest"))
     (played,) = cup.play("initial")
     copied = small_disk / "cup"
-    shutil.copytree(cup.folder.path, copied)
+    postgresql.copy_contest(cup.folder.path, copied)
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with seasons.administer(copied, "desk", cup.clock) as desk:
         (seen,) = seasons.latest_results(desk)

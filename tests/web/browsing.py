@@ -19,7 +19,7 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
-from tests import chromium
+from tests import chromium, postgresql
 
 ROOT = Path(__file__).resolve().parents[2]
 AXE = Path(os.environ.get("SPARRING_AXE") or ROOT / "build" / "axe" / "axe.min.js")
@@ -65,6 +65,8 @@ def serving(folder: Path, port: int | None = None, options: Sequence[str] = ("--
     port = port or free_port()
     log = folder.with_name(f"{folder.name}.log")
     command = [sys.executable, "-m", "orchestrator", "serve", str(folder), "--port", str(port), "--json", *options]
+    if database := postgresql.url_of(folder):
+        command += ["--database", database]
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT)
     assert process.stdout is not None

@@ -1,6 +1,5 @@
 """A contest served in this process: Django's test client, people with accounts, and their roles."""
 
-import os
 import shutil
 from contextlib import contextmanager
 
@@ -20,28 +19,14 @@ ADDRESS = "http://127.0.0.1:8000"
 
 
 @pytest.fixture(scope="session")
-def accounts_database(request) -> str | None:
-    """Where accounts are: a PostgreSQL where `SPARRING_TEST_DATABASE` says so, else None, a file."""
-    wanted = os.environ.get("SPARRING_TEST_DATABASE", "sqlite")
-    return {"sqlite": lambda: None, "postgresql": lambda: request.getfixturevalue("database_server")}[wanted]()
-
-
-@pytest.fixture
-def new_database(accounts_database):
-    """Returns `new_database()`: where a contest has its ledger, a new database there; None: in its folder."""
-
-    def make() -> str | None:
-        return None if accounts_database is None else postgresql.new_database(accounts_database)
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def service(tmp_path_factory, accounts_database):
+def service(tmp_path_factory, service_database):
     """Django, configured once for this process, with its own tables."""
     folder = tmp_path_factory.mktemp("service")
-    setup.configure(WebSettings(contest=folder, address=ADDRESS, database=accounts_database))
+    setup.configure(WebSettings(contest=folder, address=ADDRESS, database=service_database))
     setup.make_tables()
+    from django.test.signals import setting_changed
+
+    setting_changed.connect(close_site)
     return folder
 
 
@@ -56,23 +41,24 @@ def serving(folder):
     cache.clear()
     with override_settings(SPARRING=WebSettings(contest=folder, address=ADDRESS)):
         yield folder
-        close_site()
 
 
-def close_site():
-    """Gives up what this process keeps open of the contest that it serves: a connection, where that is a database."""
+def close_site(*, setting, value, **_):
+    """Gives up what this process has open of a contest once another is served: a connection, where it is a database."""
     from orchestrator.web import contest_site
 
-    if contest_site._site is not None:
-        contest_site._site.close()
+    site = contest_site._site
+    if setting != "SPARRING" or site is None or site.folder.path == value.contest:
+        return
+    site.close()
     contest_site._site = None
 
 
 @pytest.fixture
-def contest(service, tmp_path, new_database):
+def contest(service, tmp_path):
     """A contest folder that is served, opened with the tournament's template; tables of accounts are empty."""
     folder = tmp_path / "cup"
-    seasons.create_contest(folder, "tournament", database=new_database())
+    seasons.create_contest(folder, "tournament")
     with serving(folder):
         yield folder
 
@@ -98,7 +84,7 @@ def played_season(tmp_path_factory):
 def season(service, played_season, tmp_path):
     """A copy of that season, served."""
     folder = tmp_path / "cup"
-    shutil.copytree(played_season, folder)
+    postgresql.copy_contest(played_season, folder)
     with serving(folder):
         yield folder
 

@@ -12,7 +12,9 @@ from pathlib import Path
 from orchestrator.application.contests import seasons
 from orchestrator.domain.contest_events import PersonRecord
 from orchestrator.remote.client import ServiceClient
+from tests import postgresql
 
+PATIENCE = 300
 ROOT = Path(__file__).resolve().parents[2]
 _DJANGO = """
 import os, sys
@@ -48,17 +50,17 @@ def environment(folder, **more):
 class RealService:
     """`sparring serve --no-worker` over a contest with the team Corner Shop, which Ada is in.
 
-    Args:
-        folder: where everything is. The contest is in `folder / "cup"`, opened already or made here.
-        database: where its accounts are, as a URL of PostgreSQL; None: in its folder.
+    The contest is in the folder `cup` of a folder, opened already or made here. Accounts are in the database that
+    its ledger is in, else in its folder.
     """
 
-    def __init__(self, folder, database=None):
+    def __init__(self, folder):
         self.folder, self.home = folder / "cup", folder
         self.log, self.process = folder / "service.log", None
-        self.environment = environment(folder, **({"SPARRING_DATABASE": database} if database else {}))
         if not self.folder.exists():
             seasons.create_contest(self.folder, "tournament")
+        database = postgresql.url_of(self.folder)
+        self.environment = environment(folder, **({"SPARRING_DATABASE": database} if database else {}))
         self._take_port()
         (self.folder / "web").mkdir(mode=0o700)
         person, self.token = self.make_token(days=10)
@@ -104,15 +106,14 @@ class RealService:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "orchestrator", *words], env=self.environment, stdout=log, stderr=log
             )
-        for _ in range(600):
+        until = time.monotonic() + PATIENCE
+        while True:
             try:
-                socket.create_connection(("127.0.0.1", self.port)).close()
+                return socket.create_connection(("127.0.0.1", self.port)).close()
             except OSError:
-                assert self.process.poll() is None
+                assert self.process.poll() is None, self.log.read_text("utf-8")
+                assert time.monotonic() < until, "it does not listen"
                 time.sleep(0.1)
-            else:
-                return
-        raise AssertionError("it does not listen")
 
     def kill(self):
         """Ends it as a power cut does."""

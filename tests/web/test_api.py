@@ -8,7 +8,7 @@ import pytest
 from orchestrator.application.contests import announcements, arrivals, seasons
 from orchestrator.domain import contest_events
 from orchestrator.domain.submissions import Side
-from tests.web.conftest import client_of
+from tests.web.conftest import acts, client_of
 
 DIGEST = "sha256:" + "ab" * 32
 
@@ -222,12 +222,10 @@ def test_a_receipt_is_the_signed_file(contest, team, submission):
 
 def test_withdrawing_leaves_an_event_of_the_person(contest, team, submission):
     """Once; the second time is a conflict."""
-    from orchestrator.ledger.contest_folder import ContestFolder
-
     answer = team.post(f"/submissions/{submission}/withdraw", {"reason": "a bug"})
     assert (answer.status_code, answer.json()["state"], answer.json()["reason"]) == (200, "withdrawn", "a bug")
-    last = list(ContestFolder(contest).ledger().read())[-1].event
-    assert (last.kind, last.actor) == ("submission_withdrawn", team.account.person)
+    [withdrawn] = acts(contest, contest_events.SubmissionWithdrawn)
+    assert withdrawn.actor == team.account.person
     assert codes(team.post(f"/submissions/{submission}/withdraw", {"reason": "again"})) == (409, "usage")
 
 

@@ -6,13 +6,12 @@ looked at as the first of them.
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 
 import pytest
 
-from tests import chromium
+from tests import chromium, postgresql
 
 from .browsing import AXE, NARROW, ROOT, SCHEMES, WIDE, Person, free_port, serving
 from .test_canaries import ALLAUTH
@@ -39,7 +38,7 @@ def tools(require) -> None:
 def served(tools, service, played_world, tmp_path_factory):
     """The contest with everybody in it, served, and everybody's session by name."""
     folder = tmp_path_factory.mktemp("served") / "cup"
-    shutil.copytree(played_world.folder, folder)
+    postgresql.copy_contest(played_world.folder, folder)
     port = free_port()
     made = subprocess.run(
         [sys.executable, "-m", "tests.web.world", str(folder), f"http://127.0.0.1:{port}"],

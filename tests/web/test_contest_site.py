@@ -17,19 +17,19 @@ def add_team(folder, name: str) -> None:
 
 def test_a_new_process_knows_what_was_before(contest):
     """Everything is read from the ledger's beginning."""
-    from orchestrator.web.contest_site import ContestSite
+    from orchestrator.web.contest_site import current_site
 
     add_team(contest, "Corner")
-    season = ContestSite(contest).season()
+    season = current_site().season()
     assert season.opening is not None
     assert list(season.teams) == ["Corner"]
 
 
 def test_what_others_note_is_seen_and_what_was_handed_out_stays(contest):
     """A season is a value: a request that saw it goes on with what it saw."""
-    from orchestrator.web.contest_site import ContestSite
+    from orchestrator.web.contest_site import current_site
 
-    site = ContestSite(contest)
+    site = current_site()
     before = site.season()
     add_team(contest, "Corner")
     after = site.season()
@@ -41,9 +41,9 @@ def test_what_others_note_is_seen_and_what_was_handed_out_stays(contest):
 @pytest.mark.slow
 def test_the_contest_file_is_read_again_where_it_changed(contest):
     """Organizers edit it beside the service."""
-    from orchestrator.web.contest_site import ContestSite
+    from orchestrator.web.contest_site import current_site
 
-    site = ContestSite(contest)
+    site = current_site()
     first = site.contest()
     assert site.contest() is first
     path = contest / "contest.yaml"
@@ -120,11 +120,11 @@ def test_nobody_acts_while_the_contest_file_is_wrong(contest):
         announce(admin, "Mended")
 
 
-def test_a_ledger_that_was_put_back_from_a_copy_is_written_to(contest, accounts_database):
+def test_a_ledger_that_was_put_back_from_a_copy_is_written_to(contest, service_database):
     """Nothing is noted in the file that was there before."""
     from orchestrator.web.contest_site import current_site
 
-    if accounts_database is not None:
+    if service_database is not None:
         pytest.skip("the ledger is in a database")
     site = current_site()
     with site.note_at_once("ada") as admin:

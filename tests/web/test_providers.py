@@ -24,10 +24,12 @@ from urllib.parse import parse_qs, urlsplit
 import requests
 from orchestrator.web import setup
 from orchestrator.web.settings import WebSettings
+from tests.postgresql import url_of
+from tests.web.conftest import ADDRESS
 
 folder, tamper = Path(sys.argv[1]), sys.argv[2]
-settings = WebSettings(contest=folder, address="http://127.0.0.1:8000", file=setup.read_web_file(folder))
-setup.configure(settings)
+database = url_of(folder)
+setup.configure(WebSettings(contest=folder, address=ADDRESS, database=database, file=setup.read_web_file(folder)))
 setup.make_tables()
 from django.test import Client
 client = Client(HTTP_HOST="127.0.0.1:8000")

@@ -18,7 +18,7 @@ from orchestrator.domain.contest_events import PersonRecord, Role
 from orchestrator.formats.attack_set.events import GradeGiven
 from orchestrator.formats.attack_set.grading.sheets import MINIMUM_MILLISECONDS
 from orchestrator.ledger.contest_folder import ContestFolder
-from tests import chromium
+from tests import chromium, postgresql
 from tests.web import rating_contest
 
 pytestmark = pytest.mark.slow
@@ -33,6 +33,8 @@ def served(folder: Path, log: Path) -> Iterator[str]:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
     command = [sys.executable, "-m", "orchestrator", "serve", str(folder), "--port", str(port), "--no-worker"]
+    if database := postgresql.url_of(folder):
+        command += ["--database", database]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as server:
         try:
             yield f"http://127.0.0.1:{port}"

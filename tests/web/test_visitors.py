@@ -14,6 +14,7 @@ from orchestrator.application.rounds.round_progress import ProgressReader
 from orchestrator.domain import contest_events, events
 from orchestrator.domain.plan import Stage
 from orchestrator.ledger.stores.base import format_time
+from tests import postgresql
 from tests.application.conftest import HOW, NOON, PROTOCOL, TESTS, Cup
 from tests.reports.pages import Tree
 from tests.web.conftest import ADDRESS, client_of, make_account
@@ -272,10 +273,11 @@ def test_many_visitors_cost_one_rendering(visited, monkeypatch):
     assert rendered == [("index.html.j2",)]
 
 
-def test_boards_follow_what_people_do(visited, tmp_path):
+def test_boards_follow_what_people_do(played, tmp_path):
     """After a withdrawal the results are computed again, and the team's page has the reason."""
     folder = tmp_path / "copy"
-    shutil.copytree(visited.folder.path, folder)
+    postgresql.copy_contest(played.folder.path, folder)
+    (folder / "web").mkdir(exist_ok=True)
     with serving(folder):
         address = "/teams/one/"
         assert "went home" not in client_of().get(address).content.decode()

@@ -3,7 +3,6 @@
 import html
 import json
 import re
-import shutil
 from datetime import timedelta
 
 import pytest
@@ -15,11 +14,11 @@ from orchestrator.bundles.receipts import verify_receipt
 from orchestrator.domain.contest_events import PersonRecord
 from orchestrator.formats.unrestricted import events
 from orchestrator.web.settings import WebSettings
-from tests import chromium
+from tests import chromium, postgresql
 
 from . import week_world
 from .browsing import AXE, SCHEMES, WIDE, Person, Service
-from .conftest import ADDRESS, acts, close_site
+from .conftest import ADDRESS, acts
 from .test_questionnaire import serving_here
 from .week_world import PEOPLE, ROLES, SECOND, SIDE, TEAMS, WEEK, WeekWorld, png
 
@@ -43,16 +42,14 @@ def world(service, made_world, tmp_path):
     from orchestrator.web import contest_site
 
     folder = tmp_path / "cup"
-    shutil.copytree(made_world.folder, folder)
+    postgresql.copy_contest(made_world.folder, folder)
     made = WeekWorld(folder, SECOND, dict(made_world.pictures), dict(made_world.appeals))
     call_command("flush", verbosity=0, interactive=False)
     cache.clear()
     with override_settings(SPARRING=WebSettings(contest=folder, address=ADDRESS)):
-        close_site()
         contest_site.current_site().clock = made.clock
         week_world.people_sign_up()
         yield made
-        close_site()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ with a command, so its people are known by their addresses.
 
 import base64
 import json
-import shutil
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ from orchestrator.domain import contest_events, events
 from orchestrator.domain.contest_events import PersonRecord, Role
 from orchestrator.domain.submissions import Side
 from orchestrator.ledger.contest_folder import ContestFolder
+from tests import postgresql
 from tests.application.conftest import Cup
 
 TASK, ROUND, BUNDLE = "quarters", "initial", "sealed-1"
@@ -226,7 +226,7 @@ def people_sign_up(world: World) -> None:
 
 def copied(world: World, to: Path) -> World:
     """Returns a world of a test's own, like one that was played."""
-    shutil.copytree(world.folder, to)
+    postgresql.copy_contest(world.folder, to)
     return World(to, world.ids, world.request)
 
 
@@ -254,7 +254,7 @@ def main() -> None:
     from orchestrator.web.settings import WebSettings
 
     folder, address = Path(sys.argv[1]), sys.argv[2]
-    setup.configure(WebSettings(contest=folder, address=address))
+    setup.configure(WebSettings(contest=folder, address=address, database=postgresql.url_of(folder)))
     setup.make_tables()
     world = World(folder)
     people_sign_up(world)
