@@ -7,6 +7,8 @@ LOCKS := -c images/_base/requirements.lock -c images/attack_cw_l2/requirements.l
 OUT ?= demo
 # Half of the time a test waits for other processes, so there are more workers than processors.
 WORKERS ?= 4
+# What two databases could do differently: unique fields, transactions, conflicts, times, the order of rows.
+ACCOUNTS := $(addprefix tests/web/test_,accounts.py session_security.py uploads.py housekeeping.py contest_site.py health.py)
 # Tests start thousands of interpreters: without bytecode on disk each would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -22,6 +24,7 @@ test: $(VENV)/.dev
 test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 	SPARRING_TEST_BACKEND=runc $(BIN)/python -m pytest -n $(WORKERS) tests/sandbox_selftest/test_programs.py
+	SPARRING_TEST_DATABASE=postgresql $(BIN)/python -m pytest $(ACCOUNTS)
 
 soak: $(VENV)/.dev
 	SPARRING_SOAK=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --timeout 3600

@@ -16,7 +16,9 @@ def site(contest):
     """The contest that is served, at noon."""
     from orchestrator.web.contest_site import ContestSite
 
-    return ContestSite(contest, lambda: NOW)
+    found = ContestSite(contest, lambda: NOW)
+    yield found
+    found.close()
 
 
 @pytest.fixture
