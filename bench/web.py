@@ -2,19 +2,22 @@
 
     python bench/web.py [--visitors 200] [--uploads 20] [--megabytes 200] [--per-second 5] [--seconds 60] [--json]
 
-Makes the demo's contest in a temporary folder, plays its first round, lets more teams hand in, asks for the round
-again, and starts `sparring serve` with its worker on the process backend. While that round plays,
+Makes the demo's contest in a temporary folder, plays its first round, and adds a task with more digits, on which
+baselines and submissions play for minutes. It asks for that round and starts `sparring serve` with its worker on the
+process backend. Once the round plays,
 
     visitors       ask for the boards, each every 5 seconds over a connection of its own, at their own moments,
     uploads        send files in parts of 8 MiB, all at once,
     submissions    begin and finish small uploads, so many a second; what is in them is refused later by the worker.
 
-All of it is on this machine, so that clients and players take processor time from the service. Nothing is asked for
-after `--seconds`, and what is under way then is waited for no longer than a timeout: the script ends by itself.
+Visitors are in one process and teams in another, so that neither waits for the other's interpreter, and files are made
+before the clock starts. All of it is on this machine, so that clients and players take processor time from the
+service. Nothing is asked for after `--seconds`, and what is under way then is waited for no longer than a timeout: the
+script ends by itself. It fails where the round ended before the load did.
 
 It prints for each kind of request how many were answered, how many were put off (429, or 503 with Retry-After), how
-many failed otherwise, and the median and 95th percentile of the time in milliseconds; and the service's memory. The
-goals: nothing failed, and a median under 200 ms for the boards, on two cores.
+many failed otherwise, and the median and 95th percentile of the time in milliseconds; and the service's memory and
+processor time. The goals: nothing failed, and a median under 200 ms for the boards, on two cores.
 """
 
 import argparse
@@ -31,11 +34,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -57,6 +62,10 @@ TIMEOUT = 120
 PART = 8 * 1024 * 1024
 VISIT_SECONDS = 5
 TEAMS = 20
+TAIL = 64
+LONG_TASK = "long"
+PLAYS_WITHIN = 300
+PREPARATION = 5
 NEWCOMERS = ("attack_softmax", "attack_meanward", "defence_noisy_mlp", "defence_neighbours")
 PUT_OFF = frozenset({429, 503})
 
@@ -69,7 +78,7 @@ class Tally:
     put_off: int = 0
     failed: list[str] = field(default_factory=list)
 
-    def count(self, what: str, seconds: float, answer: HTTPResponse | None) -> bool:
+    def count(self, what: str, seconds: float, answer: HTTPResponse | None, body: bytes) -> bool:
         """Counts a request; returns whether it was done."""
         status = answer.status if answer is not None else 0
         if HTTPStatus.OK <= status < HTTPStatus.BAD_REQUEST:
@@ -78,7 +87,10 @@ class Tally:
         if answer is not None and status in PUT_OFF and answer.headers["Retry-After"]:
             self.put_off += 1
         else:
-            self.failed.append(f"{what}: {status or 'no answer'}")
+            code = ""
+            with suppress(ValueError, TypeError, KeyError):
+                code = json.loads(body)["code"]
+            self.failed.append(f"{what}: {status or 'no answer'} {code}".rstrip())
         return False
 
     def figures(self) -> dict[str, object]:
@@ -88,7 +100,7 @@ class Tally:
             "done": len(times),
             "put off": self.put_off,
             "failed": len(self.failed),
-            "first failure": self.failed[0] if self.failed else "",
+            "failures": sorted(set(self.failed))[:5],
             "median ms": round(median(times), 1) if times else None,
             "95 % ms": round(quantiles(times, n=20)[-1], 1) if len(times) > 1 else None,
         }
@@ -106,15 +118,38 @@ class Client:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.token:
             named["Authorization"] = f"Bearer {self.token}"
-        began = time.monotonic()
+        began, said = time.monotonic(), b""
         try:
             self.connection.request(method, path, body, named)
             answer = self.connection.getresponse()
-            answer.read()
+            said = answer.read()
         except (HTTPException, OSError):
             answer = None
             self.connection.close()
-        return answer if self.tally.count(f"{method} {path}", time.monotonic() - began, answer) else None
+        return answer if self.tally.count(f"{method} {path}", time.monotonic() - began, answer, said) else None
+
+
+class RandomFile:
+    """A file of random bytes in parts: all of one size share what they begin with, and each ends otherwise."""
+
+    _beginnings: "dict[int, tuple[bytes, hashlib._Hash]]" = {}  # noqa: RUF012  shared on purpose
+
+    def __init__(self, size: int) -> None:
+        if size not in self._beginnings:
+            block, digest = os.urandom(PART), hashlib.sha256()
+            for at in range(0, size - TAIL, PART):
+                digest.update(block[: min(PART, size - TAIL - at)])
+            self._beginnings[size] = block, digest
+        self.size, (self._block, beginning), self._tail = size, self._beginnings[size], os.urandom(TAIL)
+        digest = beginning.copy()
+        digest.update(self._tail)
+        self.digest = digest.hexdigest()
+
+    def parts(self) -> Iterator[bytes]:
+        """Yields its parts. The last 64 bytes are in the last one, or are the last one."""
+        for at in range(0, self.size - TAIL, PART):
+            yield self._block[: min(PART, self.size - TAIL - at)]
+        yield self._tail
 
 
 def visit(client: Client, first: float, until: float, wait: Callable[[float], object]) -> None:
@@ -127,22 +162,16 @@ def visit(client: Client, first: float, until: float, wait: Callable[[float], ob
         wait(min(VISIT_SECONDS, max(0.0, until - time.monotonic())))
 
 
-def upload(client: Client, team: int, size: int, until: float) -> None:
-    """Sends a file of random bytes in parts; gives up at the end of the time, or where a part fails."""
-    head, block = os.urandom(min(size, 64)), os.urandom(PART)
-    parts = [block[: min(PART, size - at)] for at in range(0, size, PART)]
-    parts[0] = head + parts[0][len(head) :]
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    words = {"team": f"Team {team}", "task": "digits", "filename": "it.tar", "sha256": digest.hexdigest()}
+def upload(client: Client, team: int, file: RandomFile, until: float) -> None:
+    """Sends a file in parts; gives up at the end of the time, or where a part fails."""
+    words = {"team": f"Team {team}", "task": "digits", "filename": "it.tar", "sha256": file.digest}
     said = ",".join(f"{name} {base64.b64encode(value.encode()).decode()}" for name, value in words.items())
     tus = {"Tus_Resumable": "1.0.0"}
-    begun = client.ask("POST", "/api/v1/uploads", Upload_Length=str(size), Upload_Metadata=said, **tus)
+    begun = client.ask("POST", "/api/v1/uploads", Upload_Length=str(file.size), Upload_Metadata=said, **tus)
     if begun is None:
         return
     place, offset = begun.headers["Location"].partition("/api/")[2], 0
-    for part in parts:
+    for part in file.parts():
         if time.monotonic() > until + TIMEOUT or not _sent(client, f"/api/{place}", offset, part, until):
             return
         offset += len(part)
@@ -166,7 +195,7 @@ def submit(clients: list[Client], per_second: float, until: float) -> None:
     while time.monotonic() < until:
         team = number % TEAMS
         one = Client(clients[team].connection.port, clients[team].tally, clients[team].token)
-        threads.append(threading.Thread(target=upload, args=(one, team, 4096, until), daemon=True))
+        threads.append(threading.Thread(target=upload, args=(one, team, RandomFile(4096), until), daemon=True))
         threads[-1].start()
         number += 1
         time.sleep(max(0.0, began + number / per_second - time.monotonic()))
@@ -175,10 +204,16 @@ def submit(clients: list[Client], per_second: float, until: float) -> None:
 
 
 def make_contest(folder: Path) -> None:
-    """Makes the demo's contest, plays its first round, and asks for it once more with submissions that came since."""
+    """Makes the demo's contest, plays its first round, and asks for the same on a task that takes minutes."""
     demo_contest.create_demo(folder, HOW)
     words = [sys.executable, "-m", "orchestrator", "work", str(folder), "--once", *WORK]
     subprocess.run(words, check=True, capture_output=True)
+    file = ContestFolder(folder).file
+    before, _, after = file.read_text("utf-8").partition("\ntask:\n")
+    task, _, rest = after.partition("\n\n")
+    long = re.sub(r", first: \d+", "", task.replace("name: digits", f"name: {LONG_TASK}"))
+    tasks = "\n".join("  - " + re.sub("^", "  ", one, flags=re.MULTILINE).lstrip() for one in (task, long))
+    file.write_text(f"{before}\ntasks:\n{tasks}\n\n{rest}", "utf-8")
     source = resources.resource_path("examples", "demo") / "submissions"
     with seasons.administer(folder) as admin:
         backend = play_rounds.ready_backend(admin.contest, folder.resolve(), HOW)
@@ -189,8 +224,8 @@ def make_contest(folder: Path) -> None:
             manifest = re.sub(r"^name:.*$", f"name: late-{number}", manifest, flags=re.MULTILINE)
             (copy / "submission.yaml").write_text(manifest, "utf-8")
             admin.add_team(f"Late {number}", [PersonRecord(id=f"late-{number}", name="Somebody")])
-            admin.submit(SubmissionRequest(f"Late {number}", admin.contest.only_task, folder=copy), backend)
-        round_requests.request_round(admin, demo_contest.ROUND)
+            admin.submit(SubmissionRequest(f"Late {number}", LONG_TASK, folder=copy), backend)
+        round_requests.request_round(admin, demo_contest.ROUND, LONG_TASK)
 
 
 def make_teams(folder: Path, port: int) -> list[str]:
@@ -241,31 +276,70 @@ def round_is_played(folder: Path) -> bool:
         return bool(admin.season.round_requests)
 
 
-def load(port: int, teams: list[str], asked: argparse.Namespace) -> Mapping[str, Tally]:
-    """Asks for everything at once; returns how it went."""
-    tallies = {name: Tally() for name in ("boards", "parts of uploads", "submissions")}
-    boards, parts, small = tallies.values()
-    until, never = time.monotonic() + asked.seconds, threading.Event()
-    visitors = [Client(port, boards) for _ in range(asked.visitors)]
-    large = [Client(port, parts, teams[number % TEAMS]) for number in range(asked.uploads)]
-    size = asked.megabytes * 1024 * 1024
+def await_round(folder: Path) -> None:
+    """Returns once the worker plays the round that was asked for. Raises SystemExit where it does not begin."""
+    until = time.monotonic() + PLAYS_WITHIN
+    while not ContestFolder(folder).round(demo_contest.ROUND, LONG_TASK).exists:
+        if time.monotonic() > until:
+            raise SystemExit("the worker does not play the round")
+        time.sleep(0.5)
+
+
+def processor_seconds(pid: int) -> float:
+    """Returns the processor time that a process has used, without its children."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def watch_boards(port: int, count: int, began: float, until: float) -> Tally:
+    """Has visitors look at the boards, in a process of their own; returns how it went."""
+    boards, never = Tally(), threading.Event()
+    never.wait(began - time.monotonic())
     threads = [
         threading.Thread(
-            target=visit, args=(each, VISIT_SECONDS * place / len(visitors), until, never.wait), daemon=True
+            target=visit, args=(Client(port, boards), VISIT_SECONDS * place / count, until, never.wait), daemon=True
         )
-        for place, each in enumerate(visitors)
+        for place in range(count)
     ]
-    threads += [
-        threading.Thread(target=upload, args=(each, number % TEAMS, size, until), daemon=True)
-        for number, each in enumerate(large)
+    _run(threads, until)
+    return boards
+
+
+def send_files(port: int, teams: list[str], asked: argparse.Namespace, began: float, until: float) -> list[Tally]:
+    """Has teams hand in, in a process of their own; returns how parts of large files and submissions went."""
+    parts, small = Tally(), Tally()
+    files = [RandomFile(asked.megabytes * 1024 * 1024) for _ in range(asked.uploads)]
+    threads = [
+        threading.Thread(
+            target=upload,
+            args=(Client(port, parts, teams[number % TEAMS]), number % TEAMS, file, until),
+            daemon=True,
+        )
+        for number, file in enumerate(files)
     ]
     handing_in = [Client(port, small, token) for token in teams]
     threads.append(threading.Thread(target=submit, args=(handing_in, asked.per_second, until), daemon=True))
+    time.sleep(max(0.0, began - time.monotonic()))
+    _run(threads, until)
+    return [parts, small]
+
+
+def _run(threads: list[threading.Thread], until: float) -> None:
+    """Starts threads, and waits for them no longer than a few timeouts after the end."""
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, until + 3 * TIMEOUT - time.monotonic()))
-    return tallies
+
+
+def load(port: int, teams: list[str], asked: argparse.Namespace) -> Mapping[str, Tally]:
+    """Asks for everything at once; returns how it went."""
+    began = time.monotonic() + PREPARATION  # both processes start, and files are made
+    until = began + asked.seconds
+    with ProcessPoolExecutor(2, mp_context=get_context("fork")) as processes:
+        boards = processes.submit(watch_boards, port, asked.visitors, began, until)
+        files = processes.submit(send_files, port, teams, asked, began, until)
+        return dict(zip(("boards", "parts of uploads", "submissions"), [boards.result(), *files.result()], strict=True))
 
 
 def main() -> None:
@@ -286,18 +360,23 @@ def main() -> None:
             port = free.getsockname()[1]
         teams = make_teams(folder, port)
         with serving(folder, port) as pid:
-            before = megabytes(pid, "VmRSS")
+            await_round(folder)
+            before, used = megabytes(pid, "VmRSS"), processor_seconds(pid)
             began = time.monotonic()
             tallies = load(port, teams, asked)
             figures: dict[str, object] = {name: tally.figures() for name, tally in tallies.items()}
-            figures["seconds"] = round(time.monotonic() - began, 1)
-            figures["round still played at the end"] = round_is_played(folder)
+            figures["seconds"] = round(time.monotonic() - began - PREPARATION, 1)
+            still_played = round_is_played(folder)
+            figures["round still played at the end"] = still_played
+            figures["processor seconds of the service"] = round(processor_seconds(pid) - used, 1)
             figures["memory MiB"] = {"before": before, "most": megabytes(pid, "VmHWM")}
     if asked.json:
         print(json.dumps(figures, indent=1))
     else:
         for name, value in figures.items():
-            print(f"{name:30}  {value}")
+            print(f"{name:34}  {value}")
+    if not still_played:
+        raise SystemExit("the round ended before the load did: the figures are of a quieter machine")
 
 
 if __name__ == "__main__":
