@@ -30,6 +30,8 @@ FORMAT_LABEL = "sparring.manifest"
 _OCI = "org.opencontainers.image"
 _CUDA_BASE = {"sparring/base-torch:cpu": "sparring/base-torch:cuda"}
 _WITHOUT_NETWORK = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}
+_WITH_NETWORK = {"PIP_NO_INDEX": "0"}
+"""Against a recipe's own default, which is that of a build without a network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +133,8 @@ def shipped_folder_with_image(folder: Path, image: str) -> Path | None:
     return None
 
 
-DOWNLOAD_WHEELS = "pip download --no-deps --only-binary :all: -r requirements.lock -d wheels"
-"""Brings the packages of a submission's image into its folder."""
+DOWNLOAD_WHEELS = "pip download --python-version 3.11 --no-deps --only-binary :all: -r requirements.lock -d wheels"
+"""Brings the packages of a submission's image into its folder, for the Python of the base images."""
 
 
 def missing_wheels_problem(folder: Path) -> tuple[str, str] | None:
@@ -162,7 +164,7 @@ def _arguments(
         raise UsageError(f"{folder / dockerfile.FILE_NAME} has no `ARG BASE` that --base could set")
     default = recipe.arguments.get("BASE", "")
     base = options.base or (_CUDA_BASE.get(default, default) if options.flavour == "cuda" else default)
-    given = {"BASE": base, **({} if options.network else _WITHOUT_NETWORK)}
+    given = {"BASE": base, **(_WITH_NETWORK if options.network else _WITHOUT_NETWORK)}
     return {name: value for name, value in given.items() if name in recipe.arguments}
 
 

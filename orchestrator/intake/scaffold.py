@@ -27,7 +27,14 @@ DEFAULT_LICENCE = "Apache-2.0"
 """The licence whose text `shared/LICENSE` is."""
 FIRST_OPPONENT = {Side.ATTACK: "undefended", Side.DEFENCE: "fgsm"}
 """The baseline that a submission of each side is told to try first: of the contest that `try` plays by default."""
-_PACKAGES = f" A build has no network: before the\nfirst one, say `{DOWNLOAD_WHEELS}` in this folder."
+_PACKAGES = f"""
+
+A build has no network. Before the first one, download the packages that `requirements.lock` names, in this folder:
+
+```sh
+{DOWNLOAD_WHEELS}
+```"""
+_MORE_PACKAGES = " To add packages\nto it: `sparring explain submit-an-attack#5-in-a-container`."
 _SPDX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,99}")
 
 
@@ -126,11 +133,18 @@ def _write_template(request: ScaffoldRequest, folder: Path, place: str) -> tuple
         description=manifest.read_manifest(folder).description,
         file=_player_file(request),
         commands="\n".join(_next_commands(request, place)),
-        packages=_PACKAGES if (folder / "requirements.lock").is_file() else "",
+        packages=_packages_text(request.framework, folder),
     )
     if request.licence != DEFAULT_LICENCE:
         (folder / "LICENSE").write_text(_licence_placeholder(request.licence), "utf-8")
     return tuple(sorted(path.name for path in folder.iterdir()))
+
+
+def _packages_text(framework: Framework, folder: Path) -> str:
+    """Returns what a README says of the packages in the image."""
+    if (folder / "requirements.lock").is_file():
+        return _PACKAGES
+    return _MORE_PACKAGES if framework in {Framework.NUMPY, Framework.PYTORCH} else ""
 
 
 def _fill_template(path: Path, **values: str) -> None:

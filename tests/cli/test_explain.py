@@ -63,7 +63,7 @@ def test_every_page_that_a_message_names_is_printed() -> None:
                 assert not re.search(r"docs/[a-z0-9-]+\.md|`make [a-z]|^make [a-z]+$", node.value), (
                     f"{path}: {node.value}"
                 )
-                named |= dict.fromkeys(re.findall(r"sparring explain ([a-z0-9-]+(?:#[a-z-]+)?)", node.value), path)
+                named |= dict.fromkeys(re.findall(r"sparring explain ([a-z0-9-]+(?:#[a-z0-9-]+)?)", node.value), path)
     assert "threat-model#memory-by-time" in named
     for name in named:
         page, _, section = name.partition("#")

@@ -1,9 +1,12 @@
 """What docs/your-own-model.md says works, with pictures of CIFAR-10's shape."""
 
+import shutil
+import subprocess
+
 import numpy as np
 import pytest
 
-from .conftest import blocks_of
+from .conftest import NEEDS_DOCKER, blocks_of
 
 pytestmark = pytest.mark.slow
 NOT_RUN, GOES_INTO = "not run by the tests: ", "goes into "
@@ -34,5 +37,39 @@ def test_a_model_and_an_attack_of_a_library_pass_the_check(document, shell, tmp_
 def test_what_is_not_run_says_why(document) -> None:
     """Each marked block of the page goes into a file, or gives its reason."""
     marks = [block.mark for block in blocks_of(document("your-own-model.md")) if block.mark]
-    reasons = [mark for mark in marks if not mark.startswith(GOES_INTO)]
+    reasons = [mark for mark in marks if not mark.startswith(GOES_INTO) and mark != NEEDS_DOCKER]
     assert all(mark.startswith(NOT_RUN) and len(mark) > len(NOT_RUN) + 20 for mark in reasons)
+
+
+def test_the_packages_of_foolbox_are_those_of_our_attack(document, root) -> None:
+    """The page's requirements.lock has what the organizers' attack with foolbox has beyond the same base."""
+    ours = (root / "images" / "attack_cw_l2" / "requirements.lock").read_text("utf-8").splitlines()
+    (shown,) = [each for each in blocks_of(document("your-own-model.md")) if each.mark.endswith("requirements.lock")]
+    assert shown.text.splitlines() == [line for line in ours if not line.startswith("#")]
+
+
+@pytest.mark.docker
+@pytest.mark.timeout(600)
+def test_an_attack_of_a_library_passes_the_check_in_a_container(document, root, shell, require, tmp_path) -> None:
+    """The attack of the page is built without a network, with the wheels beside it, and would be received."""
+    work, wheels = tmp_path / "work", root / "build" / "images" / "attack_cw_l2" / "wheels"
+    asked = subprocess.run(["docker", "image", "inspect", "sparring/base-torch:cpu"], capture_output=True, check=False)
+    if asked.returncode or not wheels.is_dir():
+        require("docker", "there is no sparring/base-torch, or its wheels were not kept: make images")
+    write_pictures(work / "eval.npz", 40)
+    shell("sparring submission init defence my_defence --framework pytorch")
+    shell("sparring submission init attack my_attack --framework pytorch")
+    shell("python my_defence/train.py --data eval.npz --epochs 1")
+    shell("cp my_defence/network.py my_defence/weights.safetensors my_attack/")
+    shutil.copytree(wheels, work / "my_attack" / "wheels")
+    blocks = blocks_of(document("your-own-model.md"))
+    for name in ("contest.yaml", "my_attack/player.py", "my_attack/requirements.lock"):
+        (found,) = [block.text for block in blocks if block.mark == GOES_INTO + name]
+        (work / name).write_text(found)
+    (lines,) = [block.text for block in blocks if block.mark == NEEDS_DOCKER]
+    try:
+        printed = shell("".join(line for line in lines.splitlines(keepends=True) if "my_attack" in line))
+        assert "it would be received" in printed
+    finally:
+        words = ["docker", "image", "rm", "submission/attack-my-attack:cpu"]
+        subprocess.run(words, capture_output=True, check=False)

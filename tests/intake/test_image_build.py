@@ -66,13 +66,13 @@ def test_the_same_folder_gives_the_same_context(entry) -> None:
 
 
 def test_the_recipe_says_what_it_stands_on(entry) -> None:
-    """Name, base and arguments follow the flavour; only declared arguments are given, and none for a network."""
+    """Name, base and arguments follow the flavour; arguments are given if declared; a network brings pip its index."""
     recipe = image_build.prepare_build(entry, ImageBuildOptions()).recipe
     assert (recipe.tag, recipe.bases, recipe.network) == ("team/entry:cpu", ("sparring/base-torch:cpu",), False)
     assert recipe.arguments == {"BASE": "sparring/base-torch:cpu", "PIP_NO_INDEX": "1"}
     cuda = image_build.prepare_build(entry, ImageBuildOptions("cuda", network=True)).recipe
     assert (cuda.tag, cuda.bases) == ("team/entry:cuda", ("sparring/base-torch:cuda",))
-    assert cuda.arguments == {"BASE": "sparring/base-torch:cuda"}
+    assert cuda.arguments == {"BASE": "sparring/base-torch:cuda", "PIP_NO_INDEX": "0"}
     other = image_build.prepare_build(entry, ImageBuildOptions(tag="mine:7", base="sparring/base:cpu")).recipe
     assert (other.tag, other.bases) == ("mine:7", ("sparring/base:cpu",))
 

@@ -14,6 +14,10 @@ _BY_CODE = {
     "gave-up": "see the faults before it",
     "protocol": "compare what it said with schemas/protocol.md; the helper sparring_player speaks it for you",
 }
+_INSTALL = (
+    "install it here for the process backend, and put it into the image "
+    "(`sparring explain submit-an-attack#5-in-a-container`)"
+)
 _BY_STDERR = (
     (
         r"Temporary failure in name resolution|Name or service not known|Network is unreachable|ENETUNREACH|EAI_AGAIN",
@@ -30,7 +34,7 @@ _BY_STDERR = (
     (r"No space left on device|ENOSPC", "what a sandbox can write to is small (limits.tmp, limits.shm): write less"),
     (
         r"ModuleNotFoundError|ImportError|Cannot find module|error while loading shared libraries",
-        "the image lacks it: install it in the Dockerfile",
+        _INSTALL,
     ),
     (
         r"can't open file|No such file or directory|ENOENT|executable file not found",
