@@ -117,7 +117,7 @@ def setting(size: int, pictures: int, folder: Path) -> RoundContext:
         roster=Roster(tuple(roster)),
         images={},
         backend=plugins.load_plugin("sandboxes", "process"),  # only its name is asked for
-        blobs=plugins.load_plugin("stores", "folder")(folder / "blobs"),
+        blobs=plugins.load_plugin("stores", "folder")(folder / "blobs", pack=True),
         clock=time.monotonic,
     )
 

@@ -110,9 +110,9 @@ def open_database(url: str, schema: str) -> Ledger:
     return ledger
 
 
-def open_blobs(folder: Path) -> Blobs:
-    """Returns what is kept below a folder."""
-    blobs: Blobs = plugins.load_plugin("stores", "folder")(folder)
+def open_blobs(folder: Path, *, pack: bool = False) -> Blobs:
+    """Returns what is kept below a folder; with `pack`, the small blobs that are put there go into one file."""
+    blobs: Blobs = plugins.load_plugin("stores", "folder")(folder, pack=pack)
     return blobs
 
 
@@ -221,9 +221,9 @@ class RoundFolder:
         """Returns the round's ledger, made if it is not there."""
         return open_ledger(self.path / "ledger.sqlite")
 
-    def blobs(self) -> Blobs:
-        """Returns the round's blobs; the rounds of one contest share theirs."""
-        return open_blobs(self._blobs_path)
+    def blobs(self, *, pack: bool = False) -> Blobs:
+        """Returns the round's blobs; the rounds of one contest share theirs. `pack` is for who plays the round."""
+        return open_blobs(self._blobs_path, pack=pack)
 
     @property
     def _blobs_path(self) -> Path:

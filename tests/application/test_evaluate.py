@@ -14,6 +14,7 @@ from orchestrator.domain import events
 from orchestrator.domain.plan import Stage
 from orchestrator.errors import Cancelled, Rejected, UsageError
 from orchestrator.intake.contest_file import Contest
+from tests.blob_files import find_blob
 
 pytestmark = pytest.mark.xdist_group("evaluate")
 
@@ -139,9 +140,7 @@ def test_a_damaged_step_is_played_again(place, evaluated, tmp_path) -> None:
     shutil.copytree(place / "kept", copied)
     record, _ = play_rounds.read_round(copied)
     step = next(step for steps in record.round.steps.values() for step in steps.values() if step.stage is Stage.QUERY)
-    name = step.blobs["queries"].removeprefix("sha256:")
-    [blob] = [path for path in copied.glob("blobs/*/*") if path.is_file() and path.name.endswith(name[2:])]
-    blob.unlink()
+    find_blob(copied / "blobs", step.blobs["queries"]).write(b"")
     progress = EvaluationProgress(evaluated["wanted"], copied)
     assert progress.queries[0] < evaluated["progress"].queries[0]
     again = evaluation.evaluate(evaluated["wanted"], copied, HOW, progress)

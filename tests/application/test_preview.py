@@ -10,6 +10,7 @@ from orchestrator.domain.plan import Stage
 from orchestrator.errors import UsageError
 from orchestrator.execution.estimate import RunEstimate, StageEstimate
 from orchestrator.formats.tournament.events import FinalistsPromoted
+from tests.blob_files import find_blob
 
 from .conftest import HOW
 
@@ -119,8 +120,7 @@ def test_a_damaged_array_is_foreseen_as_work(entered) -> None:
     entered.play("initial")
     told = [entry.event for entry in entered.round_entries("initial")]
     step = next(e for e in told if isinstance(e, events.StepFinished) and e.submission == "measure")
-    name = step.blobs["rows"].partition(":")[2]
-    (entered.folder.path / "blobs" / name[:2] / name[2:]).write_bytes(b"")
+    find_blob(entered.folder.path / "blobs", step.blobs["rows"]).write(b"")
     found = preview(entered)
     assert (stage(found, Stage.PERTURB).jobs, stage(found, Stage.PERTURB).finished) == (0, 2)
     assert (stage(found, Stage.CLASSIFY).jobs, stage(found, Stage.CLASSIFY).finished) == (1, 1)

@@ -110,7 +110,7 @@ def test_the_labels_were_told(told: Cup):
     """The mark is on record, in the ledger and in standard error: it was said, and the search finds it."""
     found = leaks(told.folder.path)
     assert any(name.startswith("rounds/initial/quarters/ledger.sqlite") for name in found)
-    assert sum(name.startswith("blobs/") for name in found) >= 3
+    assert any(name.startswith("blobs/") for name in found)
     record, _ = play_rounds.read_round(told.folder.round("initial", "quarters").path)
     said = fault_texts.first_messages(record.round)
     for name, code in CODES.items():

@@ -14,6 +14,7 @@ from orchestrator.domain.season import Season
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.season_fold import fold_season
 from orchestrator.signatures import fingerprint, verify_signature
+from tests.blob_files import find_blob
 
 pytestmark = [pytest.mark.xdist_group("season"), pytest.mark.timeout(900)]
 WRITTEN = {".json", ".csv", ".html", ".md", ".parquet", ".txt", ".svg"}
@@ -52,12 +53,7 @@ def test_a2_nothing_that_an_attack_says_is_written_down(season) -> None:
     record, _ = play_rounds.read_round(season / "rounds" / "initial" / "digits")
     said = [record.round.sandboxes_of("aloud")]
     labels = record.samples.labels
-    logs = [
-        (season / "blobs" / s.stderr.removeprefix("sha256:")[:2] / s.stderr.removeprefix("sha256:")[2:]).read_bytes()
-        for sandboxes in said
-        for s in sandboxes
-        if s.stderr
-    ]
+    logs = [find_blob(season / "blobs", s.stderr).read() for sandboxes in said for s in sandboxes if s.stderr]
     assert b"".join(logs).count(b"the label is ") >= len(labels)
 
     written = [path for path in season.glob("rounds/**/*") if path.is_file() and path.suffix in WRITTEN]

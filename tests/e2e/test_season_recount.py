@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.blob_files import find_blob
+
 pytestmark = [pytest.mark.xdist_group("season"), pytest.mark.timeout(900)]
 
 TASKS = ("digits", "faint", "euclid", "familiar")
@@ -36,8 +38,7 @@ def told(path: Path) -> list[tuple[str, dict]]:
 
 def array(cup: Path, digest: str) -> np.ndarray:
     """Returns a blob's array."""
-    digits = digest.removeprefix("sha256:")
-    return np.load(io.BytesIO((cup / "blobs" / digits[:2] / digits[2:]).read_bytes()), allow_pickle=False)
+    return np.load(io.BytesIO(find_blob(cup / "blobs", digest).read()), allow_pickle=False)
 
 
 @dataclass

@@ -340,7 +340,8 @@ def _round_context(part: TaskRound, folder: RoundFolder, backend: Backend) -> Ro
         images=part.admitted.images,
         picture_sets=part.admitted.pictures,
         backend=backend,
-        blobs=folder.blobs(),
+        # Pods list the volume's folders through caches, and may not see a pack that is new.
+        blobs=folder.blobs(pack=backend.name != composition.KUBERNETES),
     )
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from orchestrator.intake import admission, manifest
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.read_model import RoundView
 from orchestrator.ledger.round_folder import RoundFolder
-from orchestrator.ledger.stores.base import get_array
+from orchestrator.ledger.stores.base import Blobs, get_array
 from orchestrator.scoring import fault_texts
 from orchestrator.scoring.results_file import ColumnPart, FaultPart, LeaderboardPart, Results, RowPart
 
@@ -242,9 +243,14 @@ class EvaluationProgress:
         )
         return sum(queries for _, _, queries in self._attacked.values()), left
 
+    @cached_property
+    def _blobs(self) -> Blobs:
+        """The round's blobs, opened once: what was found of them need not be looked for again."""
+        return self._folder.blobs()
+
     def _count_step(self, step: events.StepFinished) -> None:
         if step.stage is Stage.QUERY and "queries" in step.blobs:  # the last of a job may ask some questions again
-            queries = get_array(self._folder.blobs(), step.blobs["queries"])
+            queries = get_array(self._blobs, step.blobs["queries"])
             self._attacked[step.job, step.step] = (step.cells[0].attack or "", len(queries), int(queries.sum()))
 
 

@@ -1,4 +1,4 @@
-"""Blobs as files named by their SHA-256, written whole or not at all.
+"""Blobs by their SHA-256, written whole or not at all: each in a file of its own, or small ones in packs.
 
 They are not forced to the disk one by one: a killed process loses none, and what a power cut damages is found by its
 digest and played again (`execution.reuse`).
@@ -6,21 +6,35 @@ digest and played again (`execution.reuse`).
 
 import os
 import secrets
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.domain.ids import digest as digest_of
 from orchestrator.errors import StoreFault
 from orchestrator.files import UNFINISHED_PREFIX
+from orchestrator.ledger.blob_packs import BlobPacks, PackedBlob
+
+LARGEST_PACKED_BYTES = 65_536
+"""The most bytes of a blob that is put into a pack; what is larger has a file of its own."""
 
 
 class FolderBlobs:
-    """Blobs under one folder: `ab/cdef...` for `sha256:abcdef...`.
+    """Blobs under one folder: `ab/cdef...` for `sha256:abcdef...`, or in `packs` (`ledger.blob_packs`).
 
     Their paths are plain strings: a large round has 100,000, and making a `Path` takes longer than reading most files.
+
+    Args:
+        folder: where they are kept, made where there is none.
+        pack: whether small blobs go into a pack, for who puts many. Who reads finds them either way.
+
+    Raises:
+        StoreFault: the folder cannot be made.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, pack: bool = False) -> None:
+        self._folder, self._packs = folder, BlobPacks(str(folder))
+        self._largest_packed = LARGEST_PACKED_BYTES if pack else -1
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -29,6 +43,9 @@ class FolderBlobs:
     def put(self, data: bytes) -> str:
         """Keeps the bytes and returns their digest; a reader never sees half a blob."""
         name = digest_of(data)
+        if len(data) <= self._largest_packed:
+            self._pack(name, data)
+            return name
         path = self._path(name)
         if _is_intact(path, name):
             return name
@@ -42,15 +59,32 @@ class FolderBlobs:
             raise self._not_kept(error) from error
         return name
 
+    def _pack(self, name: str, data: bytes) -> None:
+        key = _key(name)
+        if _read_packed(self._packs.known(key), name) is None:
+            try:
+                self._packs.append(key, data)
+            except OSError as error:
+                raise self._not_kept(error) from error
+
     def get(self, digest: str) -> bytes:
         """Returns the bytes. Raises StoreFault when they are missing or damaged."""
+        key, path = _key(digest), self._path(digest)
+        data = _read_packed(self._packs.seen(key), digest)
+        if data is not None:
+            return data
+        problem = f"blob {digest} is damaged; remove {path} and run again"
         try:
-            data = _read(self._path(digest))
+            if digest_of(data := _read(path)) == digest:
+                return data
         except OSError as error:
-            raise StoreFault(f"blob {digest} cannot be read: {error}") from error
-        if digest_of(data) != digest:
-            raise StoreFault(f"blob {digest} is damaged; remove {self._path(digest)} and run again")
-        return data
+            problem = f"blob {digest} cannot be read: {error}"
+        places = self._packs.find(key)
+        if (data := _read_packed(places, digest)) is not None:
+            return data
+        if places:
+            problem = f"blob {digest} is damaged in {places[0].path}, byte {places[0].start}; run again"
+        raise StoreFault(problem)
 
     def _not_kept(self, error: OSError) -> StoreFault:
         return StoreFault(f"cannot keep a blob under {self._folder}: {error}; make space there, or mend it; run again")
@@ -58,6 +92,23 @@ class FolderBlobs:
     def _path(self, digest: str) -> str:
         _, _, digits = digest.partition(":")
         return f"{self._folder}/{digits[:2]}/{digits[2:]}"
+
+
+def _key(digest: str) -> bytes:
+    """Returns a digest as packs name it; nothing is under that of a text that is no digest."""
+    try:
+        return bytes.fromhex(digest.partition(":")[2])
+    except ValueError:
+        return b""
+
+
+def _read_packed(places: Iterable[PackedBlob], name: str) -> bytes | None:
+    """Returns the bytes at the first place where they are what their name says, None where they are at none."""
+    for place in places:
+        with suppress(OSError):
+            if digest_of(data := place.read()) == name:
+                return data
+    return None
 
 
 def _read(path: str) -> bytes:

@@ -106,7 +106,7 @@ def tamper(database) -> Callable[..., None]:
     return run
 
 
-@pytest.fixture(params=["folder", "memory"])
+@pytest.fixture(params=["files", "packs", "memory"])
 def blobs(request, tmp_path) -> Blobs:
     """An empty blob store of each kind."""
-    return FolderBlobs(tmp_path / "blobs") if request.param == "folder" else MemoryBlobs()
+    return MemoryBlobs() if request.param == "memory" else FolderBlobs(tmp_path, pack=request.param == "packs")

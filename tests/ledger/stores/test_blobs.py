@@ -69,6 +69,92 @@ def test_a_damaged_blob_is_never_returned(tmp_path, damage):
     assert blobs.get(blobs.put(b"abc")) == b"abc"
 
 
+def put_in_pack(folder, *bytes_of_blobs):
+    """Puts blobs into one new pack and returns it with their digests."""
+    blobs, before = FolderBlobs(folder, pack=True), set(folder.glob("packs/*"))
+    names = [blobs.put(data) for data in bytes_of_blobs]
+    [pack] = set(folder.glob("packs/*")) - before
+    return pack, names
+
+
+def test_a_pack_is_as_it_is_described(tmp_path):
+    """A pack holds a mark, a length, a SHA-256 and the bytes of each blob, once, and nobody else can read it."""
+    pack, _ = put_in_pack(tmp_path, b"abc", b"", b"abc", b"d" * 300)
+    wanted = [
+        b"BLOB" + len(d).to_bytes(4, "little") + hashlib.sha256(d).digest() + d for d in (b"abc", b"", b"d" * 300)
+    ]
+    assert pack.read_bytes() == b"".join(wanted)
+    assert pack.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_large_blob_has_a_file_of_its_own(tmp_path):
+    """What is larger than 64 KiB is not packed."""
+    name = FolderBlobs(tmp_path, pack=True).put(bytes(65_537))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [path_of(tmp_path, name)]
+
+
+def test_every_store_finds_what_others_put(tmp_path):
+    """Files and packs of several writers are one store, also for who looked before they wrote; no pack has it twice."""
+    reader = FolderBlobs(tmp_path)
+    writers = [FolderBlobs(tmp_path), FolderBlobs(tmp_path, pack=True), FolderBlobs(tmp_path, pack=True)]
+    for turn in range(3):
+        names = [writer.put(b"%d %d" % (turn, number)) for number, writer in enumerate(writers)]
+        assert [reader.get(name) for name in names] == [b"%d %d" % (turn, number) for number in range(3)]
+    before = {path: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()}
+    late = FolderBlobs(tmp_path, pack=True)
+    for number in (1, 2):
+        late.put(b"0 %d" % number)
+    assert {path: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert len(before) == 5
+
+
+def test_a_damaged_blob_in_a_pack_is_never_returned(tmp_path):
+    """It is a StoreFault that names the pack and the byte; others in it are whole, and put again it is found again."""
+    pack, [first, second] = put_in_pack(tmp_path, b"abc", b"def")
+    pack.write_bytes(pack.read_bytes().replace(b"abc", b"abd"))
+    blobs = FolderBlobs(tmp_path, pack=True)
+    with pytest.raises(StoreFault, match=f"blob {first} is damaged in {pack}, byte 40; run again"):
+        blobs.get(first)
+    assert blobs.get(second) == b"def"
+    assert blobs.put(b"abc") == first
+    assert blobs.get(first) == FolderBlobs(tmp_path).get(first) == b"abc"
+
+
+def test_half_a_record_hides_nothing_before_it_or_in_other_packs(tmp_path):
+    """Cut at any byte, as a kill may leave it, a pack has its whole records, and what is lost can be put again."""
+    pack, names = put_in_pack(tmp_path, b"abc", b"defg")
+    whole = pack.read_bytes()
+    for size in range(len(whole)):
+        pack.write_bytes(whole[:size])
+        left = FolderBlobs(tmp_path)
+        for name, data, end in ((names[0], b"abc", 43), (names[1], b"defg", 87)):
+            if size >= end:
+                assert left.get(name) == data
+            else:
+                with pytest.raises(StoreFault, match=name):
+                    left.get(name)
+    other, _ = put_in_pack(tmp_path, b"defg")
+    assert other != pack
+    assert FolderBlobs(tmp_path).get(names[1]) == b"defg"
+
+
+def test_garbage_in_a_pack_is_no_record(tmp_path):
+    """Where the head of a record is not one, what lies behind it is missing, never something else."""
+    pack, names = put_in_pack(tmp_path, b"abc", b"defg")
+    pack.write_bytes(b"".join([pack.read_bytes()[:43], b"NONE", pack.read_bytes()[47:]]))
+    assert FolderBlobs(tmp_path).get(names[0]) == b"abc"
+    with pytest.raises(StoreFault, match=f"blob {names[1]} cannot be read"):
+        FolderBlobs(tmp_path).get(names[1])
+
+
+def test_reading_makes_no_pack(tmp_path):
+    """A store that is only read from writes nothing, whatever it was opened for."""
+    name = FolderBlobs(tmp_path).put(b"abc")
+    before = list(tmp_path.rglob("*"))
+    assert FolderBlobs(tmp_path, pack=True).get(name) == b"abc"
+    assert list(tmp_path.rglob("*")) == before
+
+
 def test_half_a_blob_is_never_seen(tmp_path, monkeypatch):
     """When writing fails, for want of space for example, no file is left behind, and the next try keeps the blob."""
     blobs = FolderBlobs(tmp_path)

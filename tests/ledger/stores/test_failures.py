@@ -192,6 +192,22 @@ def test_a_ledger_that_is_made_on_a_full_disk_is_made_later(small_disk, fill, ev
     assert goes_on(path, event, time) == 0
 
 
+@pytest.mark.parametrize("size", [5000, 60_000])
+def test_a_pack_on_a_full_disk_keeps_what_it_has(small_disk, fill, size):
+    """A blob that does not fit is a StoreFault, and leaves nothing in the pack; with space it is kept there."""
+    blobs = FolderBlobs(small_disk / "blobs", pack=True)
+    first = blobs.put(b"first")
+    ballast = fill(small_disk, 4096 if size > 4096 * 4 else 0)
+    [pack] = (small_disk / "blobs" / "packs").iterdir()
+    before, data = pack.read_bytes(), random.Random(SEED).randbytes(size)
+    with pytest.raises(StoreFault, match=rf"cannot keep a blob under {small_disk}/blobs: .*No space.*make space there"):
+        blobs.put(data)
+    assert pack.read_bytes() == before
+    ballast.unlink()
+    assert blobs.get(blobs.put(data)) == data
+    assert blobs.get(first) == FolderBlobs(small_disk / "blobs").get(first) == b"first"
+
+
 @pytest.mark.parametrize("size", [10, 5000, 2_000_000])
 def test_blobs_on_a_full_disk_are_whole_or_not_there(small_disk, fill, size):
     """A blob that does not fit is a StoreFault that names the folder, and leaves nothing; with space it is kept."""
