@@ -81,7 +81,7 @@ def new_salt() -> str:
 _ARRAY_1_0 = np.lib.format.magic(1, 0)
 _ARRAY_PREFIX = struct.Struct(f"<{len(_ARRAY_1_0)}sH")
 """How a file of NumPy begins, in version 1.0 of its format, with the length of the rest of its header."""
-_json_text = json.JSONEncoder(ensure_ascii=False).encode
+_json_text = json.encoder.encode_basestring
 
 
 def leaf_hash(seq: int, time: str, salt: str, text: str) -> str:
