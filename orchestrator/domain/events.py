@@ -239,7 +239,7 @@ class StepFinished(_Event):
     seconds: Seconds
     fault_seconds: Seconds = 0.0
     node: str = ""
-    sandboxes: list[SandboxRecord] = []
+    sandboxes: list[SandboxRecord] = Field(default_factory=list)
     fresh: bool = True
     fresh_copy: str = ""
     transcript: str = ""

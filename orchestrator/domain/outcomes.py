@@ -1,9 +1,10 @@
-"""One picture decided. Everything here works on whole cells, one array element a picture."""
+"""One picture decided. Everything here works on whole cells or several, one array element a picture."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,7 +131,7 @@ def count_by_reason(forfeits: NDArray[np.uint8]) -> dict[str, int]:
 
 
 def decide_outcomes(labels: Labels, answers: Answers) -> NDArray[np.int8]:
-    """Returns one `PictureOutcome` per picture.
+    """Returns one `PictureOutcome` per picture [n] of each of the cells whose answers are given [..., n].
 
     A picture that was not asked is held (A8). An abstention is its own call, and so is a picture that was not played
     (A7), or is no part of the cell. Every other answer than the true label, and every fault of the defence (A7), is
@@ -146,26 +147,50 @@ def decide_outcomes(labels: Labels, answers: Answers) -> NDArray[np.int8]:
 
 
 def credited_pictures(outcomes: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """Returns which pictures of one cell count as classified correctly: those of `Tally.credited`."""
-    credited: NDArray[np.bool_] = (outcomes == PictureOutcome.CORRECT) & ~(outcomes == PictureOutcome.NOT_PLAYED).any()
+    """Returns which pictures of cells [..., n] count as classified correctly: those of `Tally.credited`."""
+    incomplete = (outcomes == PictureOutcome.NOT_PLAYED).any(axis=-1, keepdims=True)
+    credited: NDArray[np.bool_] = (outcomes == PictureOutcome.CORRECT) & ~incomplete
     return credited
 
 
-def tally_cell(labels: Labels, answers: Answers, forfeits: NDArray[np.uint8] | None = None) -> Tally:
-    """Returns the counts of one cell; `forfeits` holds a `Forfeit` per picture, None for clean pictures."""
-    correct, fooled, abstained, not_played, not_attacked = np.bincount(
-        decide_outcomes(labels, answers), minlength=len(PictureOutcome)
-    ).tolist()
-    return Tally(
-        total=len(labels) - not_attacked,
-        held=correct,
-        fooled=fooled,
-        abstained=abstained,
-        forfeits=0 if forfeits is None else int((forfeits != Forfeit.NONE).sum()),
-        violations=0 if forfeits is None else int((forfeits == Forfeit.BUDGET).sum()),
-        faults=int((answers == FAULTED).sum()),
-        not_played=not_played,
-    )
+class ForfeitCounts(NamedTuple):
+    """How many candidates of an attack do not count, and how many of them for being beyond the budget."""
+
+    forfeits: int = 0
+    violations: int = 0
+
+
+def count_forfeits(forfeits: NDArray[np.uint8]) -> ForfeitCounts:
+    """Returns the counts of what an attack made; `forfeits` holds a `Forfeit` per picture."""
+    lost, beyond = (int(np.count_nonzero(found)) for found in (forfeits != Forfeit.NONE, forfeits == Forfeit.BUDGET))
+    return ForfeitCounts(lost, beyond)
+
+
+def tally_cells(outcomes: NDArray[np.int8], answers: Answers, forfeits: Sequence[ForfeitCounts]) -> list[Tally]:
+    """Returns the counts of m cells on n pictures.
+
+    Args:
+        outcomes: one `PictureOutcome` per cell and picture [m, n].
+        answers: what they were decided from [m, n].
+        forfeits: the counts of each cell's attack [m], zero for clean pictures.
+    """
+    counts = [np.count_nonzero(outcomes == outcome, axis=1).tolist() for outcome in PictureOutcome]
+    faults = np.count_nonzero(answers == FAULTED, axis=1).tolist()
+    return [
+        Tally(
+            total=outcomes.shape[1] - not_attacked,
+            held=held,
+            fooled=fooled,
+            abstained=abstained,
+            forfeits=lost.forfeits,
+            violations=lost.violations,
+            faults=failed,
+            not_played=not_played,
+        )
+        for held, fooled, abstained, not_played, not_attacked, failed, lost in zip(
+            *counts, faults, forfeits, strict=True
+        )
+    ]
 
 
 def accuracy_drop(before: Fraction, after: Fraction) -> Fraction:

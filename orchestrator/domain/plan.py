@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from orchestrator.domain.ids import JobId
 
@@ -23,9 +24,11 @@ class Stage(StrEnum):
     """A submission is asked again what it was asked before (rules A9, A10, X3)."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Cell:
-    """A defence against one attack, or against clean pictures (no attack)."""
+class Cell(NamedTuple):
+    """A defence against one attack, or against clean pictures (no attack).
+
+    A tuple, as a large round looks cells up millions of times, and a dataclass computes its hash in Python.
+    """
 
     defence: str
     attack: str | None = None

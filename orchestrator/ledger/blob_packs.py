@@ -63,10 +63,9 @@ class BlobPacks:
             return self._places(digest)
 
     def find(self, digest: bytes) -> list[PackedBlob]:
-        """Returns every place where a blob lies; where it knows of none, it looks for what others wrote meanwhile."""
+        """Returns every place where a blob lies, those included that others wrote meanwhile."""
         with self._lock:
-            if digest not in self._found:
-                self._look_for_new()
+            self._look_for_new()
             return self._places(digest)
 
     def append(self, digest: bytes, data: bytes) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from fractions import Fraction
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,17 @@ from orchestrator.domain.findings import Finding
 from orchestrator.domain.leaderboard import Leaderboard, Row, Value
 from orchestrator.domain.node_placement import replayed_where_played
 from orchestrator.domain.outcomes import (
+    Answers,
     Forfeit,
+    ForfeitCounts,
     PictureOutcome,
     Tally,
     accuracy_drop,
     count_by_reason,
+    count_forfeits,
     credited_pictures,
     decide_outcomes,
-    tally_cell,
+    tally_cells,
 )
 from orchestrator.domain.plan import Cell, Stage
 from orchestrator.domain.policy import Runtime
@@ -74,6 +78,7 @@ class RoundScoring:
         self._opened = self._round.opening
         self._samples = record.samples
         self._examples = self._collect_examples()
+        self._queried = frozenset(self._record.queried_cells())
         self.tallies: dict[Cell, Tally] = {}
         self._correct: dict[Cell, NDArray[np.bool_]] = {}
         self._attacked: dict[Cell, NDArray[np.bool_]] = {}
@@ -174,17 +179,27 @@ class RoundScoring:
 
     def _count_cells(self) -> None:
         """Counts each cell, and notes which of its pictures count as classified correctly."""
-        labels, queried = self._samples.labels, frozenset(self._record.queried_cells())
-        for cell, answers in self._record.cells():
-            examples = self.examples_of(cell)
-            outcomes = decide_outcomes(labels, answers)
-            self.tallies[cell] = tally_cell(labels, answers, None if examples is None else examples.forfeits)
-            self._correct[cell] = credited_pictures(outcomes)
-            if examples is not None and cell in queried:
-                self._fooled[cell] = (outcomes == PictureOutcome.MISCLASSIFIED) & (examples.forfeits == Forfeit.NONE)
-            attacked = outcomes != PictureOutcome.NOT_ATTACKED
-            if not attacked.all():
-                self._attacked[cell] = attacked
+        made = ((attack, of, each) for attack, several in self._examples.items() for of, each in several.items())
+        forfeits = {(attack, of): count_forfeits(examples.forfeits) for attack, of, examples in made}
+        for _, row in groupby(self._record.cells(), key=lambda item: item[0].defence):
+            self._count_row(dict(row), forfeits)
+
+    def _count_row(self, row: Mapping[Cell, Answers], forfeits: Mapping[tuple[str, str], ForfeitCounts]) -> None:
+        """Counts the cells of one defence; `forfeits` are those of what each attack made, for a defence or for all."""
+        answers = np.stack(list(row.values()))
+        outcomes = decide_outcomes(self._samples.labels, answers)
+        made = [
+            forfeits.get((cell.attack or "", cell.defence)) or forfeits.get((cell.attack or "", ""), ForfeitCounts())
+            for cell in row
+        ]
+        self.tallies.update(zip(row, tally_cells(outcomes, answers, made), strict=True))
+        self._correct.update(zip(row, credited_pictures(outcomes), strict=True))
+        attacked = outcomes != PictureOutcome.NOT_ATTACKED
+        self._attacked |= {cell: attacked[place] for place, cell in enumerate(row) if not attacked[place].all()}
+        for cell, found in zip(row, outcomes, strict=True):
+            examples = self.examples_of(cell) if cell in self._queried else None
+            if examples is not None:
+                self._fooled[cell] = (found == PictureOutcome.MISCLASSIFIED) & (examples.forfeits == Forfeit.NONE)
 
     def _notes(self) -> list[str]:
         notes = []

@@ -11,12 +11,15 @@ from orchestrator.domain.outcomes import (
     ABSTAINED,
     FAULTED,
     NOT_ASKED,
+    NOT_ATTACKED,
     Forfeit,
     PictureOutcome,
     accuracy_drop,
     count_by_reason,
+    count_forfeits,
+    credited_pictures,
     decide_outcomes,
-    tally_cell,
+    tally_cells,
 )
 
 CELLS = st.lists(
@@ -28,6 +31,26 @@ def arrays(cell):
     """Returns labels, answers and forfeits of a cell as the record holds them."""
     labels, answers, forfeits = zip(*cell, strict=True)
     return np.array(labels, np.int64), np.array(answers, np.int32), np.array(forfeits, np.uint8)
+
+
+def tally_cell(labels, answers, forfeits=None):
+    """Returns the tally of one cell; `forfeits` is a `Forfeit` per picture."""
+    lost = count_forfeits(np.zeros(len(labels), np.uint8) if forfeits is None else forfeits)
+    [found] = tally_cells(decide_outcomes(labels, answers[None]), answers[None], [lost])
+    return found
+
+
+@given(cells=st.lists(st.lists(st.integers(NOT_ATTACKED, 4), min_size=5, max_size=5), min_size=1, max_size=5))
+def test_several_cells_are_counted_as_each_alone(cells):
+    """Outcomes, tallies and credited pictures of several cells of a defence are those of each cell by itself."""
+    labels, answers = np.arange(5), np.array(cells, np.int32)
+    outcomes, none = decide_outcomes(labels, answers), count_forfeits(np.zeros(5, np.uint8))
+    assert np.array_equal(outcomes, [decide_outcomes(labels, each) for each in answers])
+    found = tally_cells(outcomes, answers, [none] * len(cells))
+    assert found == [tally_cell(labels, each) for each in answers]
+    credited = credited_pictures(outcomes)
+    assert np.array_equal(credited, [credited_pictures(each) for each in outcomes])
+    assert [tally.credited for tally in found] == credited.sum(axis=1).tolist()
 
 
 def test_only_the_true_label_holds():

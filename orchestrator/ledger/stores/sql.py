@@ -7,7 +7,7 @@ somebody removed the triggers first. In PostgreSQL each ledger has a schema of i
 import importlib
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,7 @@ class SqlLedger:
     def __init__(self, url: str, lock_timeout: float = LOCK_TIMEOUT_SECONDS, schema: str = "ledger") -> None:
         self._seq, self._head, self._time = 0, base.GENESIS, ""
         self._clock_was_behind = False
+        self._writing: Any = None
         self._lock_timeout = lock_timeout
         where = parse_url(url)
         self._sqlite = where.get_backend_name() == "sqlite"
@@ -158,13 +159,35 @@ class SqlLedger:
             entry = base.make_entry(head, seq + 1, time, event, base.new_salt())
             seq, head = entry.seq, entry.hash
             rows.append((seq, time, event.kind, entry.salt, entry.text, entry.previous, head))
-        # Through the driver: a transaction of SQLAlchemy's takes longer than one of SQLite's.
-        with self._translated(), closing(self._engine.raw_connection()) as connection:
-            with closing(connection.cursor()) as cursor:
-                cursor.executemany(self._insert, rows)
-            connection.commit()
+        with self._translated(), self._transaction() as cursor:
+            cursor.executemany(self._insert, rows)
         self._seq, self._head, self._time = seq, head, time
         return time
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        """Gives a cursor of the driver's, as a transaction of SQLAlchemy's takes longer than one of SQLite's.
+
+        A connection to a file is kept: to take one from the pool and to give it back takes half as long.
+        """
+        if self._writing is None:
+            self._writing = self._engine.raw_connection()
+        try:
+            with closing(self._writing.cursor()) as cursor:
+                yield cursor
+            self._writing.commit()
+        except BaseException:
+            with suppress(self._driver.Error):  # where the connection is gone, there is nothing to take back
+                self._writing.rollback()
+            raise
+        finally:
+            if not self._sqlite:  # which may be restarted meanwhile
+                self._close_writing()
+
+    def _close_writing(self) -> None:
+        if self._writing is not None:
+            self._writing.close()
+            self._writing = None
 
     def _entry_time(self, clock: str) -> str:
         """Returns the time of the next entry, and tells the operator once where the clock is behind the ledger."""
@@ -262,6 +285,7 @@ class SqlLedger:
 
     def close(self) -> None:
         """Closes the connections."""
+        self._close_writing()
         self._engine.dispose()
 
     @contextmanager
