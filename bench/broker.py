@@ -48,9 +48,9 @@ from orchestrator.domain.samples import Pixels, Samples
 from orchestrator.domain.submissions import Roster, Side, Submission
 from orchestrator.domain.tasks import Budget, Isolation, Limits, Norm, Task
 from orchestrator.execution import interactions
-from orchestrator.execution.broker import Broker
 from orchestrator.execution.defence_queries import DefenceQueries
 from orchestrator.execution.player_pool import PlayerPool
+from orchestrator.execution.query_broker import Broker
 from orchestrator.execution.query_sample import QuestionSample
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.integrity.power import SamplingDesign

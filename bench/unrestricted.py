@@ -34,8 +34,8 @@ from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import ContestEvent, PersonRecord, Role
 from orchestrator.domain.ids import digest
 from orchestrator.domain.submissions import Side
-from orchestrator.formats.unrestricted import commands, due, events
-from orchestrator.formats.unrestricted.boxes import Box
+from orchestrator.formats.unrestricted import commands, due_events, events
+from orchestrator.formats.unrestricted.bounding_boxes import Box
 from orchestrator.formats.unrestricted.commands import Refusal, Result, Upload
 from orchestrator.formats.unrestricted.fold import apply, fold
 from orchestrator.formats.unrestricted.questionnaire import BICYCLE, BIRD, Answers, Certainty, Statements
@@ -104,7 +104,7 @@ class LargeContest:
 
     def tick(self) -> None:
         """Runs what is due."""
-        for action in due.catch_up(self.state, self.now):
+        for action in due_events.catch_up(self.state, self.now):
             self.entries += [(event, self.now) for event in action.events]
 
     def _found(self, attackers: int, defences: int) -> None:

@@ -27,7 +27,7 @@ from orchestrator.bundles.verifier import VerificationReport
 from orchestrator.domain.contest_events import FormatEvent, PersonRecord, Role
 from orchestrator.errors import Rejected
 from orchestrator.formats.unrestricted import commands, events
-from orchestrator.formats.unrestricted.boxes import Box
+from orchestrator.formats.unrestricted.bounding_boxes import Box
 from orchestrator.formats.unrestricted.questionnaire import Answers, Certainty, Statements
 from orchestrator.formats.unrestricted.state import State
 

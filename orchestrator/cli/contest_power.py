@@ -15,7 +15,7 @@ from orchestrator.cli.console import Json, err, out, safe_text
 from orchestrator.cli.estimate_output import duration_text
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
-from orchestrator.scoring.contest_power import StatedGrades, StatedRates
+from orchestrator.scoring.power_simulation import StatedGrades, StatedRates
 
 _HOUR = 3600
 

@@ -21,7 +21,7 @@ from orchestrator.cli.submission_package import pack_folder
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import Problem, Rejected, ServiceUnavailable, UsageError
 from orchestrator.files import write_whole
-from orchestrator.intake.archive_paths import PACKAGE_SUFFIX
+from orchestrator.intake.ignored_paths import PACKAGE_SUFFIX
 from orchestrator.intake.manifest import read_manifest
 from orchestrator.remote import client as client_module
 from orchestrator.remote.client import ServiceClient, ServiceRefused

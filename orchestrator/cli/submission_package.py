@@ -17,8 +17,8 @@ from orchestrator.errors import BackendUnavailable, Problem, Rejected, UsageErro
 from orchestrator.intake import build_log, manifest, package_writer, source_tree
 from orchestrator.intake import image_build as building
 from orchestrator.intake.admission import with_tag
-from orchestrator.intake.archive_paths import PACKAGE_SUFFIX
 from orchestrator.intake.build_record import BuildRecord
+from orchestrator.intake.ignored_paths import PACKAGE_SUFFIX
 from orchestrator.intake.image_build import SOURCE_LABEL, ImageBuildOptions
 from orchestrator.sandboxes.base import Backend
 

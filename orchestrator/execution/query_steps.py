@@ -22,12 +22,12 @@ from orchestrator.domain.plan import Job
 from orchestrator.domain.queries import QueryFailure, QueryRecord
 from orchestrator.domain.samples import AdversarialExamples
 from orchestrator.execution import interactions
-from orchestrator.execution.broker import Broker
+from orchestrator.execution.candidate_gate import no_examples
 from orchestrator.execution.defence_queries import DefenceQueries
-from orchestrator.execution.gate import no_examples
 from orchestrator.execution.interactions import AttackOutput, DefenceAnswers, QuestionPlan
 from orchestrator.execution.job_steps import FinishedSteps, StepResult
 from orchestrator.execution.player_pool import PlayerPool
+from orchestrator.execution.query_broker import Broker
 from orchestrator.execution.query_progress import QueryProgress, WatchedDefence
 from orchestrator.execution.query_sample import AskedQuestion, QuestionSample, checked_questions, sampled_questions
 from orchestrator.execution.round_context import RoundContext

@@ -26,8 +26,8 @@ from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.execution.query_sample import AskedQuestion, checked_questions, sampled_questions
 from orchestrator.execution.round_context import RoundContext
 from orchestrator.integrity import findings
+from orchestrator.integrity.disagreement_rates import DisagreementRate
 from orchestrator.integrity.power import ALPHA, binomial_tail
-from orchestrator.integrity.rates import DisagreementRate
 from orchestrator.integrity.replay_session import is_decision
 from orchestrator.ledger.read_model import RoundView
 

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 import structlog
 
 from orchestrator.domain.ids import JobId
-from orchestrator.domain.parking import is_job_specific, parked_event
+from orchestrator.domain.job_failures import is_job_specific, parked_event
 from orchestrator.domain.plan import Job, Plan
 from orchestrator.errors import Cancelled, SparringError, UsageError
 from orchestrator.executors.base import DevicePreference, EventBatch, JobHandle, MakeJob, any_device

@@ -18,14 +18,14 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from orchestrator.archives.decompress import PieceReader, RatioLimit, SizeLimit, decompressed, with_observers
+from orchestrator.archives.member_paths import PathRefused, UsedPaths, safe_path
 from orchestrator.archives.members import PIECE_BYTES, MalformedArchive, Member, MemberKind
-from orchestrator.archives.paths import PathRefused, UsedPaths, safe_path
 from orchestrator.archives.regular_file import open_regular_file
 from orchestrator.archives.zip_stream import ZipStream
 from orchestrator.domain.text import printable
 from orchestrator.errors import InfrastructureFault, Problem, Rejected
 from orchestrator.intake import manifest, package
-from orchestrator.intake.archive_paths import excluded_part
+from orchestrator.intake.ignored_paths import excluded_part
 from orchestrator.intake.package import IMAGE, SOURCE, Package, PackedFile
 from orchestrator.intake.tar_stream import TarStream
 from orchestrator.tar_format import BLOCK_BYTES

@@ -1,6 +1,6 @@
 """A submission's folder as it is built and packed: the same files both times, in one order, and nothing else.
 
-What tools leave behind and where people keep credentials is left out, by name (`archive_paths.EXCLUDED_NAMES`), and
+What tools leave behind and where people keep credentials is left out, by name (`ignored_paths.EXCLUDED_NAMES`), and
 said so. Links and special files are refused: what they mean depends on the machine.
 """
 
@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from orchestrator.archives.member_paths import PathRefused, UsedPaths, safe_path
 from orchestrator.archives.members import PIECE_BYTES
-from orchestrator.archives.paths import PathRefused, UsedPaths, safe_path
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
 from orchestrator.folder_walk import EntryKind, FolderEntry, walk_folder
 from orchestrator.intake.archive import MAX_PROBLEMS, ArchiveBounds
-from orchestrator.intake.archive_paths import is_excluded
+from orchestrator.intake.ignored_paths import is_excluded
 from orchestrator.tar_format import BLOCK_BYTES
 
 

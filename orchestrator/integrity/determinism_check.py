@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from orchestrator.domain.findings import FindingKind
-from orchestrator.integrity import non_responses, power, rates, screening
+from orchestrator.integrity import disagreement_rates, non_responses, planned_replays, power
 from orchestrator.integrity.diagnosis import Proof, diagnose_mismatch
+from orchestrator.integrity.disagreement_rates import DisagreementRate, DisagreementRates
 from orchestrator.integrity.non_responses import NonResponse
+from orchestrator.integrity.planned_replays import Mismatch, ScreeningResult
 from orchestrator.integrity.power import ALPHA, SamplingDesign
-from orchestrator.integrity.rates import DisagreementRate, DisagreementRates
 from orchestrator.integrity.replay_session import DefencePlay, SessionGenerator, SessionTrace
-from orchestrator.integrity.screening import Mismatch, ScreeningResult
 
 MAX_SUSPECTS = 4
 """So many questions with a mismatch are looked into."""
@@ -74,11 +74,11 @@ def check_determinism(
     trace, seen = SessionTrace(), ScreeningResult()
     if not len(play.decided_rows) or not design.power:
         return DeterminismVerdict(_coverage(play, design, seen, 0), trace=trace)
-    sample = screening.draw_sample(play, design, rng)
+    sample = planned_replays.draw_sample(play, design, rng)
     seen.sample = frozenset((cell, picture) for cell, picture in sample.tolist())
-    for session in screening.planned_sessions(play, sample, rng):
+    for session in planned_replays.planned_sessions(play, sample, rng):
         answers = yield from trace.play_session(session)
-        screening.compare_session(seen, play, trace.last_number, session, answers)
+        planned_replays.compare_session(seen, play, trace.last_number, session, answers)
     accusation = None
     if seen.undecided:  # first: who refuses what is asked again would spoil whatever else is tried
         accusation = yield from _check_unanswered(trace, play, design, seen, rng)
@@ -110,7 +110,7 @@ def _confirm(
     if isinstance(outcome, Accusation):
         return outcome
     first = trace.last_number + 1
-    measured = yield from rates.measure_rates(trace, play, design, rng)
+    measured = yield from disagreement_rates.measure_rates(trace, play, design, rng)
     if verdict := measured.accused_kind(design.noise):
         kind, improbable = verdict
         return Accusation(outcome or kind, (first, first + 1), p_value=improbable, rates=measured)
@@ -155,7 +155,7 @@ def _investigate_mismatches(
 def _screening_p_value(result: ScreeningResult, design: SamplingDesign) -> float:
     """Returns how probable it is that so many questions of the planned replays disagree on an honest device."""
     rate = DisagreementRate(len(result.differing), len(result.comparable))
-    return rate.p_above_noise(min(1.0, screening.MAX_COMPARISONS * design.noise))
+    return rate.p_above_noise(min(1.0, planned_replays.MAX_COMPARISONS * design.noise))
 
 
 def _batch_p_value(
@@ -164,7 +164,7 @@ def _batch_p_value(
     """Returns, for a proof of company, how probable it is that last bits move as many answers; None for other kinds."""
     if proof.kind is not FindingKind.COMPANY:
         return None
-    return (yield from rates.measure_batch_effect(trace, play, design, rng)).p_above_noise(design.noise)
+    return (yield from disagreement_rates.measure_batch_effect(trace, play, design, rng)).p_above_noise(design.noise)
 
 
 def _non_response_accusation(refusal: NonResponse | None) -> Accusation | None:

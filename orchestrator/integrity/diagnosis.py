@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from orchestrator.domain.findings import FindingKind
 from orchestrator.integrity import minimise
 from orchestrator.integrity.minimise import QuestionContext, deviates
+from orchestrator.integrity.planned_replays import Mismatch
 from orchestrator.integrity.replay_session import (
     DefencePlay,
     Questions,
@@ -24,7 +25,6 @@ from orchestrator.integrity.replay_session import (
     SessionTrace,
     is_decision,
 )
-from orchestrator.integrity.screening import Mismatch
 
 BURST_LENGTH = 6
 BURST_PAUSES = {BURST_LENGTH: 0.7, 2 * BURST_LENGTH: 1.1}

@@ -24,7 +24,7 @@ from orchestrator.ledger.read_model import RoundView
 
 if TYPE_CHECKING:
     from orchestrator.integrity.determinism_check import Accusation, DeterminismVerdict
-    from orchestrator.integrity.screening import Mismatch
+    from orchestrator.integrity.planned_replays import Mismatch
 
 StepsByNumber = Mapping[int, events.StepFinished]
 RepeatedStep = tuple[events.StepFinished, events.StepFinished, events.StepFinished]

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.domain.outcomes import FAULTED
-from orchestrator.integrity import screening
+from orchestrator.integrity import planned_replays
+from orchestrator.integrity.disagreement_rates import DisagreementRate
+from orchestrator.integrity.planned_replays import ScreeningResult
 from orchestrator.integrity.power import ALPHA, SamplingDesign
-from orchestrator.integrity.rates import DisagreementRate
 from orchestrator.integrity.replay_session import (
     DefencePlay,
     ReplaySession,
@@ -24,7 +25,6 @@ from orchestrator.integrity.replay_session import (
     SessionPurpose,
     SessionTrace,
 )
-from orchestrator.integrity.screening import ScreeningResult
 
 SESSION_PAIRS = 8
 """So many sessions that provoke are played, and as many calm ones: 8 failures against none have a probability of
@@ -51,9 +51,9 @@ def ask_again_as_in_play(
     questions = np.array(list(result.undecided), np.int32)
     first, refused = trace.last_number + 1, frozenset(result.refused)
     asked_count, failing, again = result.compared_count + len(refused), tuple(sorted(result.failing_sessions)), 0
-    for session in list(screening.sessions_as_in_play(play, questions, rng)):
+    for session in list(planned_replays.sessions_as_in_play(play, questions, rng)):
         answers = yield from trace.play_session(session)
-        screening.compare_session(result, play, trace.last_number, session, answers)
+        planned_replays.compare_session(result, play, trace.last_number, session, answers)
         again += sum(tuple(question) in refused for question in session.questions[answers.refused].tolist())
         if answers.late.any() and not (answers.answers > FAULTED).any():
             break  # it answers nothing any more, and each silence takes its time

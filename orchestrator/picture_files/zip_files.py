@@ -12,8 +12,8 @@ from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from orchestrator.archives.decompress import RatioLimit, SizeLimit
+from orchestrator.archives.member_paths import PathRefused, UsedPaths, safe_path
 from orchestrator.archives.members import PACK_PLAINLY, MalformedArchive, Member, MemberKind
-from orchestrator.archives.paths import PathRefused, UsedPaths, safe_path
 from orchestrator.archives.zip_stream import ZipStream
 from orchestrator.picture_files.problems import ProblemList
 

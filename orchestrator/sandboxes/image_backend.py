@@ -2,7 +2,7 @@
 
 from orchestrator.sandboxes import self_probe
 from orchestrator.sandboxes.base import Image, ImageFacts, ImageSource, ImageStore
-from orchestrator.sandboxes.image_files.admission import ImageAdmission, ImageCollection
+from orchestrator.sandboxes.image_files.image_admission import ImageAdmission, ImageCollection
 
 
 class ImageBackend:

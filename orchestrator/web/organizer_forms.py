@@ -3,7 +3,7 @@
 from django import forms
 
 from orchestrator.domain.contest_events import Role
-from orchestrator.web.acts import OnceForm
+from orchestrator.web.form_actions import OnceForm
 
 _REASON_LIMIT, _TITLE_LIMIT, _TEXT_LIMIT, _WORD_LIMIT = 2000, 120, 10_000, 300
 

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.application.contests import arrivals, seasons
 from orchestrator.application.contests.arrivals import HandIn
 from orchestrator.application.rounds import play_rounds
-from orchestrator.application.submissions import trial_matches
+from orchestrator.application.submissions import trial_match_setup
 from orchestrator.domain import contest_events
 from orchestrator.errors import Busy, Rejected, SandboxLost, StoreFault, UsageError
 from orchestrator.intake import package_writer
@@ -188,13 +188,13 @@ def test_a_broken_archive_is_refused_in_its_steps(cup) -> None:
 def test_steps_are_told_while_they_are_made(cup, monkeypatch) -> None:
     """At the trial match the archive and the manifest are told already; the outcome comes last; a torn line is none."""
     arrival, seen = arrive(cup, upload(cup)), []
-    real = trial_matches.play_trial_match
+    real = trial_match_setup.play_trial_match
 
     def play(*words):
         seen.extend(arrivals.read_steps(cup.folder.path, arrival.id))
         return real(*words)
 
-    monkeypatch.setattr(trial_matches, "play_trial_match", play)
+    monkeypatch.setattr(trial_match_setup, "play_trial_match", play)
     assert arrivals.read_steps(cup.folder.path, arrival.id) == []
     admit(cup, arrival.id)
     assert [step.step for step in seen] == ["archive", "manifest", "image policy", "ownership"]
@@ -214,7 +214,7 @@ def test_a_fault_of_ours_answers_nothing(cup, monkeypatch) -> None:
         raise SandboxLost("the engine went away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(trial_matches, "play_trial_match", lost)
+        patched.setattr(trial_match_setup, "play_trial_match", lost)
         with pytest.raises(SandboxLost):
             admit(cup, arrival.id)
     assert cup.acts(contest_events.SubmissionRefused) == []

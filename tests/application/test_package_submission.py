@@ -12,7 +12,7 @@ from orchestrator.application.contests import package_submission
 from orchestrator.application.contests.administration import SubmissionRequest
 from orchestrator.application.rounds import play_rounds
 from orchestrator.application.rounds.play_rounds import RunOptions
-from orchestrator.application.submissions import trial_matches
+from orchestrator.application.submissions import trial_match_setup
 from orchestrator.bundles.receipts import Receipt
 from orchestrator.domain import contest_events
 from orchestrator.errors import InfrastructureFault, Rejected, SandboxLost, UsageError
@@ -146,7 +146,7 @@ def test_a_copy_goes_where_the_desk_fails(cup, package, submit, monkeypatch) -> 
     def lost(*_) -> None:
         raise SandboxLost("the engine went away")
 
-    monkeypatch.setattr(trial_matches, "play_trial_match", lost)
+    monkeypatch.setattr(trial_match_setup, "play_trial_match", lost)
     with pytest.raises(SandboxLost):
         submit(package())
     assert list((cup.folder.path / "images").iterdir()) == []

@@ -26,7 +26,7 @@ from orchestrator.application.contests import (
 from orchestrator.application.contests.arrivals import HandIn
 from orchestrator.application.contests.worker import Done, Work, Worker
 from orchestrator.application.rounds.play_rounds import RunOptions
-from orchestrator.application.submissions import trial_matches
+from orchestrator.application.submissions import trial_match_setup
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import PersonRecord, Role
 from orchestrator.errors import SandboxLost, UsageError
@@ -105,7 +105,7 @@ def test_a_fault_of_ours_leaves_everything_open(cup, monkeypatch) -> None:
         raise SandboxLost("the engine went away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(trial_matches, "play_trial_match", lost)
+        patched.setattr(trial_match_setup, "play_trial_match", lost)
         patched.setattr(worker.seasons, "play_round", lost)
         with pytest.raises(SandboxLost, match="went away"):
             work(cup)

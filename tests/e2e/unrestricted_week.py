@@ -16,7 +16,7 @@ from orchestrator.application.rounds.play_rounds import RunOptions, ready_backen
 from orchestrator.domain.contest_events import FormatEvent, PersonRecord, Role
 from orchestrator.domain.ids import digest
 from orchestrator.formats.unrestricted import commands, events
-from orchestrator.formats.unrestricted.boxes import Box
+from orchestrator.formats.unrestricted.bounding_boxes import Box
 from orchestrator.formats.unrestricted.questionnaire import Answers, Certainty, Statements
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.ledger.stores.base import put_array

@@ -26,8 +26,8 @@ from orchestrator.protocol import frames
 
 from .cheats import EVERYTHING, LENIENT, Defence
 from .conftest import EMPTY, first_value
-from .test_broker import Asks, Climbs, EndsAtFive, Hangs, Slope
 from .test_one_player_per_process import Coward, OnePlayer, Tires, never_ready, played_in_pods, told
+from .test_query_broker import Asks, Climbs, EndsAtFive, Hangs, Slope
 
 DECISIONS = Access(AccessKind.DECISION, queries=3, batch=4)
 LIMITS = replace(LENIENT, classify_batch=2, classify_seconds=30, perturb_seconds=60, ready_seconds=60, restarts=2)

@@ -24,12 +24,12 @@ from refusers import uncopied
 
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.tasks import Isolation
-from orchestrator.integrity import diagnosis, screening
+from orchestrator.integrity import diagnosis, planned_replays
 from orchestrator.integrity.determinism_check import Accusation
 from orchestrator.integrity.diagnosis import BURST_LENGTH, BURST_PAUSES, BURST_SANDBOXES, PROOF_PAIRS, Proof
+from orchestrator.integrity.planned_replays import ScreeningResult
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.integrity.replay_session import SessionPurpose, SessionTrace
-from orchestrator.integrity.screening import ScreeningResult
 
 STEADY = np.zeros(3 * BURST_LENGTH, np.int32)
 
@@ -61,11 +61,11 @@ def investigated(lab: Laboratory, *, least: int = 1) -> tuple[Proof | FindingKin
     """Returns what comes of the first mismatch of a classifier, after its planned replays."""
     play, trace, seen = lab.play(), SessionTrace(), ScreeningResult()
     chance = np.random.default_rng(lab.seed)
-    sample = screening.draw_sample(play, SamplingDesign(), chance)
+    sample = planned_replays.draw_sample(play, SamplingDesign(), chance)
 
-    for session in screening.planned_sessions(play, sample, chance):
+    for session in planned_replays.planned_sessions(play, sample, chance):
         said = lab.run(trace.play_session(session))
-        screening.compare_session(seen, play, trace.last_number, session, said)
+        planned_replays.compare_session(seen, play, trace.last_number, session, said)
     mismatches = seen.mismatches + seen.within_margin
     assert len(mismatches) >= least
     if not mismatches:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from laboratory import Gallery, Laboratory
 from players import Honest
 
-from orchestrator.integrity import screening
+from orchestrator.integrity import planned_replays
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.integrity.replay_session import SessionPurpose
 
@@ -22,7 +22,9 @@ def samples(draw) -> np.ndarray:
 @given(samples(), st.integers(0, 3), st.integers(0, 2**32))
 def test_one_version_comes_before_all_others(sample, clean, seed) -> None:
     """Each drawn picture is met first in a version of the sample; later ones have the clean version before them."""
-    order = [tuple(row) for row in screening.one_version_first(sample, clean, np.random.default_rng(seed)).tolist()]
+    order = [
+        tuple(row) for row in planned_replays.one_version_first(sample, clean, np.random.default_rng(seed)).tolist()
+    ]
     drawn = {tuple(row) for row in sample.tolist()}
     pictures = {picture for _, picture in drawn}
     first = order[: len(pictures)]
@@ -37,8 +39,8 @@ def test_the_first_session_begins_so() -> None:
     """Also what is asked apart is asked a second time, at the end, when its clean version was shown."""
     play = Laboratory(Honest, Gallery.drawn(2, cells=3, pictures=300), 2).play()
     chance = np.random.default_rng(2)
-    sample = screening.draw_sample(play, SamplingDesign(), chance)
-    session = next(screening.planned_sessions(play, sample, chance))
+    sample = planned_replays.draw_sample(play, SamplingDesign(), chance)
+    session = next(planned_replays.planned_sessions(play, sample, chance))
     assert session.purpose is SessionPurpose.SHUFFLED
     pictures = len(set(sample[:, 1].tolist()))
     assert len(set(session.questions[:pictures, 1].tolist())) == pictures

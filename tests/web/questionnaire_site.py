@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.urls import path
 from PIL import Image, ImageDraw
 
-from orchestrator.formats.unrestricted.boxes import PictureSize
+from orchestrator.formats.unrestricted.bounding_boxes import PictureSize
 from orchestrator.formats.unrestricted.questionnaire import Questionnaire
 from orchestrator.formats.unrestricted.rating_form import RatingForm
 from orchestrator.web import urls

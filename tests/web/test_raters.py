@@ -15,7 +15,7 @@ from orchestrator.application.grading.raters import rater_id
 from orchestrator.domain.contest_events import PersonRecord, Role
 from orchestrator.formats.attack_set.contest_grading import graded
 from orchestrator.formats.attack_set.events import GradeGiven, GradesReceived, GradingPlanned, ScoresReleased
-from orchestrator.formats.attack_set.grading.screening import RaterStatus
+from orchestrator.formats.attack_set.grading.rater_exclusion import RaterStatus
 from orchestrator.formats.attack_set.grading.sheets import Answer, AnswerFile, GradingTask
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from orchestrator.application.contests import teams
 from orchestrator.application.contests.admission_steps import UNWATCHED, StepLog
-from orchestrator.application.submissions import image_ownership, trial_matches
+from orchestrator.application.submissions import image_ownership, trial_match_setup
 from orchestrator.bundles.receipts import Receipt, encode_receipt
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_format import LedgerFold
@@ -283,8 +283,8 @@ class ContestAdmin:
                 undo.pop_all()
                 return before
             if not dubious:  # else nobody's code is started for nothing
-                candidate = trial_matches.Applicant(submitted.task, side, image)
-                unfit, warnings = trial_matches.play_trial_match(self.contest, candidate, backend, steps.match_step)
+                candidate = trial_match_setup.Applicant(submitted.task, side, image)
+                unfit, warnings = trial_match_setup.play_trial_match(self.contest, candidate, backend, steps.match_step)
                 problems += unfit
         if problems or image is None or side is None:
             self._record_refusal(submitted, name, side, problems)

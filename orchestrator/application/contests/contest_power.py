@@ -10,8 +10,8 @@ from orchestrator.intake import admission
 from orchestrator.intake.contest_file import Contest
 from orchestrator.integrity import power
 from orchestrator.integrity.power import ReplayCost
-from orchestrator.scoring import contest_power
-from orchestrator.scoring.contest_power import BoardPower, StatedGrades, StatedRates
+from orchestrator.scoring import power_simulation
+from orchestrator.scoring.power_simulation import BoardPower, StatedGrades, StatedRates
 
 PICTURES = (100, 300, 1000, 3000, 10_000)
 """The sizes that are tried beside the contest's own."""
@@ -98,12 +98,12 @@ def forecast_contest(
     """Returns what a contest of this size tells and costs. Raises Rejected for a contest file with problems."""
     tasks, roster = admission.check_contest(contest)
     own = min(task.count for task in tasks)
-    planned = contest_power.planned_roster(contest.format, roster, size.attacks, size.defences)
+    planned = power_simulation.planned_roster(contest.format, roster, size.attacks, size.defences)
     counts = sorted({own, *PICTURES})
     sizes = [(count, size.seeds) for count in counts]
     if rates.seed_spread:
         sizes += [(own, seeds) for seeds in SEEDS if seeds != size.seeds]
-    boards = contest_power.simulate_contest(contest.format, planned, rates, sizes, rounds=rounds, seed=seed)
+    boards = power_simulation.simulate_contest(contest.format, planned, rates, sizes, rounds=rounds, seed=seed)
     cells = contest.format.schedule(planned)
     costs = [_cost(contest, cells, count, len(tasks), size, times) for count in counts]
     raters = _rater_power(contest, grades, size, times, rounds=rounds, seed=seed)
@@ -153,7 +153,7 @@ def _rater_power(
     if contest.format.human_grading() is None:
         return []
     graded = size.attacks if Side.DEFENCE not in contest.format.programs else size.attacks + size.defences
-    found = contest_power.simulate_grading(grades, RATERS, size.rater_items, rounds=rounds, seed=seed)
+    found = power_simulation.simulate_grading(grades, RATERS, size.rater_items, rounds=rounds, seed=seed)
     return [
         RaterPower(count, in_order, count * graded * size.rater_items * times.answer / _HOUR)
         for count, in_order in found

@@ -17,10 +17,10 @@ from typing import TypeVar
 from orchestrator.domain.contest_events import ContestEvent, FormatEvent
 from orchestrator.domain.leaderboard import Leaderboard
 from orchestrator.errors import Busy, Rejected, StoreFault, UsageError
-from orchestrator.formats.unrestricted import commands, due
+from orchestrator.formats.unrestricted import commands, due_events
 from orchestrator.formats.unrestricted.boards import boards
 from orchestrator.formats.unrestricted.commands import Refusal, Result
-from orchestrator.formats.unrestricted.due import Action
+from orchestrator.formats.unrestricted.due_events import Action
 from orchestrator.formats.unrestricted.events import PictureReceived
 from orchestrator.formats.unrestricted.fold import apply, fold
 from orchestrator.formats.unrestricted.money import Transfer
@@ -80,7 +80,7 @@ class UnrestrictedContest:
         """
         with self._deciding():
             at = self._time(now)
-            actions = list(due.catch_up(self._state, at))
+            actions = list(due_events.catch_up(self._state, at))
             found = command(self._state, at)
             events = () if isinstance(found, Refusal) else found
             for event in events:
@@ -101,11 +101,11 @@ class UnrestrictedContest:
         """
         with self._lock:
             self._learn()
-            if next(due.due(self._state, self._time(now)), None) is None:
+            if next(due_events.due(self._state, self._time(now)), None) is None:
                 return []
         with self._deciding():
             at = self._time(now)
-            actions = list(due.catch_up(self._state, at))
+            actions = list(due_events.catch_up(self._state, at))
             self._append(tuple(_events(actions)), at)
         return actions
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.application.contests.administration import ContestAdmin
-from orchestrator.application.contests.tries import receiving_state
+from orchestrator.application.contests.submission_allowance import receiving_state
 from orchestrator.application.grading.graded_pictures import GradedPictures, encode_png
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain.contest_events import FormatEvent

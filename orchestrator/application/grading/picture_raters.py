@@ -14,7 +14,7 @@ from orchestrator.domain.name_matching import person_key
 from orchestrator.domain.samples import Pixels
 from orchestrator.errors import Problem, Rejected
 from orchestrator.formats.unrestricted import events
-from orchestrator.formats.unrestricted.boxes import PictureSize
+from orchestrator.formats.unrestricted.bounding_boxes import PictureSize
 from orchestrator.formats.unrestricted.questionnaire import Answers
 from orchestrator.formats.unrestricted.rater_tests import KnownPicture, RaterRecord, is_right, next_test
 from orchestrator.formats.unrestricted.rating_form import RatingForm

@@ -14,10 +14,10 @@ from orchestrator.domain.access import AccessKind
 from orchestrator.domain.events import Event, RoundOpened
 from orchestrator.domain.policy import SandboxPolicy
 from orchestrator.errors import UsageError
-from orchestrator.executors.kubernetes import cleanup, preflight, probe_job, run_probes
+from orchestrator.executors.kubernetes import cleanup, cluster_check, probe_job, run_probes
 from orchestrator.executors.kubernetes.cleanup import CleanupResult
+from orchestrator.executors.kubernetes.cluster_check import Requirements
 from orchestrator.executors.kubernetes.connectivity_probe import Target
-from orchestrator.executors.kubernetes.preflight import Requirements
 from orchestrator.executors.kubernetes.probe_job import METADATA_TARGET, NetworkOutcome, ProbeJobs
 from orchestrator.executors.kubernetes.run_probes import ProbeTimeouts
 from orchestrator.executors.kubernetes.settings import ClusterSettings
@@ -76,7 +76,7 @@ def preflight_checks(contest: Contest | None, where: ClusterAccess, asked: Prefl
     largest = probe_job.match_pod_spec(settings, policy, has_attack=queries)
     requirements = Requirements.from_pod_spec(settings, largest)
     cluster = where.connect(settings.namespace).with_patience(API_TIMEOUT_SECONDS)
-    yield from preflight.check_cluster(cluster, requirements)
+    yield from cluster_check.check_cluster(cluster, requirements)
     if queries:
         yield _SHARED_POD
     if not asked.make_pods:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from orchestrator import resources
-from orchestrator.application.submissions import self_check, trial_matches
+from orchestrator.application.submissions import self_check, trial_match_setup
 from orchestrator.application.submissions.self_check import CheckSetup, CheckSubject
 from orchestrator.domain.samples import AdversarialExamples, Pixels, Samples
 from orchestrator.domain.submissions import Side, Submission
@@ -214,7 +214,7 @@ def open_in_process_player(folder: Path, under: CheckSetup, *, limits: bool = Tr
     applicant = self_check.admit_applicant(CheckSubject(folder=folder), under)
     script = _script(folder)
     with (
-        trial_matches.solo_context(under.contest, applicant, under.backend, under.samples) as (context, _),
+        trial_match_setup.solo_context(under.contest, applicant, under.backend, under.samples) as (context, _),
         _as_script(folder) as helper,
     ):
         timed = context if limits else replace(context, clock=lambda: 0.0)  # on which no time passes

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from orchestrator import composition
 from orchestrator.application.rounds import entry_images
-from orchestrator.application.submissions import trial_matches
-from orchestrator.application.submissions.trial_matches import Applicant
+from orchestrator.application.submissions import trial_match_setup
+from orchestrator.application.submissions.trial_match_setup import Applicant
 from orchestrator.domain.outcomes import Tally
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.samples import Samples
@@ -126,7 +126,7 @@ def check_submission(subject: CheckSubject, under: CheckSetup, tell: OnStep) -> 
     applicant = _admit_subject(subject, under, note, done.build_log)
     if applicant is None:
         return done
-    with trial_matches.open_trial_match(
+    with trial_match_setup.open_trial_match(
         under.contest, applicant, under.backend, _match_samples(under), tell=note, keep=True
     ) as match:
         match.play()
@@ -155,7 +155,7 @@ def admit_applicant(subject: CheckSubject, under: CheckSetup) -> Applicant:
 @contextmanager
 def debug_session(own: Applicant, under: CheckSetup) -> Iterator[DebugSession]:
     """Gives a conversation with a candidate about the public pictures; at the end its player is gone."""
-    with trial_matches.solo_context(under.contest, own, under.backend, under.samples) as (context, device):
+    with trial_match_setup.solo_context(under.contest, own, under.backend, under.samples) as (context, device):
         session = DebugSession(context, own.submission, device)
         try:
             yield session
@@ -174,7 +174,7 @@ def play_against(own: Applicant, against: str, under: CheckSetup, watch: EventCa
     if other.id == own.name:
         own = replace(own, name="candidate")
     players = {own.submission: own.image, other: image}
-    with trial_matches.play_trial_round(under.contest, own.task, players, under.backend, under.samples, watch) as (
+    with trial_match_setup.play_trial_round(under.contest, own.task, players, under.backend, under.samples, watch) as (
         record,
         scoring,
     ):

@@ -1,7 +1,7 @@
 """The controller: lists what is there, hands it to the jobs' state machines, acts, and waits for the next look.
 
-What is decided about a job, and in which order it is acted on, is in `attempt_machine`. Here events are made from the
-cluster and the volume, and actions are carried out, each only while the lease is held.
+What is decided about a job, and in which order it is acted on, is in `attempt_state_machine`. Here events are made
+from the cluster and the volume, and actions are carried out, each only while the lease is held.
 
 The controller remembers nothing that it could not find again from the ledger, the exchange and a list, so it may be
 killed and started again at any moment. Every look costs one list of Jobs and one of pods; watches only make the next
@@ -21,15 +21,15 @@ import structlog
 from orchestrator.domain.assignment import Assignment, PartialStep
 from orchestrator.domain.events import AnswersCommitted, StepFinished
 from orchestrator.domain.ids import JobId
+from orchestrator.domain.job_failures import parked_event
 from orchestrator.domain.node_placement import nodes_played_on
-from orchestrator.domain.parking import parked_event
 from orchestrator.domain.plan import Job, Plan, Stage
 from orchestrator.errors import ClusterRefused
 from orchestrator.executors.base import EventBatch
 from orchestrator.executors.kubernetes.active_job import resume_job
 from orchestrator.executors.kubernetes.api import JOBS, Api
 from orchestrator.executors.kubernetes.api_response import Object
-from orchestrator.executors.kubernetes.attempt_machine import (
+from orchestrator.executors.kubernetes.attempt_state_machine import (
     Action,
     AssignAttempt,
     AttemptEvent,

@@ -13,6 +13,7 @@ from orchestrator.errors import ClusterRefused, ClusterUnavailable, Infrastructu
 from orchestrator.executors.kubernetes import probe_job
 from orchestrator.executors.kubernetes.api import EVENTS, JOBS, PODS, Api
 from orchestrator.executors.kubernetes.attempt_status import derive_status
+from orchestrator.executors.kubernetes.cluster_check import APPLY_OVERLAY_REMEDY, CONFIG_MAPS
 from orchestrator.executors.kubernetes.connectivity_probe import (
     LISTENER_NAME,
     MAX_TARGETS,
@@ -20,7 +21,6 @@ from orchestrator.executors.kubernetes.connectivity_probe import (
     Reachability,
     Target,
 )
-from orchestrator.executors.kubernetes.preflight import APPLY_OVERLAY_REMEDY, CONFIG_MAPS
 from orchestrator.executors.kubernetes.probe_job import (
     CONTROL_CONTAINER,
     PROBE_CONTAINER,

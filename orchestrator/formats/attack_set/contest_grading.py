@@ -25,8 +25,8 @@ from orchestrator.formats.attack_set.grading.answers_csv import read_answers_csv
 from orchestrator.formats.attack_set.grading.fold import Appeal, GradingResult, GradingRound, grade_round
 from orchestrator.formats.attack_set.grading.page import grading_page
 from orchestrator.formats.attack_set.grading.planning import MoreRaters, make_plan, make_supplement
+from orchestrator.formats.attack_set.grading.rater_exclusion import RaterStatus
 from orchestrator.formats.attack_set.grading.rules import APPEAL_RATERS, GradingRules
-from orchestrator.formats.attack_set.grading.screening import RaterStatus
 from orchestrator.formats.attack_set.grading.sheet_making import SheetHeading, sheet_for
 from orchestrator.formats.attack_set.grading.sheets import AnswerFile, GradingTask
 from orchestrator.formats.attack_set.item_rating import AttackSetRating

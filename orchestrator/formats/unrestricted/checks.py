@@ -12,7 +12,7 @@ from orchestrator.domain.contest_events import Role
 from orchestrator.domain.name_matching import person_key
 from orchestrator.errors import Problem
 from orchestrator.formats.unrestricted import events
-from orchestrator.formats.unrestricted.boxes import PictureSize
+from orchestrator.formats.unrestricted.bounding_boxes import PictureSize
 from orchestrator.formats.unrestricted.money import Books, Transfer, TransferKind
 from orchestrator.formats.unrestricted.prizes import (
     Waiting,

@@ -13,7 +13,7 @@ from orchestrator.domain.contest_events import ContestEvent, FormatEvent
 from orchestrator.domain.name_matching import person_key
 from orchestrator.errors import Problem, Rejected
 from orchestrator.formats.unrestricted import events
-from orchestrator.formats.unrestricted.boxes import PictureSize
+from orchestrator.formats.unrestricted.bounding_boxes import PictureSize
 from orchestrator.formats.unrestricted.checks import case_of, ineligible_because, problems, question_of
 from orchestrator.formats.unrestricted.money import Transfer
 from orchestrator.formats.unrestricted.prizes import pay, withhold

@@ -17,7 +17,7 @@ from orchestrator.domain.field_errors import FieldError, field_errors
 from orchestrator.domain.human_grading import Choice, Question
 from orchestrator.domain.text import printable
 from orchestrator.errors import Problem, Rejected
-from orchestrator.formats.unrestricted.boxes import Box, PictureSize
+from orchestrator.formats.unrestricted.bounding_boxes import Box, PictureSize
 
 MAX_ANSWER_TEXT: Final = 10_000
 """The longest JSON text of one rater's answers about one picture, in characters."""

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.formats.unrestricted.boxes import PictureSize
+from orchestrator.formats.unrestricted.bounding_boxes import PictureSize
 from orchestrator.formats.unrestricted.questionnaire import Answers, Certainty
 from orchestrator.formats.unrestricted.validity import Percent
 

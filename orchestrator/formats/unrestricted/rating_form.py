@@ -6,7 +6,7 @@ from typing import Final
 
 from orchestrator.domain.stepped_form import BOX_EDGES, EarlierAnswer, FormStep, SteppedForm
 from orchestrator.errors import Problem
-from orchestrator.formats.unrestricted.boxes import PictureSize
+from orchestrator.formats.unrestricted.bounding_boxes import PictureSize
 from orchestrator.formats.unrestricted.questionnaire import Certainty, ObjectClass, Questionnaire, Statements
 
 PRESENCE_STEP: Final = "presence"

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from orchestrator.domain.contest_events import Role
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Side
-from orchestrator.formats.unrestricted.boxes import PictureSize
+from orchestrator.formats.unrestricted.bounding_boxes import PictureSize
 from orchestrator.formats.unrestricted.money import Books
 from orchestrator.formats.unrestricted.prizes import Break, Entrants, StakedDefence, Unsettled
 from orchestrator.formats.unrestricted.questionnaire import Questionnaire

@@ -14,7 +14,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from orchestrator.domain.text import counted_noun
-from orchestrator.formats.unrestricted.boxes import (
+from orchestrator.formats.unrestricted.bounding_boxes import (
     Box,
     PictureSize,
     area_share,

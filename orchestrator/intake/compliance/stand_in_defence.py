@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from orchestrator.domain.organizer_attacks import DefenceReplies, GradientReplies
 from orchestrator.domain.outcomes import NOT_ASKED
 from orchestrator.domain.samples import Labels, Pixels
-from orchestrator.execution.broker import Broker
+from orchestrator.execution.query_broker import Broker
 from orchestrator.execution.round_context import RoundContext
 
 

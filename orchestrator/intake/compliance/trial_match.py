@@ -15,7 +15,7 @@ from orchestrator.domain.submissions import Side, Submission
 from orchestrator.domain.tasks import Task
 from orchestrator.domain.text import printable
 from orchestrator.errors import SubmissionFault
-from orchestrator.execution.gate import Gate
+from orchestrator.execution.candidate_gate import Gate
 from orchestrator.execution.player import Player
 from orchestrator.execution.player_pool import PlayerPool
 from orchestrator.execution.round_context import RoundContext

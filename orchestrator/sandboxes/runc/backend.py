@@ -27,7 +27,7 @@ from orchestrator.sandboxes.base import (
 from orchestrator.sandboxes.docker.engine import START_ENGINE_REMEDY, DockerEngine
 from orchestrator.sandboxes.docker.images.engine_images import EngineImages
 from orchestrator.sandboxes.image_backend import ImageBackend
-from orchestrator.sandboxes.image_files.admission import ImageCollection
+from orchestrator.sandboxes.image_files.image_admission import ImageCollection
 from orchestrator.sandboxes.linux import applied_policy, constant_files, masked_paths, uid_pool
 from orchestrator.sandboxes.linux.applied_policy import PolicyNotAppliedError, RequestedPolicy
 from orchestrator.sandboxes.linux.cgroup_counters import CGROUP_ROOT, hierarchies, is_version_2

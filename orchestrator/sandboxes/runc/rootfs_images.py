@@ -19,7 +19,7 @@ from pathlib import Path
 from orchestrator.domain.text import printable
 from orchestrator.errors import InfrastructureFault, SandboxLost
 from orchestrator.files import write_whole
-from orchestrator.sandboxes.image_files.admission import ImageCollection
+from orchestrator.sandboxes.image_files.image_admission import ImageCollection
 from orchestrator.sandboxes.runc.image_storage import locked, require_disk_space
 
 CACHE_BYTES = 20 * 1024**3

@@ -7,8 +7,8 @@ from ninja import Router
 from orchestrator.errors import Problem
 from orchestrator.web import tokens
 from orchestrator.web.api.access import address_of, spend
-from orchestrator.web.api.parts import DeviceCode, DevicePart, DeviceRequest, TokenPart
 from orchestrator.web.api.problems import ApiProblem
+from orchestrator.web.api.schemas import DeviceCode, DevicePart, DeviceRequest, TokenPart
 from orchestrator.web.contest_site import current_site, web_settings
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.tokens import PollState

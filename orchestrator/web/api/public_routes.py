@@ -12,8 +12,8 @@ from orchestrator.ledger.stores.base import format_time
 from orchestrator.redaction import redact_results
 from orchestrator.scoring.results_file import Results
 from orchestrator.web.api.access import PUBLIC, caller_of
-from orchestrator.web.api.parts import AnnouncementPart, ContestPart, RoundPart, StatusPart
 from orchestrator.web.api.problems import unknown
+from orchestrator.web.api.schemas import AnnouncementPart, ContestPart, RoundPart, StatusPart
 from orchestrator.web.contest_site import ContestSite, web_settings
 
 router = Router(auth=PUBLIC, tags=["everybody"])

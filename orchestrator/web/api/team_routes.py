@@ -7,7 +7,8 @@ from orchestrator.application.contests import appeals, arrivals
 from orchestrator.application.contests.arrivals import HandIn
 from orchestrator.domain.season import Arrival, Entry
 from orchestrator.web.api.access import READ, SUBMIT, Caller, caller_of
-from orchestrator.web.api.parts import (
+from orchestrator.web.api.problems import unknown
+from orchestrator.web.api.schemas import (
     AccountPart,
     AppealPart,
     AppealText,
@@ -22,7 +23,6 @@ from orchestrator.web.api.parts import (
     arrival_part,
     submission_part,
 )
-from orchestrator.web.api.problems import unknown
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.tokens import Scope
 

@@ -19,8 +19,8 @@ from orchestrator.domain.text import reject_control_characters
 from orchestrator.errors import Problem
 from orchestrator.web import uploads
 from orchestrator.web.api.access import SUBMIT, Caller, caller_of
-from orchestrator.web.api.parts import arrival_part
 from orchestrator.web.api.problems import ApiProblem, unknown
+from orchestrator.web.api.schemas import arrival_part
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.models import Upload
 from orchestrator.web.rate_limits import RequestKind

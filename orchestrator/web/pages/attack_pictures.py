@@ -23,7 +23,7 @@ from orchestrator.formats.unrestricted.recusal import ConflictSource
 from orchestrator.formats.unrestricted.state import State
 from orchestrator.formats.unrestricted.weeks import local_day
 from orchestrator.web import week_mails
-from orchestrator.web.pages.request_limits import limited
+from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.team_forms import TEXT_LIMIT

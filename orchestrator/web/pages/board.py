@@ -24,7 +24,7 @@ from orchestrator.formats.unrestricted.visibility import is_recused
 from orchestrator.web import week_mails
 from orchestrator.web.organizer_forms import ReasonField
 from orchestrator.web.pages.attack_pictures import DECLARED
-from orchestrator.web.pages.request_limits import limited
+from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render

@@ -19,7 +19,7 @@ from orchestrator.formats.unrestricted.questionnaire import Answers
 from orchestrator.formats.unrestricted.rater_tests import KnownPicture
 from orchestrator.formats.unrestricted.state import PictureStatus
 from orchestrator.web import leases, week_mails
-from orchestrator.web.pages.request_limits import limited
+from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.questionnaire import AskedPicture, ask_about
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit

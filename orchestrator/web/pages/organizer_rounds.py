@@ -15,7 +15,7 @@ from orchestrator.bundles.layout import BundleKind
 from orchestrator.domain.contest_events import FormatEvent, RoundRequestClosed, RoundRequested
 from orchestrator.domain.ids import canonical_json
 from orchestrator.errors import Rejected, UsageError
-from orchestrator.web.acts import OnceForm, act_once, redirect_after
+from orchestrator.web.form_actions import OnceForm, act_once, redirect_after
 from orchestrator.web.organizer_forms import PromoteForm, PublishForm, RoundForm, RulesForm
 from orchestrator.web.people import names_of
 from orchestrator.web.rights import Visit

@@ -6,7 +6,7 @@ from orchestrator.application.contests import ledger_in_words
 from orchestrator.application.contests.ledger_in_words import Deed
 from orchestrator.domain.contest_events import SubmissionRefused
 from orchestrator.domain.season import Entry
-from orchestrator.web.acts import act_once, redirect_after
+from orchestrator.web.form_actions import act_once, redirect_after
 from orchestrator.web.organizer_forms import CorrectionForm, ReasonForm
 from orchestrator.web.people import names_of
 from orchestrator.web.rights import Visit

@@ -11,8 +11,8 @@ from orchestrator.application.contests import announcements, ledger_in_words, ro
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.domain.contest_events import Role
 from orchestrator.web import invitations
-from orchestrator.web.acts import act_once, redirect_after
 from orchestrator.web.contest_site import web_settings
+from orchestrator.web.form_actions import act_once, redirect_after
 from orchestrator.web.organizer_forms import AnnouncementForm, InviteForm, RevokeForm
 from orchestrator.web.pages.organizer_submissions import refusals
 from orchestrator.web.people import names_of, paragraphs

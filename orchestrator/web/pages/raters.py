@@ -18,7 +18,7 @@ from orchestrator.domain.contest_events import FormatEvent
 from orchestrator.domain.human_grading import GradingProgress, RatedItem, RaterProgress
 from orchestrator.errors import Rejected, SparringError, UsageError
 from orchestrator.web import rating
-from orchestrator.web.pages.request_limits import limited
+from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render

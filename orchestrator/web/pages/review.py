@@ -12,7 +12,7 @@ from orchestrator.domain import recusal
 from orchestrator.domain.season import Appeal
 from orchestrator.reports.evidence import Evidence, evidence_of
 from orchestrator.reports.leaderboards import submission_labels
-from orchestrator.web.acts import act_once, redirect_after
+from orchestrator.web.form_actions import act_once, redirect_after
 from orchestrator.web.organizer_forms import DecisionForm
 from orchestrator.web.people import paragraphs
 from orchestrator.web.rights import Visit

@@ -13,7 +13,7 @@ from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.http import content_disposition_header
 
-from orchestrator.application.contests import appeals, arrivals, tries
+from orchestrator.application.contests import appeals, arrivals, submission_allowance
 from orchestrator.application.contests.admission_steps import AdmissionStep
 from orchestrator.application.contests.arrivals import HandIn
 from orchestrator.application.contests.team_reports import TeamFinding, read_receipt
@@ -24,7 +24,7 @@ from orchestrator.ledger.stores.base import format_time
 from orchestrator.web import uploads
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.fragments import fragment
-from orchestrator.web.pages.request_limits import limited
+from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.pages.teams import finding_labels
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
@@ -71,8 +71,8 @@ def submit(visit: Visit) -> HttpResponseBase:
         image_form=None if pictures else image_form,
         pictures=[str(each) for each in contest.format.picture_formats()],
         problem=problem,
-        tries=list(tries.tries_left(visit.season, contest, visit.team, today)),
-        receiving=tries.receiving_state(contest, visit.site.clock()),
+        tries=list(submission_allowance.tries_left(visit.season, contest, visit.team, today)),
+        receiving=submission_allowance.receiving_state(contest, visit.site.clock()),
         commands=_commands(visit.team, tasks),
         status=409 if problem else 400 if used.is_bound else 200,
     )

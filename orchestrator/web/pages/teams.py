@@ -5,7 +5,7 @@ from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from orchestrator.application.contests import tries
+from orchestrator.application.contests import submission_allowance
 from orchestrator.application.contests.team_founding import found_team
 from orchestrator.domain.contest_events import PersonRecord
 from orchestrator.domain.season import Person
@@ -78,8 +78,8 @@ def _render_team_page(visit: Visit, link: str = "") -> HttpResponseBase:
             each for each in reversed(season.arrivals.values()) if each.team == visit.team and each.outcome == "refused"
         ],
         refused_at_desk=[each for each in season.refusals if each.team == visit.team and not each.arrival],
-        tries=list(tries.tries_left(season, contest, visit.team, today)),
-        receiving=tries.receiving_state(contest, visit.site.clock()),
+        tries=list(submission_allowance.tries_left(season, contest, visit.team, today)),
+        receiving=submission_allowance.receiving_state(contest, visit.site.clock()),
         findings=reports.findings,
         labels=finding_labels(visit),
         has_results=bool(reports.pages[visit.team].participations),

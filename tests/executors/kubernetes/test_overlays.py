@@ -13,7 +13,7 @@ import orchestrator
 from orchestrator import resources
 from orchestrator.cli.app import app
 from orchestrator.domain.policy import SandboxPolicy
-from orchestrator.executors.kubernetes import api, preflight
+from orchestrator.executors.kubernetes import api, cluster_check
 from orchestrator.executors.kubernetes.pod_manifest import qualified_image
 from orchestrator.executors.kubernetes.probe_job import RECORD_NAME, ProbeJobs, match_pod_spec
 from orchestrator.executors.kubernetes.settings import ClusterSettings
@@ -132,7 +132,7 @@ def test_the_namespace_enforces_the_standard_of_the_oldest_version(objects) -> N
     """`restricted`, pinned to a version that every supported server knows, in all three modes."""
     labels = one(objects, "Namespace")["metadata"]["labels"]
     oldest = "v" + ".".join(versions()[0].split(".")[:2])
-    assert f"v1.{preflight.TESTED_MINOR_VERSIONS[0]}" == oldest
+    assert f"v1.{cluster_check.TESTED_MINOR_VERSIONS[0]}" == oldest
     for mode in ("enforce", "audit", "warn"):
         assert labels[f"pod-security.kubernetes.io/{mode}"] == "restricted"
         assert labels[f"pod-security.kubernetes.io/{mode}-version"] == oldest
@@ -151,7 +151,7 @@ def granted(role: Object) -> set[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(
     ("name", "rights"),
-    [("sparring-controller", api.CONTROLLER_RIGHTS), ("sparring-check", preflight.CHECK_RIGHTS)],
+    [("sparring-controller", api.CONTROLLER_RIGHTS), ("sparring-check", cluster_check.CHECK_RIGHTS)],
     ids=["engine", "check"],
 )
 def test_roles_give_what_the_code_uses_and_nothing_more(name, rights) -> None:

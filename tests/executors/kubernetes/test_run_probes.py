@@ -11,8 +11,8 @@ import pytest
 from orchestrator.errors import ClusterRefused
 from orchestrator.executors.kubernetes import run_probes
 from orchestrator.executors.kubernetes.api import Client
+from orchestrator.executors.kubernetes.cluster_check import CONFIG_MAPS
 from orchestrator.executors.kubernetes.connectivity_probe import Target
-from orchestrator.executors.kubernetes.preflight import CONFIG_MAPS
 from orchestrator.executors.kubernetes.probe_job import RECORD_KEY, RECORD_NAME, NetworkOutcome, ProbeJobs, ProbeRecord
 from orchestrator.executors.kubernetes.run_probes import ProbeTimeouts
 from orchestrator.sandboxes.base import CheckStatus

@@ -14,8 +14,8 @@ from orchestrator.formats.attack_set.grading.agreement import AgreementLevel, me
 from orchestrator.formats.attack_set.grading.fold import Appeal, GradingRound, grade_round
 from orchestrator.formats.attack_set.grading.plan import ItemKind
 from orchestrator.formats.attack_set.grading.planning import MoreRaters, make_plan, make_supplement
+from orchestrator.formats.attack_set.grading.rater_exclusion import RaterStatus, bt500_outliers
 from orchestrator.formats.attack_set.grading.rules import GradingRules
-from orchestrator.formats.attack_set.grading.screening import RaterStatus, bt500_outliers
 from orchestrator.formats.attack_set.grading.sheets import Answer, AnswerFile, GradingTask
 from orchestrator.formats.attack_set.grading.validity import Votes, decide, votes_missing
 

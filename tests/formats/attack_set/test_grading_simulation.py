@@ -10,8 +10,8 @@ from orchestrator.formats.attack_set.grading.intervals import draw_scores, inter
 from orchestrator.formats.attack_set.grading.plan import ItemKind, PlannedItem
 from orchestrator.formats.attack_set.grading.planning import make_plan
 from orchestrator.formats.attack_set.grading.quality import mean_quality
+from orchestrator.formats.attack_set.grading.rater_exclusion import RaterStatus, report_rater
 from orchestrator.formats.attack_set.grading.rules import GradingRules
-from orchestrator.formats.attack_set.grading.screening import RaterStatus, report_rater
 from orchestrator.formats.attack_set.grading.sheets import GradingTask
 
 from .simulated_raters import ANCHOR_QUALITY, ORIGINAL_QUALITY, Rater, answer, answer_files, draw_raters

@@ -7,8 +7,8 @@ from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import ContestEvent, PersonRecord, Role
 from orchestrator.domain.ids import digest
 from orchestrator.domain.submissions import Side
-from orchestrator.formats.unrestricted import commands, due, events
-from orchestrator.formats.unrestricted.boxes import Box
+from orchestrator.formats.unrestricted import commands, due_events, events
+from orchestrator.formats.unrestricted.bounding_boxes import Box
 from orchestrator.formats.unrestricted.commands import Refusal, Upload
 from orchestrator.formats.unrestricted.fold import apply
 from orchestrator.formats.unrestricted.questionnaire import Answers, Certainty, Statements
@@ -54,7 +54,7 @@ class SimulatedContest:
     def tick(self) -> list[str]:
         """Runs what is due and returns the ids of what was."""
         found = []
-        for action in due.catch_up(self.state, self.now):
+        for action in due_events.catch_up(self.state, self.now):
             self.ledger += [(event, self.now) for event in action.events]
             found.append(action.id)
         self.actions += found
@@ -62,7 +62,7 @@ class SimulatedContest:
 
     def go_to(self, instant: datetime) -> None:
         """Moves the clock from one instant at which something is due to the next."""
-        while (following := due.next_due(self.state)) is not None and following <= instant:
+        while (following := due_events.next_due(self.state)) is not None and following <= instant:
             self.now = max(self.now, following)
             if not self.tick():
                 break

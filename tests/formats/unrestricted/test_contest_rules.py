@@ -8,7 +8,7 @@ from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import PersonRecord, Role
 from orchestrator.domain.ids import picture_seeds
 from orchestrator.formats.unrestricted import commands, events
-from orchestrator.formats.unrestricted.boxes import Box
+from orchestrator.formats.unrestricted.bounding_boxes import Box
 from orchestrator.formats.unrestricted.questionnaire import Certainty
 from orchestrator.formats.unrestricted.recusal import ConflictSource
 from orchestrator.formats.unrestricted.visibility import board_appeals, visible_defences, visible_pictures

@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.domain.ids import digest
 from orchestrator.formats.unrestricted import events
-from orchestrator.formats.unrestricted.boxes import PictureSize
+from orchestrator.formats.unrestricted.bounding_boxes import PictureSize
 from orchestrator.formats.unrestricted.fold import fold
 from orchestrator.formats.unrestricted.questionnaire import Answers, Certainty
 from orchestrator.formats.unrestricted.rater_tests import KnownPicture, RaterRecord, RaterRules, is_right, next_test

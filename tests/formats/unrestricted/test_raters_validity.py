@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.errors import Rejected
-from orchestrator.formats.unrestricted.boxes import (
+from orchestrator.formats.unrestricted.bounding_boxes import (
     Box,
     PictureSize,
     area_share,

@@ -12,7 +12,7 @@ import pytest
 from orchestrator.domain.images import read_image_config
 from orchestrator.errors import InfrastructureFault, Rejected, UsageError
 from orchestrator.sandboxes.base import BuildRequest, ImageLayer, ImageSource
-from orchestrator.sandboxes.image_files.admission import ImageAdmission
+from orchestrator.sandboxes.image_files.image_admission import ImageAdmission
 from orchestrator.sandboxes.runc import image_storage
 from orchestrator.sandboxes.runc.image_folder import ImageFolder
 

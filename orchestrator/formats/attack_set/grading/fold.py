@@ -16,19 +16,19 @@ from orchestrator.formats.attack_set.grading.answers import GivenAnswer, read_an
 from orchestrator.formats.attack_set.grading.intervals import DRAWS, Interval, ScoreDraws, draw_scores, interval_of
 from orchestrator.formats.attack_set.grading.plan import GradingPlan
 from orchestrator.formats.attack_set.grading.planning import MoreRaters
-from orchestrator.formats.attack_set.grading.rules import (
-    APPEAL_RATERS,
-    APPEALED_PICTURES,
-    MINIMUM_RATERS_PER_PICTURE,
-    RANKED_RATERS,
-)
-from orchestrator.formats.attack_set.grading.screening import (
+from orchestrator.formats.attack_set.grading.rater_exclusion import (
     RaterReport,
     RaterStatus,
     bt500_outliers,
     is_valid,
     report_rater,
     time_quantiles,
+)
+from orchestrator.formats.attack_set.grading.rules import (
+    APPEAL_RATERS,
+    APPEALED_PICTURES,
+    MINIMUM_RATERS_PER_PICTURE,
+    RANKED_RATERS,
 )
 from orchestrator.formats.attack_set.grading.sheets import AnswerFile, GradingTask
 from orchestrator.formats.attack_set.grading.validity import Votes, appeal_votes_missing, decide, votes_missing

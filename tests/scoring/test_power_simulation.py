@@ -15,7 +15,7 @@ from orchestrator.formats.tournament.rules import TournamentRules
 from orchestrator.formats.warmup.format import Warmup
 from orchestrator.formats.warmup.rules import WarmupRules
 from orchestrator.resources import resource_path
-from orchestrator.scoring.contest_power import (
+from orchestrator.scoring.power_simulation import (
     StatedGrades,
     StatedRates,
     planned_roster,

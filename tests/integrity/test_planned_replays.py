@@ -10,10 +10,10 @@ from players import Honest
 
 from orchestrator.domain.plan import Cell
 from orchestrator.domain.tasks import Isolation
-from orchestrator.integrity import power, screening
+from orchestrator.integrity import planned_replays, power
+from orchestrator.integrity.planned_replays import ScreeningResult
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.integrity.replay_session import DefencePlay, ReplaySession, SessionAnswers, SessionPurpose
-from orchestrator.integrity.screening import ScreeningResult
 
 SEEDS = st.integers(0, 2**32)
 
@@ -34,7 +34,7 @@ def rows(questions) -> set[tuple[int, int]]:
 @given(samples(), st.integers(0, 3), SEEDS)
 def test_every_clean_version_comes_first(sample, clean, seed) -> None:
     """The sample and its clean versions are asked once each, and no version of a picture before the clean one."""
-    order = screening.clean_first(sample, clean, np.random.default_rng(seed))
+    order = planned_replays.clean_first(sample, clean, np.random.default_rng(seed))
     assert len(order) == len(rows(order))
     assert rows(order) == rows(sample) | {(clean, picture) for _, picture in rows(sample)}
     met = set()
@@ -46,7 +46,7 @@ def test_every_clean_version_comes_first(sample, clean, seed) -> None:
 def test_clean_pictures_are_not_all_at_the_beginning() -> None:
     """The order stays a random one: attacked pictures are asked from early on."""
     sample = np.array([(1, picture) for picture in range(500)], np.int32)
-    order = screening.clean_first(sample, 0, np.random.default_rng(3))
+    order = planned_replays.clean_first(sample, 0, np.random.default_rng(3))
     assert 100 < np.flatnonzero(order[:, 0] == 1)[100] < 500
 
 
@@ -54,7 +54,7 @@ def test_clean_pictures_are_not_all_at_the_beginning() -> None:
 @given(samples())
 def test_a_wave_holds_one_version_of_a_picture(sample) -> None:
     """No wave shows two versions, none is empty, and together they are the sample."""
-    parts = list(screening.split_by_version(sample))
+    parts = list(planned_replays.split_by_version(sample))
     for part in parts:
         assert 0 < len(part) == len(set(part[:, 1].tolist()))
     assert sorted(map(tuple, np.concatenate(parts).tolist())) == sorted(map(tuple, sample.tolist()))
@@ -69,7 +69,7 @@ def test_the_sample_is_uniform() -> None:
     counts = dict.fromkeys(rows(play.rows[:, :2]), 0)
     draws = 3000
     for seed in range(draws):
-        sample = screening.draw_sample(play, design, np.random.default_rng(seed))
+        sample = planned_replays.draw_sample(play, design, np.random.default_rng(seed))
         assert len(rows(sample)) == len(sample) == power.sample_size(60, design)
         for question in rows(sample):
             counts[question] += 1
@@ -80,7 +80,10 @@ def test_the_sample_is_uniform() -> None:
 def test_only_what_was_answered_is_drawn() -> None:
     """A question without a decision cannot be compared, so it is not in the sample."""
     play = DefencePlay((Cell("d"),), (np.array([[0, 0, 4], [0, 1, -2], [0, 2, -1]], np.int32),), 3)
-    assert rows(screening.draw_sample(play, SamplingDesign(power=0.999), np.random.default_rng(0))) == {(0, 0), (0, 2)}
+    assert rows(planned_replays.draw_sample(play, SamplingDesign(power=0.999), np.random.default_rng(0))) == {
+        (0, 0),
+        (0, 2),
+    }
 
 
 @pytest.mark.parametrize("isolation", [Isolation.ATTACK, Isolation.ROUND])
@@ -90,8 +93,8 @@ def test_what_is_planned(isolation, batch) -> None:
     lab = Laboratory(Honest, Gallery.drawn(2, cells=3, pictures=300), 2, isolation=isolation, batch=batch)
     play = lab.play()
     chance = np.random.default_rng(2)
-    sample = screening.draw_sample(play, SamplingDesign(), chance)
-    planned = list(screening.planned_sessions(play, sample, chance))
+    sample = planned_replays.draw_sample(play, SamplingDesign(), chance)
+    planned = list(planned_replays.planned_sessions(play, sample, chance))
     shuffled = [session for session in planned if session.purpose is SessionPurpose.SHUFFLED]
     assert rows(sample) <= set().union(*(rows(session.questions) for session in shuffled))
     for session in shuffled:
@@ -123,7 +126,7 @@ def screened(play: DefencePlay, questions, answers, purpose=SessionPurpose.SHUFF
     none = np.zeros(count, bool)
     told = {"margins": np.full(count, np.nan, np.float32), "refused": none, "late": none} | said
     told = SessionAnswers(np.array(answers, np.int32), answer_times=np.zeros(count), **told)
-    screening.compare_session(seen, play, 7, ReplaySession(purpose, asked), told)
+    planned_replays.compare_session(seen, play, 7, ReplaySession(purpose, asked), told)
     return seen
 
 
@@ -187,7 +190,7 @@ def test_a_question_is_counted_in_one_session(play) -> None:
     asked = np.array([(0, 0), (0, 1)], np.int32)
     none = np.zeros(2, bool)
     said = SessionAnswers(np.array([5, 5], np.int32), np.full(2, np.nan, np.float32), np.zeros(2), none, none)
-    screening.compare_session(seen, play, 8, ReplaySession(SessionPurpose.SAME_ORDER, asked), said)
+    planned_replays.compare_session(seen, play, 8, ReplaySession(SessionPurpose.SAME_ORDER, asked), said)
     assert len(seen.mismatches) == 2
     assert (seen.differing, len(seen.comparable)) == (set(), 2)
 

@@ -24,9 +24,9 @@ from orchestrator.errors import (
     StoreFault,
     Unschedulable,
 )
-from orchestrator.executors.kubernetes import attempt_machine
+from orchestrator.executors.kubernetes import attempt_state_machine
 from orchestrator.executors.kubernetes.active_job import ActiveJob, StartFailure, resume_job
-from orchestrator.executors.kubernetes.attempt_machine import (
+from orchestrator.executors.kubernetes.attempt_state_machine import (
     MAX_FRUITLESS_ATTEMPTS,
     Action,
     AssignAttempt,
@@ -151,7 +151,7 @@ def read_table() -> dict[int, Row]:
     """The table of the module's docstring, by the numbers of its rows."""
     states: list[MachineState] = []
     rows: dict[int, Row] = {}
-    for line in (attempt_machine.__doc__ or "").splitlines():
+    for line in (attempt_state_machine.__doc__ or "").splitlines():
         if re.match(r"    [A-Z_]+[:,]", line):
             states = [STATES[name] for name in re.findall(r"\b[A-Z_]{4,}\b", line)]
         elif found := re.match(r"\s+(\d+)  \| (.+?) *\| (.+?) *\| (\S+)$", line):
@@ -304,7 +304,7 @@ def test_the_next_attempt_goes_on_where_the_last_one_stopped() -> None:
     actions = machine.handle(observed(RUNNING, PLAYED, end=MISSING, partial_step=partial_step))
     assert actions[1:] == [AssignAttempt(following, partial_step), DeleteJob(last), RemoveFolder(last)]
     assert (machine.job.attempt, machine.job.resumed_step) == (following, partial_step)
-    assert (machine.status, machine.driver_ended) == (attempt_machine.JOB_NOT_CREATED, False)
+    assert (machine.status, machine.driver_ended) == (attempt_state_machine.JOB_NOT_CREATED, False)
     assert machine.handle(JobAbsent(11)) == [CreateJob(following)]
 
 

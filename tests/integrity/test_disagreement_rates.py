@@ -11,9 +11,9 @@ from laboratory import Gallery, Laboratory
 from players import Honest, chance, environment
 
 from orchestrator.domain.findings import FindingKind
-from orchestrator.integrity import rates
+from orchestrator.integrity import disagreement_rates
+from orchestrator.integrity.disagreement_rates import DisagreementRate, DisagreementRates
 from orchestrator.integrity.power import ALPHA, SamplingDesign
-from orchestrator.integrity.rates import DisagreementRate, DisagreementRates
 from orchestrator.integrity.replay_session import SessionTrace
 
 NOISE = 0.001
@@ -95,7 +95,7 @@ def measured(kind, *, batch: int = 1, cells: int = 2, pictures: int = 300) -> tu
     """Returns the rates of a classifier of the laboratory, and the sessions that they took."""
     lab = Laboratory(kind, Gallery.drawn(1, cells=cells, pictures=pictures), 1, batch=batch)
     play, trace = lab.play(), SessionTrace()
-    return lab.run(rates.measure_rates(trace, play, SamplingDesign(), np.random.default_rng(1))), trace
+    return lab.run(disagreement_rates.measure_rates(trace, play, SamplingDesign(), np.random.default_rng(1))), trace
 
 
 @pytest.mark.parametrize("batch", [1, 8, 7, 64])

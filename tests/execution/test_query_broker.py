@@ -16,7 +16,7 @@ from orchestrator.domain.queries import QueryFailure
 from orchestrator.domain.query_transcript import TRANSCRIPT_ARRAYS
 from orchestrator.domain.tasks import Budget, Norm
 from orchestrator.errors import NotGenuine
-from orchestrator.execution.broker import Broker
+from orchestrator.execution.query_broker import Broker
 from orchestrator.integrity.power import SamplingDesign
 from orchestrator.ledger.stores.base import get_array, put_array
 from orchestrator.protocol import frames

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import ClusterUnavailable
-from orchestrator.executors.kubernetes import preflight
+from orchestrator.executors.kubernetes import cluster_check
 from orchestrator.executors.kubernetes.api import Client, Kind
-from orchestrator.executors.kubernetes.preflight import EXCESS_RIGHTS, Requirements, check_cluster
+from orchestrator.executors.kubernetes.cluster_check import EXCESS_RIGHTS, Requirements, check_cluster
 from orchestrator.executors.kubernetes.probe_job import match_pod_spec
 from orchestrator.executors.kubernetes.quantities import parse_quantity
 from orchestrator.sandboxes.base import Check, CheckStatus
@@ -128,7 +128,7 @@ def test_rights_that_are_missing_are_named(cluster) -> None:
     api._client.configuration.api_key["BearerToken"] = "Bearer token-ann"
     found = {each.name: each for each in check_cluster(api, wanted())}
     assert found["right to jobs"] == Check(
-        "right to jobs", FAIL, "missing: delete, get, watch", preflight.APPLY_OVERLAY_REMEDY
+        "right to jobs", FAIL, "missing: delete, get, watch", cluster_check.APPLY_OVERLAY_REMEDY
     )
     assert found["right to configmaps"].status is FAIL
     assert found["right to networkpolicies"].status is WARN
@@ -147,7 +147,7 @@ def test_an_administrator_has_too_many_rights(api) -> None:
 def test_the_versions_of_the_schemas_are_the_tested_ones(version) -> None:
     """And a server of each is fine."""
     with Cluster(Fakes(), settings=Settings(version=version)) as made:
-        assert preflight.check_version(Client.connect_to_url(made.url, SPACE)).status is OK
+        assert cluster_check.check_version(Client.connect_to_url(made.url, SPACE)).status is OK
 
 
 class Says:
@@ -176,7 +176,7 @@ class Says:
 )
 def test_other_versions_are_warned_of_or_refused(text, status) -> None:
     """Older than a Job's failure policy is too old; what is unknown is no error, and is shown printable."""
-    found = preflight.check_version(Says(text))
+    found = cluster_check.check_version(Says(text))
     assert found.status is status
     assert "\x1b" not in found.detail
 
@@ -193,15 +193,15 @@ def test_other_versions_are_warned_of_or_refused(text, status) -> None:
 def test_the_namespace_enforces_a_standard(cluster, api, labels, status, said) -> None:
     """Restricted and pinned is fine."""
     relabel(cluster, {f"pod-security.kubernetes.io/{name}": value for name, value in labels.items()})
-    found = preflight.check_namespace(api, wanted())
+    found = cluster_check.check_namespace(api, wanted())
     assert found.status is status
     assert said in found.detail
 
 
 def test_a_namespace_that_is_not_there_fails(api) -> None:
     """With the remedy."""
-    assert preflight.check_namespace(api, wanted(namespace="gone")) == Check(
-        "namespace", FAIL, "there is no namespace gone", preflight.APPLY_OVERLAY_REMEDY
+    assert cluster_check.check_namespace(api, wanted(namespace="gone")) == Check(
+        "namespace", FAIL, "there is no namespace gone", cluster_check.APPLY_OVERLAY_REMEDY
     )
 
 
@@ -217,7 +217,7 @@ def test_a_namespace_that_is_not_there_fails(api) -> None:
 def test_the_volume_is_bound_and_many_can_write(modes, phase, status) -> None:
     """Or it says what is short."""
     held = {"phase": phase, "accessModes": modes if phase == "Bound" else []}
-    found = preflight.check_claim(Fixed({"metadata": {}, "spec": {"accessModes": modes}, "status": held}), wanted())
+    found = cluster_check.check_claim(Fixed({"metadata": {}, "spec": {"accessModes": modes}, "status": held}), wanted())
     assert found.status is status
     assert phase in found.detail
     assert modes[0] in found.detail
@@ -254,7 +254,7 @@ def quota(cluster: Cluster, **hard: str) -> None:
 def test_a_quota_leaves_room(cluster, api, hard, status, said) -> None:
     """For so many matches; never for one is a failure."""
     quota(cluster, **hard)
-    found = preflight.check_quota(api, wanted())
+    found = cluster_check.check_quota(api, wanted())
     assert found.status is status
     assert said in found.detail
 
@@ -265,7 +265,7 @@ def test_a_quota_that_is_used_up_now_is_a_warning(cluster, api) -> None:
     spec = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
     make(cluster, "pods", "", {"metadata": {"name": "p"}, "spec": spec})
     cluster.settle()
-    assert preflight.check_quota(api, wanted()).status is WARN
+    assert cluster_check.check_quota(api, wanted()).status is WARN
 
 
 def test_one_policy_has_to_deny_everything(cluster, api) -> None:
@@ -278,10 +278,10 @@ def test_one_policy_has_to_deny_everything(cluster, api) -> None:
     ]
     for number, each in enumerate(less):
         make(cluster, "networkpolicies", "networking.k8s.io", {"metadata": {"name": f"p{number}"}, "spec": each})
-    found = preflight.check_policies(api, wanted())
+    found = cluster_check.check_policies(api, wanted())
     assert (found.status, found.detail) == (FAIL, "none of 3 denies everything to all pods")
     make(cluster, "networkpolicies", "networking.k8s.io", {"metadata": {"name": "all"}, "spec": spec})
-    assert preflight.check_policies(api, wanted()).status is OK
+    assert cluster_check.check_policies(api, wanted()).status is OK
 
 
 def test_classes_are_looked_for_where_they_are_asked_for(cluster, api) -> None:
@@ -301,11 +301,11 @@ def test_classes_are_looked_for_where_they_are_asked_for(cluster, api) -> None:
 def test_gpus_are_counted_where_pods_may_run(cluster, api) -> None:
     """By the selector of the settings; none is a failure where the task asks for one."""
     policy = SandboxPolicy(Limits(gpus=1))
-    found = preflight.check_gpus(api, wanted(policy))
+    found = cluster_check.check_gpus(api, wanted(policy))
     assert (found.status, found.detail) == (OK, "2 of nvidia.com/gpu on 1 of 1 nodes")
-    assert preflight.check_gpus(api, wanted(policy, node_selector={"pool": "none"})).status is FAIL
-    assert preflight.check_gpus(api, replace(wanted(policy), gpus=2)).status is OK
-    few = preflight.check_gpus(api, replace(wanted(policy), gpus=3))
+    assert cluster_check.check_gpus(api, wanted(policy, node_selector={"pool": "none"})).status is FAIL
+    assert cluster_check.check_gpus(api, replace(wanted(policy), gpus=2)).status is OK
+    few = cluster_check.check_gpus(api, replace(wanted(policy), gpus=3))
     assert few.status is FAIL
     assert "at most 2 on one; a pod with an attack and the defence that it queries takes 3" in few.detail
     assert of(check_cluster(api, wanted()), "GPUs").status is ABSENT
@@ -324,12 +324,12 @@ def test_a_pod_of_an_attack_and_a_defence_takes_two_gpus() -> None:
 def test_a_queue_has_to_be_there_and_active(cluster, api) -> None:
     """Of either version that Kueue serves."""
     asked = wanted(queue="players")
-    assert preflight.check_queue(api, asked).status is FAIL
+    assert cluster_check.check_queue(api, asked).status is FAIL
     cluster.serve(Resource("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue"))
-    assert "there is no LocalQueue players" in preflight.check_queue(api, asked).detail
+    assert "there is no LocalQueue players" in cluster_check.check_queue(api, asked).detail
     body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", "metadata": {"name": "players"}, "spec": {}}
     make(cluster, "localqueues", "kueue.x-k8s.io", body)
-    assert preflight.check_queue(api, asked).status is OK
+    assert cluster_check.check_queue(api, asked).status is OK
 
     def stop(data: dict[str, Any]) -> None:
         condition = {"type": "Active", "status": "False", "message": "Can't submit new workloads to clusterQueue"}
@@ -337,7 +337,7 @@ def test_a_queue_has_to_be_there_and_active(cluster, api) -> None:
 
     resource = cluster.catalogue.of("localqueues", "kueue.x-k8s.io")
     cluster.registry.modify(resource, (SPACE, "players"), stop, "status")
-    found = preflight.check_queue(api, asked)
+    found = cluster_check.check_queue(api, asked)
     assert found.status is FAIL
     assert "Can't submit" in found.detail
 
@@ -400,5 +400,5 @@ def test_the_older_kueue_is_asked_too(monkeypatch) -> None:
             asked.append(kind)
             return self._body if kind.version == "v1beta1" else None
 
-    assert preflight.check_queue(Served({"metadata": {}}), wanted(queue="q")).status is OK
-    assert asked == [preflight.QUEUES, replace(preflight.QUEUES, version="v1beta1")]
+    assert cluster_check.check_queue(Served({"metadata": {}}), wanted(queue="q")).status is OK
+    assert asked == [cluster_check.QUEUES, replace(cluster_check.QUEUES, version="v1beta1")]

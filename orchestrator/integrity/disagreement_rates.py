@@ -12,7 +12,7 @@ import numpy as np
 
 from orchestrator.domain.findings import FindingKind
 from orchestrator.domain.outcomes import FAULTED
-from orchestrator.integrity import power, screening
+from orchestrator.integrity import planned_replays, power
 from orchestrator.integrity.power import ALPHA, SamplingDesign
 from orchestrator.integrity.replay_session import (
     DefencePlay,
@@ -107,7 +107,7 @@ def measure_batch_effect(
 def _draw_questions(play: DefencePlay, count: int, rng: np.random.Generator) -> Questions:
     """Returns so many questions as in play: one version of each picture, then the next; whole batches."""
     sample = play.decided_rows[rng.choice(len(play.decided_rows), count, replace=False)][:, :2]
-    sample = np.concatenate(list(screening.split_by_version(sample)))
+    sample = np.concatenate(list(planned_replays.split_by_version(sample)))
     return sample[: count - (count % play.batch if count > play.batch else 0)]
 
 

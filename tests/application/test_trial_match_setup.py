@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from orchestrator.application.rounds import play_rounds
-from orchestrator.application.submissions.trial_matches import Applicant, open_trial_match, trial_pictures
+from orchestrator.application.submissions.trial_match_setup import Applicant, open_trial_match, trial_pictures
 from orchestrator.domain import contest_events
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import Rejected
