@@ -247,7 +247,7 @@ cpu_torch() {
   [ "$flavour" = cuda ] && return
   rm -rf "$1"
   die "pip found a PyTorch that is not the CPU build" \
-    "add PyTorch's index of CPU wheels to PIP_EXTRA_INDEX_URL (PyTorch's installation page names it)"
+    "export PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu, or put the wheel into a folder of PIP_FIND_LINKS"
 }
 
 # build FOLDER TAG [docker build's options ...]: the folder, and its wheels if it has any, go to the engine as one stream.
