@@ -114,7 +114,7 @@ class RoundView:
 
     def _settled_answers(self, cell: Cell, count: int) -> Answers:
         """Returns the answers [n] of a cell before its candidates are judged."""
-        asked = self.query_record(cell)
+        asked = self.query_record(cell) if self.round.query_jobs else None
         return np.full(count, NOT_ASKED, np.int32) if asked is None else asked.settled_answers()
 
     def scores(self, defence: str, count: int) -> dict[Cell, Scores]:

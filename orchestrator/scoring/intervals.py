@@ -43,15 +43,16 @@ def leaderboard_intervals(board: Leaderboard, held: CorrectPictures) -> dict[str
     scored = [row for row in board.rows if row.score_terms]
     ranked = [row for row in scored if row.rank is not None]
     largest = largest_points([row.score_terms for row in scored])
+    by_row = {row.submission: contributions(row.score_terms, held) for row in scored}
     ranges: dict[str, tuple[int, int]] = {}
     if ranked:
-        parts = np.stack([contributions(row.score_terms, held) for row in ranked])
+        parts = np.stack([by_row[row.submission] for row in ranked])
         compared = uncertainty.compare_rows(parts, more_is_better=board.more_is_better, largest=largest)
         ranges = {row.submission: (r.best, r.worst) for row, r in zip(ranked, compared.ranges, strict=True)}
     values = _value_intervals(board, held)
     sure = {}
     for row in board.rows:
-        interval = _interval(row.score_terms, held, largest) if row.score_terms else row.interval
+        interval = _interval(by_row[row.submission], largest) if row.score_terms else row.interval
         sure[row.submission] = RowIntervals(interval, ranges.get(row.submission), values.get(row.submission, {}))
     return sure
 
@@ -63,15 +64,15 @@ def _value_intervals(board: Leaderboard, correct: CorrectPictures) -> dict[str, 
         values = {row.submission: row.values[column.name] for row in board.rows if column.name in row.values}
         largest = largest_points(value.terms for value in values.values())
         for submission, value in values.items():
-            interval = _interval(value.terms, correct, largest) if value.terms else value.interval
+            interval = _interval(contributions(value.terms, correct), largest) if value.terms else value.interval
             if interval is not None:
                 intervals.setdefault(submission, {})[column.name] = interval
     return intervals
 
 
-def _interval(terms: ScoreTerms, correct: CorrectPictures, largest: float) -> tuple[float, float]:
-    limits = uncertainty.score_intervals(contributions(terms, correct), largest=largest)
-    return _rounded_pair(limits.low, limits.high)
+def _interval(parts: NDArray[np.float64], largest: float) -> tuple[float, float]:
+    limits = uncertainty.score_intervals(parts, largest=largest)
+    return round(float(limits.low), DIGITS), round(float(limits.high), DIGITS)
 
 
 def largest_points(every: Iterable[ScoreTerms]) -> float:
@@ -89,8 +90,8 @@ def cell_intervals(
     for cell in cells:
         by_size.setdefault(int(attacked[cell].sum()) if cell in attacked else len(held[cell]), []).append(cell)
     for total, alike in by_size.items():
-        limits = uncertainty.accuracy_intervals([int(held[cell].sum()) for cell in alike], total)
-        accuracies |= {c: _rounded_pair(*pair) for c, *pair in zip(alike, limits.low, limits.high, strict=True)}
+        limits = uncertainty.accuracy_intervals([int(np.count_nonzero(held[cell])) for cell in alike], total)
+        accuracies |= dict(zip(alike, _rounded_pairs(limits), strict=True))
     changes = _delta_intervals(cells, held, attacked)
     return {cell: CellIntervals(accuracies[cell], changes.get(cell)) for cell in cells}
 
@@ -109,7 +110,7 @@ def _delta_intervals(
         mask = attacked.get(group[0], slice(None))
         clean = correct[Cell(defence)][mask]
         limits = uncertainty.delta_intervals(clean, np.stack([correct[cell][mask] for cell in group]))
-        intervals |= {c: _rounded_pair(*pair) for c, *pair in zip(group, limits.low, limits.high, strict=True)}
+        intervals |= dict(zip(group, _rounded_pairs(limits), strict=True))
     return intervals
 
 
@@ -129,5 +130,7 @@ def contributions(terms: ScoreTerms, correct: CorrectPictures) -> NDArray[np.flo
     return points
 
 
-def _rounded_pair(low: object, high: object) -> tuple[float, float]:
-    return round(float(np.asarray(low)), DIGITS), round(float(np.asarray(high)), DIGITS)
+def _rounded_pairs(limits: uncertainty.Intervals) -> list[tuple[float, float]]:
+    """Returns the limits of several intervals [m], as they are put on record."""
+    pairs = zip(limits.low.tolist(), limits.high.tolist(), strict=True)
+    return [(round(low, DIGITS), round(high, DIGITS)) for low, high in pairs]

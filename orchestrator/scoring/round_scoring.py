@@ -329,7 +329,8 @@ class RoundScoring:
 
     def _answer_seconds(self, defence: str) -> float:
         """Returns how long a defence worked in the jobs in which it classified."""
-        jobs = {j.id for j in self._round.planned_jobs if j.submission == defence and j.stage is Stage.CLASSIFY}
+        planned = self._round.planned_jobs_of.get(defence, ())
+        jobs = {job.id for job in planned if job.submission == defence and job.stage is Stage.CLASSIFY}
         return sum(step.seconds for job in sorted(jobs) for step in self._round.steps.get(job, {}).values())
 
     def _query_seconds(self, attack: str) -> float:
@@ -361,7 +362,8 @@ class RoundScoring:
     def _cell_part(self, cell: Cell, sure: intervals.CellIntervals) -> doc.CellPart:
         counts = self.tallies[cell]
         clean = self._clean_accuracy(cell)
-        delta = accuracy_drop(clean, counts.accuracy) if clean is not None and cell.attack else None
+        accuracy = counts.accuracy
+        delta = accuracy_drop(clean, accuracy) if clean is not None and cell.attack else None
         return doc.CellPart(
             defence=cell.defence,
             attack=cell.attack,
@@ -372,7 +374,7 @@ class RoundScoring:
             forfeits=counts.forfeits,
             faults=counts.faults,
             not_played=counts.not_played,
-            accuracy=float(counts.accuracy),
+            accuracy=float(accuracy),
             accuracy_interval=sure.accuracy,
             delta=None if delta is None else float(delta),
             delta_interval=sure.delta,
@@ -383,11 +385,9 @@ class RoundScoring:
         correct, attacked = self._correct.get(Cell(cell.defence)), self._attacked.get(cell)
         if correct is None:
             return None
-        return (
-            Fraction(int(correct.sum()), len(correct))
-            if attacked is None
-            else Fraction(int((correct & attacked).sum()), int(attacked.sum()))
-        )
+        if attacked is None:
+            return self.tallies[Cell(cell.defence)].accuracy
+        return Fraction(int((correct & attacked).sum()), int(attacked.sum()))
 
     def _replay_part(self, coverage: events.ReplayJudged) -> doc.ReplayPart:
         design = SamplingDesign(**self._opened.contest["replay"])
