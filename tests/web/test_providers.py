@@ -1,4 +1,4 @@
-"""Signing in through a provider of OpenID Connect: one that the test runs itself, in a service of its own process."""
+"""Signing in through a provider of OpenID Connect, and through GitHub: the test runs both, in processes of its own."""
 
 import base64
 import hashlib
@@ -27,14 +27,18 @@ from orchestrator.web.settings import WebSettings
 from tests.postgresql import url_of
 from tests.web.conftest import ADDRESS
 
-folder, tamper = Path(sys.argv[1]), sys.argv[2]
+folder, way, tamper, there = Path(sys.argv[1]), *sys.argv[2:]
 database = url_of(folder)
 setup.configure(WebSettings(contest=folder, address=ADDRESS, database=database, file=setup.read_web_file(folder)))
+if way == "github":  # whose addresses are constants
+    from allauth.socialaccount.providers.github.views import GitHubOAuth2Adapter as GitHub
+    for name in ("authorize_url", "access_token_url", "profile_url", "emails_url"):
+        setattr(GitHub, name, there + urlsplit(getattr(GitHub, name)).path)
 setup.make_tables()
 from django.test import Client
 client = Client(HTTP_HOST="127.0.0.1:8000")
 page = client.get("/account/login/")
-start = client.post("/account/oidc/university/login/")
+start = client.post(f"/account/{way}/login/")
 there = requests.get(start["Location"], allow_redirects=False, timeout=30).headers["Location"]
 parts = urlsplit(there)
 query = {key: values[0] for key, values in parse_qs(parts.query).items()}
@@ -43,12 +47,12 @@ if tamper == "state":
 if tamper == "stranger":
     client = Client(HTTP_HOST="127.0.0.1:8000")
 back = client.get(parts.path, query)
-found = {"button": "Example University" in page.content.decode(), "policy": page["Content-Security-Policy"]}
+found = {"page": page.content.decode(), "policy": page["Content-Security-Policy"]}
 if back.status_code == 302 and tamper == "none":
     form = client.get(back["Location"])
     found["form"] = form.content.decode()
     done = client.post(back["Location"], {"email": "ada@university.example", "name": "Ada of U."}, follow=True)
-    found["page"] = done.content.decode()
+    found["done"] = done.content.decode()
 from orchestrator.web.models import Account
 found["accounts"] = [[account.email, account.name] for account in Account.objects.all()]
 print(json.dumps(found))
@@ -56,7 +60,7 @@ print(json.dumps(found))
 
 
 class Provider(BaseHTTPRequestHandler):
-    """Says who everybody is: Ada. It remembers the challenge of the request, and asks for its secret (PKCE)."""
+    """Says who everybody is: Ada. As a provider of OpenID Connect it asks for the secret of a challenge (PKCE)."""
 
     challenges: dict[str, str] = {}  # noqa: RUF012  one provider a test
 
@@ -76,8 +80,8 @@ class Provider(BaseHTTPRequestHandler):
                         "jwks_uri": f"{host}/keys",
                     }
                 )
-            case "/authorize":
-                self.challenges["code"] = query["code_challenge"]
+            case "/authorize" | "/login/oauth/authorize":
+                self.challenges["code"] = query.get("code_challenge", "")
                 self.send_response(302)
                 self.send_header(
                     "Location", query["redirect_uri"] + "?" + urlencode({"code": "code", "state": query["state"]})
@@ -85,14 +89,18 @@ class Provider(BaseHTTPRequestHandler):
                 self.end_headers()
             case "/userinfo":
                 self.answer({"sub": "7", "email": "ada@university.example", "email_verified": True, "name": "Ada"})
+            case "/user":
+                self.answer({"id": 7, "login": "ada", "name": "Ada", "email": None})
+            case "/user/emails":
+                self.answer([{"email": "ada@university.example", "primary": True, "verified": True}])
             case _:
                 self.send_error(404)
 
     def do_POST(self):
         """The token, for whoever has the code, the client's secret and that of the challenge."""
         body = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-        verifier = hashlib.sha256(body["code_verifier"][0].encode()).digest()
-        given = base64.urlsafe_b64encode(verifier).rstrip(b"=").decode()
+        verifier = hashlib.sha256(body.get("code_verifier", [""])[0].encode()).digest()
+        given = base64.urlsafe_b64encode(verifier).rstrip(b"=").decode() if self.challenges["code"] else ""
         basic = base64.b64decode(self.headers.get("Authorization", "Basic Og==").split()[1]).decode()
         secret = body.get("client_secret", [basic.partition(":")[2]])[0]
         if given != self.challenges["code"] or secret not in (
@@ -131,33 +139,37 @@ def provider():
         server.server_close()
 
 
-@pytest.fixture(scope="module", params=["none", "state", "stranger"])
-def visited(request, tmp_path_factory):
-    """What a browser saw: with nothing changed, another state, or another browser that comes back."""
-    folder = tmp_path_factory.mktemp("oidc") / "cup"
+def visit(folder, way: str, tamper: str):
+    """Returns the provider's address, and what a browser saw that signs in through it."""
     seasons.create_contest(folder, "tournament")
-    (folder / "oidc").write_text(SECRET)
+    secret = folder / "secret"
+    secret.write_text(SECRET)
+    application = f"client_id: cup\n  secret_file: {secret}\n"
     with provider() as address:
-        (folder / "web.yaml").write_text(
-            f"openid:\n- id: university\n  name: Example University\n  server: {address}\n"
-            f"  client_id: cup\n  secret_file: {folder / 'oidc'}\n"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", BROWSER, str(folder), request.param], capture_output=True, text=True, check=False
-        )
+        university = f"openid:\n- id: university\n  name: Example University\n  server: {address}\n  {application}"
+        (folder / "web.yaml").write_text(f"github:\n  {application}" if way == "github" else university)
+        words = [sys.executable, "-c", BROWSER, str(folder), way, tamper, address]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return request.param, address, json.loads(done.stdout.splitlines()[-1])
+    return address, json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.slow
-def test_who_is_signed_up_through_a_provider(visited):
-    """Only a browser that began it, with the state that it was given; and nobody before the name was seen."""
-    tampered, address, found = visited
-    assert found["button"]
-    assert address in found["policy"].split("form-action")[1].split(";")[0]
-    if tampered != "none":
-        assert found["accounts"] == []
-        return
+@pytest.mark.parametrize("way", ["oidc/university", "github"])
+def test_somebody_signs_up_through_a_provider(tmp_path, way):
+    """With the address that the provider verified, and not before they saw the name."""
+    address, found = visit(tmp_path / "cup", way, "none")
+    assert ("GitHub" if way == "github" else "Example University") in found["page"]
+    targets = found["policy"].split("form-action")[1].split(";")[0]
+    assert ("https://github.com" if way == "github" else address) in targets
     assert 'value="Ada"' in found["form"]
     assert found["accounts"] == [["ada@university.example", "Ada of U."]]
-    assert "Sign out" in found["page"]
+    assert "Sign out" in found["done"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tamper", ["state", "stranger"])
+@pytest.mark.parametrize("way", ["oidc/university", "github"])
+def test_nobody_signs_up_who_did_not_begin_it(tmp_path, way, tamper):
+    """Another state, or another browser that comes back from the provider, makes no account."""
+    assert visit(tmp_path / "cup", way, tamper)[1]["accounts"] == []
