@@ -176,7 +176,6 @@ class UnrestrictedContest:
     def _append(self, events: tuple[FormatEvent, ...], at: datetime) -> None:
         if events:
             self._ledger.append(*events, time=format_time(at))
-            self._seq += len(events)
             if isinstance(events[-1], PictureReceived):
                 self._hashes[events[-1].picture] = self._ledger.head
             self._note_transfers(at)
@@ -187,7 +186,7 @@ class UnrestrictedContest:
 
     def _fold(self) -> None:
         """Learns the whole ledger from its beginning."""
-        self._state, self._seq, self._is_ahead = State(self._rules), 0, False
+        self._state, self._is_ahead = State(self._rules), False
         self._hashes: dict[str, str] = {}
         """Picture -> the hash of the entry that received it: what its receipt says."""
         self._transfers: list[tuple[datetime, Transfer]] = []
@@ -203,15 +202,12 @@ class UnrestrictedContest:
 
     def _learn_all(self, entries: Iterable[LedgerEntry]) -> None:
         for entry in entries:
-            if entry.seq <= self._seq:
-                continue  # appended by somebody while the ledger was read from its beginning
             if isinstance(entry.event, ContestEvent):
                 at = datetime.fromisoformat(entry.time)
                 apply(self._state, entry.event, at)
                 self._note_transfers(at)
             if isinstance(entry.event, PictureReceived):
                 self._hashes[entry.event.picture] = entry.hash
-            self._seq = entry.seq
 
     def _note_transfers(self, at: datetime) -> None:
         """Notes when the transfers were made that the state has learned since it was called before."""

@@ -121,7 +121,7 @@ class Ledger(Protocol):
         ...
 
     def read(self) -> Iterator[LedgerEntry]:
-        """Yields every entry in order. Raises StoreFault at the first that does not continue the chain."""
+        """Yields the entries up to the head in order. Raises StoreFault at the first that breaks the chain."""
         ...
 
     def read_new(self) -> Iterator[LedgerEntry]:

@@ -198,8 +198,14 @@ class SqlLedger:
         return time
 
     def read(self) -> Iterator[base.LedgerEntry]:
-        """Yields every entry in order. Raises StoreFault at the first that does not continue the chain."""
+        """Yields the entries up to the head in order. Raises StoreFault at the first that does not continue the chain.
+
+        What others appended meanwhile is `read_new`'s alone, so that who follows a ledger learns each entry once.
+        """
+        last = self._seq
         for row, leaf in self._chain():
+            if row.seq > last:
+                return
             yield self._entry(row, leaf)
 
     def read_new(self) -> Iterator[base.LedgerEntry]:

@@ -121,6 +121,17 @@ def test_what_others_appended_is_learnt(open_ledger, event, time):
     assert [entry.event for entry in first.read_new()] == [event(2)]
 
 
+def test_what_others_append_before_it_is_read_is_learnt_once(open_ledger, event, time):
+    """Who reads a ledger and then what is new has each entry once, whenever others appended."""
+    first, second = open_ledger(), open_ledger()
+    first.append(event(0), time=time)
+    assert list(second.read()) == []
+    assert [entry.event for entry in (*second.read(), *second.read_new(), *second.read_new())] == [event(0)]
+    reading = second.read()
+    first.append(event(1), time=time)
+    assert [entry.event for entry in (*reading, *second.read_new())] == [event(0), event(1)]
+
+
 def test_what_others_altered_is_not_learnt(open_ledger, event, time, tamper):
     """New entries that do not continue the chain are refused by the number of the first."""
     first, second = open_ledger(), open_ledger()
