@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from orchestrator.domain.field_errors import describe_errors, dotted_path
 from orchestrator.errors import InfrastructureFault, Problem, Rejected, SparringError
 from orchestrator.web.models import Upload
-from orchestrator.web.pages.errors import RETRY_SECONDS
+from orchestrator.web.pages.errors import DATABASE_AWAY, RETRY_SECONDS
 from orchestrator.web.uploads import Refusal, UploadRefused
 
 _log = structlog.get_logger()
@@ -74,6 +74,7 @@ def register(api: NinjaAPI) -> None:
         ApiProblem: lambda _, error: refuse(error.status, error.code, [error.problem], error.headers),
         UploadRefused: lambda _, error: refuse(_STATUS[error.reason], error.reason.value, [error.problem]),
         SparringError: _on_our_error,
+        **dict.fromkeys(DATABASE_AWAY, _on_database_away),
         ValidationError: _on_wrong_fields,
         AuthenticationError: _on_missing_token,
         Upload.DoesNotExist: _on_missing,
@@ -85,13 +86,21 @@ def register(api: NinjaAPI) -> None:
 
 def _on_our_error(request: HttpRequest, error: SparringError) -> HttpResponse:
     if isinstance(error, InfrastructureFault):
-        _log.error("request_failed", path=request.path, code=error.code, problem=str(error))
-        problem = Problem("service", "a part of it does not answer at the moment", "send the same again later")
-        return refuse(503, error.code, [problem], {"Retry-After": str(RETRY_SECONDS)})
+        return _unavailable(request, error, error.code)
     if isinstance(error, Rejected):
         return refuse(409, error.code, error.problems)
     what, _, remedy = str(error).partition("; ")
     return refuse(409, error.code, [Problem("request", what, remedy)])
+
+
+def _on_database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+    return _unavailable(request, error, "database")
+
+
+def _unavailable(request: HttpRequest, error: Exception, code: str) -> HttpResponse:
+    _log.error("request_failed", path=request.path, code=code, problem=str(error))
+    problem = Problem("service", "a part of it does not answer at the moment", "send the same again later")
+    return refuse(503, code, [problem], {"Retry-After": str(RETRY_SECONDS)})
 
 
 def _on_wrong_fields(_request: HttpRequest, error: ValidationError) -> HttpResponse:

@@ -1,13 +1,22 @@
 """Pages for what goes wrong: plain words, what to do next, and nothing about the inside."""
 
+import sys
+
+import structlog
 from django.core.exceptions import RequestDataTooBig
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template import engines
 
+from orchestrator.web import security_log
+
 RETRY_SECONDS = 10
 """When to come back where the fault is ours and passes."""
 MINUTE = 60
+DATABASE_AWAY = (OperationalError, InterfaceError)
+"""What is raised where the accounts' database does not answer."""
+_log = structlog.get_logger()
 
 
 def _page(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
@@ -70,8 +79,11 @@ def too_many_tries(request: HttpRequest) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """500."""
-    del request
+    """500; 503 where the accounts' database does not answer, which may be noticed before any view is called."""
+    error = sys.exception()
+    if isinstance(error, DATABASE_AWAY):
+        _log.error("request_failed", page=security_log.page_of(request), code="database", problem=str(error))
+        return unavailable(request)
     return _bare_page(500, "Something of ours failed", "It is in the organizers' log. Nothing was half done.")
 
 
