@@ -19,6 +19,7 @@ from orchestrator.cli.app import app
 from orchestrator.domain.tasks import Limits
 from orchestrator.errors import BackendUnavailable
 from orchestrator.intake.contest_file import Contest
+from tests.blob_files import blob_places
 
 BENCH = Path(__file__).resolve().parents[2] / "bench" / "round.py"
 UUIDS = ("GPU-11111111-double", "GPU-22222222-double")
@@ -135,7 +136,7 @@ def test_everybody_gets_a_gpu_of_the_machine(tmp_path, shown, contest, monkeypat
     finished = [event for event in past if event["kind"] == "job_finished"]
     assert {job["device"] for job in finished} <= set(UUIDS)
     classified = {job["device"] for job in finished if job["stage"] == "classify"}
-    blobs = (path.read_bytes() for path in (tmp_path / "out" / "blobs").rglob("*") if path.is_file())
+    blobs = (place.read() for place in blob_places(tmp_path / "out" / "blobs"))
     told = {line for blob in blobs if blob.startswith(b"device ") for line in blob.decode().split("\n") if line}
     assert told == {f"device {uuid}" for uuid in classified}
 
