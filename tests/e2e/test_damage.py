@@ -222,7 +222,7 @@ def test_half_a_copy_of_a_submission_is_swept_away(interrupted, whole, contest) 
     assert [path.name for path in (interrupted / "images").iterdir() if path.name.startswith(".")] == []
 
 
-@pytest.mark.parametrize("leave", [0, 4096, 32768, 131_072, 262_144, 524_288])
+@pytest.mark.parametrize("leave", [0, 4096, 32768, 131_072, 262_144, 294_912])
 def test_a_full_disk_ends_a_round_that_can_go_on(whole, contest, small_disk, fill, leave) -> None:
     """Wherever space runs out, the fault names a folder of the disk and the remedy; with space the round goes on."""
     out = small_disk / "out"
