@@ -22,12 +22,14 @@ STALE_SECONDS = 10.0
 MOST_BYTES = 32 * 1024 * 1024
 """What all pages may take; those that were asked for longest ago go first."""
 _LARGEST_BYTES = 2 * 1024 * 1024
+_OBJECT_BYTES = 1024
+"""What a page takes beside its body and its headers, about."""
 _KEPT = b"public, no-cache"
 _OF_BODY = frozenset({b"content-type", b"content-length", b"content-disposition"})
 _OF_VISITOR = frozenset({b"cookie", b"authorization", b"range", b"if-match", b"if-unmodified-since"})
 """A request with one of these headers is not answered from memory."""
 _CONDITIONS = frozenset({b"if-none-match", b"if-modified-since"})
-Key = tuple[bytes, bytes]
+Key = tuple[bytes, str]
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -40,6 +42,11 @@ class _Page:
     body: bytes
     checked: float
     being_checked: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many bytes of memory it takes, about."""
+        return len(self.body) + sum(len(name) + len(value) for name, value in self.headers) + _OBJECT_BYTES
 
 
 @dataclass
@@ -131,13 +138,13 @@ class PageCache:
     def _keep(self, key: Key, page: _Page) -> None:
         self._forget(key)
         self._pages[key] = page
-        self._bytes += len(page.body)
+        self._bytes += page.size
         while self._bytes > MOST_BYTES:
             self._forget(next(iter(self._pages)))
 
     def _forget(self, key: Key) -> None:
         if (page := self._pages.pop(key, None)) is not None:
-            self._bytes -= len(page.body)
+            self._bytes -= page.size
 
 
 def _key(scope: Scope) -> Key | None:
@@ -148,7 +155,7 @@ def _key(scope: Scope) -> Key | None:
     if names & _OF_VISITOR:
         return None
     host = next((value for name, value in scope["headers"] if name == b"host"), b"")
-    return host, scope["raw_path"]
+    return host, scope["path"]
 
 
 async def _send(page: _Page, scope: Scope, send: Send) -> None:

@@ -194,9 +194,33 @@ def test_memory_is_bounded(cache, monkeypatch):
     """Pages that were asked for longest ago go where all together are too large."""
     from orchestrator.web import page_cache
 
-    size = len(asgi.ask(cache, "/boards/").body)
+    asgi.ask(cache, "/boards/")
+    size = cache._bytes
     monkeypatch.setattr(page_cache, "MOST_BYTES", size)
     asgi.ask(cache, "/")
     asgi.ask(cache, "/boards/")
     assert cache._bytes <= size
     assert len(cache._pages) <= 1
+
+
+def test_spellings_of_an_address_are_one_page(cache, asked):
+    """An escaped letter makes no other page, so nobody fills the memory with one."""
+    for path in ("/boards/", "/bo%61rds/", "/%62oards/"):
+        assert asgi.ask(cache, path).status == 200
+    assert asked.paths == ["/boards/"]
+
+
+def test_small_pages_are_bounded_too(seconds, monkeypatch):
+    """A page takes more than its body: of pages with hardly any, no more are kept than there is room for."""
+    from orchestrator.web import page_cache
+
+    async def tiny(_scope, _receive, send):
+        headers = [(b"cache-control", b"public, no-cache"), (b"etag", b'"1"'), (b"content-length", b"1")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"1"})
+
+    cache = page_cache.PageCache(tiny, seconds)
+    monkeypatch.setattr(page_cache, "MOST_BYTES", 64 * 1024)
+    for number in range(100):
+        assert asgi.ask(cache, f"/{number}/").body == b"1"
+    assert 1 <= len(cache._pages) <= 64
