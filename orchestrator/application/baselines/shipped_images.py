@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from orchestrator import resources
+from orchestrator.application.baselines.program_output import read_lines
 from orchestrator.domain.text import printable
 from orchestrator.errors import InfrastructureFault, UsageError
 
@@ -38,6 +39,13 @@ def build_images(wanted: Sequence[str], work: Path, *, cuda: bool, on_line: Call
         raise InfrastructureFault(f"{work} cannot be made: {error.strerror}; set XDG_CACHE_HOME") from error
     words = [*(["--cuda"] if cuda else []), *(PARTS.get(name) or str(Path(name).resolve()) for name in wanted)]
     last, built = deque(["it printed nothing"], maxlen=2), []
+
+    def note(line: str) -> None:
+        last.append(line)
+        on_line(line)
+        if found := _BUILT.fullmatch(line):
+            built.append(found["image"])
+
     with subprocess.Popen(
         ["bash", str(resources.resource_path("images", "build.sh")), *words],
         env=os.environ | {"PYTHON": sys.executable, "SPARRING_IMAGES_WORK": str(work)},
@@ -47,17 +55,7 @@ def build_images(wanted: Sequence[str], work: Path, *, cuda: bool, on_line: Call
         text=True,
         errors="replace",
     ) as script:
-        try:
-            for line in script.stdout or ():
-                if not (text := printable(line.rstrip(), 2000)):
-                    continue
-                last.append(text)
-                on_line(text)
-                if found := _BUILT.fullmatch(text):
-                    built.append(found["image"])
-        except BaseException:  # the operator's end is the script's end
-            script.kill()
-            raise
+        read_lines(script, script.stdout, 2000, note)
     if script.returncode:
         reason = "; ".join(line.strip().removeprefix("images/build.sh: ").removeprefix("remedy: ") for line in last)
         raise InfrastructureFault(f"the images were not built: {reason}")

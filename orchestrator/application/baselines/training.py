@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from orchestrator import plugins, resources
+from orchestrator.application.baselines.program_output import read_lines
 from orchestrator.domain.samples import Samples
-from orchestrator.domain.text import printable
 from orchestrator.errors import InfrastructureFault, UsageError
 
 _ARGUMENT_ERROR = 2
@@ -109,17 +108,16 @@ def _run(command: list[str], printed: Path, on_line: Callable[[str], None]) -> t
 
     Standard output goes to the file `printed` meanwhile, so that the program never waits for a full pipe.
     """
-    last = deque(["no output"], maxlen=1)
+    last = "no output"
+
+    def note(line: str) -> None:
+        nonlocal last
+        last = line
+        on_line(line)
+
     with (
         printed.open("wb") as output,
         subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True, errors="replace") as program,
     ):
-        try:
-            for line in program.stderr or ():
-                if text := printable(line.strip(), 500):
-                    last.append(text)
-                    on_line(text)
-        except BaseException:  # the operator's end is the program's end
-            program.kill()
-            raise
-    return program.returncode, printed.read_text("utf-8"), last[0]
+        read_lines(program, program.stderr, 500, note)
+    return program.returncode, printed.read_text("utf-8"), last
