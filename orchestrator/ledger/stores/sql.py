@@ -96,7 +96,7 @@ class SqlLedger:
         self._lock_timeout = lock_timeout
         where = parse_url(url)
         self._sqlite = where.get_backend_name() == "sqlite"
-        self._driver: Any = importlib.import_module("sqlite3" if self._sqlite else "psycopg")
+        self._driver: Any = sqlite3 if self._sqlite else importlib.import_module("psycopg")
         values = ", ".join(["?" if self._sqlite else "%s"] * len(_entries.columns))
         self._insert = f"INSERT INTO ledger VALUES ({values})"  # noqa: S608  marks of the driver, no values
         self._location = (where.database or "") if self._sqlite else f"{where.render_as_string()}, schema {schema}"

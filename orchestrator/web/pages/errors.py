@@ -89,7 +89,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 def unavailable(request: HttpRequest) -> HttpResponse:
     """503, for faults that pass."""
-    text = "A part of this service does not answer at the moment. What you sent was not taken: send it again."
+    text = "A part of this service does not answer now. Look whether what you sent is there; else send it again."
     del request
     response = _bare_page(503, "Come back in a moment", text)
     response["Retry-After"] = str(RETRY_SECONDS)
