@@ -15,7 +15,6 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
@@ -139,17 +138,20 @@ class Person:
     def press(self, words: str) -> None:
         """Presses a button or follows a link by its words, and waits until another page is there."""
         path = f"//button[normalize-space()={words!r}] | //a[normalize-space()={words!r}]"
-        page = self.driver.find_element(By.TAG_NAME, "html")
+        self.mark_page()
         self.driver.find_element(By.XPATH, path).click()
-        chromium.wait(self.driver, lambda: self.is_new(page), f"the page after {words!r}")
+        chromium.wait(self.driver, self.has_new_page, f"the page after {words!r}")
 
-    def is_new(self, page: WebElement) -> bool:
-        """Returns whether an element is of a page that is gone, and another page is there."""
-        try:
-            page.is_enabled()
-        except StaleElementReferenceException:
-            return self.driver.execute_script("return document.readyState") == "complete"
-        return False
+    def mark_page(self) -> None:
+        """Has `has_new_page` say no for as long as the page that is shown now is there."""
+        self.driver.execute_script("window.isOldPage = true")
+
+    def has_new_page(self) -> bool:
+        """Returns whether another page than the marked one is there, as a whole.
+
+        Asked of the window: an element of a page that is just leaving may fail in several ways.
+        """
+        return self.driver.execute_script("return !window.isOldPage && document.readyState === 'complete'")
 
     def type_code(self, email: str, before: int) -> None:
         """Waits for the next code of an address, of which there were some before, and sends it."""

@@ -538,8 +538,9 @@ def send_answers(person) -> None:
     driver = person.driver
     form = driver.find_element(By.ID, "rating")
     chromium.wait(driver, lambda: form.get_attribute("data-painted"), "a picture")
+    person.mark_page()
     driver.find_element(By.CSS_SELECTOR, "#rating button[type=submit]").click()
-    chromium.wait(driver, lambda: person.is_new(form), "the next step")
+    chromium.wait(driver, person.has_new_page, "the next step")
 
 
 def looked_at(person) -> list[str]:

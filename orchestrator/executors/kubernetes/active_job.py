@@ -66,7 +66,8 @@ class ActiveJob:
 
         `counts_as_played`: the attempt before it was one that played.
         """
-        following = Attempt(self.attempt.round_ref, self.attempt.job, self.attempt.number + 1)
+        refused_by = self._start_failure.node if self._start_failure else ""
+        following = Attempt(self.attempt.round_ref, self.attempt.job, self.attempt.number + 1, refused_by=refused_by)
         end = (len(self.finished_steps), partial_step.progress if partial_step else (0, 0))
         fruitless = 0 if end > self._initial_progress else self.fruitless_attempts + counts_as_played
         refusals = (

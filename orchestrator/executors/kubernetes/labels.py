@@ -45,14 +45,16 @@ class RoundRef:
 class Attempt:
     """One attempt at a job, counted from 1: one Job, one pod, one folder.
 
-    `avoided` are the nodes that its pod is kept off. `has_attack`: whether its pod has a second player, the attack that
-    queries the job's defence.
+    `avoided` are the nodes that its pod is kept off, where its submission has played. `refused_by` is the node that did
+    not start a player at the attempt before; empty where there is none. `has_attack`: whether its pod has a second
+    player, the attack that queries the job's defence.
     """
 
     round_ref: RoundRef
     job: Job
     number: int
     avoided: frozenset[str] = frozenset()
+    refused_by: str = ""
     has_attack: bool = False
 
     @property

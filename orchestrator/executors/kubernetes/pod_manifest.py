@@ -9,7 +9,7 @@ digest, the words of its command and names of variables.
 What a pod cannot be told is in docs/sandbox.md, "The policy as a pod".
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,19 +173,26 @@ def _scheduling(policy: SandboxPolicy, settings: ClusterSettings) -> dict[str, A
 
 
 def _elsewhere(attempt: Attempt, settings: ClusterSettings) -> dict[str, Any]:
-    """Returns what keeps a pod off nodes. By their names: a label of a node may say another one, or be missing."""
-    if not attempt.avoided or settings.replay_nodes == "any":
-        return {}
-    term = {
-        "matchFields": [
-            {"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in sorted(attempt.avoided)
+    """Returns what keeps a pod off nodes.
+
+    A node that has just refused a player may start nobody, so another one is preferred.
+    """
+    avoided = frozenset[str]() if settings.replay_nodes == "any" else attempt.avoided
+    rule: dict[str, Any] = {}
+    if avoided and settings.replay_nodes == "others":
+        rule["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [_not_on(avoided)]}
+        avoided = frozenset()
+    preferences = [nodes for nodes in (avoided, frozenset({attempt.refused_by} - {""})) if nodes]
+    if preferences:
+        rule["preferredDuringSchedulingIgnoredDuringExecution"] = [
+            {"weight": 100, "preference": _not_on(nodes)} for nodes in preferences
         ]
-    }
-    if settings.replay_nodes == "others":
-        rule: dict[str, Any] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    else:
-        rule = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": term}]}
-    return {"affinity": {"nodeAffinity": rule}}
+    return {"affinity": {"nodeAffinity": rule}} if rule else {}
+
+
+def _not_on(nodes: Iterable[str]) -> dict[str, Any]:
+    """Returns a selector of all other nodes. By their names: a label of a node may say another one, or be missing."""
+    return {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in sorted(nodes)]}
 
 
 def _gvisor_annotations(players: Sequence[_Player], policy: SandboxPolicy) -> dict[str, str]:

@@ -106,6 +106,19 @@ def test_what_is_asked_of_the_scheduler() -> None:
     assert "affinity" not in rendered(asked=attempt(Stage.REPLAY))["spec"]["template"]["spec"]
 
 
+def test_a_node_that_refused_a_player_is_avoided_where_another_has_room() -> None:
+    """In every stage, and beside what keeps a replay off the nodes of its play."""
+    refused = replace(attempt(Stage.CLASSIFY), refused_by="c")
+    made = rendered(asked=refused, replay_nodes="any")["spec"]["template"]["spec"]
+    [preferred] = made["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert [each["values"] for each in preferred["preference"]["matchFields"]] == [["c"]]
+    replay = replace(attempt(Stage.REPLAY), avoided=frozenset({"a"}), refused_by="c")
+    rule = rendered(asked=replay, replay_nodes="others")["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    [demanded] = rule["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert [each["values"] for each in demanded["matchFields"]] == [["a"]]
+    assert len(rule["preferredDuringSchedulingIgnoredDuringExecution"]) == 1
+
+
 def test_where_somebody_played() -> None:
     """Steps on no known node, of others, and of replays do not count."""
     steps = [

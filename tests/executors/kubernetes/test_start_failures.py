@@ -9,8 +9,9 @@ from orchestrator.domain.events import StepFinished
 from orchestrator.errors import PlayerRefused
 from orchestrator.executors.kubernetes.shared_volume import DriverOutcome
 from orchestrator.executors.kubernetes.start_failures import MIN_START_FAILURES
+from tests.kubernetes_api import Node
 
-from .scripted_round import WHOLE_JOB, Driver, Rig, alone, board, died, jobs_of, plays, wait
+from .scripted_round import WHOLE_JOB, Driver, Rig, alone, board, clusters, died, jobs_of, plays, rig_on, wait
 
 
 @pytest.fixture
@@ -20,14 +21,15 @@ def rig(tmp_path) -> Iterator[Rig]:
 
 
 class Refusing:
-    """A runtime that does not start the players of some jobs: a file where a volume belongs, for one."""
+    """A runtime that does not start the players of some jobs, or on a node: a file where a volume belongs, for one."""
 
-    def __init__(self, fakes, *jobs: str) -> None:
-        self.fakes, self.running, self.jobs = fakes, fakes.running, jobs
+    def __init__(self, fakes, *jobs: str, node: str = "") -> None:
+        self.fakes, self.running, self.jobs, self.node = fakes, fakes.running, jobs, node
 
     def __call__(self, container, pod):
         """Starts a container, or does not."""
-        if container["name"] == "player" and pod["metadata"]["labels"]["sparring/job"] in self.jobs:
+        meant = pod["metadata"]["labels"]["sparring/job"] in self.jobs or pod["spec"]["nodeName"] == self.node
+        if container["name"] == "player" and meant:
             raise OSError('mounting "/io": not a directory')
         return self.fakes(container, pod)
 
@@ -81,6 +83,19 @@ def test_a_player_that_its_node_refuses_pays_where_that_node_starts_others(rig, 
     [why] = rig.unstarted
     assert 'StartError: failed to create containerd task: failed to create shim task: mounting "/io"' in why
     assert rig.left_over() == []
+
+
+@pytest.mark.slow
+def test_a_node_that_starts_nobody_costs_one_attempt(tmp_path) -> None:
+    """The next attempt prefers another node, although the scheduler would choose the same one again."""
+    nodes = tuple(Node(name, cpu="64", pods=500) for name in ("one", "two"))
+    with clusters(nodes) as (cluster, hook):
+        rig = rig_on(cluster, hook, tmp_path, most=1)
+        hook.fakes = Refusing(hook.fakes, node="one")
+        rig.script = lambda driver: (absent if driver.pod["spec"]["nodeName"] == "one" else plays)(driver)
+        rig.play(jobs_of("a"))
+    assert rig.kinds("a") == ["player-refused:1", *WHOLE_JOB]
+    assert not rig.unstarted
 
 
 @pytest.mark.slow
