@@ -6,6 +6,7 @@ meanwhile pages are shown.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -27,6 +28,8 @@ READING_THREADS = 4
 """How many requests that change nothing are answered at the same moment."""
 WRITING_THREADS = 8
 """How many others are: parts of uploads, most of whose time is the disk's, and acts."""
+READERS_A_PASS = 2
+"""How many bodies of requests are read on in one pass of the event loop."""
 MOST_WAITING = 200
 """How many requests of each of the two may be under way or wait for a thread; more are put off."""
 RETRY_SECONDS = 5
@@ -64,6 +67,33 @@ class _Threads:
             self._in_hand -= 1
 
 
+class Turns:
+    """Lets so many readers of bodies go on in each pass of the event loop, in the order in which they came.
+
+    A reader that goes on has the loop read what its sender has sent meanwhile. Twenty fast senders at once would make
+    each pass long, and pages would wait for it. Nobody holds a turn: a slow sender keeps nobody waiting.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count, self._waiting = count, deque[asyncio.Future[None]]()
+
+    async def take(self) -> None:
+        """Returns when it is the caller's turn."""
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._give)
+        self._waiting.append(turn)
+        await turn
+
+    def _give(self) -> None:
+        for turn in [self._waiting.popleft() for _ in range(min(self._count, len(self._waiting)))]:
+            if not turn.done():  # it is where whoever waited was cancelled
+                turn.set_result(None)
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._give)
+
+
 class Application(ASGIHandler):
     """Answers requests with Django's middleware and views.
 
@@ -76,6 +106,7 @@ class Application(ASGIHandler):
         self.load_middleware()  # not as `async`: each change between the two is a change of threads
         self._reading = _Threads("reading", READING_THREADS)
         self._writing = _Threads("writing", WRITING_THREADS)
+        self._turns = Turns(READERS_A_PASS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request; 503 where too many wait."""
@@ -85,7 +116,7 @@ class Application(ASGIHandler):
         if threads.is_full:
             await _put_off(send)
             return
-        with suppress(RequestAborted), closing(await _read_body(receive)) as body:
+        with suppress(RequestAborted), closing(await _read_body(receive, self._turns)) as body:
             request, refused = self.create_request(scope, body)
             response = refused if request is None else await threads.run(self._respond, scope, request)
             if isinstance(response, StreamingHttpResponse):
@@ -137,19 +168,19 @@ async def _put_off(send: Send) -> None:
     await send({"type": "http.response.body", "body": _BUSY})
 
 
-async def _read_body(receive: Receive) -> IO[bytes]:
+async def _read_body(receive: Receive, turns: Turns) -> IO[bytes]:
     """Returns the body of a request as a file: in memory where it is small, else on the disk, written by a thread.
 
     Raises RequestAborted where whoever sends it is gone.
     """
-    held, more = await _read_piece(receive)
+    held, more = await _read_piece(receive, turns)
     if not more:
         return BytesIO(held)
     file = TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR)  # noqa: SIM115  who asked closes it
     try:
         await asyncio.to_thread(file.write, held)
         while more:
-            held, more = await _read_piece(receive)
+            held, more = await _read_piece(receive, turns)
             await asyncio.to_thread(file.write, held)
         file.seek(0)
     except BaseException:
@@ -158,10 +189,12 @@ async def _read_body(receive: Receive) -> IO[bytes]:
     return file
 
 
-async def _read_piece(receive: Receive) -> tuple[bytearray, bool]:
+async def _read_piece(receive: Receive, turns: Turns) -> tuple[bytearray, bool]:
     """Returns the next megabyte of a body, and whether more follows. Raises RequestAborted."""
     held, more = bytearray(), True
     while more and len(held) < _PIECE_BYTES:
+        if held:
+            await turns.take()
         message = await receive()
         if message["type"] == "http.disconnect":
             raise RequestAborted

@@ -1,7 +1,8 @@
 """Pages that are the same for every visitor without an account, kept in memory and answered before Django is asked.
 
 Which these are is for Django to say: answers with an ETag that caches may keep and have to ask about again
-(`conditional`). This is such a cache. It asks again once a second, for all visitors together.
+(`conditional`). This is such a cache. It asks again once a second, for all visitors together, and less often where the
+answer takes long, so that asking takes a small part of the time.
 """
 
 import time
@@ -16,7 +17,10 @@ from django.utils.http import parse_etags
 from orchestrator.web.body_limits import Application, Receive, Scope, Send
 
 FRESH_SECONDS = 1.0
-"""For how long a page is shown without asking whether it is still right."""
+"""For how long a page is shown at least without asking whether it is still right."""
+FRESH_RATIO = 10.0
+"""For how many times as long as asking took it is shown then, where that is longer."""
+MOST_FRESH_SECONDS = 5.0
 STALE_SECONDS = 10.0
 """How old it may be for those who come while that is asked."""
 MOST_BYTES = 32 * 1024 * 1024
@@ -35,13 +39,19 @@ Headers = list[tuple[bytes, bytes]]
 
 @dataclass
 class _Page:
-    """A page as Django answered it, and when it was last known to be right."""
+    """A page as Django answered it, when it was last known to be right, and how many seconds asking for that took."""
 
     tag: bytes
     headers: Headers
     body: bytes
     checked: float
+    asking: float = 0.0
     being_checked: bool = False
+
+    @property
+    def fresh_seconds(self) -> float:
+        """For how long it is shown without asking again."""
+        return min(max(FRESH_SECONDS, FRESH_RATIO * self.asking), MOST_FRESH_SECONDS)
 
     @property
     def size(self) -> int:
@@ -108,7 +118,7 @@ class PageCache:
         if known is not None:
             self._pages.move_to_end(key)
             age = now - known.checked
-            if age < FRESH_SECONDS or (known.being_checked and age < STALE_SECONDS):
+            if age < known.fresh_seconds or (known.being_checked and age < STALE_SECONDS):
                 await _send(known, scope, send)
                 return
         await self._ask(key, known, scope, receive, send)
@@ -128,10 +138,12 @@ class PageCache:
         if answer.is_passed_on:
             self._forget(key)
         elif answer.is_unchanged and known is not None:
-            known.checked = max(known.checked, asked)
+            known.checked, known.asking = max(known.checked, asked), self._clock() - asked
             await _send(known, scope, send)
         elif answer.is_page:
-            page = _Page(dict(answer.headers)[b"etag"], answer.headers, bytes(answer.body), asked)
+            page = _Page(
+                dict(answer.headers)[b"etag"], answer.headers, bytes(answer.body), asked, self._clock() - asked
+            )
             self._keep(key, page)
             await _send(page, scope, send)
 

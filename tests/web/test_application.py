@@ -67,6 +67,41 @@ def test_a_body_that_breaks_off_changes_nothing(application, team):
     assert sent == []
 
 
+def test_twenty_senders_leave_each_pass_of_the_loop_short(contest):
+    """Two bodies are read on in a pass, in turn; whoever stops waiting holds nobody up."""
+    from orchestrator.web.application import Turns
+
+    turns, order = Turns(2), []
+
+    async def passes():
+        for number in range(8):
+            order.append(number)
+            await asyncio.sleep(0)
+
+    async def read(name):
+        for _ in range(2):
+            await turns.take()
+            order.append(name)
+
+    async def play():
+        gone = asyncio.ensure_future(read("gone"))
+        await asyncio.sleep(0)
+        readers = [asyncio.ensure_future(read(name)) for name in "abcde"]
+        gone.cancel()
+        await asyncio.gather(passes(), *readers)
+
+    asyncio.run(play())
+    read_in_order = [each for each in order if isinstance(each, str)]
+    assert sorted(read_in_order[:5]) == sorted(read_in_order[5:]) == list("abcde")
+    between = [0]
+    for each in order:
+        if isinstance(each, str):
+            between[-1] += 1
+        else:
+            between.append(0)
+    assert max(between) <= 2
+
+
 def test_a_request_too_many_is_put_off(application, monkeypatch):
     """503 says when to come again; what only reads has a limit of its own, and is answered."""
     from orchestrator.web import application as module

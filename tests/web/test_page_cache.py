@@ -99,6 +99,25 @@ def test_what_is_new_is_shown_after_a_second(cache, asked, seconds, season):
     assert asked.paths == ["/", "/"]
 
 
+@pytest.mark.parametrize(("taken", "shown"), [(0.01, 1.0), (0.3, 3.0), (0.8, 5.0)])
+def test_a_page_that_takes_long_is_asked_for_less_often(asked, seconds, season, taken, shown):
+    """It is shown for ten times as long as asking took, for a second at least and for five at most."""
+    from orchestrator.web.page_cache import PageCache
+
+    async def slow(scope, receive, send):
+        await asked(scope, receive, send)
+        seconds.now += taken
+
+    cache, began = PageCache(slow, seconds), seconds.now
+    asgi.ask(cache, "/")
+    seconds.now = began + shown - 0.001
+    asgi.ask(cache, "/")
+    assert asked.paths == ["/"]
+    seconds.now = began + shown + 0.001
+    asgi.ask(cache, "/")
+    assert asked.paths == ["/", "/"]
+
+
 def test_a_page_that_is_still_right_is_not_made_again(cache, asked, seconds):
     """Django says 304 to the cache, which goes on with what it has for another second."""
     first = asgi.ask(cache, "/boards/")
