@@ -45,7 +45,7 @@ LIMITS = {
     RequestKind.UPLOAD: Limit(30, 3600, "A team starts a few files a day; each holds space on the disk."),
     RequestKind.UPLOAD_PART: Limit(1200, 60, "Parts of 8 MiB at 160 MiB/s; more is no network's speed."),
     RequestKind.SUBMISSION: Limit(30, 3600, "Each starts an admission, which may build and play for minutes."),
-    RequestKind.ACT: Limit(60, 3600, "Withdrawals and corrections are events that stay in the record."),
+    RequestKind.ACT: Limit(60, 3600, "Teams, invitations, withdrawals and corrections stay in the record."),
     RequestKind.APPEAL: Limit(10, 86_400, "People read each of them."),
     RequestKind.RATING: Limit(120, 60, "Nobody looks at two pictures a second."),
     RequestKind.DEVICE: Limit(10, 600, "A login holds a code out of a small alphabet until it expires."),

@@ -24,6 +24,11 @@ def reports_of(site: ContestSite) -> TeamReports:
         return _known[place][1]
 
 
+def finding_labels(site: ContestSite) -> dict[str, str]:
+    """Returns what findings are called by those who must not see their ids in the ledger, by these ids."""
+    return {found.id: found.label for several in reports_of(site).findings.values() for found in several}
+
+
 def _written(path: Path) -> int:
     """Returns when a file was written; 0 while there is none, as after an act that changes it."""
     try:

@@ -5,8 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from orchestrator.application.contests import announcements, arrivals, seasons
+from orchestrator.application.contests import announcements, appeals, arrivals, seasons
 from orchestrator.domain import contest_events
+from orchestrator.domain.contest_events import PersonRecord
 from orchestrator.domain.submissions import Side
 from tests.web.conftest import acts, client_of
 
@@ -249,6 +250,63 @@ def test_appealing(team, submission):
     [listed] = team.get("/appeals").json()
     assert (listed, listed["state"]) == (answer.json(), "open")
     assert codes(team.post(f"/submissions/{submission}/appeals", {"text": "again"})) == (409, "usage")
+
+
+@pytest.fixture
+def accused(season):
+    """Programs of Ada, who is in the team Two as well: its defence was found to answer by chance."""
+    from tests.web import api_client
+
+    api = api_client.make_api("Ada", now=seasons.now())
+    with seasons.administer(season, "desk") as admin:
+        known = [PersonRecord(id=one.id, name=one.name) for one in admin.season.teams["Two"]]
+        admin.add_team("Two", [*known, PersonRecord(id=api.account.person, name="Ada")])
+    return api
+
+
+def test_a_team_appeals_against_a_finding(season, accused):
+    """A finding is named as on the pages: its id in the ledger, which follows from hidden data, is in no answer."""
+    with seasons.administer(season, "desk") as admin:
+        [secret] = appeals._findings_against(admin, "defence_chance")
+    path = "/submissions/defence_chance"
+    [found] = accused.get(f"{path}/findings").json()
+    assert (found["finding"], found["round"], found["task"]) == ("initial-quarters-finding-1", "initial", "quarters")
+    assert "different decisions" in found["meaning"]
+    assert found["evidence"]["submission"] == "defence_chance"
+    wrong = accused.post(f"{path}/appeals", {"text": "No.", "finding": "finding-9"})
+    assert codes(wrong) == (422, "invalid")
+    assert "initial-quarters-finding-1" in wrong.json()["problems"][0]["remedy"]
+    filed = accused.post(f"{path}/appeals", {"text": "Our machine was warm.", "finding": found["finding"]})
+    assert (filed.status_code, filed.json()["finding"]) == (201, found["finding"])
+    assert accused.get("/appeals").json() == [filed.json()]
+    assert acts(season, contest_events.AppealFiled)[-1].finding == secret
+    assert all(secret not in answer.content.decode() for answer in (wrong, filed, accused.get(f"{path}/findings")))
+
+
+def test_a_team_sees_its_results_and_its_tries(season, accused):
+    """Every round with the rows of its boards, and what may still be handed in: what its pages show."""
+    [played] = accused.get("/results?team=Two").json()
+    assert (played["round"], played["task"], played["submission"]["id"]) == ("initial", "quarters", "defence_chance")
+    assert {row["row"]["submission"] for row in played["rows"]} == {"defence_chance"}
+    tries = {(one["task"], one["side"]): one for one in accused.get("/tries?team=Two").json()}
+    defence, attack = tries["quarters", "defence"], tries["quarters", "attack"]
+    assert (defence["used"], defence["allowed"], defence["problems"]) == (1, 3, [])
+    assert "A1" in attack["problems"][0]
+    for path in ("/results", "/tries"):
+        assert codes(accused.get(f"{path}?team=One")) == (404, "not-found")
+
+
+def test_a_team_is_founded_and_joined(team, others):
+    """Once, however often it is asked for; the invitation lets in one person, as an account and not as a program."""
+    assert team.post("/teams", {"team": "Rooks"}).json() == {"team": "Rooks", "people": ["Ada"]}
+    assert team.post("/teams", {"team": "Rooks"}).status_code == 200
+    assert codes(others.post("/teams", {"team": "rooks"})) == (409, "usage")
+    assert codes(others.post("/invitations", {"team": "Rooks"})) == (404, "not-found")
+    made = team.post("/invitations", {"team": "Rooks"})
+    assert made.status_code == 201
+    page = made.json()["link"].partition("8000")[2]
+    assert client_of(others.account).post(page).status_code == 302
+    assert {"team": "Rooks", "people": ["Ada", "Bob"]} in others.get("/teams").json()
 
 
 def test_an_image_is_handed_in_by_its_digest(team):

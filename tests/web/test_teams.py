@@ -267,6 +267,26 @@ def test_hand_ins_by_form_are_limited_as_at_the_api(cup, ada, bo, monkeypatch) -
     arrival_in(upload(ada, "rooks", package(cup, name="third")))
 
 
+def test_what_stays_in_the_record_is_limited_as_at_the_api(cup, ada, monkeypatch) -> None:
+    """Teams and links of one account are counted together, through forms and by however many tokens."""
+    from orchestrator.web import rate_limits, tokens
+    from orchestrator.web.models import Account
+    from orchestrator.web.rate_limits import Limit, RequestKind
+    from tests.web.api_client import Api
+
+    monkeypatch.setitem(rate_limits.LIMITS, RequestKind.ACT, Limit(4, 3600, "for this test"))
+    account, lifetime = Account.objects.get(email="ada@example.org"), timedelta(days=1)
+    issued = [tokens.issue(account, name, tokens.Scope.SUBMIT, now=cup.time, lifetime=lifetime) for name in "xy"]
+    programs = [Api(account, token) for token in issued]
+    assert ada.post("/my/", {"team": "Bishops"}).status_code == 302
+    assert ada.post("/my/rooks/invitation/").status_code == 200
+    assert [each.post("/invitations", {"team": "Rooks"}).status_code for each in programs] == [201, 201]
+    assert [each.post("/teams", {"team": "Kings"}).status_code for each in programs] == [429, 429]
+    for address, said in {"/my/": {"team": "Kings"}, "/my/rooks/invitation/": {}}.items():
+        assert ada.post(address, said).status_code == 429
+    assert "Kings" not in season_of(cup).teams
+
+
 def test_a_wrong_archive_is_refused_with_everything(cup, ada) -> None:
     """With what intake says of it, and the remedy; no try is used up."""
     data = io.BytesIO()

@@ -1,12 +1,19 @@
 """What the API takes and gives, as models: they are its documentation in openapi.json."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from orchestrator.application.contests.admission_steps import AdmissionStep
+from orchestrator.application.contests.submission_allowance import TriesLeft
+from orchestrator.application.contests.team_reports import TeamFinding
 from orchestrator.domain.season import Appeal, Arrival, Entry
 from orchestrator.domain.submissions import Side
+from orchestrator.domain.text import reject_control_characters
+from orchestrator.reports.team import RoundParticipation
+from orchestrator.scoring import results_file
+from orchestrator.web.account_forms import NAME_LIMIT
 from orchestrator.web.tokens import Scope
 
 Reason = Annotated[str, Field(min_length=1, max_length=2000)]
@@ -82,6 +89,38 @@ class TeamPart(_Part):
     people: list[str]
 
 
+class NewTeam(_Part):
+    """Founds a team."""
+
+    team: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT), AfterValidator(reject_control_characters)]
+
+
+class NewInvitation(_Part):
+    """Asks for a link that lets one person into a team."""
+
+    team: str
+
+
+class InvitationPart(_Part):
+    """A link that lets one person into a team. It is told once."""
+
+    link: str
+    expires: str
+
+
+class TriesPart(_Part):
+    """What a team may still hand in on one side of a task."""
+
+    task: str
+    side: Side
+    used: int
+    allowed: int | None = Field(description="in the whole contest (A4); null without a limit")
+    used_today: int
+    allowed_today: int | None = Field(description="in a day in UTC (C9); null without a limit")
+    waiting: int = Field(description="arrivals on this task that are not decided yet; each may use up one")
+    problems: list[str] = Field(description="why nothing of this kind would be received now (A1, A4, C9)")
+
+
 class StepPart(_Part):
     """A step of an admission, or a line of a builder's log, which `passed` is null for."""
 
@@ -136,13 +175,42 @@ class SubmissionPart(_Part):
     reason: str
 
 
+class EvidencePart(_Part):
+    """A finding against a submission, and what everybody may see of its evidence."""
+
+    finding: str = Field(description="what an appeal names it by")
+    round: str
+    task: str
+    meaning: str
+    evidence: results_file.FindingPart
+
+
+class BoardRowPart(_Part):
+    """A row of a board."""
+
+    board: str
+    title: str
+    measure: str
+    unit: str
+    row: results_file.RowPart
+
+
+class ResultPart(_Part):
+    """What became of a submission in a round (A2)."""
+
+    round: str
+    task: str
+    submission: results_file.SubmissionPart
+    rows: list[BoardRowPart]
+
+
 class AppealPart(_Part):
     """An objection, and its decision where there is one."""
 
     appeal: str
     team: str
     submission: str
-    finding: str
+    finding: str = Field(description="as `/submissions/ID/findings` names it; empty for one about a disqualification")
     text: str
     time: str
     state: Literal["open", "upheld", "dismissed"]
@@ -177,7 +245,7 @@ class AppealText(_Part):
     """Objects to what was decided about a submission, or to one finding against it."""
 
     text: Annotated[str, Field(min_length=1, max_length=10_000)]
-    finding: str = ""
+    finding: str = Field("", description="as `/submissions/ID/findings` names it")
 
 
 class DeviceRequest(_Part):
@@ -246,13 +314,36 @@ def submission_part(entry: Entry) -> SubmissionPart:
     )
 
 
-def appeal_part(appeal: Appeal) -> AppealPart:
-    """Returns an appeal."""
+def tries_part(tries: TriesLeft) -> TriesPart:
+    """Returns what a team may still hand in."""
+    own = {name: getattr(tries, name) for name in TriesPart.model_fields}
+    return TriesPart.model_validate(own | {"problems": [str(each) for each in tries.problems]})
+
+
+def evidence_part(found: TeamFinding) -> EvidencePart:
+    """Returns a finding."""
+    return EvidencePart(
+        finding=found.label, round=found.round, task=found.task, meaning=found.meaning, evidence=found.part
+    )
+
+
+def result_part(played: RoundParticipation) -> ResultPart:
+    """Returns a submission in a round."""
+    rows = [
+        BoardRowPart(board=board.name, title=board.title, measure=board.measure, unit=board.unit, row=row)
+        for board, row in played.rows
+    ]
+    return ResultPart(round=played.results.round, task=played.results.task.name, submission=played.part, rows=rows)
+
+
+def appeal_part(appeal: Appeal, labels: Mapping[str, str]) -> AppealPart:
+    """Returns an appeal. `labels` are what findings are called, by their ids in the ledger."""
     decision = appeal.decision
     return AppealPart.model_validate(
         {
             **{name: getattr(appeal, name) for name in AppealPart.model_fields if hasattr(appeal, name)},
             "appeal": appeal.id,
+            "finding": labels.get(appeal.finding, ""),
             "state": "open" if decision is None else "upheld" if decision.upheld else "dismissed",
             "reason": decision.reason if decision else "",
         }

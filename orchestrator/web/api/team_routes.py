@@ -3,30 +3,47 @@
 from django.http import HttpRequest, HttpResponse
 from ninja import Router, Status
 
-from orchestrator.application.contests import appeals, arrivals
+from orchestrator.application.contests import appeals, arrivals, submission_allowance
 from orchestrator.application.contests.arrivals import HandIn
+from orchestrator.application.contests.team_founding import found_team
+from orchestrator.domain.contest_events import PersonRecord
 from orchestrator.domain.season import Arrival, Entry
+from orchestrator.errors import Problem
+from orchestrator.ledger.stores.base import format_time
+from orchestrator.web import invitations
 from orchestrator.web.api.access import READ, SUBMIT, Caller, caller_of
-from orchestrator.web.api.problems import unknown
+from orchestrator.web.api.problems import ApiProblem, unknown
 from orchestrator.web.api.schemas import (
     AccountPart,
     AppealPart,
     AppealText,
     ArrivalPart,
     Correction,
+    EvidencePart,
     ImageHandIn,
+    InvitationPart,
+    NewInvitation,
+    NewTeam,
+    ResultPart,
     SubmissionPart,
     TeamPart,
+    TriesPart,
     WatchedArrivalPart,
     Withdrawal,
     appeal_part,
     arrival_part,
+    evidence_part,
+    result_part,
     submission_part,
+    tries_part,
 )
+from orchestrator.web.contest_site import web_settings
 from orchestrator.web.rate_limits import RequestKind
+from orchestrator.web.team_results import finding_labels, reports_of
 from orchestrator.web.tokens import Scope
 
 router = Router(auth=READ, tags=["teams"])
+_DAY_DIGITS = len("2026-11-23")
 
 
 @router.get("/me", response=AccountPart)
@@ -60,6 +77,45 @@ def teams(request: HttpRequest) -> list[TeamPart]:
     caller = caller_of(request)
     people = {name: [person.name for person in caller.season.teams[name]] for name in caller.actor.teams}
     return [TeamPart(team=name, people=members) for name, members in people.items()]
+
+
+@router.post("/teams", response={200: TeamPart, 201: TeamPart}, auth=SUBMIT)
+def found(request: HttpRequest, body: NewTeam) -> Status[TeamPart]:
+    """Founds a team with its first person. One that this person is in already stays as it is (200)."""
+    caller = caller_of(request)
+    caller.spend(RequestKind.ACT, caller.actor.person)
+    founder = PersonRecord(id=caller.actor.person, name=caller.account.name, organizer=caller.actor.is_organizer)
+    with caller.site.administer(caller.actor.person) as admin:
+        found_team(admin, body.team, founder)
+        people = [person.name for person in admin.season.teams[body.team]]
+    return Status(200 if body.team in caller.actor.teams else 201, TeamPart(team=body.team, people=people))
+
+
+@router.post("/invitations", response={201: InvitationPart}, auth=SUBMIT)
+def invite(request: HttpRequest, body: NewInvitation) -> Status[InvitationPart]:
+    """Makes a link that lets one person into a team. That person signs in at its page and accepts there."""
+    caller = caller_of(request)
+    team, now = caller.require_team(body.team), caller.site.clock()
+    caller.spend(RequestKind.ACT, caller.actor.person)
+    link = web_settings().address + invitations.invite(by=caller.actor.person, team=team, now=now)
+    return Status(201, InvitationPart(link=link, expires=format_time(now + invitations.LIFETIME)))
+
+
+@router.get("/tries", response=list[TriesPart])
+def tries(request: HttpRequest, team: str) -> list[TriesPart]:
+    """What one's team may still hand in, on each side of each task."""
+    caller = caller_of(request)
+    name, day = caller.require_team(team), format_time(caller.site.clock())[:_DAY_DIGITS]
+    left = submission_allowance.tries_left(caller.season, caller.site.contest(), name, day)
+    return [tries_part(each) for each in left]
+
+
+@router.get("/results", response=list[ResultPart])
+def results(request: HttpRequest, team: str) -> list[ResultPart]:
+    """What became of one's team's submissions in every round: codes, counts and rounded scores (A2)."""
+    caller = caller_of(request)
+    page = reports_of(caller.site).pages[caller.require_team(team)]
+    return [result_part(each) for each in page.participations]
 
 
 @router.get("/arrivals", response=list[ArrivalPart])
@@ -127,7 +183,7 @@ def withdraw(request: HttpRequest, submission: str, body: Withdrawal) -> Submiss
     """Takes a submission back. It stays on record and counts as an attempt."""
     caller = caller_of(request)
     entry = _own_entry(caller, submission)
-    caller.spend(RequestKind.ACT)
+    caller.spend(RequestKind.ACT, caller.actor.person)
     with caller.site.administer(caller.actor.person) as admin:
         admin.withdraw(entry.id, body.reason)
         return submission_part(admin.season.entries[entry.id])
@@ -138,10 +194,18 @@ def correct(request: HttpRequest, submission: str, body: Correction) -> Submissi
     """Corrects what a submission says of its licence or its source address."""
     caller = caller_of(request)
     entry = _own_entry(caller, submission)
-    caller.spend(RequestKind.ACT)
+    caller.spend(RequestKind.ACT, caller.actor.person)
     with caller.site.administer(caller.actor.person) as admin:
         admin.correct_release(entry.id, body.reason, licence=body.licence, source=body.source)
         return submission_part(admin.season.entries[entry.id])
+
+
+@router.get("/submissions/{submission}/findings", response=list[EvidencePart])
+def list_findings(request: HttpRequest, submission: str) -> list[EvidencePart]:
+    """The findings against one of them, with what everybody may see of their evidence until labels are released."""
+    caller = caller_of(request)
+    entry = _own_entry(caller, submission)
+    return [evidence_part(each) for each in reports_of(caller.site).findings.get(entry.id, ())]
 
 
 @router.get("/appeals", response=list[AppealPart])
@@ -149,7 +213,8 @@ def list_appeals(request: HttpRequest, team: str = "") -> list[AppealPart]:
     """The objections of one's teams, or of one of them."""
     caller = caller_of(request)
     names = _team_names(caller, team)
-    return [appeal_part(each) for each in caller.season.appeals.values() if each.team in names]
+    labels = finding_labels(caller.site)
+    return [appeal_part(each, labels) for each in caller.season.appeals.values() if each.team in names]
 
 
 @router.post("/submissions/{submission}/appeals", response={201: AppealPart}, auth=SUBMIT)
@@ -157,9 +222,14 @@ def appeal(request: HttpRequest, submission: str, body: AppealText) -> AppealPar
     """Objects to what was decided about a submission, or to one finding against it."""
     caller = caller_of(request)
     entry = _own_entry(caller, submission)
-    caller.spend(RequestKind.APPEAL)
+    caller.spend(RequestKind.APPEAL, caller.actor.person)
+    ids = {each.label: each.id for each in reports_of(caller.site).findings.get(entry.id, ())}
+    if body.finding and body.finding not in ids:
+        remedy = f"name one of: {', '.join(ids) or 'none, there is no finding against it'}"
+        raise ApiProblem(422, "invalid", Problem("finding", "there is none such against this submission", remedy))
     with caller.site.administer(caller.actor.person) as admin:
-        return appeal_part(appeals.file_appeal(admin, entry.team, entry.id, body.text, body.finding))
+        filed = appeals.file_appeal(admin, entry.team, entry.id, body.text, ids.get(body.finding, ""))
+    return appeal_part(filed, finding_labels(caller.site))
 
 
 def _team_names(caller: Caller, team: str) -> tuple[str, ...]:

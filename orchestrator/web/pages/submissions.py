@@ -25,11 +25,10 @@ from orchestrator.web import uploads
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.fragments import fragment
 from orchestrator.web.pages.form_rate_limits import limited
-from orchestrator.web.pages.teams import finding_labels
 from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.team_forms import AppealForm, CorrectionForm, FileForm, ImageForm, WithdrawForm, problem_text
-from orchestrator.web.team_results import reports_of
+from orchestrator.web.team_results import finding_labels, reports_of
 from orchestrator.web.templating import render
 from orchestrator.web.uploads import UploadRefused
 
@@ -203,7 +202,7 @@ def _render_submission(
     appeal: AppealForm | None = None,
 ) -> HttpResponseBase:
     own = [each for each in visit.season.appeals.values() if each.submission == entry.id]
-    labels = finding_labels(visit)
+    labels = finding_labels(visit.site)
     appealed = {labels.get(each.finding, DISQUALIFICATION) for each in own}
     subjects = [each for each in _subjects(visit, entry) if each[0] not in appealed]
     page = reports_of(visit.site).pages[visit.team]

@@ -15,9 +15,11 @@ from orchestrator.reports.site import Links
 from orchestrator.web import invitations
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.fragments import fragment
+from orchestrator.web.pages.form_rate_limits import limited
+from orchestrator.web.rate_limits import RequestKind
 from orchestrator.web.rights import Visit
 from orchestrator.web.team_forms import TeamForm, problem_text
-from orchestrator.web.team_results import reports_of
+from orchestrator.web.team_results import finding_labels, reports_of
 from orchestrator.web.templating import render
 
 RULES_OF_TEAMS = frozenset({"A1", "A4", "A5", "A6", "C2", "C9"})
@@ -25,6 +27,7 @@ RULES_OF_TEAMS = frozenset({"A1", "A4", "A5", "A6", "C2", "C9"})
 _DAY_DIGITS = len("2026-11-23")
 
 
+@limited(RequestKind.ACT)
 def my_teams(visit: Visit) -> HttpResponseBase:
     """The teams that somebody is in, and the form that founds one, with the rules that will bind them."""
     form, problem = TeamForm(visit.request.POST or None), ""
@@ -54,6 +57,7 @@ def team_page(visit: Visit) -> HttpResponseBase:
     return _render_team_page(visit)
 
 
+@limited(RequestKind.ACT)
 def invite(visit: Visit) -> HttpResponseBase:
     """Makes a link that lets one person into the team, and shows it this once."""
     if visit.request.method != "POST":
@@ -81,18 +85,12 @@ def _render_team_page(visit: Visit, link: str = "") -> HttpResponseBase:
         tries=list(submission_allowance.tries_left(season, contest, visit.team, today)),
         receiving=submission_allowance.receiving_state(contest, visit.site.clock()),
         findings=reports.findings,
-        labels=finding_labels(visit),
+        labels=finding_labels(visit.site),
         has_results=bool(reports.pages[visit.team].participations),
         appeals=[each for each in season.appeals.values() if each.team == visit.team],
         link=link,
         link_days=invitations.LIFETIME.days,
     )
-
-
-def finding_labels(visit: Visit) -> dict[str, str]:
-    """Returns what findings are called on pages, by their ids in the ledger."""
-    every = reports_of(visit.site).findings.values()
-    return {found.id: found.label for several in every for found in several}
 
 
 def waiting_fragment(visit: Visit) -> HttpResponseBase:
