@@ -79,6 +79,8 @@ _PUBLIC_EVENTS = (
     contest_events.ArrivalMatched,
     contest_events.RoundRequested,
     contest_events.ContestAnnounced,
+    contest_events.SubmissionsClosed,
+    contest_events.SubmissionsReopened,
 )
 """What every bundle shows of a contest's ledger: not what names people, whose names may be their addresses."""
 _SHOWN_FIELDS: dict[type[BaseModel], frozenset[str]] = {

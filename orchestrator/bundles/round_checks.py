@@ -107,6 +107,8 @@ def read_contest(bundle: Bundle) -> ContestState:
                 act, contest_events.ContestOpened
             ):
                 raise NotGenuine(place, f"is a {printable(act.kind)} event, which does not belong here")
+            if contest.season.closing is not None and _takes_in(act):
+                raise NotGenuine(place, "receives something after the organizers closed submissions")
             with untrusted(place):
                 contest.season.apply(act, link.time)
             contest.entries.append(link)
@@ -122,6 +124,13 @@ def read_contest(bundle: Bundle) -> ContestState:
         if stated != known:
             raise NotGenuine(f"{MANIFEST} {place}", f"is not what {CONTEST} says")
     return contest
+
+
+def _takes_in(act: contest_events.ContestEvent) -> bool:
+    """Returns whether something comes to the contest with this act, and did not arrive earlier."""
+    return isinstance(act, contest_events.SubmissionArrived) or (
+        isinstance(act, contest_events.SubmissionReceived) and not act.arrival
+    )
 
 
 def _played_rounds(season: Season) -> list[tuple[str, str, str]]:

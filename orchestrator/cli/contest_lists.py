@@ -1,5 +1,6 @@
 """`sparring contest show`, `team list` and `submission list`: what a contest's ledger says now. They change nothing."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -7,6 +8,7 @@ from rich import box
 from rich.table import Table
 
 from orchestrator.application.contests import seasons
+from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.cli import console, season
 from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.season import Entry, Season
@@ -24,7 +26,10 @@ def show(folder: season.ContestDir, as_json: Json = False) -> None:
         console.print_json(document)
         return
     out.print(f"{safe_text(document['title'])} ({document['contest']}, format {document['format']})", soft_wrap=True)
-    out.print(f"opens     {document['opens'] or 'at once'}, closes {document['closes'] or 'when the organizers say'}")
+    closing = document["closing"]
+    closes = f"closed {document['closes']} by the organizers" if closing else f"closes {document['closes'] or 'never'}"
+    why = f": {safe_text(closing['reason'], 300)}" if closing and closing["reason"] else ""
+    out.print(f"opens     {document['opens'] or 'at once'}, {closes}{why}", soft_wrap=True)
     out.print(f"teams     {document['teams']}")
     for task in document["tasks"]:
         sides = ", ".join(f"{count} {side}s" for side, count in task["submissions"].items()) or "no submission"
@@ -88,12 +93,15 @@ def submissions(
 
 
 def _contest_document(contest: Contest, found: Season) -> dict[str, Any]:
+    window = submission_window(contest.file, found.closing, seasons.now())
     return {
         "contest": contest.file.contest,
         "title": contest.file.title,
         "format": contest.file.format,
-        "opens": contest.file.opens and contest.file.opens.isoformat(),
-        "closes": contest.file.closes and contest.file.closes.isoformat(),
+        "submissions": window.state,
+        "opens": window.opens and window.opens.isoformat(),
+        "closes": window.closes and window.closes.isoformat(),
+        "closing": window.closing and asdict(window.closing),
         "teams": len(found.teams),
         "tasks": [_task_document(contest, found, each.name) for each in contest.file.all_tasks],
         "waiting": len(found.pending_arrivals),

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.application.contests import announcements, public_pictures, seasons
-from orchestrator.cli import console, contest_lists, contest_power, output_paths, season
+from orchestrator.cli import console, contest_closing, contest_lists, contest_power, output_paths, season
 from orchestrator.cli.console import Json, out, safe_text
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import UsageError
@@ -21,6 +21,10 @@ app = typer.Typer(no_args_is_help=True, help="Make a contest, and look at contes
 
 app.command("init", epilog="Example: sparring contest init cup --template tournament")(season.init)
 app.command("open", epilog="Example: sparring contest open cup")(season.open_)
+app.command("close", epilog="Example: sparring contest close cup --reason 'as announced'")(contest_closing.close)
+app.command("reopen", epilog="Example: sparring contest reopen cup --reason 'the site was away for a day'")(
+    contest_closing.reopen
+)
 app.command("show", epilog="Example: sparring contest show cup")(contest_lists.show)
 app.command("power", epilog="Example: sparring contest power cup --attacks 10 --defences 10 --gap 1")(
     contest_power.power

@@ -125,7 +125,11 @@ def print_status(source: str, *, as_json: bool) -> None:
         return
     out.print(f"contest  {safe_text(found['title'])}, {safe_text(found['state'])}")
     if found["closes"]:
-        out.print(f"closes   {safe_text(found['closes'])}; its clock says {safe_text(found['time'])}")
+        why = f" ({safe_text(found['close_reason'], 300)})" if found["close_reason"] else ""
+        by = f", by the organizers{why}" if found["closed_by_organizers"] else ""
+        out.print(
+            f"closes   {safe_text(found['closes'])}{by}; its clock says {safe_text(found['time'])}", soft_wrap=True
+        )
     for each in found["rounds"]:
         why = f": {safe_text(each['blocked'])}" if each["blocked"] else ""
         out.print(f"round    {safe_text(each['task'])} {safe_text(each['round'])} {safe_text(each['state'])}{why}")

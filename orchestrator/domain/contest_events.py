@@ -265,6 +265,22 @@ class ContestAnnounced(_ContestEvent):
     text: _Text
 
 
+class SubmissionsClosed(_ContestEvent):
+    """Nothing is received from now on, whatever the contest file's dates say. What arrived before is still admitted."""
+
+    kind: Literal["submissions_closed"] = "submissions_closed"
+    actor: Actor
+    reason: Annotated[str, Field(max_length=2000)] = ""
+
+
+class SubmissionsReopened(_ContestEvent):
+    """The organizers take back that they closed submissions: the contest file's dates decide again."""
+
+    kind: Literal["submissions_reopened"] = "submissions_reopened"
+    actor: Actor
+    reason: Reason
+
+
 class AppealFiled(_ContestEvent):
     """A team objects to what was decided about its submission, or to one finding against it."""
 
@@ -341,6 +357,8 @@ CoreContestEvent = (
     | RoundRequested
     | RoundRequestClosed
     | ContestAnnounced
+    | SubmissionsClosed
+    | SubmissionsReopened
     | AppealFiled
     | AppealDecided
 )

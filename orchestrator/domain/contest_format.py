@@ -254,6 +254,8 @@ class Format(ABC, Generic[R]):
     """Those of them that organizers note with `sparring contest record`; the others follow from something."""
     promotes_from: ClassVar[str] = ""
     """The round after whose boards `sparring round promote` notes who goes on; empty where nobody is promoted."""
+    closes_itself: ClassVar[str] = ""
+    """Why organizers do not close submissions: what closes in their place; empty where they do."""
     report: ClassVar[str] = ""
     """What it adds to report pages: a `reports.blocks.ReportBlocks` as "module:Class", loaded when one is written."""
 
@@ -361,6 +363,16 @@ class Format(ABC, Generic[R]):
     def event_problems(self, season: Season, event: FormatEvent) -> list[Problem]:
         """Returns every reason why organizers may not note one of `organizer_events` now. Default: none."""
         del season, event
+        return []
+
+    def reopening_obstacle(self, season: Season) -> str:
+        """Returns what was decided by the submissions there were, so that no more may come. Default: nothing."""
+        del season
+        return ""
+
+    def release_problems(self, entry: Entry) -> list[Problem]:
+        """Returns what a submission still has to publish before it is ranked in the end (A6). Default: nothing."""
+        del entry
         return []
 
     def eligibility(self, entry: Entry, where: RoundOfSeason) -> Eligibility:

@@ -110,6 +110,15 @@ class Announcement:
 
 
 @dataclass(frozen=True, slots=True)
+class Closing:
+    """That the organizers closed submissions, and when."""
+
+    actor: str
+    reason: str
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
 class AppealDecision:
     """How an appeal ended, and when."""
 
@@ -158,6 +167,9 @@ class Season:
     closed_requests: dict[str, contest_events.RoundRequestClosed] = field(default_factory=dict)
     """How the other requests ended."""
     announcements: list[Announcement] = field(default_factory=list)
+    closing: Closing | None = None
+    """Set while the organizers keep submissions closed; the contest file's dates are not here."""
+    published_bundles: list[contest_events.BundlePublished] = field(default_factory=list)
     appeals: dict[str, Appeal] = field(default_factory=dict)
     _handed_in: int = 0
 
@@ -184,6 +196,7 @@ class Season:
                 self._apply_to_arrivals(event, time)
                 self._apply_to_roles(event)
                 self._apply_to_requests(event, time)
+                self._apply_to_closing(event, time)
 
     def copy(self) -> "Season":
         """Returns a season that learns by itself from here on. What they both know never changes, and is shared."""
@@ -268,6 +281,15 @@ class Season:
             case contest_events.AppealDecided():
                 decision = AppealDecision(act.actor, act.upheld, act.reason, time)
                 self.appeals[act.appeal] = replace(self.appeals[act.appeal], decision=decision)
+
+    def _apply_to_closing(self, act: contest_events.ContestEvent, time: str) -> None:
+        match act:
+            case contest_events.SubmissionsClosed():
+                self.closing = Closing(act.actor, act.reason, time)
+            case contest_events.SubmissionsReopened():
+                self.closing = None
+            case contest_events.BundlePublished():
+                self.published_bundles.append(act)
 
     def roles_of(self, person: str) -> frozenset[Role]:
         """Returns the roles that a person has now, by the person's id."""

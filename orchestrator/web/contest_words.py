@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
+from orchestrator.application.contests.submission_window import SubmissionWindow
 from orchestrator.domain.access import AccessKind
 from orchestrator.domain.contest_format import RuleInWords
 from orchestrator.domain.submissions import Side
@@ -16,6 +17,11 @@ _ISOLATION = {
     Isolation.ATTACK: "No sandbox of a defence ever sees two versions of one picture.",
     Isolation.PICTURE: "A sandbox of a defence is asked one question and ended.",
     Isolation.ROUND: "A sandbox of a defence sees everything, in an order that is drawn.",
+}
+_WINDOWS = {
+    "early": "Submissions are not received yet.",
+    "open": "Submissions are received now.",
+    "closed": "Submissions are not received any more.",
 }
 _ANSWERS = {
     AccessKind.DECISION: "its labels",
@@ -66,19 +72,18 @@ def moment(time: datetime) -> str:
     return f"{time.day} {time:%B %Y}, {time:%H:%M}{seconds} UTC{zone}"
 
 
-def dates(file: ContestFile) -> list[tuple[str, datetime, str]]:
-    """Returns when submissions open and close, with the times in words; empty where the file says nothing."""
-    named = (("Opens", file.opens), ("Closes", file.closes))
+def dates(window: SubmissionWindow) -> list[tuple[str, datetime, str]]:
+    """Returns when submissions open and close, with the times in words; empty where nobody said when."""
+    named = (("Opens", window.opens), ("Closed" if window.closing else "Closes", window.closes))
     return [(name, at, moment(at)) for name, at in named if at is not None]
 
 
-def entry_window(file: ContestFile, now: datetime) -> str:
-    """Returns whether submissions are received now, in words."""
-    if file.opens is not None and now < file.opens:
-        return "Submissions are not received yet."
-    if file.closes is not None and now >= file.closes:
-        return "Submissions are not received any more."
-    return "Submissions are received now."
+def window_in_words(window: SubmissionWindow) -> str:
+    """Returns whether submissions are received, in words."""
+    if window.closing is not None:
+        why = f": {window.reason}" if window.reason else "."
+        return f"The organizers closed submissions{why}"
+    return _WINDOWS[window.state]
 
 
 def _handed_in(contest: Contest) -> str:

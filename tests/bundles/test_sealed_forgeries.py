@@ -36,6 +36,27 @@ def test_a_better_rank_is_found(forge):
     assert what == "is 2, and 1 follows from the record"
 
 
+def test_what_came_after_the_close_is_found(forge):
+    """Nothing is received between the organizers' close and their reopening; afterwards it is."""
+
+    def closed_before_the_first(entries):
+        at = next(i for i, each in enumerate(entries) if each.get("event", {}).get("kind") == "submission_received")
+        entries.insert(at, entries[at] | {"event": {"kind": "submissions_closed", "actor": "x", "reason": ""}})
+
+    def reopened(entries):
+        at = next(i for i, each in enumerate(entries) if each.get("event", {}).get("kind") == "submissions_closed")
+        event = {"kind": "submissions_reopened", "actor": "x", "reason": "y"}
+        entries.insert(at + 1, entries[at] | {"event": event})
+
+    forged = forge("sealed-2")
+    forged.contest(closed_before_the_first)
+    place, what = place_of(forged.sign())
+    assert place.startswith("contest.jsonl entry")
+    assert what == "receives something after the organizers closed submissions"
+    forged.contest(reopened)
+    assert bundles.verify_bundle_or_receipt(forged.sign(), None, None)
+
+
 @pytest.mark.parametrize(
     ("name", "every"),
     [

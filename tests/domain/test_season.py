@@ -201,6 +201,8 @@ EVERY_ACT = [
     requested("b" * 16),
     contest_events.RoundRequestClosed(actor="desk", request="b" * 16, outcome="failed", problem="no"),
     contest_events.ContestAnnounced(actor="desk", title="t", text="words"),
+    contest_events.SubmissionsClosed(actor="desk", reason="r"),
+    contest_events.SubmissionsReopened(actor="desk", reason="r"),
     filed("c" * 16),
     contest_events.AppealDecided(actor="desk", appeal="c" * 16, upheld=False, reason="r"),
 ]

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from orchestrator.application.contests import teams
 from orchestrator.application.contests.admission_steps import UNWATCHED, StepLog
+from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.application.submissions import image_ownership, trial_match_setup
 from orchestrator.bundles.receipts import Receipt, encode_receipt
 from orchestrator.domain import contest_events
@@ -489,23 +490,27 @@ class ContestAdmin:
     def _validate_time(self, submitted: SubmissionRequest) -> list[Problem]:
         """Returns why nothing is received now: before the opening, or after the close.
 
-        What arrived is judged by the time of its arrival, however long its admission takes. A clock that is set back
-        opens nothing again: it is no earlier than the latest entry of the ledger.
+        What arrived is judged by the time of its arrival, however long its admission takes, and came before the
+        organizers closed submissions if it is on the ledger: nothing arrives afterwards. A clock that is set back opens
+        nothing again: it is no earlier than the latest entry of the ledger.
         """
         file, arrived = self.contest.file, self._arrival_time(submitted)
         clock = arrived or submitted.arrived_at or self._clock()
         latest = datetime.fromisoformat(self._latest_time) if self._latest_time and arrived is None else clock
         if file.opens and clock < file.opens:
             return [Problem("time", f"submissions open at {file.opens.isoformat()}", "come back then")]
-        if file.closes and max(clock, latest) >= file.closes:
-            remedy = "nothing can be added"
-            if clock < file.closes:
-                remedy = (
-                    f"the ledger has an entry of {self._latest_time}: the clock was set back; set it, or move `closes`"
-                )
-            came = f"this came at {clock.isoformat(timespec='milliseconds')}"
-            return [Problem("time", f"submissions closed at {file.closes.isoformat()}, and {came}", remedy)]
-        return []
+        window = submission_window(file, None if arrived else self.season.closing, max(clock, latest))
+        if window.state != "closed" or window.closes is None:
+            return []
+        if window.closing is not None:
+            why = f" ({window.reason})" if window.reason else ""
+            what = f"the organizers closed submissions at {window.closing.time}{why}, and this was not here by then"
+            return [Problem("time", what, "nothing can be added unless they open them again")]
+        came = f"this came at {clock.isoformat(timespec='milliseconds')}"
+        remedy = "nothing can be added"
+        if clock < window.closes:
+            remedy = f"the ledger has an entry of {self._latest_time}: the clock was set back; set it, or move `closes`"
+        return [Problem("time", f"submissions closed at {window.closes.isoformat()}, and {came}", remedy)]
 
     def _record_refusal(
         self, submitted: SubmissionRequest, name: str, side: Side | None, problems: list[Problem]

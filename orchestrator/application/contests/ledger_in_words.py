@@ -121,6 +121,8 @@ _WORDS: Mapping[type, Callable[[Any, Season, NameOf], str]] = {
     acts.RoundRequested: lambda e, *_: f"asked for the round {e.round} of {e.task or 'every task'}",
     acts.RoundRequestClosed: lambda e, *_: f"{_ENDS[e.outcome]} the request {e.request}",
     acts.ContestAnnounced: lambda e, *_: f"announced: {e.title}",
+    acts.SubmissionsClosed: lambda *_: "closed submissions",
+    acts.SubmissionsReopened: lambda *_: "opened submissions again",
     acts.AppealFiled: _appealed,
     acts.AppealDecided: _decided,
 }

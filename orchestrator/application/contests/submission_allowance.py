@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal
 
 from orchestrator.domain.season import Season
 from orchestrator.domain.submissions import Side
@@ -28,14 +26,6 @@ class TriesLeft:
     allowed_today: int | None
     waiting: int
     problems: tuple[Problem, ...]
-
-
-def receiving_state(contest: Contest, now: datetime) -> Literal["early", "open", "closed"]:
-    """Returns whether what arrives at a time is before the opening, in time, or after the close."""
-    file = contest.file
-    if file.opens and now < file.opens:
-        return "early"
-    return "closed" if file.closes and now >= file.closes else "open"
 
 
 def tries_left(season: Season, contest: Contest, team: str, day: str) -> Iterator[TriesLeft]:

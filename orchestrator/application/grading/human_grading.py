@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.application.contests.administration import ContestAdmin
-from orchestrator.application.contests.submission_allowance import receiving_state
+from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.application.grading.graded_pictures import GradedPictures, encode_png
 from orchestrator.application.rounds import play_rounds
 from orchestrator.domain.contest_events import FormatEvent
@@ -33,11 +33,14 @@ def plan_grading(admin: ContestAdmin, raters: Sequence[str], task: str | None = 
         Rejected: with every reason why it cannot be planned so.
     """
     grading, name = required_grading(admin.contest), task or admin.contest.only_task
-    closes = admin.contest.file.closes
-    if closes is not None and receiving_state(admin.contest, admin.now()) != "closed":
-        # The plan has the same pictures of every submission: what came later would not be graded.
-        raise UsageError(f"submissions are received until {closes.isoformat()}; plan after that, or change `closes`")
     with admin.alone():
+        window = submission_window(admin.contest.file, admin.season.closing, admin.now())
+        if window.closes is not None and window.state != "closed":
+            # The plan has the same pictures of every submission: what came later would not be graded.
+            raise UsageError(
+                f"submissions are received until {window.closes.isoformat()}; plan after that, or close them before "
+                "(`sparring contest close`)"
+            )
         folder = _played_round(admin, name)
         event = grading.plan(_graded(admin, name), _ranked(folder), raters, folder.secret())
         admin.append_event(event)

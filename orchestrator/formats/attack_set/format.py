@@ -94,6 +94,11 @@ class AttackSet(Format[AttackSetRules]):
         del season, task
         return (SeasonRound("board", reveals_labels=True),)
 
+    def reopening_obstacle(self, season: Season) -> str:
+        """Returns that people's grading was planned: every plan has the submissions that there were (C7)."""
+        planned = [event.task for event, _ in season.format_events if isinstance(event, GradingPlanned)]
+        return f"who grades what of {planned[0]} is drawn" if planned else ""
+
     def eligibility(self, entry: Entry, where: RoundOfSeason) -> Eligibility:
         """Returns how an entry stands: a team's latest is ranked, those before are shown."""
         own = [e.id for e in where.season.entries_of_task(where.task) if e.team == entry.team and e.is_active]

@@ -165,6 +165,15 @@ class Tournament(Format[TournamentRules]):
             )
         return warnings
 
+    def reopening_obstacle(self, season: Season) -> str:
+        """Returns that somebody was promoted: from among the submissions that there were (A11, A12)."""
+        promoted = [event.task for event, _ in season.format_events if isinstance(event, FinalistsPromoted)]
+        return f"the finalists of {promoted[0]} are named" if promoted else ""
+
+    def release_problems(self, entry: Entry) -> list[Problem]:
+        """Returns what is missing of a released source (rule A6)."""
+        return entry_rules.release_problems(entry.licence, entry.source)
+
     def eligibility(self, entry: Entry, where: RoundOfSeason) -> Eligibility:
         """Returns what the season says of a submission; in the final round also who was promoted (A11, A12, A6)."""
         eligibility_now = replace(
@@ -176,7 +185,7 @@ class Tournament(Format[TournamentRules]):
         if entry.id not in promoted.submissions:
             reason = promoted.superseded.get(entry.id, "not among the finalists (A11, A12)")
             return replace(eligibility_now, unranked_reason=reason, counts_in_means=False)
-        missing = entry_rules.release_problems(entry.licence, entry.source)
+        missing = self.release_problems(entry)
         return replace(eligibility_now, unranked_reason="; ".join(f"{p.place} {p.what}" for p in missing))
 
     def leaderboards(self, observed: Observations) -> tuple[Leaderboard, ...]:

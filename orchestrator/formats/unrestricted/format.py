@@ -37,6 +37,7 @@ class Unrestricted(Format[UnrestrictedRules]):
     rules_type = UnrestrictedRules
     programs = (Side.DEFENCE,)
     event_types = events.EVENT_TYPES
+    closes_itself = "each week closes by itself (U5)"
     has_season = True  # whose rounds come with defences and weeks
 
     def play_rules(self) -> PlayRules:

@@ -7,6 +7,7 @@ from pathlib import Path
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
+from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.domain.season import Season
 from orchestrator.ledger.stores.base import format_time
 from orchestrator.redaction import redact_results
@@ -25,12 +26,13 @@ def contest(request: HttpRequest) -> ContestPart:
     site = caller_of(request).site
     found = site.contest()
     file = found.file
+    window = submission_window(file, caller_of(request).season.closing, site.clock())
     return ContestPart(
         contest=file.contest,
         title=file.title,
         format=file.format,
-        opens=file.opens.isoformat() if file.opens else None,
-        closes=file.closes.isoformat() if file.closes else None,
+        opens=window.opens and window.opens.isoformat(),
+        closes=window.closes and window.closes.isoformat(),
         labels=file.labels,
         access=file.access.kind.value,
         tasks=[task.name for task in file.all_tasks],
@@ -46,13 +48,15 @@ def status(request: HttpRequest) -> StatusPart:
     """How the contest stands."""
     caller = caller_of(request)
     file, now = caller.site.contest().file, caller.site.clock()
-    before, after = file.opens is not None and now < file.opens, file.closes is not None and now >= file.closes
+    window = submission_window(file, caller.season.closing, now)
     return StatusPart(
         time=format_time(now),
         title=file.title,
-        state="before" if before else "closed" if after else "open",
-        opens=file.opens.isoformat() if file.opens else None,
-        closes=file.closes.isoformat() if file.closes else None,
+        state="before" if window.state == "early" else window.state,
+        opens=window.opens and window.opens.isoformat(),
+        closes=window.closes and window.closes.isoformat(),
+        closed_by_organizers=window.closing is not None,
+        close_reason=window.reason,
         waiting_arrivals=len(caller.season.pending_arrivals),
         rounds=_rounds(caller.site, caller.season),
         head=caller.site.head,

@@ -64,7 +64,9 @@ class StatusPart(_Part):
     title: str
     state: Literal["before", "open", "closed"]
     opens: str | None
-    closes: str | None
+    closes: str | None = Field(description="when submissions close or closed; null where nobody said when")
+    closed_by_organizers: bool = Field(description="whether the organizers closed them, and not a date of the contest")
+    close_reason: str = Field(description="why the organizers closed them; empty where they did not say")
     waiting_arrivals: int = Field(description="what arrived and was not answered yet, of all teams")
     rounds: list[RoundPart]
     head: str = Field(description="hash of the last entry of the contest's ledger")

@@ -10,11 +10,13 @@ from django.shortcuts import redirect
 from orchestrator.application.contests import rejudging, round_requests, round_states, seasons
 from orchestrator.application.contests.administration import ContestAdmin
 from orchestrator.application.contests.ledger_in_words import read_deeds
+from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.application.publishing import bundles, published_bundles
 from orchestrator.bundles.layout import BundleKind
 from orchestrator.domain.contest_events import FormatEvent, RoundRequestClosed, RoundRequested
 from orchestrator.domain.ids import canonical_json
 from orchestrator.errors import Rejected, UsageError
+from orchestrator.web.contest_words import window_in_words
 from orchestrator.web.form_actions import OnceForm, act_once, redirect_after
 from orchestrator.web.organizer_forms import PromoteForm, PublishForm, RoundForm, RulesForm
 from orchestrator.web.people import names_of
@@ -40,7 +42,7 @@ def rounds(visit: Visit) -> HttpResponseBase:
         ended=ended[::-1][:20],
         promotes_from=contest.format.promotes_from,
         names=names_of(visit.season),
-        now=visit.site.clock(),
+        window_in_words=window_in_words(submission_window(contest.file, visit.season.closing, visit.site.clock())),
     )
 
 

@@ -9,8 +9,9 @@ from django.shortcuts import redirect
 
 from orchestrator.application.contests import announcements, ledger_in_words, roles, round_states
 from orchestrator.application.contests.administration import ContestAdmin
+from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.domain.contest_events import Role
-from orchestrator.web import invitations
+from orchestrator.web import contest_words, invitations
 from orchestrator.web.contest_site import web_settings
 from orchestrator.web.form_actions import act_once, redirect_after
 from orchestrator.web.organizer_forms import AnnouncementForm, InviteForm, RevokeForm
@@ -28,6 +29,7 @@ def overview(visit: Visit) -> HttpResponseBase:
     """What waits for the organizers."""
     contest, season = visit.site.contest(), visit.season
     states = round_states.round_states(visit.site.folder, contest, season)
+    window = submission_window(contest.file, season.closing, visit.site.clock())
     waiting, requests = list(season.pending_arrivals.values()), season.round_requests.values()
     return render(
         visit,
@@ -40,7 +42,8 @@ def overview(visit: Visit) -> HttpResponseBase:
         file_problem=visit.site.file_problem,
         disk=shutil.disk_usage(visit.site.folder.path),
         waits_since=min((*(one.time for one in waiting), *(one.time for one in requests)), default=""),
-        now=visit.site.clock(),
+        window_in_words=contest_words.window_in_words(window),
+        dates=contest_words.dates(window),
         is_board=Role.BOARD in visit.actor.roles,
         names=names_of(season),
     )

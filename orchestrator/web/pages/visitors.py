@@ -7,6 +7,7 @@ from pathlib import Path
 from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase
 
 from orchestrator import reports
+from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.application.publishing import published_bundles
 from orchestrator.application.rounds.round_progress import ContestProgress, ProgressReader, state_in_words
 from orchestrator.errors import UsageError
@@ -25,18 +26,18 @@ _FILE_TYPES = {"csv": "text/csv; charset=utf-8", "md": "text/markdown; charset=u
 def home(visit: Visit) -> HttpResponseBase:
     """The contest in words: what is played, when, by which rules."""
     contest = visit.site.contest()
-    window = contest_words.entry_window(contest.file, visit.site.clock())
+    window = submission_window(contest.file, visit.season.closing, visit.site.clock())
     changed = str(contest.path.stat().st_mtime_ns)
     return conditional(
         visit,
-        f"home {visit.site.head} {changed} {window}",
+        f"home {visit.site.head} {changed} {window.state}",
         lambda: render(
             visit,
             "home.html.j2",
             words=contest_words.contest_words(contest),
-            window=window,
+            window=contest_words.window_in_words(window),
             slugs=team_slugs(visit.season),
-            dates=contest_words.dates(contest.file),
+            dates=contest_words.dates(window),
             announcements=[(each, list(_paragraphs(each.text))) for each in reversed(visit.season.announcements)],
             fingerprint=visit.site.key_fingerprint,
         ),

@@ -1,0 +1,65 @@
+"""Organizers close submissions before a date of the contest file does, and open them again."""
+
+from datetime import datetime
+
+from orchestrator.application.contests.administration import ContestAdmin, validated
+from orchestrator.application.contests.submission_window import SubmissionWindow, submission_window
+from orchestrator.domain import contest_events
+from orchestrator.domain.season import Closing, Season
+from orchestrator.errors import UsageError
+from orchestrator.intake.contest_file import Contest
+
+
+def close_submissions(admin: ContestAdmin, reason: str = "") -> Closing:
+    """Notes that nothing is received from now on, and returns that.
+
+    What is on the ledger by then is admitted, however long that takes. Raises UsageError where `closing_obstacle` says
+    why not.
+    """
+    event = validated(contest_events.SubmissionsClosed, actor=admin.actor, reason=reason)
+    with admin.alone():
+        if obstacle := closing_obstacle(admin.contest, admin.season, admin.now()):
+            raise UsageError(obstacle)
+        return Closing(admin.actor, reason, admin.append_event(event))
+
+
+def reopen_submissions(admin: ContestAdmin, reason: str) -> SubmissionWindow:
+    """Notes that the contest file's dates decide again, and returns what they say now.
+
+    Raises UsageError where `reopening_obstacle` says why not, or there is no reason.
+    """
+    event = validated(contest_events.SubmissionsReopened, actor=admin.actor, reason=reason)
+    with admin.alone():
+        if obstacle := reopening_obstacle(admin.contest, admin.season):
+            raise UsageError(obstacle)
+        admin.append_event(event)
+        return submission_window(admin.contest.file, None, admin.now())
+
+
+def closing_obstacle(contest: Contest, season: Season, now: datetime) -> str:
+    """Returns why submissions cannot be closed now, "" where they can."""
+    if contest.format.closes_itself:
+        return f"nobody closes submissions of the format {contest.file.format}: {contest.format.closes_itself}"
+    window = submission_window(contest.file, season.closing, now)
+    if window.closing is not None:
+        return f"the organizers closed submissions at {window.closing.time} already"
+    if window.state == "closed" and window.closes is not None:
+        return f"submissions closed at {window.closes.isoformat()} already, by `closes` in contest.yaml"
+    if window.state == "early" and window.opens is not None:
+        return f"submissions are not open yet: they open at {window.opens.isoformat()}, by `opens` in contest.yaml"
+    return ""
+
+
+def reopening_obstacle(contest: Contest, season: Season) -> str:
+    """Returns why submissions cannot be opened again, "" where they can.
+
+    They stay closed once something was decided by the submissions that there were: whoever came later would know it,
+    and would be no part of it. They stay closed once the hidden labels are published.
+    """
+    if season.closing is None:
+        return "the organizers did not close submissions; dates are changed in contest.yaml (`opens`, `closes`)"
+    if any(each.bundle == "full" for each in season.published_bundles):
+        return "submissions stay closed: a full bundle is published, and whoever has it knows the hidden labels"
+    if obstacle := contest.format.reopening_obstacle(season):
+        return f"submissions stay closed: {obstacle}, by the submissions that there were"
+    return ""
