@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def resource_path(*parts: str) -> Path:
-    """Returns the path of something shipped: `images/...`, `examples/...` or `docs/...`."""
+    """Returns the path of something shipped: `images/...`, `examples/...`, `docs/...`, `k8s/...` or `schemas/...`."""
     package = Path(__file__).resolve().parent
     installed = package / "_share"
     return (installed if installed.is_dir() else package.parent).joinpath(*parts)

@@ -13,6 +13,7 @@ from orchestrator.cli import (
     cluster,
     contest_lists,
     contests,
+    copy_files,
     doctor,
     evaluate,
     explain,
@@ -88,6 +89,7 @@ app.command("publish", epilog="Example: sparring publish cup --out cup-sealed")(
 app.command("verify", epilog="Example: sparring verify cup-sealed --key sha256:...")(publish.verify)
 app.command("serve", epilog="Example: sparring serve cup --address https://cup.example.org --host 0.0.0.0")(serve.serve)
 app.command("explain", epilog="Example: sparring explain deadline")(explain.explain)
+app.command("copy", epilog="Example: sparring copy examples images")(copy_files.copy)
 app.command("doctor", epilog="Example: sparring doctor --sweep")(doctor.doctor)
 app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(images.app, name="image")

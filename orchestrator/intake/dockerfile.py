@@ -51,7 +51,7 @@ def read_dockerfile(folder: Path, arguments: Mapping[str, str] | None = None, *,
     """
     path = folder / FILE_NAME
     if path.is_symlink() or not path.is_file():
-        remedy = "add one; images/README.md shows four lines that do"
+        remedy = "add one; images/README.md (`sparring copy images/README.md`) shows four lines that do"
         raise Rejected(f"folder {folder}", [Problem(FILE_NAME, "missing, or no plain file", remedy)])
     data = path.read_bytes()[: MAX_BYTES + 1]
     if len(data) > MAX_BYTES:

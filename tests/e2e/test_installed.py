@@ -140,6 +140,8 @@ def test_a_participant_needs_no_clone(installed) -> None:
 @pytest.mark.xdist_group("installed")
 def test_an_organizer_needs_no_clone(installed) -> None:
     """A contest is made and checked, its site has its pages and files, and the sandbox is tested."""
+    installed.sparring("copy", "examples", "images", "k8s", "schemas/protocol.md")
+    assert installed.sparring("contest", "check", "examples/demo/contest.yaml").startswith("fine")
     installed.sparring("contest", "init", "cup")
     assert installed.sparring("contest", "check", "cup").startswith("fine")
     site = installed.run("python", "-c", SITE).split()

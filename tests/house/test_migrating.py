@@ -23,12 +23,6 @@ def blocks(document) -> list[Block]:
     return blocks_of(document(NAME))
 
 
-@pytest.fixture(autouse=True)
-def _examples(shell, root, tmp_path):
-    """The examples, as a clone has them, in the folder where the shell runs."""
-    shutil.copytree(root / "examples" / "nips2017", tmp_path / "work" / "examples" / "nips2017")
-
-
 @pytest.fixture
 def base(shell, root, tmp_path, require):
     """The base image with the adapter as it is now; what was built on it is removed afterwards."""

@@ -53,8 +53,8 @@ def require_gpu(contest: Contest, backend: str) -> str:
         why = printable((end.stderr.decode("utf-8", "replace").strip().splitlines() or [end.ending.value])[-1])
         raise BackendUnavailable(
             f"a player cannot compute on {printable(gpus[0].name)}: {why}; install PyTorch with CUDA in this "
-            f"environment, as images/_base/requirements.cuda.lock names it, and let `ldconfig -p` show the driver's "
-            f"libcuda, {_ALTERNATIVE}"
+            f"environment, as images/_base/requirements.cuda.lock (`sparring copy images/_base`) names it, and let "
+            f"`ldconfig -p` show the driver's libcuda, {_ALTERNATIVE}"
         )
     return printable(output)
 

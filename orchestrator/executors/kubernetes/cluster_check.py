@@ -21,7 +21,7 @@ TESTED_MINOR_VERSIONS = (35, 36, 37)
 """The minor versions whose schemas every object is held against in the tests."""
 OLDEST_MINOR_VERSION = 31
 """Since when a Job's failure policy is generally available."""
-APPLY_OVERLAY_REMEDY = "apply an overlay of k8s/, as `sparring explain run-on-kubernetes` says"
+APPLY_OVERLAY_REMEDY = "apply an overlay of k8s/ (`sparring copy k8s`), as `sparring explain run-on-kubernetes` says"
 _POD_SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
 
 

@@ -12,7 +12,10 @@ _BY_CODE = {
     "reported": "it said so itself: the traceback is on its stderr",
     "no-gradients": "write a method `gradient` that returns the gradient of your loss: attacks are crafted on it (A12)",
     "gave-up": "see the faults before it",
-    "protocol": "compare what it said with schemas/protocol.md; the helper sparring_player speaks it for you",
+    "protocol": (
+        "compare what it said with schemas/protocol.md (`sparring copy schemas`); the helper sparring_player speaks it "
+        "for you"
+    ),
 }
 _INSTALL = (
     "install it here for the process backend, and put it into the image "
