@@ -23,6 +23,8 @@ _WINDOWS = {
     "open": "Submissions are received now.",
     "closed": "Submissions are not received any more.",
 }
+_RULES_OF_TEAMS = frozenset({"A1", "A4", "A5", "A6", "C2", "C9"})
+"""The rules that bind people and teams before anything is played."""
 _ANSWERS = {
     AccessKind.DECISION: "its labels",
     AccessKind.SCORES: "its labels and scores",
@@ -62,6 +64,11 @@ def contest_words(contest: Contest) -> ContestWords:
         rules=tuple(contest.format.rules_in_words()),
         limits=tuple(_limits(contest.file, contest.format.programs)),
     )
+
+
+def rules_of_teams(contest: Contest) -> list[RuleInWords]:
+    """Returns the rules that bind people and teams before anything is played: what one reads before one joins."""
+    return [each for each in contest.format.rules_in_words() if not _RULES_OF_TEAMS.isdisjoint(each[0].split(", "))]
 
 
 def moment(time: datetime) -> str:

@@ -15,7 +15,7 @@ from orchestrator.domain import contest_events
 from orchestrator.intake import package_writer
 from orchestrator.web.settings import FORM_BYTES, WebSettings
 from tests.application.conftest import HOW, PLAYER, PROTOCOL, Cup
-from tests.web.conftest import ADDRESS, client_of, make_account
+from tests.web.conftest import ADDRESS, client_of, give_role, make_account
 
 HOSTILE = '<b>"One"</b> \u202egnp & {{ 7*7 }}'
 WITHDRAWAL = {"reason": "it was the wrong one"}
@@ -190,6 +190,23 @@ def test_every_page_of_a_team_is_its_own(cup, ada, bo, stranger) -> None:
         assert bo.post(f"/my/knights/{page}", WITHDRAWAL).status_code == 404, page
     assert ada.get("/my/nobody/").status_code == 404
     assert len(cup.entries()) == before
+
+
+def test_an_invitation_says_what_it_binds_to(cup, ada, bo) -> None:
+    """The rules for people, what the team and who is invited play, and that an organizer costs it the prize (A5)."""
+    hand_in(cup, ada, "rooks")
+    hand_in(cup, bo, "knights", kind="defence_honest")
+    link = re.search(r"/invitations/[\w-]+/", text_of(ada.post("/my/rooks/invitation/")))[0]
+    for client in (client_of(), bo):
+        page = text_of(client.get(link))
+        assert all(f"<dt>{rule}</dt>" in page for rule in ("A1", "A4", "A5"))
+        assert "<bdi>quarters</bdi>: attack" in page
+    assert "<bdi>quarters</bdi>: defence" in page
+    assert "no prize" not in page.partition("</dl>")[2]
+    answer = bo.post(link)
+    assert (answer.status_code, "A1" in text_of(answer)) == (409, True)
+    give_role(cup.folder.path, dora := make_account("Dora"), contest_events.Role.ORGANIZER)
+    assert "counts as one of the organizing institution" in text_of(client_of(dora).get(link))
 
 
 def test_an_invitation_is_shown_once(cup, ada, stranger) -> None:

@@ -6,9 +6,13 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpResponseBase
 from django.shortcuts import redirect
 
+from orchestrator.domain.season import Person
+from orchestrator.domain.submissions import Side
 from orchestrator.errors import SparringError
 from orchestrator.web import invitations
 from orchestrator.web.account_forms import ProfileForm
+from orchestrator.web.contest_words import rules_of_teams
+from orchestrator.web.invitations import FoundInvitation
 from orchestrator.web.rights import Visit
 from orchestrator.web.templating import render
 
@@ -40,12 +44,31 @@ def invitation(visit: Visit, secret: str) -> HttpResponseBase:
     if found is None:
         raise Http404
     if visit.request.method != "POST":
-        return render(visit, "account/invitation.html.j2", invitation=found)
+        return _show_invitation(visit, found)
     if visit.actor.account is None:
         return redirect_to_login(visit.request.get_full_path())
     try:
         invitations.accept(visit.site, found, visit.account)
     except SparringError as error:
-        return render(visit, "account/invitation.html.j2", invitation=found, problem=str(error), status=409)
+        return _show_invitation(visit, found, str(error))
     messages.success(visit.request, f"Welcome: you are {found.description} now.")
     return redirect({"organizer": "organize", "rater": "rate", "board": "home"}.get(found.role, "my-teams"))
+
+
+def _show_invitation(visit: Visit, found: FoundInvitation, problem: str = "") -> HttpResponseBase:
+    """Shows what somebody is invited to; to a team with the rules for people and what is played already (A1)."""
+    season, account = visit.season, visit.actor.account
+    played: dict[str, set[Side]] = {}
+    for entry in season.entries.values():
+        if entry.is_active and entry.team == found.team:
+            played.setdefault(entry.task, set()).add(entry.side)
+    return render(
+        visit,
+        "account/invitation.html.j2",
+        invitation=found,
+        problem=problem,
+        rules=rules_of_teams(visit.site.contest()) if found.team else [],
+        played=played,
+        bound=season.sides_by_task(Person(account.person, account.name)) if account else {},
+        status=409 if problem else 200,
+    )

@@ -15,6 +15,7 @@ from orchestrator.ledger.stores.base import format_time
 from orchestrator.reports.site import Links
 from orchestrator.web import invitations
 from orchestrator.web.contest_site import web_settings
+from orchestrator.web.contest_words import rules_of_teams
 from orchestrator.web.fragments import fragment
 from orchestrator.web.pages.form_rate_limits import limited
 from orchestrator.web.rate_limits import RequestKind
@@ -23,8 +24,6 @@ from orchestrator.web.team_forms import TeamForm, problem_text
 from orchestrator.web.team_results import finding_labels, reports_of
 from orchestrator.web.templating import render
 
-RULES_OF_TEAMS = frozenset({"A1", "A4", "A5", "A6", "C2", "C9"})
-"""The rules that bind people and teams before anything is played."""
 _DAY_DIGITS = len("2026-11-23")
 
 
@@ -43,14 +42,16 @@ def my_teams(visit: Visit) -> HttpResponseBase:
         else:
             messages.success(visit.request, f"{team} is a team of this contest, and you are in it.")
             return redirect("my-teams")
-    rules = [each for each in visit.site.contest().format.rules_in_words() if _binds_teams(each[0])]
-    bound = visit.season.sides_by_task(Person(visit.account.person, visit.account.name))
     status = 409 if problem else 400 if form.is_bound else 200
-    return render(visit, "teams/mine.html.j2", form=form, problem=problem, rules=rules, bound=bound, status=status)
-
-
-def _binds_teams(ids: str) -> bool:
-    return not RULES_OF_TEAMS.isdisjoint(ids.split(", "))
+    return render(
+        visit,
+        "teams/mine.html.j2",
+        form=form,
+        problem=problem,
+        rules=rules_of_teams(visit.site.contest()),
+        bound=visit.season.sides_by_task(Person(visit.account.person, visit.account.name)),
+        status=status,
+    )
 
 
 def team_page(visit: Visit) -> HttpResponseBase:
