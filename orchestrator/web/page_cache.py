@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
+from django.conf import settings
+from django.http.request import split_domain_port, validate_host
 from django.utils.http import parse_etags
 
 from orchestrator.web.body_limits import Application, Receive, Scope, Send
@@ -30,10 +32,19 @@ _OBJECT_BYTES = 1024
 """What a page takes beside its body and its headers, about."""
 _KEPT = b"public, no-cache"
 _OF_BODY = frozenset({b"content-type", b"content-length", b"content-disposition"})
-_OF_VISITOR = frozenset({b"cookie", b"authorization", b"range", b"if-match", b"if-unmodified-since"})
-"""A request with one of these headers is not answered from memory."""
+_OWN_ANSWER = frozenset(
+    {
+        b"cookie",
+        b"authorization",
+        b"range",
+        b"if-match",
+        b"if-unmodified-since",
+        b"content-length",
+        b"transfer-encoding",
+    }
+)
+"""A request with one of these headers may get another answer than other visitors, so it is not answered from memory."""
 _CONDITIONS = frozenset({b"if-none-match", b"if-modified-since"})
-Key = tuple[bytes, str]
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -105,7 +116,7 @@ class PageCache:
 
     def __init__(self, application: Application, clock: Callable[[], float] = time.monotonic) -> None:
         self._application, self._clock = application, clock
-        self._pages: OrderedDict[Key, _Page] = OrderedDict()
+        self._pages: OrderedDict[str, _Page] = OrderedDict()
         self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +134,7 @@ class PageCache:
                 return
         await self._ask(key, known, scope, receive, send)
 
-    async def _ask(self, key: Key, known: _Page | None, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _ask(self, key: str, known: _Page | None, scope: Scope, receive: Receive, send: Send) -> None:
         """Asks whether a page is still right, or for a new one, and sends what is right now."""
         asked, answer = self._clock(), _Answer(send, known)
         headers = [each for each in scope["headers"] if each[0] not in _CONDITIONS]
@@ -147,27 +158,36 @@ class PageCache:
             self._keep(key, page)
             await _send(page, scope, send)
 
-    def _keep(self, key: Key, page: _Page) -> None:
+    def _keep(self, key: str, page: _Page) -> None:
         self._forget(key)
         self._pages[key] = page
         self._bytes += page.size
         while self._bytes > MOST_BYTES:
             self._forget(next(iter(self._pages)))
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: str) -> None:
         if (page := self._pages.pop(key, None)) is not None:
             self._bytes -= page.size
 
 
-def _key(scope: Scope) -> Key | None:
-    """Returns what tells a page that a visitor without an account asks for; None for every other request."""
+def _key(scope: Scope) -> str | None:
+    """Returns the path of a page that a visitor without an account asks for; None for every other request.
+
+    It alone tells pages: a host that Django refuses is asked about, and every other is a spelling of the same one.
+    """
     if scope["type"] != "http" or scope["method"] != "GET" or scope["query_string"]:
         return None
-    names = {name for name, _ in scope["headers"]}
-    if names & _OF_VISITOR:
+    if {name for name, _ in scope["headers"]} & _OWN_ANSWER:
         return None
-    host = next((value for name, value in scope["headers"] if name == b"host"), b"")
-    return host, scope["path"]
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    path: str = scope["path"]
+    return path if len(hosts) == 1 and _is_allowed(hosts[0].decode("latin1")) else None
+
+
+def _is_allowed(host: str) -> bool:
+    """Returns whether Django answers to this name of a host, with whichever port."""
+    domain, _ = split_domain_port(host)
+    return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
 
 
 async def _send(page: _Page, scope: Scope, send: Send) -> None:

@@ -15,9 +15,11 @@ class Answer:
     pieces: int
 
 
-def scope_of(path, method="GET", query="", **headers):
+def scope_of(path, method="GET", query="", hosts=("127.0.0.1:8000",), **headers):
     """Returns a request. Header names are written with underscores."""
-    named = {"host": "127.0.0.1:8000", **{name.replace("_", "-").lower(): value for name, value in headers.items()}}
+    named = {name.replace("_", "-").lower(): value for name, value in headers.items()}
+    if "host" in named:
+        hosts = (named.pop("host"),)
     return {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -28,7 +30,9 @@ def scope_of(path, method="GET", query="", **headers):
         "raw_path": path.encode(),
         "root_path": "",
         "query_string": query.encode(),
-        "headers": [(name.encode(), value.encode()) for name, value in named.items()],
+        "headers": [
+            (name.encode(), value.encode()) for name, value in (*(("host", each) for each in hosts), *named.items())
+        ],
         "client": ("127.0.0.1", 50000),
         "server": ("127.0.0.1", 8000),
     }

@@ -180,6 +180,8 @@ def test_what_a_person_sees_is_never_kept_and_never_answered_from_memory(cache, 
         ("/boards/", {"method": "HEAD"}),
         ("/boards/", {"Range": "bytes=0-9"}),
         ("/boards/", {"Authorization": "Bearer spar_a_b"}),
+        ("/boards/", {"Content_Length": "2"}),
+        ("/boards/", {"Transfer_Encoding": "chunked"}),
     ],
 )
 def test_everything_else_is_asked_each_time(cache, asked, path, more):
@@ -193,6 +195,25 @@ def test_another_host_gets_no_page_from_memory(cache):
     """Its request is refused as before."""
     assert asgi.ask(cache, "/boards/").status == 200
     assert asgi.ask(cache, "/boards/", Host="evil.example").status == 400
+
+
+def test_a_request_with_two_hosts_gets_no_page_from_memory(cache):
+    """Whichever comes first: it is refused as before."""
+    assert asgi.ask(cache, "/boards/").status == 200
+    for hosts in (("127.0.0.1:8000", "evil.example"), ("evil.example", "127.0.0.1:8000")):
+        assert asgi.ask(cache, "/boards/", hosts=hosts).status == 400
+
+
+def test_a_request_that_is_refused_takes_no_page_away(cache, asked, seconds):
+    """What Django says to a request with a body of its own says nothing about the page of the others."""
+    from orchestrator.web.body_limits import limit_bodies
+    from orchestrator.web.page_cache import PageCache
+
+    cache = PageCache(limit_bodies(asked), seconds)
+    asgi.ask(cache, "/boards/")
+    seconds.now += 2
+    assert asgi.ask(cache, "/boards/", Content_Length="2000000").status == 413
+    assert list(cache._pages) == ["/boards/"]
 
 
 def test_a_page_that_is_gone_is_forgotten(cache, asked, seconds, season):
@@ -226,6 +247,13 @@ def test_spellings_of_an_address_are_one_page(cache, asked):
     """An escaped letter makes no other page, so nobody fills the memory with one."""
     for path in ("/boards/", "/bo%61rds/", "/%62oards/"):
         assert asgi.ask(cache, path).status == 200
+    assert asked.paths == ["/boards/"]
+
+
+def test_spellings_of_the_host_are_one_page(cache, asked):
+    """What Django takes for the same host makes no other page: pages say nothing of the host that was named."""
+    for host in ("127.0.0.1:8000", "127.0.0.1:1", "127.0.0.1", "127.0.0.1."):
+        assert asgi.ask(cache, "/boards/", Host=host).status == 200
     assert asked.paths == ["/boards/"]
 
 
