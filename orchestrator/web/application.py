@@ -19,10 +19,13 @@ from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
-from django.http import FileResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import FileResponse, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import set_script_prefix
 
-from orchestrator.web.body_limits import Receive, Scope, Send
+from orchestrator.errors import Problem
+from orchestrator.web.api import problems
+from orchestrator.web.asgi import Receive, Scope, Send, answer_early, is_for_program
+from orchestrator.web.pages import errors
 
 READING_THREADS = 4
 """How many requests that change nothing are answered at the same moment."""
@@ -38,10 +41,6 @@ _UPLOADS = "/api/v1/uploads"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PIECE_BYTES = 1024 * 1024
 """How much of a body is kept in memory; and how much of a file is read at once to be sent."""
-_BUSY = (
-    b'{"code": "busy", "problems": [{"place": "service", "what": "too many requests wait for an answer", '
-    b'"remedy": "send the same again in %d s"}]}' % RETRY_SECONDS
-)
 T = TypeVar("T")
 
 
@@ -114,7 +113,7 @@ class Application(ASGIHandler):
             raise ValueError(f"only HTTP is spoken here, not {scope['type']}")
         threads = self._writing if _writes(scope) else self._reading
         if threads.is_full:
-            await _put_off(send)
+            await _put_off(scope, send)
             return
         with suppress(RequestAborted), closing(await _read_body(receive, self._turns)) as body:
             request, refused = self.create_request(scope, body)
@@ -157,15 +156,14 @@ def _writes(scope: Scope) -> bool:
     return scope["method"] not in _SAFE_METHODS or scope["path"].startswith(_UPLOADS)
 
 
-async def _put_off(send: Send) -> None:
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"retry-after", b"%d" % RETRY_SECONDS),
-        (b"cache-control", b"private, no-store"),
-        (b"connection", b"close"),  # its body was not read
-    ]
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
-    await send({"type": "http.response.body", "body": _BUSY})
+async def _put_off(scope: Scope, send: Send) -> None:
+    what, remedy = "too many requests wait for an answer", f"send the same again in {RETRY_SECONDS} s"
+    if is_for_program(scope):
+        response: HttpResponse = problems.refuse(503, "busy", [Problem("service", what, remedy)])
+    else:
+        response = errors.busy(RETRY_SECONDS)
+    response["Retry-After"] = str(RETRY_SECONDS)
+    await answer_early(send, response)
 
 
 async def _read_body(receive: Receive, turns: Turns) -> IO[bytes]:

@@ -1,9 +1,14 @@
 """How large a request's body may be, decided before Django keeps it on the disk."""
 
 import re
-from collections.abc import Awaitable, Callable
 from typing import Any
 
+from django.http import HttpResponse
+
+from orchestrator.errors import Problem
+from orchestrator.web.api import problems
+from orchestrator.web.asgi import Application, Receive, Scope, Send, answer_early, is_for_program
+from orchestrator.web.pages import errors
 from orchestrator.web.settings import FORM_BYTES
 from orchestrator.web.uploads import PART_BYTES
 
@@ -12,15 +17,6 @@ _FILES = re.compile(r"/my/[^/]+/(submit|pictures)/")
 """Where a form takes a file."""
 _WORDS_BYTES = 1024 * 1024
 """What the fields of a form, or a JSON document, may take."""
-_ANSWER = (
-    b'{"code": "too-large", "problems": [{"place": "Content-Length", "what": "the body is too large", "remedy": ""}]}'
-)
-
-
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class _TooLargeError(Exception):
@@ -34,10 +30,14 @@ def largest_body(path: str) -> int:
     return FORM_BYTES + _WORDS_BYTES if _FILES.fullmatch(path) else _WORDS_BYTES
 
 
-async def _refuse(send: Send) -> None:
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
-    await send({"type": "http.response.body", "body": _ANSWER})
+async def _refuse(scope: Scope, send: Send) -> None:
+    most = largest_body(scope["path"])
+    if is_for_program(scope):
+        problem = Problem("Content-Length", "the body is too large", f"send at most {most} bytes in a request here")
+        response: HttpResponse = problems.refuse(413, "too-large", [problem])
+    else:
+        response = errors.body_too_large(most, is_file=bool(_FILES.fullmatch(scope["path"])))
+    await answer_early(send, response)
 
 
 def limit_bodies(application: Application) -> Application:
@@ -60,11 +60,11 @@ def limit_bodies(application: Application) -> Application:
             return message
 
         if not told.isdigit() or int(told) > left:
-            await _refuse(send)
+            await _refuse(scope, send)
             return
         try:
             await application(scope, receive_counted, send)
         except _TooLargeError:  # nothing was answered yet: Django reads the whole body before
-            await _refuse(send)
+            await _refuse(scope, send)
 
     return limited

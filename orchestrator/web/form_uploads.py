@@ -5,6 +5,7 @@ from typing import Any
 from django.core.exceptions import RequestDataTooBig
 from django.core.files.uploadhandler import StopUpload, TemporaryFileUploadHandler
 
+from orchestrator.web.pages.errors import LARGER_FILE
 from orchestrator.web.settings import FORM_BYTES
 
 _FORM_OVERHEAD = 64 * 1024
@@ -18,10 +19,7 @@ class BoundedUploadHandler(TemporaryFileUploadHandler):
         """Refuses a request that says that it is too large."""
         del input_data, META, rest
         if content_length > FORM_BYTES + _FORM_OVERHEAD:
-            raise RequestDataTooBig(
-                f"A form takes files of up to {FORM_BYTES // 1024**2} MiB. Hand a larger one in with `sparring submit "
-                "--to`, which resumes where it was interrupted; the page that you came from has the command."
-            )
+            raise RequestDataTooBig(LARGER_FILE)
         self._received = 0
 
     def receive_data_chunk(self, raw_data: bytes, start: int) -> bytes | None:

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 from django.utils.http import parse_etags
 
-from orchestrator.web.body_limits import Application, Receive, Scope, Send
+from orchestrator.web.asgi import Application, Receive, Scope, Send
 
 FRESH_SECONDS = 1.0
 """For how long a page is shown at least without asking whether it is still right."""

@@ -15,6 +15,7 @@ REASON_LIMIT, TEXT_LIMIT = 2000, 10_000
 """What the ledger takes of a reason, and of an appeal's text, in characters."""
 _WORD_LIMIT = 500
 _ARCHIVE_TYPES = ".zip,.tar,.gz,.tgz"
+_TOO_LARGE = f"A form takes files of up to {FORM_BYTES // 1024**2} MiB. This page has the command for larger ones."
 
 
 def problem_text(error: SparringError) -> str:
@@ -59,7 +60,9 @@ class FileForm(_HandInForm):
     file = forms.FileField(
         label="File",
         max_length=255,
-        widget=forms.ClearableFileInput(attrs={"accept": _ARCHIVE_TYPES}),
+        widget=forms.ClearableFileInput(
+            attrs={"accept": _ARCHIVE_TYPES, "data-most-bytes": FORM_BYTES, "data-too-large": _TOO_LARGE}
+        ),
         help_text=f"At most {FORM_BYTES // 1024**2} MiB.",
     )
 

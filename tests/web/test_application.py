@@ -103,7 +103,7 @@ def test_twenty_senders_leave_each_pass_of_the_loop_short(contest):
 
 
 def test_a_request_too_many_is_put_off(application, monkeypatch):
-    """503 says when to come again; what only reads has a limit of its own, and is answered."""
+    """503 says when to come again, to people on a page; what only reads has a limit of its own, and is answered."""
     from orchestrator.web import application as module
 
     monkeypatch.setattr(module, "MOST_WAITING", 1)
@@ -117,14 +117,17 @@ def test_a_request_too_many_is_put_off(application, monkeypatch):
         first = asyncio.ensure_future(application._writing.run(held))
         await asyncio.to_thread(entered.wait, 60)
         put_off = await asgi.send_request(application, "/api/v1/uploads", "POST")
+        form = await asgi.send_request(application, "/account/login/", "POST")
         page = await asgi.send_request(application, "/boards/")
         leave.set()
         await first
-        return put_off, page, await asgi.send_request(application, "/api/v1/uploads", "POST")
+        return put_off, form, page, await asgi.send_request(application, "/api/v1/uploads", "POST")
 
-    put_off, page, after = asyncio.run(play())
-    assert (put_off.status, put_off.headers["retry-after"]) == (503, "5")
+    put_off, form, page, after = asyncio.run(play())
+    for each in (put_off, form):
+        assert (each.status, each.headers["retry-after"]) == (503, "5")
     assert json.loads(put_off.body)["code"] == "busy"
+    assert "<h1>Come back in a moment</h1>" in form.body.decode()
     assert page.status == 200
     assert after.status == 401
 

@@ -161,6 +161,12 @@ def hand_in_by_form(ada: Person, cup: Cup) -> None:
     """What is no archive is refused with the remedy; the right file is admitted while its page is watched."""
     ada.go("/my/reds/submit/")
     see(ada, "submit")
+    large = cup.path / "large.zip"
+    with large.open("wb") as file:
+        file.truncate(64 * 1024**2 + 1)
+    field = ada.driver.find_element(By.NAME, "file")
+    field.send_keys(str(large))
+    assert "up to 64 MiB" in field.get_property("validationMessage")
     nonsense = cup.path / "nonsense.zip"
     nonsense.write_bytes(b"no archive at all")
     hand_in(ada, "reds", nonsense)

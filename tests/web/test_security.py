@@ -5,6 +5,7 @@ import re
 import pytest
 from django.test import Client, override_settings
 
+from tests.web import asgi
 from tests.web.conftest import client_of, make_account
 
 STATIC = re.compile(r'(?:href|src)="(/static/[^"]+)"')
@@ -232,3 +233,24 @@ def test_large_bodies_come_only_where_files_are_handed_in(service, path, mebibyt
     from orchestrator.web.body_limits import largest_body
 
     assert largest_body(path) == mebibytes * 1024**2
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/my/rooks/submit/", ("<h1>This file is too large</h1>", "64 MiB", "sparring submit --to")),
+        ("/account/login/", ("<h1>This form is too large</h1>", "1048576 bytes")),
+        ("/api/v1/uploads/ab", ('"code": "too-large"', "send at most 16777216 bytes in a request here")),
+    ],
+)
+def test_who_sends_too_much_is_told_how_much_may_come(contest, path, words):
+    """People on a page, programs in JSON, with the headers of every other answer."""
+    from orchestrator.web.application import Application
+    from orchestrator.web.body_limits import limit_bodies
+
+    answer = asgi.ask(limit_bodies(Application()), path, "POST", Content_Length=str(10**9))
+    assert answer.status == 413
+    assert [word for word in words if word not in answer.body.decode()] == []
+    assert (answer.headers["cache-control"], answer.headers["connection"]) == ("private, no-store", "close")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "default-src 'none'" in answer.headers["content-security-policy"]

@@ -10,9 +10,15 @@ from django.shortcuts import render
 from django.template import engines
 
 from orchestrator.web import security_log
+from orchestrator.web.settings import FORM_BYTES
 
 RETRY_SECONDS = 10
 """When to come back where the fault is ours and passes."""
+LARGER_FILE = (
+    f"A form takes files of up to {FORM_BYTES // 1024**2} MiB. Hand a larger one in with `sparring submit --to`, which "
+    "resumes where it was interrupted; the page that you came from has the command."
+)
+"""What somebody is told whose file no form takes."""
 MINUTE = 60
 DATABASE_AWAY = (OperationalError, InterfaceError)
 """What is raised where the accounts' database does not answer."""
@@ -59,6 +65,19 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
     """404, which also stands for what exists and is somebody else's."""
     del exception
     return _page(request, 404, "There is no such page", "Perhaps the address has a mistake, or the page is not yours.")
+
+
+def body_too_large(most: int, *, is_file: bool) -> HttpResponse:
+    """413, for a request of which nothing was read. `is_file`: whether a form that takes a file was sent."""
+    if is_file:
+        return _bare_page(413, "This file is too large", LARGER_FILE)
+    return _bare_page(413, "This form is too large", f"At most {most} bytes are taken here. Send less at once.")
+
+
+def busy(seconds: int) -> HttpResponse:
+    """503, where too many requests wait."""
+    text = f"Too many people ask at the same moment, and nothing was done. Send the same again in {seconds} s."
+    return _bare_page(503, "Come back in a moment", text)
 
 
 def too_large(request: HttpRequest, text: str) -> HttpResponse:
