@@ -1,12 +1,19 @@
 """`sparring contest close` and `contest reopen`: whether submissions are received, by an act of the organizers."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from orchestrator.application.contests import seasons, submission_closing
+from orchestrator.application.contests.closing_preview import CONSEQUENCES, ClosingPreview, closing_preview
 from orchestrator.cli import console, season
 from orchestrator.cli.console import Json, out, safe_text
+from orchestrator.domain.text import counted_noun
+from orchestrator.errors import UsageError
+from orchestrator.ledger.contest_folder import ContestFolder
+from orchestrator.reports import formatting
+from orchestrator.web.upload_files import unfinished_files
 
 
 @console.command
@@ -14,9 +21,16 @@ def close(
     folder: season.ContestDir,
     reason: Annotated[str, typer.Option("--reason", help="Why, for the ledger. It may be published.")] = "",
     by: season.By = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would follow, and note nothing.")] = False,
     as_json: Json = False,
 ) -> None:
     """Close submissions now: what arrived before is still admitted and counts, whatever comes later is refused."""
+    if dry_run:
+        contest, found = seasons.read_contest(folder)
+        uploads = unfinished_files(folder)
+        preview = closing_preview(ContestFolder(folder), contest, found, seasons.now(), uploads)
+        _print_preview(preview, as_json=as_json)
+        return
     with seasons.administer(folder, by) as admin:
         closing = submission_closing.close_submissions(admin, reason)
         waiting = len(admin.season.pending_arrivals)
@@ -27,6 +41,38 @@ def close(
     if waiting:
         out.print(f"waiting   {waiting} hand-ins that came before are still admitted, and count")
     out.print(f"undo      sparring contest reopen {safe_text(str(folder))} --reason TEXT", soft_wrap=True)
+
+
+def _print_preview(preview: ClosingPreview, *, as_json: bool) -> None:
+    """Prints what closing would mean. Raises UsageError where submissions cannot be closed."""
+    if preview.obstacle:
+        raise UsageError(preview.obstacle)
+    if as_json:
+        console.print_json({**asdict(preview), "consequences": CONSEQUENCES})
+        return
+    for each in preview.rounds:
+        sides = ", ".join(counted_noun(count, side) for side, count in each.submissions.items())
+        teams, own = counted_noun(each.teams, "team"), counted_noun(each.baselines, "baseline")
+        _line("next", f"{each.round} round of {each.task}: {sides} of {teams}, and {own}")
+        _line("cells", f"{each.cells}, {each.left} of them to be played")
+        for problem in filter(None, (each.blocked, *each.problems)):
+            _line("blocked", problem)
+        for one in each.reservations:
+            _line("but", f"{one.submission} of {one.team}: {one.reason}")
+    for arrival in preview.waiting:
+        _line("waits", f"{arrival.name} of {arrival.team} on {arrival.task}, since {arrival.arrived}: counts")
+    if preview.uploads:
+        here = formatting.byte_size(sum(upload.received for upload in preview.uploads))
+        _line("too late", f"{counted_noun(len(preview.uploads), 'upload')} under way, {here} here so far")
+    if preview.teams_without:
+        _line("nothing", f"of {', '.join(preview.teams_without)}")
+    for sentence in CONSEQUENCES:
+        console.print_sentences(out, sentence)
+    _line("dry run", "nothing is noted")
+
+
+def _line(label: str, text: str) -> None:
+    out.print(f"{label:9} {safe_text(text, 1000)}", soft_wrap=True)
 
 
 @console.command

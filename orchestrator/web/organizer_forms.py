@@ -33,6 +33,18 @@ class RevokeForm(OnceForm):
     reason = ReasonField()
 
 
+class CloseForm(OnceForm):
+    """The close of submissions."""
+
+    reason = ReasonField(required=False, help_text="Everybody sees it. You may leave it empty.")
+
+
+class ReopenForm(OnceForm):
+    """That submissions are received again."""
+
+    reason = ReasonField(help_text="Teams that stopped at the close want to know it; it may be published.")
+
+
 class PromoteForm(OnceForm):
     """Who goes on, as it was shown."""
 

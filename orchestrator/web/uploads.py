@@ -24,12 +24,14 @@ from django.db.models import F, Sum
 
 from orchestrator.application.contests import arrivals
 from orchestrator.application.contests.arrivals import HandIn
+from orchestrator.application.contests.closing_preview import UploadUnderWay
 from orchestrator.domain.season import Arrival
 from orchestrator.domain.submissions import Side
 from orchestrator.errors import Problem
 from orchestrator.files import write_fault
 from orchestrator.web.contest_site import ContestSite, web_settings
 from orchestrator.web.models import Account, Upload
+from orchestrator.web.upload_files import CREATING, uploads_folder
 
 PART_BYTES = 16 * 1024 * 1024
 """The most that one request may bring."""
@@ -43,7 +45,6 @@ RESERVED_BYTES = 2 * 1024**3
 """What has to stay free on the disk, for the ledger and for rounds."""
 _PIECE_BYTES = 1024 * 1024
 _KNOWN_DIGESTS = 1000
-_CREATING = ".creating"
 
 
 class Refusal(StrEnum):
@@ -153,6 +154,14 @@ def begin(site: ContestSite, account: Account, hand_in: HandIn, size: int, diges
 def find(public_id: str, now: datetime) -> Upload | None:
     """Returns an upload that has not expired."""
     return Upload.objects.filter(public_id=public_id, expires__gt=now).first()
+
+
+def uploads_under_way(now: datetime) -> list[UploadUnderWay]:
+    """Returns the files that are not whole yet and may still become so, of all teams."""
+    return [
+        UploadUnderWay(each.offset, each.size, each.file_name, each.team, each.task)
+        for each in Upload.objects.filter(arrival="", expires__gt=now).order_by("team", "pk")
+    ]
 
 
 def prepare(upload: Upload) -> None:
@@ -282,7 +291,7 @@ def _note_arrival(upload: Upload, arrival: Arrival) -> None:
 
 
 def _folder() -> Path:
-    return web_settings().folder / "uploads"
+    return uploads_folder(web_settings().contest)
 
 
 def _path(public_id: str) -> Path:
@@ -307,7 +316,7 @@ def _held_file(public_id: str) -> Iterator[BinaryIO]:
 def _creating() -> Iterator[None]:
     """Lets one process at a time count uploads and begin one."""
     _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (_folder() / _CREATING).open("wb") as file:
+    with (_folder() / CREATING).open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -338,7 +347,7 @@ def _sweep_alone(now: datetime) -> None:
             remove(expired)
     known = set(Upload.objects.values_list("public_id", flat=True))
     for path in _folder().iterdir():
-        if path.name not in known and path.name != _CREATING:
+        if path.name not in known and path.name != CREATING:
             path.unlink(missing_ok=True)
 
 

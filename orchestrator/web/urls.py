@@ -21,6 +21,7 @@ from orchestrator.web.pages import (
     board,
     health,
     judging,
+    organizer_closing,
     organizer_rounds,
     organizer_submissions,
     organizers,
@@ -109,6 +110,8 @@ PAGES: Sequence[Page] = (
         "organizer-correct",
         Right.ORGANIZER,
     ),
+    Page("organize/close/", organizer_closing.close, "organize-close", Right.ORGANIZER),
+    Page("organize/reopen/", organizer_closing.reopen, "organize-reopen", Right.ORGANIZER),
     Page("organize/announce/", organizers.announce, "organize-announce", Right.ORGANIZER),
     Page("organize/people/", organizers.people, "organize-people", Right.ORGANIZER),
     Page(

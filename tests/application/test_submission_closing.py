@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator.application.contests import seasons, submission_closing
+from orchestrator.application.contests.closing_preview import UploadUnderWay, closing_preview
 from orchestrator.application.contests.submission_window import submission_window
 from orchestrator.application.submissions import trial_match_setup
 from orchestrator.cli.app import app
@@ -141,7 +142,7 @@ def test_nobody_reopens_what_was_decided_by_the_submissions_there_were(cup) -> N
     close(cup)
     with cup.desk() as desk:
         desk.append_event(FinalistsPromoted(actor="desk", task="quarters", attacks=[], defences=[]))
-    with pytest.raises(UsageError, match="stay closed: the finalists of quarters are named"):
+    with pytest.raises(UsageError, match="cannot be opened again: the finalists of quarters are named"):
         reopen(cup)
     with cup.desk() as desk:
         desk.append_event(contest_events.BundlePublished(actor="desk", bundle="sealed", digest="d"))
@@ -185,6 +186,61 @@ def test_the_commands_close_show_and_reopen(cup) -> None:
     opened = run("reopen", folder, "--reason", "too early")
     assert (opened.exit_code, opened.stdout) == (0, "open      until the organizers close them\n")
     assert run("reopen", folder, "--reason", "again").exit_code == 2
+
+
+def test_the_preview_counts_what_the_next_round_would_play(cup) -> None:
+    """Who plays, who waits, who has nothing, who is not ranked and why; what is left of the cells; nothing is noted."""
+    cup.submit("One", cup.player("attack_honest", licence=""))
+    cup.submit("Two", cup.player("defence_honest"))
+    with cup.desk() as desk:
+        desk.add_team("Four", [contest_events.PersonRecord(id="four", name="Four", organizer=True)])
+    waiting = arrive(cup, upload(cup, "attack_noop"))
+    before = len(cup.entries())
+    with cup.desk() as desk:
+        late = UploadUnderWay(5, 9, "late.zip", "Three", "quarters")
+        found = closing_preview(cup.folder, desk.contest, desk.season, cup.time, [late])
+        desk.withdraw("defence_honest", "too weak")
+        left = closing_preview(cup.folder, desk.contest, desk.season, cup.time, []).teams_without
+    quarters, halves = found.rounds
+    assert (quarters.task, quarters.round, quarters.blocked, quarters.problems) == ("quarters", "initial", "", ())
+    assert (quarters.submissions, quarters.teams, quarters.baselines) == ({"attack": 1, "defence": 1}, 2, 2)
+    # each defence on clean pictures; attack and defence against the baseline of the other side, and the baselines
+    assert (quarters.cells, quarters.left) == (5, 5)
+    assert [(each.submission, each.reason) for each in quarters.reservations] == [
+        ("attack_honest", "licence missing (A6)")
+    ]
+    assert (halves.submissions, halves.teams, halves.cells) == ({"attack": 0, "defence": 0}, 0, 2)
+    assert [(each.name, each.team, each.arrived) for each in found.waiting] == [("mine.tar", "One", waiting.time)]
+    assert (found.obstacle, found.uploads, found.teams_without) == ("", (late,), ("Four", "Three"))
+    assert left == ("Four", "Three", "Two")
+    assert len(cup.entries()) == before + 1  # the withdrawal
+
+
+def test_the_dry_run_says_it_and_notes_nothing(cup) -> None:
+    """Text and --json have the preview, with the files that are here in part; where it cannot be done the code is 2."""
+    folder = cup.folder.path
+    (folder / "web" / "uploads").mkdir(parents=True)
+    (folder / "web" / "uploads" / ".creating").touch()
+    (folder / "web" / "uploads" / ("a" * 32)).write_bytes(bytes(2048))
+    arrive(cup, upload(cup))
+    before = cup.entries()
+    said = CliRunner().invoke(app, ["contest", "close", str(folder), "--dry-run"])
+    assert said.exit_code == 0, said.output
+    for words in (
+        "initial round of quarters: 0 attacks, 0 defences of 0 teams, and 2 baselines",
+        "mine.tar of One on quarters, since 2026-03-01T12:00:00.000+00:00: counts",
+        "1 upload under way, 2 KiB here so far",
+        "of Three, Two",
+        "It can be undone",
+        "nothing is noted",
+    ):
+        assert words in said.stdout
+    document = json.loads(CliRunner().invoke(app, ["contest", "close", str(folder), "--dry-run", "--json"]).stdout)
+    assert [each["round"] for each in document["rounds"]] == ["initial", "initial"]
+    assert document["uploads"] == [{"received": 2048, "size": None, "file_name": "", "team": "", "task": ""}]
+    assert cup.entries() == before
+    close(cup, "")
+    assert CliRunner().invoke(app, ["contest", "close", str(folder), "--dry-run"]).exit_code == 2
 
 
 def test_a_format_whose_weeks_close_refuses_in_one_line(tmp_path) -> None:

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from orchestrator.application.contests import ledger_in_words, round_requests, seasons
+from orchestrator.application.contests import ledger_in_words, round_requests, seasons, submission_closing
 from orchestrator.domain import contest_events
 from orchestrator.domain.contest_events import CoreContestEvent, FormatEvent, PersonRecord, Role
 from orchestrator.domain.season import Season
@@ -71,7 +71,21 @@ def appoint_rater(season) -> None:
         admin.append_event(contest_events.RoleGranted(actor="desk", person=person, role=Role.RATER))
 
 
+def close_submissions(season) -> None:
+    """Closes submissions, as another organizer."""
+    with seasons.administer(season, "desk") as admin:
+        submission_closing.close_submissions(admin)
+
+
 ACTS = {
+    "close": (None, "close/", {"reason": "enough"}, contest_events.SubmissionsClosed, {"reason": "enough"}),
+    "reopen": (
+        close_submissions,
+        "reopen/",
+        {"reason": "the site was away"},
+        contest_events.SubmissionsReopened,
+        {"reason": "the site was away"},
+    ),
     "ask": (None, "rounds/initial/", {"task": "halves"}, contest_events.RoundRequested, {"round": "initial"}),
     "cancel": (
         ask_for_a_round,
@@ -171,6 +185,8 @@ PAGES = (
     "rounds/",
     "rounds/initial/",
     "promote/",
+    "close/",
+    "reopen/",
     "rules/",
     "publish/",
     "submissions/",
@@ -218,6 +234,31 @@ def test_a_round_is_counted_before_it_is_asked_for(season, organizer) -> None:
     row = page[page.index("<bdi>halves</bdi>") :].partition("</tr>")[0]
     assert re.findall(r"<td>(?:<strong>)?(\d+)", row) == ["2", "1", "3", "2", "0", "1"]
     assert "1 submission came since" in row
+
+
+def test_the_close_is_shown_before_and_after_it(season, organizer) -> None:
+    """Before: what plays and what follows. After: why, on every page that tells it, and the way back."""
+    page = organizer.get("/organize/close/").content.decode()
+    row = page[page.index("<bdi>halves</bdi>") :].partition("</tr>")[0]
+    assert re.findall(r"<td>(?:<strong>)?(\w+)", row) == ["initial", "1", "0", "1", "2", "3", "1"]
+    assert "Close submissions now</button>" in page
+    assert "It can be undone with a reason" in page
+    form = hidden_fields(organizer.get("/organize/close/"))
+    assert organizer.post("/organize/close/", form | {"reason": "a <b>flood"}).status_code == 302
+    page = organizer.get("/organize/close/").content.decode()
+    assert "Close submissions now" not in page
+    for address in ("/organize/close/", "/organize/", "/organize/rounds/", "/"):
+        assert "a &lt;b&gt;flood" in organizer.get(address).content.decode(), address
+    assert '<a class="button quiet" href="/organize/reopen/">' in page
+    status = client_of().get("/api/v1/status").json()
+    assert [status[name] for name in ("state", "closed_by_organizers", "close_reason")] == [
+        "closed",
+        True,
+        "a <b>flood",
+    ]
+    again = organizer.post("/organize/close/", form | {"once": "another"})
+    assert again.status_code == 409
+    assert "already" in again.content.decode()
 
 
 def test_promotion_is_refused_while_somebody_is_missing(season, organizer) -> None:

@@ -31,7 +31,7 @@ def reopen_submissions(admin: ContestAdmin, reason: str) -> SubmissionWindow:
     event = validated(contest_events.SubmissionsReopened, actor=admin.actor, reason=reason)
     with admin.alone():
         if obstacle := reopening_obstacle(admin.contest, admin.season):
-            raise UsageError(obstacle)
+            raise UsageError(f"submissions cannot be opened again: {obstacle}")
         admin.append_event(event)
         return submission_window(admin.contest.file, None, admin.now())
 
@@ -59,7 +59,7 @@ def reopening_obstacle(contest: Contest, season: Season) -> str:
     if season.closing is None:
         return "the organizers did not close submissions; dates are changed in contest.yaml (`opens`, `closes`)"
     if any(each.bundle == "full" for each in season.published_bundles):
-        return "submissions stay closed: a full bundle is published, and whoever has it knows the hidden labels"
+        return "a full bundle is published, and whoever has it knows the hidden labels"
     if obstacle := contest.format.reopening_obstacle(season):
-        return f"submissions stay closed: {obstacle}, by the submissions that there were"
+        return f"{obstacle}, by the submissions that there were"
     return ""

@@ -1,0 +1,61 @@
+"""Submissions are closed, and opened again: what would follow, and the buttons."""
+
+from django.http import HttpResponseBase
+
+from orchestrator.application.contests import closing_preview, submission_closing
+from orchestrator.application.contests.submission_window import submission_window
+from orchestrator.web import contest_words, uploads
+from orchestrator.web.form_actions import act_once, redirect_after
+from orchestrator.web.organizer_forms import CloseForm, ReopenForm
+from orchestrator.web.people import names_of
+from orchestrator.web.rights import Visit
+from orchestrator.web.templating import render
+
+
+def close(visit: Visit) -> HttpResponseBase:
+    """What closing submissions now would mean, and the button; while they are closed, since when and by whom."""
+    form, problem = CloseForm(visit.request.POST or None), ""
+    if visit.request.method == "POST" and form.is_valid():
+        reason = form.cleaned_data["reason"]
+        problem, done = act_once(visit, form, lambda admin: submission_closing.close_submissions(admin, reason))
+        if not problem:
+            return redirect_after(visit, "organize-close", done=done, text="Submissions are closed.")
+    contest, now = visit.site.contest(), visit.site.clock()
+    under_way = uploads.uploads_under_way(now)
+    window = submission_window(contest.file, visit.season.closing, now)
+    return render(
+        visit,
+        "organize/close.html.j2",
+        form=form,
+        problem=problem,
+        preview=closing_preview.closing_preview(visit.site.folder, contest, visit.season, now, under_way),
+        consequences=closing_preview.CONSEQUENCES,
+        window=window,
+        dates=contest_words.dates(window),
+        reopening_obstacle=submission_closing.reopening_obstacle(contest, visit.season),
+        names=names_of(visit.season),
+        status=409 if problem else 200,
+    )
+
+
+def reopen(visit: Visit) -> HttpResponseBase:
+    """What the dates of the contest file would say, and the button that takes the close back."""
+    form, problem = ReopenForm(visit.request.POST or None), ""
+    if visit.request.method == "POST" and form.is_valid():
+        reason = form.cleaned_data["reason"]
+        problem, done = act_once(visit, form, lambda admin: submission_closing.reopen_submissions(admin, reason))
+        if not problem:
+            text = "Nobody keeps submissions closed any more; the dates of contest.yaml decide."
+            return redirect_after(visit, "organize-close", done=done, text=text)
+    contest = visit.site.contest()
+    window = submission_window(contest.file, None, visit.site.clock())
+    return render(
+        visit,
+        "organize/reopen.html.j2",
+        form=form,
+        problem=problem,
+        obstacle="" if problem else submission_closing.reopening_obstacle(contest, visit.season),
+        window=window,
+        dates=contest_words.dates(window),
+        status=409 if problem else 200,
+    )
