@@ -1,6 +1,7 @@
 """`sparring baseline`."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from orchestrator.application.baselines import training
 from orchestrator.cli import console, output_paths
 from orchestrator.cli.console import Json, err, out, safe_text
 from orchestrator.domain.samples import Samples
+from orchestrator.domain.tasks import require_whole_step
 from orchestrator.errors import UsageError
 
 _DIGITS_SIDE = 8
@@ -69,6 +71,10 @@ def train(
     if not out_file.parent.is_dir():
         raise UsageError(f"{out_file.parent} is not a folder; make it first")
     output_paths.require_file_path(out_file, "--out")
+    try:
+        require_whole_step(Decimal(str(epsilon)))
+    except ValueError as error:
+        raise UsageError(f"--epsilon: {error}") from error
     train_part, test_part = pictures.load()
     architecture = training.architecture_for(train_part)
     training_recipe = training.TrainingRecipe(recipe.value, architecture, seed, epsilon, epochs)

@@ -1,11 +1,22 @@
 """What is played for, and what a player may use."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 
 MAX_VALUE_DIFFERENCE = 255
 """As far can one value of a picture be from another, in steps of 1/255."""
+
+
+def require_whole_step(epsilon: Decimal) -> None:
+    """Raises ValueError for a budget of less than a step, which lets no value of a picture change, in either norm.
+
+    Whoever writes one means a share of the range from 0 to 1, so the message has that number in steps of 1/255.
+    """
+    if 0 < epsilon < 1:
+        steps = max(1, round(epsilon * MAX_VALUE_DIFFERENCE))
+        raise ValueError(f"{epsilon} is less than one step of 1/255; did you mean {steps}, which is {steps}/255?")
 
 
 class Norm(StrEnum):

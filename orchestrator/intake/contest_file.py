@@ -9,7 +9,7 @@ import copy
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from math import prod
 from pathlib import Path
@@ -23,7 +23,6 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -36,7 +35,7 @@ from orchestrator.domain.field_errors import KeyPath
 from orchestrator.domain.policy import Runtime, SandboxPolicy
 from orchestrator.domain.samples import Samples
 from orchestrator.domain.submissions import Side
-from orchestrator.domain.tasks import MAX_VALUE_DIFFERENCE, Budget, Isolation, Limits, Norm, Task
+from orchestrator.domain.tasks import MAX_VALUE_DIFFERENCE, Budget, Isolation, Limits, Norm, Task, require_whole_step
 from orchestrator.errors import Problem, Rejected, UsageError
 from orchestrator.executors.kubernetes.settings import ClusterSettings
 from orchestrator.intake import contest_entries
@@ -76,19 +75,12 @@ class BudgetSection(_Section):
 
     @field_validator("epsilon", mode="before")
     @classmethod
-    def _no_fraction(cls, epsilon: object) -> object:
-        """Refuses `8/255`, with the number to write in its place."""
+    def _in_steps(cls, epsilon: object) -> object:
+        """Refuses `8/255` and what was meant as a share of the range, each with the number to write in its place."""
         if isinstance(epsilon, str) and (found := re.fullmatch(r"\s*([0-9.]+)\s*/\s*255\s*", epsilon, re.ASCII)):
             raise ValueError(f"{epsilon.strip()!r} is a fraction; write {found[1]}, in steps of 1/255")
-        return epsilon
-
-    @field_validator("epsilon")
-    @classmethod
-    def _in_steps(cls, epsilon: Decimal, info: ValidationInfo) -> Decimal:
-        """Refuses what was meant as a share of the range: within less than a step no value of a picture can change."""
-        if info.data.get("norm") is Norm.LINF and epsilon < 1:
-            steps = max(1, round(epsilon * 255))
-            raise ValueError(f"{epsilon} is less than one step of 1/255; did you mean {steps}, which is {steps}/255?")
+        with suppress(InvalidOperation):  # no number: the type says so
+            require_whole_step(Decimal(str(epsilon)))
         return epsilon
 
     def to_budget(self) -> Budget:

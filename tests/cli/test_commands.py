@@ -164,6 +164,10 @@ def test_a_refused_round_can_be_run_again(tmp_path) -> None:
         (["round", "status", "{}/nothing"], "holds no round"),
         (["report", "{}/full"], "holds no round"),
         (["baseline", "train", "--out", "{}/none/w.safetensors"], "is not a folder"),
+        (
+            ["baseline", "train", "--out", "{}/w.safetensors", "--epsilon", "0.03"],
+            "less than one step of 1/255; did you",
+        ),
         (["baseline", "train", "--out", "{}/w.safetensors", "--data", "x.npz"], "give --data and --test together"),
         (["round", "run", "{}/nothing", "initial"], "there is no"),
         (["round", "run", "{}/nothing.yaml", "--out", "{}/out"], "give a contest file, or a contest's folder"),

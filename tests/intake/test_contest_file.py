@@ -74,8 +74,8 @@ def test_the_file_survives_the_ledger(contest):
         ("0x10", 16),
         ("1e1", 10),
         ("25.5", Fraction(51, 2)),
-        ("0.001", Fraction(1, 1000)),
-        ("0.1", Fraction(1, 10)),
+        ("1.001", Fraction(1001, 1000)),
+        ("2.1", Fraction(21, 10)),
         ("2039.999", Fraction(2_039_999, 1000)),
         ("2040", 255 * 8),
     ],
@@ -86,12 +86,16 @@ def test_epsilon_is_exact(contest, written, epsilon):
     assert found.make_task(found.load_samples()).budget == Budget(Norm.L2, epsilon)
 
 
-def test_an_epsilon_of_less_than_a_step_is_asked_about(contest, problems):
-    """0.03 was meant as a share of the range; as 0.03/255 it would let nothing change. In L2 it is a small budget."""
-    task = "{{name: t, dataset: {{kind: digits}}, budget: {{norm: {}, epsilon: 0.03}}}}"
-    (problem,) = problems(task=task.format("linf"))
-    assert problem.startswith("line 5, task.budget.epsilon: 0.03 is less than one step of 1/255; did you mean 8,")
-    assert contest(task=task.format("l2")).file.task.budget.epsilon > 0
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+@pytest.mark.parametrize("written", ["0.03", "0.0313725", "'0.03'"])
+def test_an_epsilon_of_less_than_a_step_is_asked_about(problems, norm, written):
+    """It was meant as a share of the range; of less than 1/255, in either norm, no value of a picture could change."""
+    task = f"{{name: t, dataset: {{kind: digits}}, budget: {{norm: {norm}, epsilon: {written}}}}}"
+    (problem,) = problems(task=task)
+    given = written.strip("'")
+    assert problem.startswith(
+        f"line 5, task.budget.epsilon: {given} is less than one step of 1/255; did you mean 8, which is 8/255?"
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,7 @@ def test_an_epsilon_of_less_than_a_step_is_asked_about(contest, problems):
         (".nan", "nan is not finite; write a number"),
         ("0", "0 is too small; write more than 0"),
         ("-8", "-8 is too small; write more than 0"),
-        ("0.0001", "0.0001 has too many decimals; write at most 3 decimals"),
+        ("8.0001", "8.0001 has too many decimals; write at most 3 decimals"),
         ("true", "true is not a number; write a number"),
         ("[8]", "a list of 1 item is not a number; write a number"),
         ("", "nothing is not a number; write a number"),

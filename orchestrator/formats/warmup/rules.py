@@ -4,18 +4,25 @@ The defaults are those of the warm-up of 2018 for pictures of birds and bicycles
 where its code did something else is a setting. examples/warmup-2018.yaml sets them all to what was coded.
 """
 
+from decimal import Decimal
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from orchestrator.domain.contest_format import FormatRules
 from orchestrator.domain.findings import OnFinding
+from orchestrator.domain.tasks import require_whole_step
 from orchestrator.formats.warmup.attacks.spatial import MovementLimits, Reading
 from orchestrator.formats.warmup.attacks.spsa import StopReading
 from orchestrator.formats.warmup.coverage import CoverageReading
 
 Pictures = Annotated[int, Field(ge=1)]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _in_steps(epsilon: float) -> float:
+    require_whole_step(Decimal(str(epsilon)))
+    return epsilon
 
 
 class _Rules(BaseModel):
@@ -67,7 +74,7 @@ class SpsaRules(_Rules):
     """Gradients estimated from scores, in the Linf ball (B2)."""
 
     pictures: Pictures = 1000
-    epsilon: Annotated[float, Field(gt=0, le=255)] = 16.0
+    epsilon: Annotated[float, Field(gt=0, le=255), AfterValidator(_in_steps)] = 16.0
     """The largest change of a value, in steps of 1/255."""
     steps: Annotated[int, Field(ge=1)] = 200
     samples: Annotated[int, Field(ge=2, multiple_of=2)] = 64

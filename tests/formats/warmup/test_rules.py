@@ -1,6 +1,7 @@
 """The warm-up's rules: what a board says of the sizes of its attacks (B2)."""
 
 import pytest
+from pydantic import ValidationError
 
 from orchestrator.formats.warmup.rules import WarmupRules
 from orchestrator.intake.contest_file import Contest
@@ -23,6 +24,12 @@ from orchestrator.resources import resource_path
 def test_sizes_below_their_defaults_are_named(rules, expected) -> None:
     """Only sizes are, and only where they are smaller."""
     assert WarmupRules.model_validate(rules).reduced_sizes() == expected
+
+
+def test_a_change_of_less_than_a_step_is_asked_about() -> None:
+    """As in a budget, 0.03 was meant as a share of the range; 0.03/255 would let nothing change."""
+    with pytest.raises(ValidationError, match=r"0\.03 is less than one step of 1/255; did you mean 8,"):
+        WarmupRules.model_validate({"spsa": {"epsilon": 0.03}})
 
 
 def test_the_attacks_of_2018_are_not_reduced() -> None:
