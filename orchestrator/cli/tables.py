@@ -58,7 +58,10 @@ def fitting_tables(columns: Sequence[Column], key: int = 0, styles: Sequence[str
 def _table(columns: Sequence[Column], width: int, styles: Sequence[str | None]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     narrow = sum(column.full_width for column in columns) > width
-    for column in columns:
+    fits = sum(column.least_width for column in columns) <= width
+    # Left to itself, rich narrows columns below their longest word.
+    widths: Sequence[int | None] = _shared_widths(columns, width) if narrow and fits else [None] * len(columns)
+    for column, column_width in zip(columns, widths, strict=True):
         whole = not column.is_sentence and column.full_width <= _LONGEST_WORD
         widest = max(map(cell_len, column.cells), default=0)
         table.add_column(
@@ -66,7 +69,19 @@ def _table(columns: Sequence[Column], width: int, styles: Sequence[str | None]) 
             justify="right" if column.is_number else "left",
             no_wrap=whole,
             overflow="fold",
+            width=column_width,
         )
     for number, row in enumerate(zip(*(column.cells for column in columns), strict=True)):
         table.add_row(*row, style=styles[number] if styles else None)
     return table
+
+
+def _shared_widths(columns: Sequence[Column], width: int) -> list[int]:
+    """Returns how wide each column's text may be: at least its longest word; what is left goes to the sentences."""
+    widths = [column.least_width for column in columns]
+    left = width - sum(widths)
+    sentences = [place for place, column in enumerate(columns) if column.is_sentence]
+    for number, place in enumerate(sorted(sentences, key=lambda each: columns[each].full_width)):
+        taken = min(columns[place].full_width - widths[place], left // (len(sentences) - number))
+        widths[place], left = widths[place] + taken, left - taken
+    return [each - _BESIDE for each in widths]

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.cli import results_output
+from orchestrator.cli import console, results_output
+from orchestrator.cli.tables import Column, fitting_tables
 from orchestrator.scoring.results_file import ColumnPart, ValuePart
 from tests.reports.pages import results_of
 
@@ -60,6 +61,26 @@ def test_a_wide_matrix_is_several_tables(capsys, monkeypatch) -> None:
     assert [line for line in lines if line[0] == "attack"] == [["attack", cell.defence] for cell in cells[::2]]
     shown = [line[1] for line in lines if line[0] in {"clean", "pgd"}]
     assert shown == [f"{100 * cell.accuracy:.1f}" for cell in cells]
+
+
+def test_long_remarks_break_no_word_beside_them(capsys, monkeypatch) -> None:
+    """Two columns of sentences share what the numbers leave, and neither is narrower than its longest word."""
+    monkeypatch.setenv("COLUMNS", "80")
+    remark = "clean accuracy 16.7% is below the floor of 86.7% (A17)"
+    columns = [
+        Column("rank", ["-", "-"], is_number=True),
+        Column("submission", ["bare_d", "fgsm_trained"]),
+        Column("team", ["D", "organizers"], is_sentence=True),
+        Column("score", ["4.67", "30.67"], is_number=True),
+        Column("95 %", ["-5.8 to 14.6", "10.3 to 47.2"], is_number=True),
+        Column("could be", ["", "1 to 2"]),
+        Column("no answer", ["0", "0"], is_number=True),
+        Column("remarks", [remark, "baseline"], is_sentence=True),
+    ]
+    [table] = fitting_tables(columns)
+    console.out.print(table)
+    words = {word for line in capsys.readouterr().out.splitlines() for word in line.split()}
+    assert {*remark.split(), "organizers"} <= words
 
 
 def test_a_narrow_terminal_breaks_no_number_and_no_word(capsys, monkeypatch) -> None:
