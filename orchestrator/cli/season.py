@@ -1,5 +1,6 @@
 """A contest in a folder: its teams, what they submit, who goes on, and the boards."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -181,7 +182,11 @@ def submit(
         return
     _print_receipt(receipt, name, left, again=receipt.submission in known)
     out.print(f"receipt  {safe_text(str(folder / 'receipts' / (receipt.submission + '.json')))}", soft_wrap=True)
-    for warning in receipt.warnings:
+    _print_warnings(receipt.warnings)
+
+
+def _print_warnings(warnings: Sequence[str]) -> None:
+    for warning in warnings:
         console.print_sentences(out, f"[yellow]warning:[/] {safe_text(warning)}")
 
 
@@ -263,8 +268,11 @@ def set_source(
     `sparring correct`, the former name, works too.
     """
     with seasons.administer(folder, by) as admin:
-        admin.correct_release(submission, reason, licence=licence, source=source)
-    _print_done({"corrected": submission, "licence": licence, "source": source, "reason": reason}, as_json=as_json)
+        warnings = admin.correct_release(submission, reason, licence=licence, source=source)
+    document = {"corrected": submission, "licence": licence, "source": source, "reason": reason}
+    _print_done(document | ({"warnings": warnings} if as_json else {}), as_json=as_json)
+    if not as_json:
+        _print_warnings(warnings)
 
 
 def promote(folder: Path, task: str | None, reason: str, by: str | None, *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -109,6 +109,18 @@ class RoundOfSeason:
     name: str
     task: str
     season: Season
+
+
+class SourceRelease(Protocol):
+    """What a manifest, a receipt's event or an entry says of a submission's source (A6)."""
+
+    @property
+    def licence(self) -> str:
+        """The SPDX id of its licence, "" where none is named."""
+
+    @property
+    def source(self) -> str:
+        """Where its source is published, "" where it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +372,10 @@ class Format(ABC, Generic[R]):
         del season, event
         return []
 
+    def release_warnings(self, submission: SourceRelease) -> list[str]:
+        """Returns `release_problems` in words, for its team."""
+        return [f"{found.place} {found.what}; {found.remedy}" for found in self.release_problems(submission)]
+
     def event_problems(self, season: Season, event: FormatEvent) -> list[Problem]:
         """Returns every reason why organizers may not note one of `organizer_events` now. Default: none."""
         del season, event
@@ -370,9 +386,9 @@ class Format(ABC, Generic[R]):
         del season
         return ""
 
-    def release_problems(self, entry: Entry) -> list[Problem]:
+    def release_problems(self, submission: SourceRelease) -> list[Problem]:
         """Returns what a submission still has to publish before it is ranked in the end (A6). Default: nothing."""
-        del entry
+        del submission
         return []
 
     def eligibility(self, entry: Entry, where: RoundOfSeason) -> Eligibility:

@@ -209,6 +209,7 @@ def test_acts_give_json(entered) -> None:
         "licence": None,
         "source": "https://example.org",
         "reason": "late",
+        "warnings": [],
     }
     disqualified = sparring("disqualify", entered, "corners", "--reason", "two people, one team", "--json")
     assert json.loads(disqualified.stdout) == {"disqualified": "corners", "reason": "two people, one team"}
@@ -222,6 +223,13 @@ def test_acts_give_json(entered) -> None:
             {"id": "cem", "name": "Cem", "organizer": True},
         ],
     }
+
+
+def test_a_source_that_nobody_can_look_up_is_told_when_it_is_set(entered) -> None:
+    """What A6 still lacks is said with the correction, not first on the board of the final round."""
+    done = sparring("set-source", entered, "corners", "--source", "notaurl", "--reason", "late")
+    assert done.exit_code == 0
+    assert "warning: source 'notaurl' is no address (A6); give the URL where" in done.stdout
 
 
 def test_who_acts_can_be_named(entered) -> None:

@@ -87,7 +87,8 @@ def test_an_honest_attack_passes_every_step(player, contest) -> None:
     assert [line[4:20].strip() for line in lines] == STEPS
     assert [line.split()[0] for line in lines] == [str(number) for number in range(1, 11)]
     assert "measure: 100.0 % (68 to 100) on clean pictures, 0.0 % (0 to 32) under it, delta 100.0" in lines[-1]
-    assert done.stdout.rstrip().endswith("it would be received")
+    assert "source missing (A6); say where the source is published" in done.stdout
+    assert done.stdout.rstrip().endswith("it would be received; mind manifest")
     assert done.stderr.count("runs with your rights") == 1
 
 
@@ -151,7 +152,7 @@ def test_an_attack_by_chance_is_told(player, contest) -> None:
     done = submission("check", player("attack_own_chance"), "--contest", contest)
     assert done.exit_code == 0
     assert "mind: it is not reproducible from its seed" in done.stdout
-    assert done.stdout.rstrip().endswith("it would be received; mind replay")
+    assert done.stdout.rstrip().endswith("it would be received; mind manifest, replay")
 
 
 def test_a_broken_manifest_fails_first(player, contest) -> None:

@@ -195,6 +195,7 @@ def test_an_organizer_who_leaves_the_team_frees_no_prize() -> None:
         ("MIT", "notaurl", ["source"]),
         ("MIT", "https://", ["source"]),
         ("MIT", "https://localhost/here", ["source"]),
+        ("MIT", "https://...", ["source"]),
         ("MIT", "https://example.org/a b", ["source"]),
         ("MIT", "https://[::1", ["source"]),
         ("MIT", "file:///etc/passwd", ["source"]),

@@ -400,8 +400,8 @@ class ContestAdmin:
                 validated(contest_events.SubmissionDisqualified, actor=self.actor, id=submission, reason=reason)
             )
 
-    def correct_release(self, submission: str, reason: str, *, licence: str | None, source: str | None) -> None:
-        """Corrects what a submission says of its licence or source (rule A6)."""
+    def correct_release(self, submission: str, reason: str, *, licence: str | None, source: str | None) -> list[str]:
+        """Corrects what a submission says of its licence or source (rule A6); returns what they lack all the same."""
         if licence is None and source is None:
             raise UsageError("nothing to correct: give --licence or --source")
         corrected = validated(
@@ -415,6 +415,8 @@ class ContestAdmin:
         with self.alone():
             self._require_entry(submission)
             self.append_event(corrected)
+            warnings: list[str] = self.contest.format.release_warnings(self.season.entries[submission])
+        return warnings
 
     def record_format_event(self, kind: str, fields: Mapping[str, str]) -> contest_events.FormatEvent:
         """Notes an event of the contest's format that organizers decide freely.

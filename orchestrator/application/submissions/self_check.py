@@ -234,11 +234,9 @@ def _admit_subject(
             note(_failed_step(MANIFEST_STEP, str(subject.folder / manifest.FILE_NAME), error))
             return None
         side = described.side
-        note(
-            CheckStep(
-                MANIFEST_STEP, True, f"{described.name}, {described.side}, licence {described.licence or 'not named'}"
-            )
-        )
+        detail = f"{described.name}, {described.side}, licence {described.licence or 'not named'}"
+        missing = setup.contest.format.release_warnings(described)
+        note(CheckStep(MANIFEST_STEP, True, detail, near_limit="; ".join(missing)))
         image, go_on = _build_image(subject.folder, described, setup, note, log)
         if not go_on:
             return None

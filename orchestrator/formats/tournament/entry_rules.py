@@ -117,6 +117,7 @@ def _is_address(source: str) -> bool:
         return True
     try:
         parts = urlsplit(source)
-        return parts.scheme in _SOURCE_SCHEMES and "." in (parts.hostname or "") and not re.search(r"\s", source)
+        has_host = re.search(r"\w\.\w", parts.hostname or "") is not None
+        return parts.scheme in _SOURCE_SCHEMES and has_host and not re.search(r"\s", source)
     except ValueError:
         return False

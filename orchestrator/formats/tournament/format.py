@@ -21,6 +21,7 @@ from orchestrator.domain.contest_format import (
     RoundOfSeason,
     RuleInWords,
     SeasonRound,
+    SourceRelease,
     base_eligibility,
 )
 from orchestrator.domain.findings import OnFinding
@@ -154,14 +155,11 @@ class Tournament(Format[TournamentRules]):
 
     def submission_warnings(self, season: Season, event: SubmissionReceived) -> list[str]:
         """Returns what is missing of a released source (A6), and that finalists were named already (A11, A12)."""
-        warnings = [
-            f"{found.place} {found.what}; {found.remedy}"
-            for found in entry_rules.release_problems(event.licence, event.source)
-        ]
+        warnings = self.release_warnings(event)
         if finalists(season, event.task) is not None:
             warnings.append(
-                f"the finalists of {event.task} were named before this came: it is in the final round only if the "
-                f"organizers play the initial round with it and promote again"
+                f"the finalists of {event.task} were named before this came: it is ranked in the final round only if "
+                f"the organizers play the initial round with it and promote again"
             )
         return warnings
 
@@ -170,9 +168,9 @@ class Tournament(Format[TournamentRules]):
         promoted = [event.task for event, _ in season.format_events if isinstance(event, FinalistsPromoted)]
         return f"the finalists of {promoted[0]} are named" if promoted else ""
 
-    def release_problems(self, entry: Entry) -> list[Problem]:
-        """Returns what is missing of a released source (rule A6)."""
-        return entry_rules.release_problems(entry.licence, entry.source)
+    def release_problems(self, submission: SourceRelease) -> list[Problem]:
+        """Returns what is missing of a released source, without which a finalist is not ranked (A6)."""
+        return entry_rules.release_problems(submission.licence, submission.source)
 
     def eligibility(self, entry: Entry, where: RoundOfSeason) -> Eligibility:
         """Returns what the season says of a submission; in the final round also who was promoted (A11, A12, A6)."""

@@ -59,16 +59,19 @@ def correct(visit: Visit, submission: str) -> HttpResponseBase:
     entry = _entry(visit, submission)
     now = {"licence": entry.licence, "source": entry.source}
     form, problem = CorrectionForm(visit.request.POST or None, initial=now), ""
+    warnings: list[str] = []
     if visit.request.method == "POST" and form.is_valid():
         changed = {name: form.cleaned_data[name] for name in now if form.cleaned_data[name] != now[name]}
         licence, source, reason = changed.get("licence"), changed.get("source"), form.cleaned_data["reason"]
         problem, done = act_once(
             visit,
             form,
-            lambda admin: admin.correct_release(submission, reason, licence=licence, source=source),
+            lambda admin: warnings.extend(admin.correct_release(submission, reason, licence=licence, source=source)),
         )
         if not problem:
-            return redirect_after(visit, "organize-submissions", done=done, text=f"{submission} is corrected.")
+            return redirect_after(
+                visit, "organize-submissions", done=done, text="; ".join([f"{submission} is corrected", *warnings])
+            )
     return render(
         visit,
         "organize/correct.html.j2",

@@ -250,10 +250,12 @@ def correct(visit: Visit, submission: str) -> HttpResponseBase:
     if form.is_valid():
         try:
             with visit.site.administer(visit.actor.person) as admin:
-                admin.correct_release(entry.id, form.cleaned_data["reason"], **form.changed_words())
+                warnings = admin.correct_release(entry.id, form.cleaned_data["reason"], **form.changed_words())
         except SparringError as error:
             return _render_submission(visit, entry, problem_text(error), correction=form)
         messages.success(visit.request, "The record has it now. What it said before stays there too.")
+        for warning in warnings:
+            messages.warning(visit.request, warning)
     elif form.is_bound:
         return _render_submission(visit, entry, correction=form)
     return redirect(visit.team_url("submission", submission=entry.id))
