@@ -148,5 +148,5 @@ def test_an_organizer_needs_no_clone(installed) -> None:
     assert site[-1] == "200"
     assert site[:-1].count("200") == len(site) // 2 > 0
     assert "got through" not in installed.sparring(
-        "sandbox", "check", "--backend", "process", "--only", "upload", code=1
+        "sandbox", "check", "--backend", "process", "--only", "upload-symlink", code=1
     )

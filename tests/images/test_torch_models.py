@@ -85,8 +85,14 @@ def store(kind: str, folder) -> str:
         torch.export.save(torch.export.export(network, (example,), dynamic_shapes=({0: size},)), folder / "model.pt2")
         return "'model.pt2'"
     weights = state_dict()
+    if kind == "whole model":
+        weights = DigitsCNN()
     if kind == "checkpoint":
-        weights = {"state_dict": {f"module.{name}": value for name, value in weights.items()}, "epoch": 3}
+        weights = {
+            "model_state_dict": {f"module.{name}": value for name, value in weights.items()},
+            "optimizer_state_dict": {"state": {}, "param_groups": [{"lr": 0.1}]},
+            "epoch": 3,
+        }
     torch.save(weights, folder / "weights.pt")
     return "DigitsCNN(), 'weights.pt'"
 
@@ -107,9 +113,10 @@ def test_a_stored_network_is_a_defence_in_one_line(kind, written, test_digits, t
 
 @pytest.mark.slow
 def test_a_normalised_network_gets_normalised_pictures(test_digits, written) -> None:
-    """`mean` and `std` are applied before the network, and the gradient is that of the whole."""
+    """`mean` and `std` are applied before the network, the gradient is that of the whole, and so is evaluation mode."""
     source = PLAYER.format(
-        more="import torch\ntorch.manual_seed(0)", player="torch_defence(DigitsCNN(), mean=0.25, std=[0.5])"
+        more="import torch\nassert not torch_model(DigitsCNN(), std=0.5).training\ntorch.manual_seed(0)",
+        player="torch_defence(DigitsCNN(), mean=0.25, std=[0.5])",
     )
     player = written(source, Role.DEFENCE)
     torch.manual_seed(0)
@@ -155,10 +162,14 @@ def test_an_attack_of_a_library_is_an_attack_in_one_line(library, hidden, writte
         ("torch_attack(DigitsCNN())", "DigitsCNN is no attack of foolbox, ART or torchattacks"),
         ("torch_attack(foolbox.attacks.LinfPGD)", "did you forget the brackets"),
         ("torch_attack(foolbox.attacks.LinfPGD())", "needs a model beside it"),
+        ("torch_defence(DigitsCNN, 'weights.pt')", "got DigitsCNN; did you forget the brackets?"),
+        ("torch_defence('weights.pt')", "for weights give the network first: Network(), 'weights.pt'"),
+        ("torch_defence(DigitsCNN(), 'weights.pt')", "holds more than weights"),
     ],
 )
-def test_what_cannot_be_played_is_said(call, said, written) -> None:
+def test_what_cannot_be_played_is_said(call, said, written, tmp_path) -> None:
     """A wrong argument ends the player with one line that says what would be right."""
+    store("whole model", tmp_path)
     player = written(PLAYER.format(more="import foolbox", player=call), Role.DEFENCE, greet=False)
     player.process.wait(60)
     assert said in player.log.read_text().splitlines()[-1]

@@ -24,6 +24,7 @@ from sparring_player import Attack, Defence, Task, serve  # first: it moves the 
 
 # isort: split
 import os
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,24 +54,30 @@ def torch_model(
 
     Args:
         model: the network, or a file that `torch.export.save` wrote (`.pt2`), which holds the weights too.
-        weights: a state dict: of safetensors (`.safetensors`), or of `torch.save`, also one below the key `state_dict`
-            and one of a model in `DataParallel`. It is read without executing code.
+        weights: a state dict: of safetensors (`.safetensors`), or of `torch.save`, also one beside other entries of a
+            checkpoint and one of a model in `DataParallel`. It is read without executing code.
         mean: what is taken from the pictures before the model sees them.
         std: what they are divided by then.
 
     Raises:
-        ValueError: `weights` beside an exported model, or a standard deviation of 0.
+        TypeError: a class or a function in place of a network.
+        ValueError: `weights` beside an exported model or without a network, a file that holds more than weights, or a
+            standard deviation of 0.
         RuntimeError: the weights belong to another network.
     """
     if isinstance(model, nn.Module):
         if weights is not None:
             model.load_state_dict(_read_weights(Path(weights)))
         network = model.eval()
+    elif not isinstance(model, str | Path):
+        name = getattr(model, "__name__", type(model).__name__)
+        raise TypeError(f"the model must be a network or a file, got {name}; did you forget the brackets?")
     elif weights is not None:
         raise ValueError(f"{model} has its weights in it; leave {weights} away")
     else:
         network = _read_exported(model)
     made = network if mean is None and std is None else _Normalised(network, mean, std)
+    made.training = False  # of the outermost alone: an exported model has no eval()
     return made.requires_grad_(requires_grad=False).to(device())
 
 
@@ -156,13 +163,27 @@ def _read_weights(path: Path) -> dict:
         from safetensors.torch import load_file  # noqa: PLC0415  not needed for other files
 
         return load_file(path)
-    found = torch.load(path, map_location="cpu", weights_only=True)
-    found = found.get("state_dict", found)
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise ValueError(
+            f"{path} holds more than weights; write them with torch.save(model.state_dict(), ...)"
+        ) from error
+    # A checkpoint has the weights beside others, such as the state of the optimizer and the number of the epoch.
+    parts = [part for part in found.values() if _is_state_dict(part)]
+    if len(parts) == 1 and not _is_state_dict(found):
+        found = parts[0]
     nn.modules.utils.consume_prefix_in_state_dict_if_present(found, "module.")
     return found
 
 
+def _is_state_dict(value: object) -> bool:
+    return isinstance(value, dict) and bool(value) and all(isinstance(each, torch.Tensor) for each in value.values())
+
+
 def _read_exported(path: str | Path) -> nn.Module:
+    if Path(path).suffix != ".pt2":
+        raise ValueError(f"{path} is no exported model (.pt2); for weights give the network first: Network(), {path!r}")
     import torch.export.passes  # noqa: PLC0415  it takes seconds, and most players do not need it
 
     program = torch.export.load(path)
