@@ -35,14 +35,16 @@ def refuse_cross_site_requests(get_response: GetResponse) -> GetResponse:
 def protect_answers(get_response: GetResponse) -> GetResponse:
     """Gives every answer the headers that Django does not.
 
-    Nothing is kept by browsers or caches unless its page says so. Over TLS, browsers are told to use nothing else,
-    whether or not the proxy says that this request came through it. Signing out empties the browser's cache, from
-    which its button "back" would show pages to the next person.
+    Nothing is kept by browsers or caches unless its page says so, and by caches in between nothing that sets a cookie.
+    Over TLS, browsers are told to use nothing else, whether or not the proxy says that this request came through it.
+    Signing out empties the browser's cache, from which its button "back" would show pages to the next person.
     """
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         response.setdefault("Cache-Control", "private, no-store")
+        if response.cookies and "public" in response["Cache-Control"]:
+            response["Cache-Control"] = "private, no-store"
         response.setdefault("Cross-Origin-Resource-Policy", "same-origin")
         if web_settings().is_secure:
             response.setdefault("Strict-Transport-Security", f"max-age={_YEAR}")

@@ -157,6 +157,17 @@ def test_every_cookie_is_one_of_the_two_that_are_protected(contest):
         assert set(answer.cookies) <= {"session", "csrf"}
 
 
+@pytest.mark.parametrize("cookie", ["csrf", "session"])
+@pytest.mark.parametrize("path", ["/", "/boards/"])
+def test_no_cache_in_between_keeps_a_cookie(contest, path, cookie):
+    """Whoever sends a cookie that is not right gets another one or none, and nobody else may get that answer."""
+    client = client_of()
+    client.cookies[cookie] = "wrong"
+    answer = client.get(path)
+    assert set(answer.cookies) == {cookie}
+    assert answer["Cache-Control"] == "private, no-store"
+
+
 def test_text_says_its_encoding(contest):
     """Nothing is left to be guessed."""
     found = STATIC.findall(client_of().get("/").content.decode())
