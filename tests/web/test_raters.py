@@ -27,13 +27,13 @@ PICTURE = re.compile(r'<img src="(/rate/pictures/([0-9a-f]{16})/([12])/)" alt="[
 
 
 @pytest.fixture
-def rating(contest, monkeypatch):
+def rating(contest):
     """A contest with two raters who have accounts, and its clock."""
     from orchestrator.web import contest_site
 
     clock = rating_contest.Clock()
     rating_contest.make_contest(contest, clock)
-    monkeypatch.setattr(contest_site, "_site", contest_site.ContestSite(contest, clock))
+    contest_site._site = contest_site.ContestSite(contest, clock)  # closed when this contest is served no more
     people = [make_account("Ada"), make_account("Bob")]
     rating_contest.grant(contest, clock, *people)
     plan = rating_contest.plan_for(contest, clock, [each.person for each in people])
