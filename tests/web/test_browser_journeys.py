@@ -53,7 +53,7 @@ def test_the_first_link_makes_an_organizer(person, service):
 
 @pytest.mark.slow
 def test_without_javascript(person):
-    """Signing up, signing in and a form need no script."""
+    """Signing up, signing in and a form need no script; what would be loaded again says so."""
     ada = person("ada", **{"profile.managed_default_content_settings.javascript": 2})
     ada.sign_up("Ada", "ada@example.org")
     ada.sign_out()
@@ -63,5 +63,7 @@ def test_without_javascript(person):
     ada.press("Save")
     assert "Your name is changed" in ada.driver.page_source
     assert ada.driver.find_element("name", "name").get_attribute("value") == "Ada L."
+    ada.go("/progress/")
+    ada.wait_for("load the page again")
     ada.driver.get("data:text/html,<title>off</title><script>document.title='on'</script>")
     assert ada.driver.title == "off"
