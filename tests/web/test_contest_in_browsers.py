@@ -251,7 +251,7 @@ def decide(bob: Person) -> None:
 
 def publish(olga: Person, cup: Cup) -> None:
     """The bundle that the organizer publishes verifies."""
-    for page in ("rounds", "submissions", "rules", "ledger", "promote"):
+    for page in ("rounds", "submissions", "close", "rules", "ledger", "promote"):
         olga.go(f"/organize/{page}/")
         see(olga, f"organize-{page}")
     olga.go("/organize/publish/")

@@ -239,8 +239,9 @@ def test_a_round_is_counted_before_it_is_asked_for(season, organizer) -> None:
 def test_the_close_is_shown_before_and_after_it(season, organizer) -> None:
     """Before: what plays and what follows. After: why, on every page that tells it, and the way back."""
     page = organizer.get("/organize/close/").content.decode()
+    assert "the organizers&#39; 2 baselines" in page or "the organizers' 2 baselines" in page
     row = page[page.index("<bdi>halves</bdi>") :].partition("</tr>")[0]
-    assert re.findall(r"<td>(?:<strong>)?(\w+)", row) == ["initial", "1", "0", "1", "2", "3", "1"]
+    assert re.findall(r"<td>(?:<strong>)?(\w+)", row) == ["1", "0", "1", "3", "1"]
     assert "Close submissions now</button>" in page
     assert "It can be undone with a reason" in page
     form = hidden_fields(organizer.get("/organize/close/"))

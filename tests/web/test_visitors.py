@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from orchestrator.application.contests import seasons
-from orchestrator.application.rounds.round_progress import ProgressReader
+from orchestrator.application.rounds.round_progress import JobCounts, ProgressReader
 from orchestrator.domain import contest_events, events
 from orchestrator.domain.plan import Stage
 from orchestrator.ledger.stores.base import format_time
@@ -356,6 +356,7 @@ def test_progress_is_told_and_ends(contest):
     playing = client.get(fragment).content.decode()
     assert "1 of 2 jobs finished, the rest wait for another run" in Tree(playing).words
     assert "deadline" in playing
+    assert "Attacks make their pictures 1 of 2 jobs" in Tree(playing).words
     assert "secret words" not in playing
     ledger.append(events.RoundClosed(), time=format_time(NOON))
     with seasons.administer(contest, PERSON) as desk:
@@ -404,6 +405,37 @@ def test_the_reader_reads_each_entry_once(contest):
         each.close()
 
 
+def test_stages_are_counted_by_their_jobs_and_cells(contest):
+    """A plan's classified cells are those of its classify jobs, and done with them; what is lost is not done."""
+    place = seasons.ContestFolder(contest).round("initial", "digits")
+    place.create()
+    cells = tuple(events.CellRecord("filter", attack) for attack in (None, "square"))
+    jobs = [
+        events.JobRecord("made", Stage.PERTURB, "square"),
+        *(events.JobRecord(name, Stage.CLASSIFY, "filter", cells) for name in ("first", "second")),
+        events.JobRecord("again", Stage.REPLAY, "filter", cells),
+    ]
+    done = [
+        events.JobFinished(job=name, stage=Stage.CLASSIFY, submission="x", device=None, seconds=1, sandboxes=[])
+        for name in ("made", "first", "second", "again")
+    ]
+    counts = JobCounts()
+    ledger = place.ledger()
+    ledger.append(events.PlanMade(jobs=jobs), *done[:2], time=format_time(NOON))
+    for entry in ledger.read():
+        counts.apply(entry)
+    assert [(stage.title, stage.counts) for stage in counts.stages] == [
+        ("Attacks make their pictures", "1 of 1 job"),
+        ("Defences classify", "1 of 2 jobs, 2 of 4 cells"),
+        ("Answers are asked again", "0 of 1 job"),
+    ]
+    ledger.append(*done[2:], events.StepsInvalidated(jobs=["first"], reason="lost"), time=format_time(NOON))
+    for entry in ledger.read():
+        counts.apply(entry)
+    assert [(stage.finished, stage.cells_finished) for stage in counts.stages] == [(1, 0), (1, 2), (1, 0)]
+    ledger.close()
+
+
 @pytest.mark.slow
 def test_the_command_says_the_same(contest):
     """`sparring status` has the counts, in words and as JSON, and makes no folder of a round."""
@@ -414,6 +446,8 @@ def test_the_command_says_the_same(contest):
     assert "nothing is being played" in CliRunner().invoke(app, ["status", str(contest)]).output
     assert not (contest / "rounds").exists()
     begin_round(contest).close()
-    assert "initial of digits: 1 of 2 jobs finished" in CliRunner().invoke(app, ["status", str(contest)]).output
+    said = CliRunner().invoke(app, ["status", str(contest)]).output
+    assert "initial of digits: 1 of 2 jobs finished" in said
+    assert "  Attacks make their pictures: 1 of 2 jobs\n" in said
     document = json.loads(CliRunner().invoke(app, ["status", str(contest), "--json"]).stdout)
     assert document["rounds"][0]["waiting"] == [{"submission": "square", "stage": "perturb", "code": "deadline"}]

@@ -1,16 +1,19 @@
 """How far rounds are that are asked for or being played, read from their own ledgers while they are played.
 
-Nothing of hidden data is in it: jobs are counted, and what waits is told by its public code alone.
+Nothing of hidden data is in it: of jobs and cells the numbers are told, which follow from who plays, and what waits is
+told by its public code alone.
 """
 
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from orchestrator.domain import events
 from orchestrator.domain.plan import Stage
 from orchestrator.domain.season import RoundRequest, Season
+from orchestrator.domain.text import counted_noun
 from orchestrator.intake.contest_file import Contest
 from orchestrator.ledger.contest_folder import ContestFolder
 from orchestrator.ledger.round_folder import RoundFolder
@@ -29,6 +32,36 @@ class WaitingJob:
     code: str
 
 
+_STAGE_TITLES = {
+    Stage.PERTURB: "Attacks make their pictures",
+    Stage.QUERY: "Attacks query defences",
+    Stage.CLASSIFY: "Defences classify",
+    Stage.REPLAY: "Answers are asked again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StageProgress:
+    """How far one stage of a round is: jobs, and the cells that they classify, 0 where they classify none."""
+
+    stage: Stage
+    planned: int
+    finished: int
+    cells: int
+    cells_finished: int
+
+    @property
+    def title(self) -> str:
+        """What is done in it, in words."""
+        return _STAGE_TITLES[self.stage]
+
+    @property
+    def counts(self) -> str:
+        """How far it is, in words: `3 of 9 jobs, 12 of 36 cells`."""
+        jobs = f"{self.finished} of {counted_noun(self.planned, 'job')}"
+        return f"{jobs}, {self.cells_finished} of {counted_noun(self.cells, 'cell')}" if self.cells else jobs
+
+
 @dataclass(frozen=True, slots=True)
 class RoundProgress:
     """One task of a round that is asked for, or that was begun and has not ended.
@@ -41,6 +74,7 @@ class RoundProgress:
         last_at: when the last entry of its ledger was made; empty where there is none.
         planned: how many jobs its plan has; 0 before there is one.
         finished: how many of them are finished.
+        stages: the same by stage, in the order in which they are played; none before there is a plan.
         waiting: the jobs that wait for another run.
     """
 
@@ -51,6 +85,7 @@ class RoundProgress:
     last_at: str
     planned: int
     finished: int
+    stages: tuple[StageProgress, ...]
     waiting: tuple[WaitingJob, ...]
 
 
@@ -67,12 +102,19 @@ class ContestProgress:
         return not (self.rounds or self.pending_arrivals)
 
 
+class _PlannedJob(NamedTuple):
+    """What is counted of a job."""
+
+    stage: Stage
+    cells: int
+
+
 class JobCounts:
     """The fold of a round's ledger that knows its jobs and nothing of their contents."""
 
     def __init__(self) -> None:
         self.number, self.began_at, self.last_at = 0, "", ""
-        self._planned: frozenset[str] = frozenset()
+        self._planned: dict[str, _PlannedJob] = {}
         self._finished: set[str] = set()
         self._parked: dict[str, events.JobParked] = {}
 
@@ -84,7 +126,10 @@ class JobCounts:
         self.began_at = self.began_at or entry.time
         match entry.event:
             case events.PlanMade(jobs=jobs):
-                self._planned, self._parked = frozenset(job.id for job in jobs), {}
+                # A replay asks about cells that were classified already.
+                classified = {job.id: 0 if job.stage is Stage.REPLAY else len(job.cells) for job in jobs}
+                self._planned = {job.id: _PlannedJob(job.stage, classified[job.id]) for job in jobs}
+                self._parked = {}
             case events.JobFinished(job=job):
                 self._finished.add(job)
                 self._parked.pop(job, None)
@@ -103,7 +148,20 @@ class JobCounts:
     @property
     def finished(self) -> int:
         """How many of them are finished."""
-        return len(self._planned & self._finished)
+        return len(self._planned.keys() & self._finished)
+
+    @property
+    def stages(self) -> tuple[StageProgress, ...]:
+        """How far each stage of the last plan is, in the order in which they are played."""
+        found = []
+        for stage in Stage:
+            cells = {job: planned.cells for job, planned in self._planned.items() if planned.stage is stage}
+            done = cells.keys() & self._finished
+            if cells:
+                found.append(
+                    StageProgress(stage, len(cells), len(done), sum(cells.values()), sum(cells[job] for job in done))
+                )
+        return tuple(found)
 
     @property
     def waiting(self) -> tuple[WaitingJob, ...]:
@@ -152,6 +210,7 @@ class ProgressReader:
             last_at=counts.last_at,
             planned=counts.planned,
             finished=counts.finished,
+            stages=counts.stages,
             waiting=counts.waiting,
         )
 
@@ -174,6 +233,7 @@ def progress_lines(progress: ContestProgress) -> list[str]:
     lines = []
     for each in progress.rounds:
         lines.append(f"{each.round} of {each.task}: {state_in_words(each)}")
+        lines += [f"  {stage.title}: {stage.counts}" for stage in each.stages]
         lines += [f"  {job.submission} waits for another run ({job.stage}, {job.code})" for job in each.waiting]
     if progress.pending_arrivals:
         lines.append(f"{progress.pending_arrivals} submissions arrived and wait to be admitted")
