@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from orchestrator import resources
+from orchestrator.application.baselines import training
 from orchestrator.application.contests import demo_contest, report_writer, round_requests, seasons
 from orchestrator.application.rounds import gpu_check, play_rounds
 from orchestrator.application.rounds.execution_target import ClusterAccess
@@ -48,10 +49,6 @@ _DEMOS = {
 }
 _DEMO_NEEDS = ("foolbox", "safetensors", "sklearn", "torch")
 """What the demo's baselines import in their own processes."""
-_DEMO_REMEDY = (
-    "pip install 'sparring[demo]' --extra-index-url https://download.pytorch.org/whl/cpu "
-    "(without that index it is the CUDA build, of 5 GB)"
-)
 
 RETRY_SECONDS = 15.0
 """Seconds between two tries of a start that is refused, with `--stay`."""
@@ -315,7 +312,7 @@ def demo(
     console.quiet_logs(log_json=logs.log_json, verbose=logs.verbose)
     missing = [name for name in _DEMO_NEEDS if backend == "process" and importlib.util.find_spec(name) is None]
     if missing:
-        raise UsageError(f"the demo's baselines need {', '.join(missing)}; {_DEMO_REMEDY}")
+        raise UsageError(f"the demo's baselines need {', '.join(missing)}; {training.INSTALL_REMEDY}")
     output_paths.require_folder_path(out_dir, "--out")
     # The demo's submissions are ours, so the process backend may run them.
     options = play_rounds.RunOptions(

@@ -204,6 +204,20 @@ def test_a_cell_is_tried_and_its_pictures_shown(player, contest, tmp_path) -> No
     assert "attack_honest against measure" in page
 
 
+def test_a_baseline_that_cannot_play_here_measures_nothing(player, contest, tmp_path) -> None:
+    """Where a package of a baseline is missing, `try` says what to install in place of an accuracy of 0 %."""
+    gone = player("defence_gone", command=["python", "-c", "import not_installed"])
+    body = json.loads(contest.read_text())
+    body["baselines"].append({"folder": str(gone), "name": "gone"})
+    contest.write_text(json.dumps(body))
+    page = tmp_path / "page.html"
+    done = submission("try", player("attack_honest"), "--against", "gone", "--contest", contest, "--pictures", page)
+    assert done.exit_code == 2, done.output
+    assert "the baseline could not play here, so nothing was measured (gone: died" in done.stderr
+    assert "pip install 'sparring[demo]' --extra-index-url https://download.pytorch.org/whl/cpu" in done.stderr
+    assert not page.exists()
+
+
 @pytest.mark.slow
 def test_a_trial_with_faults_ends_with_one(player, contest, tmp_path) -> None:
     """What the submission broke is counted, and the exit code says it."""

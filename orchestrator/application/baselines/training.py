@@ -1,5 +1,6 @@
 """Training of the organizers' classifiers, in a process of its own: the orchestrator itself never imports torch."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -16,6 +17,12 @@ from orchestrator.application.baselines.program_output import read_lines
 from orchestrator.domain.samples import Samples
 from orchestrator.errors import InfrastructureFault, UsageError
 
+INSTALL_REMEDY = (
+    "pip install 'sparring[demo]' --extra-index-url https://download.pytorch.org/whl/cpu "
+    "(without that index it is the CUDA build, of 5 GB)"
+)
+"""What brings the packages that the baselines import, where they train or play in processes of this machine."""
+_NEEDS = ("safetensors", "torch")
 _ARGUMENT_ERROR = 2
 """argparse's exit status for arguments it does not take."""
 
@@ -79,9 +86,11 @@ def train_classifier(
     `on_line` is called with each line that the program writes meanwhile: one for each epoch.
 
     Raises:
-        UsageError: the training program refused its arguments.
+        UsageError: a package is missing, or the training program refused its arguments.
         InfrastructureFault: it failed; its last words are in the message.
     """
+    if missing := [name for name in _NEEDS if importlib.util.find_spec(name) is None]:
+        raise UsageError(f"training needs {', '.join(missing)}; {INSTALL_REMEDY}")
     program = resources.resource_path("images", "_base", "python", "sparring_training.py")
     with tempfile.TemporaryDirectory(prefix="sparring-train-") as folder:
         paths = {}
@@ -97,8 +106,7 @@ def train_classifier(
     if status == _ARGUMENT_ERROR:
         raise UsageError(last)
     if status:
-        remedy = "if torch is missing: pip install 'sparring[baselines]'"
-        raise InfrastructureFault(f"training failed: {last}; {remedy}")
+        raise InfrastructureFault(f"training failed: {last}")
     report: dict[str, Any] = json.loads(printed)
     return report
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from orchestrator import composition
+from orchestrator.application.baselines import training
 from orchestrator.application.rounds import entry_images
 from orchestrator.application.submissions import trial_match_setup
 from orchestrator.application.submissions.trial_match_setup import Applicant
@@ -34,6 +35,7 @@ MAX_PICTURES = 50
 """Pictures of the public sample that the expected score is of."""
 MAX_EXAMPLES = 12
 """Pictures on the page of a trial."""
+_BASELINE_REMEDY = f"on process {training.INSTALL_REMEDY}, on docker `sparring image build`"
 OnStep = Callable[[CheckStep], None]
 """Is told each step once it is made."""
 
@@ -167,7 +169,7 @@ def play_against(own: Applicant, against: str, under: CheckSetup, watch: EventCa
     """Plays a candidate against one baseline, on the public pictures.
 
     Raises:
-        UsageError: there is no such baseline on the other side.
+        UsageError: there is no such baseline on the other side, or it could not play a single picture here.
         Rejected: the backend cannot start it.
     """
     other, image = _admit_opponent(against, own.side, under)
@@ -184,11 +186,16 @@ def play_against(own: Applicant, against: str, under: CheckSetup, watch: EventCa
             for fault in step.faults:
                 key = f"{fault.submission or step.submission}: {fault.code}"
                 faults[key] = faults.get(key, 0) + fault.pictures
+        clean, attacked = scoring.tallies[Cell(defence)], scoring.tallies[Cell(defence, attack)]
+        unplayed = attacked.forfeits if own.side is Side.DEFENCE else clean.faults + clean.not_played
+        if unplayed == clean.total and (codes := [key for key in faults if key.startswith(f"{other.id}: ")]):
+            failed = f"the baseline could not play here, so nothing was measured ({', '.join(codes)})"
+            raise UsageError(f"{failed}; {_BASELINE_REMEDY}")
         return TryResult(
             attack,
             defence,
-            scoring.tallies[Cell(defence)],
-            scoring.tallies[Cell(defence, attack)],
+            clean,
+            attacked,
             own.name,
             faults,
             example_choice.choose_examples(record, scoring, MAX_EXAMPLES),
@@ -303,8 +310,8 @@ def _score_step(applicant: Applicant, setup: CheckSetup) -> CheckStep:
     for name in names:
         try:
             tried = play_against(applicant, name, setup, lambda _: None)
-        except Rejected:
-            continue  # the next one; this machine lacks its image
+        except (Rejected, UsageError):
+            continue  # the next one; this machine lacks its image, or a package that it imports
         if any(place.startswith(f"{name}: ") for place in tried.faults):
             continue  # it could not play here, so nothing was measured
         if applicant.side is Side.ATTACK:
@@ -314,8 +321,7 @@ def _score_step(applicant: Applicant, setup: CheckSetup) -> CheckStep:
         else:
             detail = f"{accuracy_text(tried.clean)} on clean pictures, {accuracy_text(tried.attacked)} under {name}"
         return CheckStep(SCORE_STEP, True, f"{detail}; on {tried.clean.total} public pictures")
-    remedy = "on process `pip install 'sparring[demo]'`, on docker `sparring image build`"
-    return CheckStep(SCORE_STEP, None, f"no baseline of the contest plays here: {remedy}")
+    return CheckStep(SCORE_STEP, None, f"no baseline of the contest plays here: {_BASELINE_REMEDY}")
 
 
 def _admit_opponent(name: str, side: Side, setup: CheckSetup) -> tuple[Submission, Image]:
