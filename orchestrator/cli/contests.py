@@ -142,7 +142,9 @@ def check(
         summary = {"tasks": task_rows, "cells": len(cells), **sides}
         console.print_json({"ok": True, "summary": summary, "warnings": warnings, "contest": effective})
         return
-    out.print(f"[green]fine[/]  {safe_text(contest.file.title)} ({contest.file.contest}, format {contest.file.format})")
+    count = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
+    verdict = f"[yellow]fine, with {count} at the end[/]" if warnings else "[green]fine[/]"
+    out.print(f"{verdict}  {safe_text(contest.file.title)} ({contest.file.contest}, format {contest.file.format})")
     for task in tasks:
         budget = f"{task.budget.norm} {task.budget.epsilon}/255" if task.budget else "no budget"
         out.print(f"task      {task.name}: {task.count} pictures {task.shape}, {len(task.classes)} classes, {budget}")

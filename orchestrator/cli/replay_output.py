@@ -135,14 +135,15 @@ def print_coverage(document: Results) -> None:
     }
     outcomes = [one.outcome if one.is_clear else f"[bold red]{one.outcome}[/]" for one in lines]
     columns = [
-        Column("defence", [safe_text(one.part.submission) for one in lines]),
+        Column("defence", [safe_text(one.part.submission) + (one.check and f", {one.check}") for one in lines]),
         *(Column(title, cells, is_number=True) for title, cells in numbers.items()),
         Column("ran from", [one.ran_from for one in lines], is_sentence=True),
         Column("outcome", outcomes, is_sentence=True),
     ]
     for table in fitting_tables(columns):
         out.print(table)
-    if len({one.part.submission for one in lines}) < len(lines):
+    if any(one.check for one in lines):
         console.print_sentences(
-            out, "A defence has a line for each check: what it was asked later is checked by itself."
+            out,
+            "1 of 2: a defence has a line for each check, because a later round's questions are checked by themselves.",
         )

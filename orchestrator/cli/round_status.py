@@ -56,12 +56,17 @@ def round_folders(folder: Path, phase: str | None, task: str | None) -> Iterator
 
 @dataclass(frozen=True)
 class RoundStatus:
-    """A round as its ledger says. `last_entry_at` is when anything was noted last, in UTC; empty before."""
+    """A round as its ledger says.
+
+    `last_entry_at` is when anything was noted last, in UTC; empty before. `is_played`: whether a process on this
+    machine plays it at this moment.
+    """
 
     folder: Path
     record: RoundView
     results: Results
     last_entry_at: str
+    is_played: bool
     controller: status_file.ControllerStatus | None
 
     @property
@@ -87,6 +92,7 @@ class RoundStatus:
             "task": self.results.task.name,
             "round": self.results.round,
             "complete": self.results.complete,
+            "is_played": self.is_played,
             "last_entry_at": self.last_entry_at,
             "stages": self.stages(),
             "retried": [failure.model_dump(exclude={"kind"}) for failure in self.record.round.failed_attempts],
@@ -108,15 +114,20 @@ def read_status(folder: Path) -> RoundStatus:
     finally:
         ledger.close()
     controller = status_file.read_status(RoundFolder(folder).exchange_path)
-    return RoundStatus(folder, record, play_rounds.round_results(folder), last, controller)
+    played = RoundFolder(folder).is_played()
+    return RoundStatus(folder, record, play_rounds.round_results(folder), last, played, controller)
 
 
 def _print_status(found: RoundStatus) -> None:
     document, record = found.results, found.record
-    state = "complete" if document.complete else f"not finished, last entry at {found.last_entry_at or 'no time'}"
-    out.print(f"{safe_text(document.title)}, {safe_text(document.round)}: {state}", soft_wrap=True)
+    state = "complete"
     if not document.complete:
-        out.print("  if nothing plays it now, `sparring round run` goes on where it ended", soft_wrap=True)
+        state = "being played" if found.is_played else "not finished"
+        state += f", last entry at {found.last_entry_at or 'no time'}"
+    name = f"{document.title}, {document.task.name}, {document.round}"
+    out.print(f"{safe_text(name)}: {state}", soft_wrap=True)
+    if not (document.complete or found.is_played):
+        out.print("  nothing plays it on this machine: `sparring round run` goes on where it ended", soft_wrap=True)
     for stage, count in found.stages().items():
         out.print(f"  {stage:9} {count['finished']} of {count['jobs']} jobs finished")
     for event in record.round.probe_overrides:

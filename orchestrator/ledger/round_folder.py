@@ -25,6 +25,8 @@ LOCK_WAIT_SECONDS = 300.0
 """Seconds that another command's writing to a contest is waited for. Results of a large contest take a minute."""
 _LOCK_POLL_SECONDS = 0.02
 """Seconds between two looks whether a folder is free."""
+_GLANCE_SECONDS = 0.2
+"""Seconds that a round is waited for where it seems to be played: `is_played` may be looking at that moment."""
 _DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 """What goes wrong with a disk, and not with what the operator asked for."""
 _OWN_NAMES = frozenset(
@@ -190,7 +192,9 @@ class RoundFolder:
             round_paths = ", ".join(str(self.path / place) for place in lies) or "none was played yet"
             raise UsageError(f"{self.path} is a contest's folder; give that of one of its rounds: {round_paths}")
         if not self.exists:
-            raise UsageError(f"{self.path} holds no round; give the --out folder of `sparring round run`")
+            raise UsageError(
+                f"{self.path} holds no round; give the --out folder of `sparring round run`, or a contest's folder"
+            )
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -200,13 +204,25 @@ class RoundFolder:
             UsageError: another orchestrator plays it.
             StoreFault: nothing can be held there.
         """
-        with lock_folder(self.path, f"another orchestrator plays the round in {self.path}; wait for it or end it"):
+        busy = f"another orchestrator plays the round in {self.path}; wait for it or end it"
+        with lock_folder(self.path, busy, patience=_GLANCE_SECONDS):
             with self.writing():  # results of this round are written by other commands too
                 found = (folder.glob(f"{UNFINISHED_PREFIX}*") for folder in (self.path, self.path / "report"))
                 for path in chain(*found, self._blobs_path.glob(f"*/{UNFINISHED_PREFIX}*")):
                     with suppress(OSError):  # the next one tries again
                         path.unlink()
             yield
+
+    def is_played(self) -> bool:
+        """Returns whether a process plays the round at this moment. It changes nothing."""
+        try:
+            with (self.path / "lock").open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:  # nobody ever held it, or nothing can be held there
+            return False
+        return False
 
     @contextmanager
     def writing(self) -> Iterator[None]:

@@ -1,7 +1,8 @@
 """Findings with the evidence that their authors can check, and what the replays covered."""
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from orchestrator.domain.findings import FindingKind
@@ -74,6 +75,8 @@ class ReplayCoverage:
 
     `accused` are the probabilities that a cheat is accused: by a sequence, by chance, by a start. `outcome` says in
     words what the replays came to, and `is_clear` whether that is nothing; `ran_from` what the sandboxes ran from.
+    `check` tells a defence's checks apart, as `1 of 2`; "" where it has one: what it is asked in a later round is
+    checked by itself.
     """
 
     part: ReplayPart
@@ -84,6 +87,7 @@ class ReplayCoverage:
     unconfirmed: int
     outcome: str
     ran_from: str
+    check: str = ""
 
     @property
     def is_clear(self) -> bool:
@@ -132,7 +136,13 @@ def evidence_of(results: Results, finding: FindingPart, people: Mapping[str, Sub
 def replay_coverage(results: Results, people: Mapping[str, SubmissionLabel]) -> tuple[ReplayCoverage, ...]:
     """Returns what replays covered, defence by defence; mismatches that led to no finding were not confirmed."""
     accused = {finding.job for finding in results.findings}
-    return tuple(_coverage_of(part, people, results, accused=part.job in accused) for part in results.replays)
+    counts, seen = Counter(part.submission for part in results.replays), Counter[str]()
+    lines = []
+    for part in results.replays:
+        seen[part.submission] += 1
+        check = f"{seen[part.submission]} of {counts[part.submission]}" if counts[part.submission] > 1 else ""
+        lines.append(replace(_coverage_of(part, people, results, accused=part.job in accused), check=check))
+    return tuple(lines)
 
 
 def _coverage_of(

@@ -116,12 +116,14 @@ def test_what_replays_covered_is_a_table(wide, capsys) -> None:
 
 
 def test_a_defence_with_two_checks_is_explained(wide, capsys) -> None:
-    """Where a defence has two lines in the table, a sentence below says why; where each has one, nothing does."""
+    """Where a defence has two lines in the table they are told apart, and a sentence below says why."""
     once = results()
     replay_output.print_coverage(once)
     assert "a line for each check" not in capsys.readouterr().out
     replay_output.print_coverage(once.model_copy(update={"replays": [*once.replays, once.replays[0]]}))
-    assert capsys.readouterr().out.count("a line for each check") == 1
+    text = capsys.readouterr().out
+    assert text.count("a line for each check") == 1
+    assert [text.count(f"madry, {number} of 2") for number in (1, 2)] == [1, 1]
 
 
 def test_hostile_text_stays_text(wide, capsys) -> None:

@@ -117,7 +117,7 @@ def test_the_state_is_not_wrapped(played, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     done = sparring("round", "status", played[0])
     [line] = [line for line in done.stdout.splitlines() if line.startswith("A tiny contest")]
-    assert line.endswith(", round-1: complete")
+    assert line.endswith(", digits, round-1: complete")
 
 
 def test_a_round_that_is_not_finished_names_the_command(contest, monkeypatch, tmp_path) -> None:
@@ -131,7 +131,12 @@ def test_a_round_that_is_not_finished_names_the_command(contest, monkeypatch, tm
     monkeypatch.setenv("COLUMNS", "40")
     done = sparring("round", "status", tmp_path / "out")
     assert ": not finished, last entry at 20" in done.stdout
-    assert "  if nothing plays it now, `sparring round run` goes on where it ended\n" in done.stdout
+    assert "  nothing plays it on this machine: `sparring round run` goes on where it ended\n" in done.stdout
+    assert not json.loads(sparring("round", "status", tmp_path / "out", "--json").stdout)["is_played"]
+    with RoundFolder(tmp_path / "out").lock():
+        running = sparring("round", "status", tmp_path / "out")
+    assert ": being played, last entry at 20" in running.stdout
+    assert "sparring round run" not in running.stdout
 
 
 @pytest.mark.slow

@@ -78,12 +78,20 @@ def prize_ineligibility(season: Season, entry: Entry) -> str:
 
 def promotion_warnings(season: Season, promoted: FinalistsPromoted) -> list[str]:
     """Returns that a side has no finalist, and which finalists will not be ranked as they are (A6), with the remedy."""
-    warnings = [
-        f"no {side} goes on to the final round of {promoted.task}, so nobody will be ranked there: look at the reasons "
-        f"on the board of the initial round (`sparring board`), mend what they say, and promote again"
-        for side, names in ((Side.ATTACK, promoted.attacks), (Side.DEFENCE, promoted.defences))
-        if not names
-    ]
+    warnings = []
+    for side, names in ((Side.ATTACK, promoted.attacks), (Side.DEFENCE, promoted.defences)):
+        if names:
+            continue
+        entered = any(entry.side is side and entry.task == promoted.task for entry in season.entries.values())
+        remedy = (
+            "look at the reasons on the board of the initial round (`sparring board`), mend what they say"
+            if entered
+            else f"no {side} was handed in; receive one (`sparring submit`), play the initial round again"
+        )
+        warnings.append(
+            f"no {side} goes on to the final round of {promoted.task}, so nobody will be ranked there: {remedy}, "
+            "and promote again"
+        )
     for name in (*promoted.attacks, *promoted.defences):
         entry = season.entries.get(name)
         if entry is not None and (missing := release_problems(entry.licence, entry.source)):
