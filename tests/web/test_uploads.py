@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from orchestrator.application.contests import arrivals, seasons
+from orchestrator.application.contests import arrivals, seasons, submission_closing
+from orchestrator.web.upload_files import unfinished_files
 
 DATA = bytes(range(256)) * 1000
 
@@ -231,6 +232,33 @@ def test_the_close_passes_during_an_upload(contest, team, clock):
     assert codes(team.begin_upload(b"another")) == (409, "rejected")
     file.write_text(text + "\ncloses: 2027-03-01T15:00:00Z\n", "utf-8")
     assert team.patch(path, len(DATA), b"").status_code == 204
+
+
+def test_the_organizers_close_during_an_upload(contest, team, clock):
+    """What is not whole by then is under way for the organizers, and refused with when and why until they reopen."""
+    from orchestrator.web import uploads
+
+    def act(do, reason: str) -> None:
+        with seasons.administer(contest, "desk", clock) as admin:
+            do(admin, reason)
+
+    path = team.upload_path(team.begin_upload(DATA))
+    team.patch(path, 0, DATA[:10])
+    [under_way] = uploads.uploads_under_way(clock())
+    assert (under_way.received, under_way.size, under_way.task) == (10, len(DATA), "digits")
+    assert [each.received for each in unfinished_files(contest)] == [10]
+    act(submission_closing.close_submissions, "enough")
+    answer = team.patch(path, 10, DATA[10:])
+    assert codes(answer) == (409, "rejected")
+    [problem] = answer.json()["problems"]
+    assert problem["place"] == "time"
+    assert problem["what"].startswith("the organizers closed submissions at 2027-03-01T")
+    assert "(enough)" in problem["what"]
+    assert arrived(contest) == []
+    assert codes(team.begin_upload(b"another")) == (409, "rejected")
+    act(submission_closing.reopen_submissions, "too early")
+    assert team.patch(path, len(DATA), b"").status_code == 204
+    assert unfinished_files(contest) == uploads.uploads_under_way(clock()) == []
 
 
 def test_a_last_byte_before_the_close_counts_after_it(contest, team, clock):
