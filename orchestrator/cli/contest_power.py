@@ -92,6 +92,8 @@ def power(
         stated = {"size": asdict(size), "rates": asdict(rates), "times": asdict(times), "rounds": rounds, "seed": seed}
         console.print_json({"stated": stated, **asdict(forecast)})
         return
+    given = asdict(size) | asdict(rates) | asdict(times)
+    out.print("stated: " + " ".join(f"--{name.replace('_', '-')} {value}" for name, value in given.items()))
     _print_forecast(forecast, rounds)
 
 
@@ -138,6 +140,9 @@ def _print_costs(forecast: ContestForecast) -> None:
         for each in forecast.raters:
             table.add_row(f"{each.raters}", f"{each.in_order:.0%}", duration_text(each.hours * _HOUR))
         out.print(table)
+        needed = forecast.needed_raters
+        enough = f"{needed} raters are enough" if needed else "none of these numbers of raters is enough"
+        out.print(f"neighbours in order with probability {forecast.target:.0%}: {enough}", soft_wrap=True)
 
 
 def _table(*columns: str) -> Table:

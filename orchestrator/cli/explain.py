@@ -16,6 +16,7 @@ from orchestrator.errors import UsageError
 
 _HEADING = re.compile(r"^(##|###) +(.+?) *$", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\]]+)\]\([^)]*\)")
+_FIRST_CLAUSE = re.compile(r"(?:`[^`]*`|[^`])*?(?:[.:;](?=\s)|$)", re.DOTALL)
 _ANY_HEADING = re.compile(r"^(#+) +(.+?) *$", re.MULTILINE)
 
 
@@ -44,7 +45,7 @@ def _sections(page: str) -> Iterator[Explanation]:
             group = heading[2]
             continue
         text = _LINK.sub(r"\1", page[heading.end() : end]).strip()
-        summary = re.split(r"(?<=[.:;])\s", text, maxsplit=1)[0]
+        summary = _FIRST_CLAUSE.findall(text)[0]
         yield Explanation(heading[2], group, " ".join(summary.split()).rstrip(":;.") + ".", text)
 
 

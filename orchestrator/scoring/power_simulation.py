@@ -5,6 +5,7 @@ much of a picture's difficulty all cells share. The boards are the format's own,
 (`measures.uncertainty`), so that a planned contest is judged as a played one is. docs/statistics.md has the model.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -101,11 +102,16 @@ def simulate_contest(
         seed: of the simulation.
 
     Raises:
-        UsageError: the rates leave the range from 0 to `clean`, or a board would have fewer than two rows.
+        UsageError: the rates leave the range from 0 to `clean`, or no board of two rows follows from them.
     """
     accuracies = _cell_accuracies(contest_format, roster, rates)
     boards = _planned_boards(contest_format, roster, accuracies)
     if not boards:
+        planned = Counter(each.side for each in roster if not each.baseline)
+        if max(planned.values(), default=0) > 1:
+            raise UsageError(
+                f"no board of the format {contest_format.name} follows from accuracies; such a contest is not simulated"
+            )
         raise UsageError("no board would have two rows: plan at least two submissions of a side")
     counts = {(board.name, *size): np.zeros(3) for board in boards for size in sizes}
     random = np.random.default_rng(seed)

@@ -27,6 +27,7 @@ def test_every_error_is_explained() -> None:
     assert all(each.text and each.group and each.summary.endswith(".") for each in known.values())
     assert not set(known) & set(page_names()), "a name means one thing"
     assert "](" not in "".join(each.text for each in known.values()), "a link leads nowhere in a terminal"
+    assert all(each.summary.count("`") % 2 == 0 for each in known.values()), "a name is not cut in two"
 
 
 def test_an_error_names_the_command_that_explains_it() -> None:
@@ -51,16 +52,25 @@ def test_all_codes_are_listed_and_a_wrong_one_is_usage() -> None:
     assert "lists them all" in refused.stderr
 
 
+def test_what_is_copied_or_shown_names_no_file_of_a_clone() -> None:
+    """Report pages, and contest files and manifests that people copy, name commands in place of files below docs/."""
+    pages = list(resources.resource_path("orchestrator").rglob("*.j2"))
+    files = [path for name in ("examples", "images") for path in resources.resource_path(name).rglob("*.yaml")]
+    assert len(pages) > 20
+    assert len(files) > 20
+    assert [path for path in pages + files if re.search(r"docs/[a-z0-9-]+\.md", path.read_text("utf-8"))] == []
+
+
 @pytest.mark.slow
 def test_every_page_that_a_message_names_is_printed() -> None:
     """No message names a file below docs/ or a target of make, which only a clone has."""
-    named = {}
+    named, pages = {}, "|".join(page_names())
     for path in resources.resource_path("orchestrator").rglob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))
         docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-                assert not re.search(r"docs/[a-z0-9-]+\.md|`make [a-z]|^make [a-z]+$", node.value), (
+                assert not re.search(rf"[ (/`](?:{pages})\.md|`make [a-z]|^make [a-z]+$", node.value), (
                     f"{path}: {node.value}"
                 )
                 named |= dict.fromkeys(re.findall(r"sparring explain ([a-z0-9-]+(?:#[a-z0-9-]+)?)", node.value), path)

@@ -23,6 +23,7 @@ from orchestrator.scoring.power_simulation import (
     simulate_grading,
 )
 
+TEMPLATES = resource_path("examples", "templates")
 DEMO = str(resource_path("examples", "demo", "contest.yaml"))
 ROUNDS = 400
 ERROR = 4 * 0.5 / sqrt(ROUNDS)
@@ -95,6 +96,24 @@ def test_raters_tell_more_together():
     assert none == pytest.approx(0.5, abs=ERROR)
 
 
+def test_the_command_says_how_many_raters_are_enough(tmp_path):
+    """Where people grade, the number of raters that orders neighbours stands below the table of raters."""
+    text = (TEMPLATES / "attack_set.yaml").read_text("utf-8").replace("  # grading: {}", "  grading: {}")
+    (tmp_path / "contest.yaml").write_text(text, "utf-8")
+    words = ["contest", "power", str(tmp_path / "contest.yaml"), "--rounds", "20", "--grade-gap"]
+    enough = CliRunner().invoke(app, [*words, "2"])
+    assert enough.exit_code == 0, enough.output
+    assert "neighbours in order with probability 90%: 3 raters are enough" in enough.stdout
+    assert "none of these numbers of raters is enough" in CliRunner().invoke(app, [*words, "0.001"]).stdout
+
+
+def test_a_format_whose_boards_people_decide_is_not_simulated():
+    """An unrestricted contest is refused for that, and not for too few submissions."""
+    refused = CliRunner().invoke(app, ["contest", "power", str(TEMPLATES / "unrestricted.yaml")])
+    assert refused.exit_code == 2
+    assert "no board of the format unrestricted follows from accuracies" in " ".join(refused.stderr.split())
+
+
 @pytest.mark.slow
 def test_the_command_warns_where_a_prize_hangs_on_noise():
     """With pictures as few as the demo's, the first place is luck; the same seed gives the same numbers."""
@@ -105,6 +124,11 @@ def test_the_command_warns_where_a_prize_hangs_on_noise():
     document = json.loads(first.stdout)
     assert any("hangs on noise" in warning for warning in document["warnings"])
     assert {cost["pictures"] for cost in document["costs"]} >= {100, 1000, document["pictures"]}
+    shown = CliRunner().invoke(app, ["contest", "power", DEMO, "--rounds", "20", "--gap", "3"])
+    assert "--attacks 8 --defences 8 " in shown.stdout
+    assert "--clean 0.9 --attacked 0.5 --gap 3.0 " in " ".join(shown.stdout.split()), (
+        "the rates stand above the numbers"
+    )
     text = CliRunner().invoke(app, ["contest", "power", DEMO, "--rounds", "50", "--gap", "60"])
     assert text.exit_code == 2
     assert "smaller --gap" in text.stderr

@@ -179,7 +179,8 @@ def _warnings(
     ]
     if rates.seed_spread:
         found.append(
-            "A board's intervals describe the choice of pictures and not chance between seeds (statistics.md)."
+            "A board's intervals describe the choice of pictures and not chance between seeds: "
+            "`sparring explain statistics#planning-a-contest`."
         )
     replays = next(cost.replays for cost in costs if cost.pictures == own)
     if replays.drawn and min(replays.detection_power.chance, replays.detection_power.start) < target:
