@@ -32,7 +32,10 @@ def show(folder: season.ContestDir, as_json: Json = False) -> None:
     out.print(f"opens     {document['opens'] or 'at once'}, {closes}{why}", soft_wrap=True)
     out.print(f"teams     {document['teams']}")
     for task in document["tasks"]:
-        sides = ", ".join(f"{count} {side}s" for side, count in task["submissions"].items()) or "no submission"
+        sides = (
+            ", ".join(f"{count} {side}{'' if count == 1 else 's'}" for side, count in task["submissions"].items())
+            or "no submission"
+        )
         out.print(f"task      {safe_text(task['name'])}: {sides}", soft_wrap=True)
         for name, state in task["rounds"].items():
             out.print(f"          {safe_text(name)} round: {safe_text(state, 1000)}", soft_wrap=True)

@@ -39,6 +39,8 @@ def logs(
         console.print_json({"submission": entry.id, "team": entry.team, "rounds": rounds})
         return
     out.print(f"{entry.id} of {safe_text(entry.team)}, received {entry.received_at}", soft_wrap=True)
+    if not rounds:
+        out.print("in no round that was begun", soft_wrap=True)
     for each in rounds:
         out.print(f"{each['round']} of {safe_text(each['task'])}: {each['status']}", soft_wrap=True)
         for line in each["lines"]:

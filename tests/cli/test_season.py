@@ -368,6 +368,7 @@ def test_submissions_are_narrowed_and_spellings_taken(entered) -> None:
     """`defense` is a defence; a task that is none is refused with those that there are."""
     assert json.loads(sparring("submission", "list", entered, "--side", "defense", "--json").stdout) == []
     assert len(json.loads(sparring("submission", "list", entered, "--side", "attack", "--json").stdout)) == 1
+    assert "digits: 1 attack\n" in sparring("contest", "show", entered).stdout
     assert json.loads(sparring("submission", "list", entered, "--team", "Nobody", "--json").stdout) == []
     refused = sparring("submission", "list", entered, "--task", "cats")
     assert (refused.exit_code, "there is no task 'cats'; there is digits" in said(refused)) == (2, True)
@@ -390,6 +391,7 @@ def test_the_logs_of_a_submission_begin_with_its_receipt(entered) -> None:
     """`submission logs` names who handed it in and when, as text and as JSON; an unknown id is a usage error."""
     done = sparring("submission", "logs", entered, "corners")
     assert (done.exit_code, done.stdout.startswith("corners of Corner Shop, received 20")) == (0, True)
+    assert done.stdout.endswith("\nin no round that was begun\n")
     document = json.loads(sparring("submission", "logs", entered, "corners", "--json").stdout)
     assert document == {"submission": "corners", "team": "Corner Shop", "rounds": []}
     refused = sparring("submission", "logs", entered, "circles")
