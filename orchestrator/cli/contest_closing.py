@@ -37,10 +37,10 @@ def close(
     if as_json:
         console.print_json({"closed": closing.time, "reason": closing.reason, "waiting": waiting})
         return
-    out.print(f"closed    {closing.time}", soft_wrap=True)
+    out.print(f"closed     {closing.time}", soft_wrap=True)
     if waiting:
-        out.print(f"waiting   {waiting} hand-ins that came before are still admitted, and count")
-    out.print(f"undo      sparring contest reopen {safe_text(str(folder))} --reason TEXT", soft_wrap=True)
+        out.print(f"waiting    {waiting} hand-ins that came before are still admitted, and count")
+    out.print(f"undo       sparring contest reopen {safe_text(str(folder))} --reason TEXT", soft_wrap=True)
 
 
 def _print_preview(preview: ClosingPreview, *, as_json: bool) -> None:
@@ -57,8 +57,8 @@ def _print_preview(preview: ClosingPreview, *, as_json: bool) -> None:
         _line("cells", f"{each.cells}, {each.left} of them to be played")
         for problem in filter(None, (each.blocked, *each.problems)):
             _line("blocked", problem)
-        for one in each.reservations:
-            _line("but", f"{one.submission} of {one.team}: {one.reason}")
+        for one in each.ineligible:
+            _line("ineligible", f"{one.submission} of {one.team}: {one.reason}")
     for arrival in preview.waiting:
         _line("waits", f"{arrival.name} of {arrival.team} on {arrival.task}, since {arrival.arrived}: counts")
     if preview.uploads:
@@ -72,7 +72,7 @@ def _print_preview(preview: ClosingPreview, *, as_json: bool) -> None:
 
 
 def _line(label: str, text: str) -> None:
-    out.print(f"{label:9} {safe_text(text, 1000)}", soft_wrap=True)
+    out.print(f"{label:10} {safe_text(text, 1000)}", soft_wrap=True)
 
 
 @console.command
@@ -85,6 +85,6 @@ def reopen(folder: season.ContestDir, reason: season.Reason, by: season.By = Non
         console.print_json({"reopened": True, "reason": reason, "state": window.state, "closes": closes})
         return
     if window.state == "closed":
-        out.print(f"[yellow]closed[/]    {closes}, by `closes` in contest.yaml: change it, too", soft_wrap=True)
+        out.print(f"[yellow]closed[/]     {closes}, by `closes` in contest.yaml: change it, too", soft_wrap=True)
     else:
-        out.print(f"open      until {closes or 'the organizers close them'}", soft_wrap=True)
+        out.print(f"open       until {closes or 'the organizers close them'}", soft_wrap=True)

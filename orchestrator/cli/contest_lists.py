@@ -27,7 +27,11 @@ def show(folder: season.ContestDir, as_json: Json = False) -> None:
         return
     out.print(f"{safe_text(document['title'])} ({document['contest']}, format {document['format']})", soft_wrap=True)
     closing = document["closing"]
-    closes = f"closed {document['closes']} by the organizers" if closing else f"closes {document['closes'] or 'never'}"
+    closes = (
+        f"closed {document['closes']} by the organizers"
+        if closing
+        else f"closes {document['closes'] or 'when the organizers say'}"
+    )
     why = f": {safe_text(closing['reason'], 300)}" if closing and closing["reason"] else ""
     out.print(f"opens     {document['opens'] or 'at once'}, {closes}{why}", soft_wrap=True)
     out.print(f"teams     {document['teams']}")

@@ -184,7 +184,7 @@ def test_the_commands_close_show_and_reopen(cup) -> None:
     assert (document["submissions"], document["closing"]["reason"]) == ("closed", "enough")
     assert run("reopen", folder).exit_code == 2
     opened = run("reopen", folder, "--reason", "too early")
-    assert (opened.exit_code, opened.stdout) == (0, "open      until the organizers close them\n")
+    assert (opened.exit_code, opened.stdout) == (0, "open       until the organizers close them\n")
     assert run("reopen", folder, "--reason", "again").exit_code == 2
 
 
@@ -206,7 +206,7 @@ def test_the_preview_counts_what_the_next_round_would_play(cup) -> None:
     assert (quarters.submissions, quarters.teams, quarters.baselines) == ({"attack": 1, "defence": 1}, 2, 2)
     # each defence on clean pictures; attack and defence against the baseline of the other side, and the baselines
     assert (quarters.cells, quarters.left) == (5, 5)
-    assert [(each.submission, each.reason) for each in quarters.reservations] == [
+    assert [(each.submission, each.reason) for each in quarters.ineligible] == [
         ("attack_honest", "licence missing (A6)")
     ]
     assert (halves.submissions, halves.teams, halves.cells) == ({"attack": 0, "defence": 0}, 0, 2)

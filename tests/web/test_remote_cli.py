@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from orchestrator.application.contests import seasons
+from orchestrator.application.contests import seasons, submission_closing
 from orchestrator.errors import ServiceUnavailable, UsageError
 from orchestrator.remote import client as client_module
 from orchestrator.remote import upload
@@ -175,7 +175,7 @@ def test_a_refused_file_says_why(real, tmp_path):
 
 @pytest.mark.slow
 def test_the_close_is_said_on_both_sides_of_it(real, tmp_path):
-    """What came before has its time, after the close too; what comes later is refused with both times."""
+    """What came before has its time, after the close too; what comes later is told when and how submissions closed."""
     file = real.folder / "contest.yaml"
     text = file.read_text("utf-8")
     words = ("--to", real.address, "--team", "Corner Shop", "--no-wait")
@@ -191,6 +191,16 @@ def test_the_close_is_said_on_both_sides_of_it(real, tmp_path):
         assert re.search(r"submissions closed at \S+, and this came at \S+", said(done))
     finally:
         file.write_text(text, "utf-8")
+    with seasons.administer(real.folder) as admin:
+        submission_closing.close_submissions(admin, "enough")
+    try:
+        done = real.sparring("submit", str(late), *words)
+        assert done.returncode == 1
+        assert re.search(r"the organizers closed submissions at \S+ \(enough\)", said(done))
+        assert ", by the organizers (enough);" in real.sparring("status", "--from", real.address).stdout
+    finally:
+        with seasons.administer(real.folder) as admin:
+            submission_closing.reopen_submissions(admin, "the end of the test")
 
 
 @pytest.mark.slow

@@ -451,6 +451,18 @@ def test_organizers_seat_members_and_admit_teams(world) -> None:
     assert client.post("/organize/weeks/", {"act": "admit", "team": "kites"}).status_code == 409
 
 
+def test_nobody_closes_submissions_of_weeks(world) -> None:
+    """The page says in one line that each week closes by itself (U5), and a form that is sent is refused."""
+    client, said = world.client("Org"), "each week closes by itself (U5)"
+    page = client.get("/organize/close/")
+    assert page.status_code == 200
+    assert said in page.content.decode()
+    assert "Close submissions now" not in page.content.decode()
+    answer = client.post("/organize/close/", {"once": "x"})
+    assert answer.status_code == 409
+    assert said in answer.content.decode()
+
+
 def test_a_declared_conflict_hides_the_cases_of_the_team(world) -> None:
     """b2 declares one with the foxes, and sees none of their pictures from then on."""
     client, picture = world.client("Bo"), world.pictures["broken"]

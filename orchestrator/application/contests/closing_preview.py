@@ -49,7 +49,7 @@ class UploadUnderWay:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
+class Ineligibility:
     """Why a submission would play and not be ranked, or get no prize, as things are."""
 
     submission: str
@@ -71,7 +71,7 @@ class NextRound:
         cells: all cells of the round: defences against attacks, and on clean pictures.
         left: those of them that were not played in this round or an earlier one.
         problems: why it could not be played as it is.
-        reservations: submissions that would not be ranked, or get no prize.
+        ineligible: submissions that would not be ranked, or get no prize.
     """
 
     task: str
@@ -83,14 +83,14 @@ class NextRound:
     cells: int
     left: int
     problems: tuple[str, ...]
-    reservations: tuple[Reservation, ...]
+    ineligible: tuple[Ineligibility, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ClosingPreview:
     """What would be so if submissions were closed at a time.
 
-    `obstacle` is why they cannot be, empty where they can. There are no `rounds` where nobody closes submissions.
+    `obstacle` is why they cannot be, empty where they can. A task without a round yet is not among the `rounds`.
     """
 
     obstacle: str
@@ -117,13 +117,15 @@ def closing_preview(
         Rejected: the contest file's baselines cannot be read.
     """
     states = round_states.round_states(folder, contest, season)
-    tasks = [] if contest.format.closes_itself else [task.name for task in contest.file.all_tasks]
+    tasks = [task.name for task in contest.file.all_tasks]
     pending = season.pending_arrivals.values()
     active = {entry.team for entry in season.entries.values() if entry.is_active}
     return ClosingPreview(
         obstacle=closing_obstacle(contest, season, now),
         rounds=tuple(
-            _next_round(contest, season, [each for each in states if each.task == task], states) for task in tasks
+            _next_round(contest, season, of_task, states)
+            for task in tasks
+            if (of_task := [each for each in states if each.task == task])
         ),
         waiting=tuple(
             WaitingHandIn(each.name or each.file_name or each.image, each.team, each.task, each.time)
@@ -152,15 +154,15 @@ def _next_round(
         cells=outlook.cells,
         left=outlook.left,
         problems=tuple(map(str, outlook.problems)),
-        reservations=tuple(
-            Reservation(entry.id, entry.team, reason)
+        ineligible=tuple(
+            Ineligibility(entry.id, entry.team, reason)
             for entry in entries
-            for reason in _reservations(contest, entry, where)
+            for reason in _reasons_against(contest, entry, where)
         ),
     )
 
 
-def _reservations(contest: Contest, entry: Entry, where: RoundOfSeason) -> list[str]:
+def _reasons_against(contest: Contest, entry: Entry, where: RoundOfSeason) -> list[str]:
     """Returns why a submission would not be ranked now or in the end, and why it would get no prize."""
     eligibility = contest.format.eligibility(entry, where)
     unreleased = "; ".join(f"{each.place} {each.what}" for each in contest.format.release_problems(entry))

@@ -30,6 +30,7 @@ def close(visit: Visit) -> HttpResponseBase:
         problem=problem,
         preview=closing_preview.closing_preview(visit.site.folder, contest, visit.season, now, under_way),
         consequences=closing_preview.CONSEQUENCES,
+        closes_itself=contest.format.closes_itself,
         window=window,
         dates=contest_words.dates(window),
         reopening_obstacle=submission_closing.reopening_obstacle(contest, visit.season),
