@@ -1,6 +1,10 @@
 """The package `sparring`: what other people's programs import."""
 
+import ast
+import inspect
+import pathlib
 import shutil
+import typing
 
 import numpy as np
 import pytest
@@ -150,10 +154,38 @@ def test_what_has_no_results_is_refused(tmp_path) -> None:
         sparring.load(tmp_path)
 
 
+def named_types(hint: object) -> set[type]:
+    """Returns our classes that a type names."""
+    inside = {each for part in typing.get_args(hint) for each in named_types(part)}
+    return inside | ({hint} if isinstance(hint, type) and hint.__module__.startswith("orchestrator") else set())
+
+
+@pytest.mark.parametrize("contract", [sparring.plugins.Backend, sparring.plugins.Sandbox, sparring.plugins.ImageStore])
+def test_a_sandbox_needs_one_import(contract) -> None:
+    """What the methods of a sandbox take and return is in `sparring.plugins`."""
+    methods = [value for value in vars(contract).values() if inspect.isfunction(value) and value.__doc__]
+    named = {
+        each for method in methods for hint in typing.get_type_hints(method).values() for each in named_types(hint)
+    }
+    assert len(methods) >= 3
+    assert named <= {getattr(sparring.plugins, name) for name in sparring.plugins.__all__}
+
+
+def test_a_format_needs_one_import() -> None:
+    """The contest format in a distribution of its own imports nothing of ours but `sparring.plugins`."""
+    files = sorted((pathlib.Path(__file__).parent / "formats" / "echo" / "sparring_echo").rglob("*.py"))
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8")))]
+    imported = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    imported |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    assert {name for name in imported if name.partition(".")[0] in {"orchestrator", "sparring"}} == {"sparring.plugins"}
+
+
 def test_the_api_is_what_it_says() -> None:
     """Every name in `__all__` is there, the version is the software's, and each kind of plug-in has its group."""
     for module in (sparring, sparring.testing, sparring.plugins):
         assert all(hasattr(module, name) for name in module.__all__)
+    page = resources.resource_path("docs", "api", "sparring.md").read_text("utf-8")
+    assert [name for name in sparring.plugins.__all__ if f"`{name}`" not in page] == []
     assert sparring.__version__ == orchestrator.__version__
     assert all(f"sparring.{kind}" in sparring.plugins.__doc__ for kind in plugins.PACKAGES)
     assert resources.resource_path("images").is_dir()

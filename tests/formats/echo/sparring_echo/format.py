@@ -3,13 +3,24 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from orchestrator.domain.contest_events import FormatEvent
-from orchestrator.domain.contest_format import Format, FormatRules, Observations, RoundOfSeason, SeasonRound
-from orchestrator.domain.leaderboard import Column, Leaderboard, Row, Value, rank_rows
-from orchestrator.domain.plan import Cell
-from orchestrator.domain.season import Season
-from orchestrator.domain.submissions import Roster, Side
-from orchestrator.errors import Problem
+from sparring.plugins import (
+    Cell,
+    Column,
+    Format,
+    FormatEvent,
+    FormatRules,
+    Leaderboard,
+    Observations,
+    Problem,
+    Roster,
+    RoundOfSeason,
+    Row,
+    Season,
+    SeasonRound,
+    Side,
+    Value,
+    rank_rows,
+)
 
 ABSTAINED = Column("abstained", "Abstained", "pictures", more_is_better=False)
 

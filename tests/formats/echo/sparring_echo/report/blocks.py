@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from orchestrator.reports.blocks import Block, ReportBlocks
-from orchestrator.scoring.results_file import Results
+from sparring.plugins import Block, ReportBlocks, Results
 
 
 class EchoBlocks(ReportBlocks):
